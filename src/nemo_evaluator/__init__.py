@@ -1,0 +1,1 @@
+"""nel: an evaluator for language models and agents."""

@@ -1,0 +1,213 @@
+"""Errors. Each names the boundary that broke, or carries the fix for the person who reads it.
+
+::
+
+    NelError                     shown to users as message + hint, never as a traceback; has an exit code
+    ├── UsageError               a command or a call was used wrongly
+    ├── ConfigError              a config file is wrong; carries every problem found
+    ├── MissingExtraError        an optional library is absent; carries the install line
+    ├── NotBuiltError            a kind that the schema knows and this version cannot run
+    └── BoundaryError            something outside failed; carries a Cause of the policy table
+        ├── TransportError       connection, 5xx, timeout, bad JSON        (public alias: InfraError)
+        ├── RateLimitError       429
+        ├── AuthError            401, 403
+        ├── NotFoundError        404
+        ├── RequestRejectedError other 4xx
+        ├── ContextExceededError prompt too long
+        ├── BudgetError          turn, token, money or time budget used up (public alias: GracefulError)
+        ├── SandboxError         container did not start, exec lost, transfer failed
+        ├── JudgeError           judge unreachable or unparsable
+        ├── ScorerError          scorer or verifier raised
+        └── SeedError            a dataset row cannot be asked
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from nemo_evaluator.core.failures import Cause
+
+EXIT_OK: Final = 0
+EXIT_USAGE: Final = 1
+EXIT_FAILED: Final = 2
+EXIT_INVALID: Final = 3
+EXIT_BUDGET: Final = 4
+EXIT_INTERRUPTED: Final = 130
+
+
+class NelError(Exception):
+    """Base of all errors meant for a user: what happened, how to mend it, and an exit code."""
+
+    exit_code: int = EXIT_USAGE
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(NelError):
+    """A command or a call was used wrongly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with a config file."""
+
+    path: str
+    message: str
+    hint: str | None = None
+    line: int | None = None
+
+
+class ConfigError(NelError):
+    """A config is wrong. ``problems`` holds everything that was found, not only the first thing."""
+
+    def __init__(self, problems: Sequence[Problem], *, source: str | None = None) -> None:
+        self.problems = list(problems)
+        self.source = source
+        super().__init__("; ".join(f"{p.path}: {p.message}" for p in self.problems) or "invalid config")
+
+
+class MissingExtraError(NelError):
+    """An optional library is absent."""
+
+    def __init__(self, what: str, *, extra: str) -> None:
+        super().__init__(f"{what} is not installed", hint=f'pip install "nemo-evaluator[{extra}]"')
+
+
+class NotBuiltError(NelError):
+    """A kind that the schema knows and this version cannot run."""
+
+
+class BoundaryError(NelError):
+    """Something outside of us failed; ``cause`` selects the line of the policy table."""
+
+    cause: ClassVar[Cause]
+    exit_code = 2
+
+    def __init__(self, message: str, *, hint: str | None = None, status: int | None = None, attempts: int = 1) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+        self.attempts = attempts
+
+
+class TransportError(BoundaryError):
+    """Connection refused or reset, 5xx, timeout, or an answer that is not what the protocol says."""
+
+    cause = Cause.TRANSPORT
+
+
+class RateLimitError(BoundaryError):
+    """The server asked us to slow down; ``retry_after`` is in seconds when it said how long."""
+
+    cause = Cause.RATE_LIMIT
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        hint: str | None = None,
+        status: int | None = 429,
+        attempts: int = 1,
+    ) -> None:
+        super().__init__(message, hint=hint, status=status, attempts=attempts)
+        self.retry_after = retry_after
+
+
+class AuthError(BoundaryError):
+    """The key is missing, wrong, or not allowed to use the model."""
+
+    cause = Cause.AUTH
+
+
+class NotFoundError(BoundaryError):
+    """The server does not know the model or the path."""
+
+    cause = Cause.NOT_FOUND
+
+
+class RequestRejectedError(BoundaryError):
+    """The server refused the request as such (400, 413, 422, ...)."""
+
+    cause = Cause.REQUEST_REJECTED
+
+
+class ContextExceededError(BoundaryError):
+    """The prompt is longer than the model's context."""
+
+    cause = Cause.CONTEXT_EXCEEDED
+
+
+class BudgetError(BoundaryError):
+    """A turn, token, money or time budget of the task is used up; the answer is verified as it stands."""
+
+    cause = Cause.BUDGET
+
+
+class SandboxError(BoundaryError):
+    """A sandbox did not start, lost a command, or did not carry a file."""
+
+    cause = Cause.SANDBOX
+
+
+class JudgeError(BoundaryError):
+    """The judge could not be reached, or said nothing that could be read."""
+
+    cause = Cause.JUDGE
+
+
+class ScorerError(BoundaryError):
+    """A scorer or verifier raised."""
+
+    cause = Cause.SCORER
+
+
+class SeedError(BoundaryError):
+    """A dataset row cannot be turned into a question."""
+
+    cause = Cause.SEED
+
+
+InfraError = TransportError
+GracefulError = BudgetError
+
+ERROR_OF_CAUSE: Final[dict[Cause, type[BoundaryError]]] = {
+    kind.cause: kind
+    for kind in (
+        TransportError,
+        RateLimitError,
+        AuthError,
+        NotFoundError,
+        RequestRejectedError,
+        ContextExceededError,
+        BudgetError,
+        SandboxError,
+        JudgeError,
+        ScorerError,
+        SeedError,
+    )
+}
+
+
+@contextmanager
+def boundary(cause: Cause) -> Iterator[None]:
+    """Attribute whatever escapes the block to ``cause``; errors that already name a boundary pass through.
+
+    ::
+
+        with boundary(Cause.SCORER):
+            verdict = score(answer)
+    """
+    try:
+        yield
+    except (BoundaryError, asyncio.CancelledError):
+        raise
+    except Exception as error:
+        detail = str(error) or type(error).__name__
+        raise ERROR_OF_CAUSE[cause](f"{type(error).__name__}: {detail}") from error

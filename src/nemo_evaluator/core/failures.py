@@ -1,0 +1,84 @@
+"""Why a step failed, and what follows from it: one table, read by engine, resume, reports and gate alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class Cause(StrEnum):
+    """The boundary that broke."""
+
+    TRANSPORT = "transport"
+    RATE_LIMIT = "rate_limit"
+    AUTH = "auth"
+    NOT_FOUND = "not_found"
+    REQUEST_REJECTED = "request_rejected"
+    CONTEXT_EXCEEDED = "context_exceeded"
+    BUDGET = "budget"
+    SANDBOX = "sandbox"
+    JUDGE = "judge"
+    SCORER = "scorer"
+    SEED = "seed"
+    CANCELLED = "cancelled"
+
+
+class Stop(StrEnum):
+    """Whether a cause ends the whole benchmark."""
+
+    NEVER = "never"
+    AT_ONCE = "at_once"
+    IF_FIRST = "if_first"
+
+
+class Redo(StrEnum):
+    """What ``--resume`` does again for a row that ended with a cause."""
+
+    NOTHING = "nothing"
+    VERIFY = "verify"
+    ALL = "all"
+
+
+class Row(StrEnum):
+    """What the row of a step says when it ended with a cause."""
+
+    FAILED = "failed"
+    ZERO = "zero"
+    VERIFIED = "verified"
+    ABSENT = "absent"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One line of the failure table."""
+
+    retry: bool
+    redo: Redo
+    row: Row
+    stop: Stop = Stop.NEVER
+
+
+POLICY: Final[dict[Cause, Policy]] = {
+    Cause.TRANSPORT: Policy(retry=True, redo=Redo.ALL, row=Row.FAILED),
+    Cause.RATE_LIMIT: Policy(retry=True, redo=Redo.ALL, row=Row.FAILED),
+    Cause.AUTH: Policy(retry=False, redo=Redo.ALL, row=Row.ABSENT, stop=Stop.AT_ONCE),
+    Cause.NOT_FOUND: Policy(retry=False, redo=Redo.ALL, row=Row.ABSENT, stop=Stop.AT_ONCE),
+    Cause.REQUEST_REJECTED: Policy(retry=False, redo=Redo.ALL, row=Row.FAILED, stop=Stop.IF_FIRST),
+    Cause.CONTEXT_EXCEEDED: Policy(retry=False, redo=Redo.NOTHING, row=Row.ZERO),
+    Cause.BUDGET: Policy(retry=False, redo=Redo.NOTHING, row=Row.VERIFIED),
+    Cause.SANDBOX: Policy(retry=True, redo=Redo.ALL, row=Row.FAILED),
+    Cause.JUDGE: Policy(retry=True, redo=Redo.VERIFY, row=Row.FAILED),
+    Cause.SCORER: Policy(retry=False, redo=Redo.VERIFY, row=Row.FAILED),
+    Cause.SEED: Policy(retry=False, redo=Redo.ALL, row=Row.FAILED),
+    Cause.CANCELLED: Policy(retry=False, redo=Redo.ALL, row=Row.ABSENT),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failed step: the cause, in words, and how often it was tried."""
+
+    cause: Cause
+    message: str
+    attempts: int = 1

@@ -1,0 +1,65 @@
+"""Reading and writing files: whole files atomically, JSON lines as a stream."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+
+def dumps(value: Any) -> bytes:
+    """Compact JSON bytes; unknown objects by ``str``."""
+    return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY)
+
+
+def write_atomic(path: Path, data: bytes | str) -> None:
+    """Write a whole file so that a reader sees the old or the new content, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data.encode() if isinstance(data, str) else data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as indented JSON, atomically."""
+    options = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
+    write_atomic(path, orjson.dumps(value, default=str, option=options) + b"\n")
+
+
+def read_json(path: Path) -> Any:
+    """The value of a JSON file."""
+    return orjson.loads(path.read_bytes())
+
+
+def iter_jsonl(path: Path) -> Iterator[Any]:
+    """The values of a JSON-lines file, one at a time; a torn last line is left out, any other bad line is an error."""
+    with path.open("rb") as file:
+        for line in file:
+            if not line.strip():
+                continue
+            if not line.endswith(b"\n"):
+                try:
+                    yield orjson.loads(line)
+                except orjson.JSONDecodeError:
+                    return
+                continue
+            yield orjson.loads(line)
+
+
+def safe_name(name: str) -> str:
+    """A name that is safe as a folder: every character outside ``[A-Za-z0-9_.-]`` becomes ``_``."""
+    safe = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
+    return safe if safe.strip(".") else f"_{safe}"

@@ -1,0 +1,36 @@
+"""Canonical hashing: equal meaning, equal digest, on every machine and in every run."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import orjson
+
+_OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
+
+
+def canonical(value: Any) -> bytes:
+    """The canonical JSON bytes of a value: keys sorted, no spaces; objects that JSON does not know as text."""
+    return orjson.dumps(value, default=_plain, option=_OPTIONS)
+
+
+def digest(value: Any) -> str:
+    """A 32-hex-digit fingerprint of any JSON-like value."""
+    return hashlib.blake2b(canonical(value), digest_size=16).hexdigest()
+
+
+def digest_parts(*parts: str | int) -> str:
+    """A fingerprint of a few short strings and numbers: the cheap form for hot paths."""
+    return hashlib.blake2b("\x1f".join(map(str, parts)).encode(), digest_size=16).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=str)
+    if isinstance(value, bytes):
+        return hashlib.blake2b(value, digest_size=16).hexdigest()
+    model_dump = getattr(value, "model_dump", None)
+    if model_dump is not None:
+        return model_dump(mode="json")
+    return str(value)

@@ -1,0 +1,67 @@
+"""Work slots that are given away while their holder waits.
+
+The loop holds one slot per step at work. Whoever has to wait without working (back-off, a rate limit) does it
+inside ``lent_slot()``, so that another step can run meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+
+
+class Slots:
+    """A fair counting semaphore that also knows how many of its slots are lent out."""
+
+    def __init__(self, size: int) -> None:
+        self.size = max(1, size)
+        self._free = self.size
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self.lent = 0
+
+    async def acquire(self) -> None:
+        """Take a slot, waiting for one if none is free."""
+        if self._free > 0 and not self._waiters:
+            self._free -= 1
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                self.release()
+            else:
+                self._waiters.remove(waiter)
+            raise
+
+    def release(self) -> None:
+        """Give a slot back; the longest waiter gets it."""
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+        self._free += 1
+
+
+current_slots: ContextVar[Slots | None] = ContextVar("current_slots", default=None)
+
+
+@asynccontextmanager
+async def lent_slot() -> AsyncIterator[None]:
+    """Give the slot of the running step away for the length of the block."""
+    slots = current_slots.get()
+    if slots is None:
+        yield
+        return
+    slots.lent += 1
+    slots.release()
+    try:
+        yield
+    finally:
+        slots.lent -= 1
+        await slots.acquire()

@@ -1,0 +1,154 @@
+"""The value types that rooms hand to each other: problem, answer, verdict, outcome."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeAlias
+
+from nemo_evaluator.core.failures import Cause, Failure
+
+JsonDict: TypeAlias = dict[str, Any]
+Message: TypeAlias = dict[str, Any]
+
+
+class Step(NamedTuple):
+    """One problem x one repeat: the unit of work, of storage and of resume."""
+
+    problem_idx: int
+    repeat: int
+
+
+@dataclass(slots=True)
+class SandboxSpec:
+    """What a problem needs of the place where its code runs."""
+
+    image: str = ""
+    workdir: str = "/workspace"
+    env: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    entrypoint: str | list[str] | None = None
+    volumes: list[Any] = field(default_factory=list)
+    environment_dir: str | None = None
+
+
+@dataclass(slots=True)
+class SeedResult:
+    """One problem as it is asked."""
+
+    prompt: str
+    expected_answer: str
+    metadata: JsonDict = field(default_factory=dict)
+    messages: list[Message] | None = None
+    system: str | None = None
+    images: list[Any] | None = None
+    sandbox_spec: SandboxSpec | None = None
+    verify_sandbox_spec: SandboxSpec | None = None
+    capture_cmd: str | None = None
+    apply_cmd: str | None = None
+    pre_agent_cmd: str | None = None
+    # Metadata keys that results need not repeat because the prompt or the target already carries them.
+    shown: frozenset[str] = frozenset()
+
+    def stored_metadata(self) -> JsonDict:
+        """The metadata as it is written to files."""
+        return {k: v for k, v in self.metadata.items() if k not in self.shown} if self.shown else self.metadata
+
+
+@dataclass(slots=True)
+class VerifyResult:
+    """What the environment says of an answer."""
+
+    reward: float
+    extracted_answer: str | None = None
+    scoring_details: JsonDict = field(default_factory=dict)
+    metadata: JsonDict = field(default_factory=dict)
+
+
+class ErrorKind(StrEnum):
+    """How a solver that returns (rather than raises) an error wants it to be taken."""
+
+    NONE = "none"
+    GRACEFUL = "graceful"
+    INFRA = "infra_error"
+    TOOL_INFRA = "tool_infra"
+    SYSTEM = "system"
+    SOLVE_TIMEOUT = "solve_timeout"
+
+
+@dataclass(slots=True)
+class ToolCallInfo:
+    """One tool call that a model asked for."""
+
+    id: str
+    name: str
+    arguments: JsonDict
+
+
+@dataclass(slots=True)
+class ModelResponse:
+    """What a model said, and what it cost."""
+
+    content: str
+    model: str = ""
+    finish_reason: str = ""
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cached_tokens: int | None = None
+    latency_ms: float = 0.0
+    raw_response: JsonDict = field(default_factory=dict)
+    request_prompt: str = ""
+    request_system: str | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[ToolCallInfo] = field(default_factory=list)
+    # The request body as it left us, after every interceptor; the journal stores its messages.
+    request_body: JsonDict | None = None
+    attempts: int = 1
+    time_to_first_token_ms: float | None = None
+    cost_usd: float | None = None
+    from_cache: bool = False
+
+    @property
+    def request_hash(self) -> str:
+        """16 hex digits over prompt, system prompt and model."""
+        text = f"{self.request_prompt}|{self.request_system}|{self.model}"
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def response_hash(self) -> str:
+        """16 hex digits over the content."""
+        return hashlib.sha256(self.content.encode()).hexdigest()[:16]
+
+
+@dataclass(slots=True)
+class SolveResult:
+    """What a solver brought back: text, usage, trajectory."""
+
+    response: str
+    model_response: ModelResponse | None = None
+    trajectory: list[JsonDict] = field(default_factory=list)
+    reward: float | None = None
+    scoring_details: JsonDict = field(default_factory=dict)
+    error: str | None = None
+    error_kind: ErrorKind = ErrorKind.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A measured row. ``label`` says when it was measured under a limit (budget, context_exceeded)."""
+
+    verdict: VerifyResult
+    label: Cause | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A row that could not be measured: never a zero."""
+
+    failure: Failure
+
+
+Outcome: TypeAlias = Scored | Failed

@@ -1,0 +1,1 @@
+"""Environments: the contract, the @benchmark API, URI schemes."""

@@ -1,0 +1,1 @@
+"""Sandboxes: places where untrusted code runs."""
