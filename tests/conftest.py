@@ -1,0 +1,159 @@
+"""What every test may use: the ``needs`` marker for real parts, the dataset mirror, and a home directory of its own."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import itertools
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+MODELS_DIR = Path(
+    os.environ.get("NEL_MODELS_DIR")
+    or Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "nel" / "models"
+)
+PARTS_DIR = Path(os.environ.get("NEL_PARTS_DIR") or ROOT / ".parts")
+# Settings of the person who runs the tests that would change what the tests see.
+FOREIGN_SETTINGS = (
+    "NEL_DATA_MIRROR",
+    "NEL_SHARD_IDX",
+    "NEL_TOTAL_SHARDS",
+    "NEL_INNER_EXECUTION",
+    "NEL_OUTPUT_DIR",
+    "NEMO_API_KEY",
+    "OPENAI_API_KEY",
+    "MODEL_BASE_URL",
+    "SLURM_ARRAY_TASK_ID",
+)
+_homes = itertools.count()
+
+
+def _mirror() -> Path:
+    return Path(os.environ.get("NEL_TEST_MIRROR") or ROOT.parent / "shared" / "data")
+
+
+def _ran(*command: str) -> bool:
+    """True when the command is there and ends with 0 soon."""
+    if shutil.which(command[0]) is None:
+        return False
+    try:
+        return subprocess.run(command, capture_output=True, timeout=20).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def _library(name: str) -> Callable[[], bool]:
+    return lambda: importlib.util.find_spec(name) is not None
+
+
+def _command(*names: str) -> Callable[[], bool]:
+    return lambda: all(shutil.which(name) for name in names)
+
+
+def _llama_server() -> bool:
+    return shutil.which(os.environ.get("NEL_LLAMA_SERVER") or "llama-server") is not None
+
+
+def _chromium() -> bool:
+    browser = any(shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))
+    return browser and importlib.util.find_spec("playwright") is not None
+
+
+PARTS: dict[str, Callable[[], bool]] = {
+    "apptainer": _command("apptainer"),
+    "bwrap": lambda: _ran("bwrap", "--ro-bind", "/", "/", "true"),
+    "chromium": _chromium,
+    "docker": lambda: _ran("docker", "version"),
+    "git": _command("git"),
+    "haproxy": _command("haproxy"),
+    "inspect": _library("inspect_ai"),
+    "llama_server": _llama_server,
+    "lm_eval": _library("lm_eval"),
+    "mirror": lambda: (_mirror() / "index.yaml").is_file(),
+    "mlflow": _library("mlflow"),
+    "model": lambda: any(MODELS_DIR.glob("**/SmolLM2-135M-Instruct*.gguf")),
+    "moto": _library("moto"),
+    "podman": lambda: _ran("podman", "version"),
+    "ray": _library("ray"),
+    "root": lambda: os.geteuid() == 0,
+    "runsc": _command("runsc"),
+    "slurm": _command("slurmctld", "slurmd", "sbatch", "munged"),
+    "sshd": _command("sshd", "ssh"),
+    "wandb": _library("wandb"),
+    "xllamacpp": _library("xllamacpp"),
+}
+# The mirror is not ours to install, so its absence is never a failure.
+NEVER_REQUIRED = frozenset({"mirror"})
+
+
+@functools.cache
+def has_part(part: str) -> bool:
+    """Whether a real part can be used here; asked of the machine once."""
+    return PARTS[part]()
+
+
+def _parts_required() -> bool:
+    return os.environ.get("CI", "").lower() in ("1", "true") or os.environ.get("NEL_REQUIRE_PARTS") == "1"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Find what ``scripts/parts.sh`` installed beside the checkout."""
+    os.environ["NEL_MODELS_DIR"] = str(MODELS_DIR)
+    tools = PARTS_DIR / "bin"
+    if tools.is_dir():
+        os.environ["PATH"] = f"{tools}{os.pathsep}{os.environ.get('PATH', '')}"
+    engine = PARTS_DIR / "docker" / "host"
+    if "DOCKER_HOST" not in os.environ and engine.is_file():
+        os.environ["DOCKER_HOST"] = engine.read_text().strip()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test whose part is absent; where parts are required, fail it."""
+    for part in (part for mark in item.iter_markers("needs") for part in mark.args):
+        if part not in PARTS:
+            pytest.fail(f"needs({part!r}): unknown part; known: {', '.join(PARTS)}", pytrace=False)
+        if has_part(part):
+            continue
+        reason = f"the part {part!r} is absent; `make parts` installs it"
+        if part in NEVER_REQUIRED:
+            pytest.skip(f"the {part} folder is absent; NEL_TEST_MIRROR names it")
+        if _parts_required():
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+
+
+@pytest.fixture(autouse=True)
+def _own_home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Data, settings and caches of ``nel`` go to a folder of the test's own, never to the user's."""
+    home = tmp_path_factory.getbasetemp() / "home" / str(next(_homes))
+    for kind in ("DATA", "CONFIG", "CACHE", "STATE"):
+        monkeypatch.setenv(f"XDG_{kind}_HOME", str(home / kind.lower()))
+    for name in FOREIGN_SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session")
+def mirror_dir() -> Path:
+    """The dataset mirror with real rows: ``NEL_TEST_MIRROR``, or ``../shared/data`` beside the checkout."""
+    if not has_part("mirror"):
+        pytest.skip("the mirror folder is absent; NEL_TEST_MIRROR names it")
+    return _mirror()
+
+
+@pytest.fixture
+def data_mirror(mirror_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The mirror, switched on: ``NEL_DATA_MIRROR`` points to it."""
+    monkeypatch.setenv("NEL_DATA_MIRROR", str(mirror_dir))
+    return mirror_dir
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Path:
+    """The packaged SmolLM2 file; use with ``needs("model")``."""
+    return next(MODELS_DIR.glob("**/SmolLM2-135M-Instruct*.gguf"))
