@@ -1,0 +1,217 @@
+"""Trajectories: what happened between question and answer, as one ATIF-v1.6 document.
+
+A row's ``trajectory`` is a list with exactly one document, or empty. ``single_turn`` is the cheap form for one model
+call; ``TrajectoryBuilder`` grows a document turn by turn; ``validate_trajectory`` lists what is wrong with one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, Final
+
+from nemo_evaluator.core.types import JsonDict, Message, ModelResponse, ToolCallInfo
+from nemo_evaluator.solvers._atif_check import validate_trajectory
+
+__all__ = ["ATIF_VERSION", "TrajectoryBuilder", "single_turn", "validate_trajectory"]
+
+ATIF_VERSION: Final = "ATIF-v1.6"
+AGENT_NAME: Final = "nemo-evaluator"
+AGENT_VERSION: Final = "0.5.0"
+_TAIL: Final = 256
+
+
+def session_id_of(prompt: str, response: ModelResponse | None) -> str:
+    """16 hex digits that are the same whenever the same stored answer is looked at again."""
+    if response is None:
+        return hashlib.blake2b(prompt.encode(errors="replace"), digest_size=8).hexdigest()
+    key = f"{response.raw_response.get('id')}|{response.model}|{prompt[-_TAIL:]}|{response.content[-_TAIL:]}"
+    return hashlib.blake2b(key.encode(errors="replace"), digest_size=8).hexdigest()
+
+
+def single_turn(
+    prompt: str,
+    response: ModelResponse,
+    *,
+    system: str | None = None,
+    messages: Sequence[Message] | None = None,
+) -> list[JsonDict]:
+    """The trajectory of one model call: the messages as sent (or system and prompt), then the answer."""
+    steps: list[JsonDict] = []
+    if messages:
+        for message in messages:
+            source = _SOURCES.get(message.get("role", "user"), "user")
+            steps.append({"step_id": len(steps) + 1, "source": source, "message": content_of(message.get("content"))})
+    else:
+        if system:
+            steps.append({"step_id": 1, "source": "system", "message": system})
+        steps.append({"step_id": len(steps) + 1, "source": "user", "message": prompt})
+    agent: JsonDict = {"step_id": len(steps) + 1, "source": "agent", "message": response.content}
+    if response.model:
+        agent["model_name"] = response.model
+    if response.reasoning_content:
+        agent["reasoning_content"] = response.reasoning_content
+    final: JsonDict = {"total_steps": len(steps) + 1}
+    metrics: JsonDict = {}
+    if response.prompt_tokens is not None and response.completion_tokens is not None:
+        metrics = _token_metrics(response)
+        final["total_prompt_tokens"] = response.prompt_tokens
+        final["total_completion_tokens"] = response.completion_tokens
+    if response.latency_ms:
+        metrics["extra"] = {"latency_ms": round(response.latency_ms, 2)}
+    if metrics:
+        agent["metrics"] = metrics
+    steps.append(agent)
+    return [
+        {
+            "schema_version": ATIF_VERSION,
+            "session_id": session_id_of(prompt, response),
+            "agent": {"name": AGENT_NAME, "version": AGENT_VERSION, "model_name": response.model},
+            "steps": steps,
+            "final_metrics": final,
+        }
+    ]
+
+
+class TrajectoryBuilder:
+    """Grows a document turn by turn; ``finish()`` may be called at any moment, so a broken run still has one."""
+
+    def __init__(
+        self, *, agent: str = AGENT_NAME, model: str | None = None, tools: Sequence[JsonDict] | None = None
+    ) -> None:
+        self._agent: JsonDict = {"name": agent, "version": AGENT_VERSION}
+        if model:
+            self._agent["model_name"] = model
+        if tools:
+            self._agent["tool_definitions"] = list(tools)
+        self._steps: list[JsonDict] = []
+        self._seed = ""
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def _add(self, source: str, message: str | list[JsonDict]) -> JsonDict:
+        step: JsonDict = {"step_id": len(self._steps) + 1, "source": source, "message": message}
+        self._steps.append(step)
+        return step
+
+    def message(self, role: str, content: Any, *, extra: JsonDict | None = None) -> JsonDict:
+        """A step that only speaks: a system note, a user's question, or an assistant's line of a given dialogue."""
+        step = self._add(_SOURCES.get(role, "user"), content_of(content))
+        if extra:
+            step["extra"] = extra
+        return step
+
+    def agent(self, response: ModelResponse, calls: Sequence[ToolCallInfo] = ()) -> JsonDict:
+        """One answer of the model, with the calls it asks for."""
+        self._seed += f"{response.raw_response.get('id')}|{response.content[-_TAIL:]}|"
+        step = self._add("agent", response.content)
+        if response.model:
+            step["model_name"] = response.model
+            self._agent.setdefault("model_name", response.model)
+        if response.reasoning_content:
+            step["reasoning_content"] = response.reasoning_content
+        if calls:
+            step["tool_calls"] = [
+                {"tool_call_id": call.id, "function_name": call.name, "arguments": call.arguments} for call in calls
+            ]
+        step["metrics"] = _token_metrics(response)
+        step["metrics"]["extra"] = {
+            "latency_ms": round(response.latency_ms, 2),
+            "finish_reason": response.finish_reason,
+        }
+        return step
+
+    def observe(self, call_id: str, content: str, *, latency_ms: float, is_error: bool, source: str) -> None:
+        """The result of one call, on the agent step that asked for it."""
+        step = next((s for s in reversed(self._steps) if s["source"] == "agent"), None)
+        if step is None:
+            raise ValueError("an observation needs an agent step before it")
+        step.setdefault("observation", {"results": []})["results"].append(
+            {"source_call_id": call_id, "content": content}
+        )
+        outcomes = step.setdefault("extra", {}).setdefault("tool_outcomes", [])
+        outcomes.append(
+            {"tool_call_id": call_id, "source": source, "latency_ms": round(latency_ms, 2), "is_error": is_error}
+        )
+
+    def finish(self, *, status: str | None = None, **extra: Any) -> list[JsonDict]:
+        """The document as it stands, in a list of one."""
+        if not self._steps:
+            return []
+        seed = f"{self._seed}{self._steps[0]['message']}"
+        document: JsonDict = {
+            "schema_version": ATIF_VERSION,
+            "session_id": hashlib.blake2b(seed.encode(errors="replace"), digest_size=8).hexdigest(),
+            "agent": self._agent,
+            "steps": self._steps,
+            "final_metrics": _final_metrics(self._steps),
+        }
+        said = {key: value for key, value in {"status": status, **extra}.items() if value is not None}
+        if said:
+            document["extra"] = said
+        return [document]
+
+
+_SOURCES: Final = {"system": "system", "developer": "system", "assistant": "agent", "user": "user", "tool": "system"}
+
+
+def content_of(content: Any) -> str | list[JsonDict]:
+    """An OpenAI message content as an ATIF message: text stays text, parts become text and image parts."""
+    if isinstance(content, str):
+        return content
+    if content is None:
+        return ""
+    if not isinstance(content, list):
+        return str(content)
+    return [_part(part) for part in content]
+
+
+def _part(part: Any) -> JsonDict:
+    if not isinstance(part, dict):
+        return {"type": "text", "text": str(part)}
+    if part.get("type") == "text":
+        return {"type": "text", "text": str(part.get("text", ""))}
+    image = part.get("image_url")
+    url = image.get("url", "") if isinstance(image, dict) else (image or "")
+    if not url:
+        return {"type": "text", "text": f"[{part.get('type', 'part')}]"}
+    if not url.startswith("data:"):
+        suffix = url.rsplit(".", 1)[-1].lower()
+        media = f"image/{'jpeg' if suffix == 'jpg' else suffix}" if suffix in _SUFFIXES else "image/png"
+        return {"type": "image", "source": {"media_type": media, "path": url}}
+    # The picture itself is in the dataset; its digest is enough to find it and keeps the document small.
+    media = url[5:].partition(";")[0] or "image/png"
+    digest = hashlib.blake2b(url.encode(), digest_size=8).hexdigest()
+    return {"type": "image", "source": {"media_type": media, "path": f"inline:{digest}"}}
+
+
+_SUFFIXES: Final = frozenset({"jpg", "jpeg", "png", "gif", "webp"})
+
+
+def _token_metrics(response: ModelResponse) -> JsonDict:
+    metrics: JsonDict = {}
+    if response.prompt_tokens is not None:
+        metrics["prompt_tokens"] = response.prompt_tokens
+    if response.completion_tokens is not None:
+        metrics["completion_tokens"] = response.completion_tokens
+    if response.cached_tokens is not None and response.prompt_tokens is not None:
+        metrics["cached_tokens"] = min(response.cached_tokens, response.prompt_tokens)
+    if response.cost_usd is not None:
+        metrics["cost_usd"] = response.cost_usd
+    return metrics
+
+
+def _final_metrics(steps: Sequence[JsonDict]) -> JsonDict:
+    final: JsonDict = {"total_steps": len(steps)}
+    measured = [step["metrics"] for step in steps if "metrics" in step]
+    for name, total in (
+        ("prompt_tokens", "total_prompt_tokens"),
+        ("completion_tokens", "total_completion_tokens"),
+        ("cached_tokens", "total_cached_tokens"),
+        ("cost_usd", "total_cost_usd"),
+    ):
+        known = [metrics[name] for metrics in measured if name in metrics]
+        if known:
+            final[total] = sum(known)
+    return final
