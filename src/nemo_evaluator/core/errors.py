@@ -15,6 +15,7 @@
         ├── RequestRejectedError other 4xx
         ├── ContextExceededError prompt too long
         ├── BudgetError          turn, token, money or time budget used up (public alias: GracefulError)
+        ├── SolverError          a solver raised something of its own
         ├── SandboxError         container did not start, exec lost, transfer failed
         ├── JudgeError           judge unreachable or unparsable
         ├── ScorerError          scorer or verifier raised
@@ -150,6 +151,12 @@ class BudgetError(BoundaryError):
     cause = Cause.BUDGET
 
 
+class SolverError(BoundaryError):
+    """A solver raised something of its own: a bug, or a case it did not foresee."""
+
+    cause = Cause.SOLVER
+
+
 class SandboxError(BoundaryError):
     """A sandbox did not start, lost a command, or did not carry a file."""
 
@@ -187,6 +194,7 @@ ERROR_OF_CAUSE: Final[dict[Cause, type[BoundaryError]]] = {
         RequestRejectedError,
         ContextExceededError,
         BudgetError,
+        SolverError,
         SandboxError,
         JudgeError,
         ScorerError,

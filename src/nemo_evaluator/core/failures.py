@@ -17,6 +17,7 @@ class Cause(StrEnum):
     REQUEST_REJECTED = "request_rejected"
     CONTEXT_EXCEEDED = "context_exceeded"
     BUDGET = "budget"
+    SOLVER = "solver"
     SANDBOX = "sandbox"
     JUDGE = "judge"
     SCORER = "scorer"
@@ -67,6 +68,7 @@ POLICY: Final[dict[Cause, Policy]] = {
     Cause.REQUEST_REJECTED: Policy(retry=False, redo=Redo.ALL, row=Row.FAILED, stop=Stop.IF_FIRST),
     Cause.CONTEXT_EXCEEDED: Policy(retry=False, redo=Redo.NOTHING, row=Row.ZERO),
     Cause.BUDGET: Policy(retry=False, redo=Redo.NOTHING, row=Row.VERIFIED),
+    Cause.SOLVER: Policy(retry=True, redo=Redo.ALL, row=Row.FAILED),
     Cause.SANDBOX: Policy(retry=True, redo=Redo.ALL, row=Row.FAILED),
     Cause.JUDGE: Policy(retry=True, redo=Redo.VERIFY, row=Row.FAILED),
     Cause.SCORER: Policy(retry=False, redo=Redo.VERIFY, row=Row.FAILED),

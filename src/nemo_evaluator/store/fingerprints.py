@@ -1,0 +1,44 @@
+"""The proof that an old answer or verdict may be reused.
+
+Never part of a fingerprint: ports, output paths, dates, concurrency.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from nemo_evaluator.core.hashing import digest, digest_parts
+from nemo_evaluator.core.types import JsonDict, SeedResult, Step
+
+
+@dataclass(frozen=True, slots=True)
+class RunFingerprints:
+    """What all steps of a benchmark have in common, hashed once."""
+
+    answer_base: str
+    scorer: str
+    parts: JsonDict
+
+    @classmethod
+    def of(cls, *, service: JsonDict, solver: JsonDict, template: str | None, scorer: str) -> RunFingerprints:
+        """Hash the service's own definition, the solver's settings (with generation) and the template text."""
+        parts = {"service": digest(service), "solver": digest(solver), "scorer": digest(scorer)}
+        return cls(answer_base=digest([service, solver, template]), scorer=parts["scorer"], parts=parts)
+
+    def answer(self, problem_hash: str, step: Step) -> str:
+        """The fingerprint of an answer to a problem in a repeat."""
+        return digest_parts(self.answer_base, problem_hash, step.repeat)
+
+    def verdict(self, answer_fingerprint: str, seed: SeedResult) -> str:
+        """The fingerprint of a verdict on an answer."""
+        return digest_parts(self.scorer, answer_fingerprint, digest([seed.expected_answer, seed.metadata]))
+
+
+def problem_hash(seed: SeedResult) -> str:
+    """Equal content, equal hash: what is asked, without who is asked and how it is graded."""
+    asked: list[Any] = [seed.messages if seed.messages is not None else seed.prompt]
+    if seed.system or seed.images or seed.sandbox_spec or seed.pre_agent_cmd:
+        spec = asdict(seed.sandbox_spec) if seed.sandbox_spec else None
+        asked += [seed.system, seed.images, spec, seed.pre_agent_cmd]
+    return digest(asked)

@@ -1,0 +1,61 @@
+"""Where in the journal the newest records of each step are: two offsets a step, so that memory stays flat."""
+
+from __future__ import annotations
+
+from array import array
+
+from nemo_evaluator.core.types import Step
+from nemo_evaluator.store.journal import Journal
+
+ANSWER = "answer"
+OUTCOME = "outcome"
+TURN = "turn"
+_NONE = -1
+
+
+class StepIndex:
+    """Offsets of the newest answer and outcome of every step of a plan."""
+
+    def __init__(self, problems: int, repeats: int) -> None:
+        self._problems = problems
+        self._repeats = repeats
+        size = problems * repeats
+        self._answers = array("q", [_NONE]) * size
+        self._outcomes = array("q", [_NONE]) * size
+
+    def set_answer(self, step: Step, offset: int) -> None:
+        """Remember the newest answer of a step."""
+        self._answers[step.problem_idx * self._repeats + step.repeat] = offset
+
+    def set_outcome(self, step: Step, offset: int) -> None:
+        """Remember the newest outcome of a step."""
+        self._outcomes[step.problem_idx * self._repeats + step.repeat] = offset
+
+    def answer(self, step: Step) -> int | None:
+        """The offset of the newest answer, if there is one."""
+        offset = self._answers[step.problem_idx * self._repeats + step.repeat]
+        return None if offset == _NONE else offset
+
+    def outcome(self, step: Step) -> int | None:
+        """The offset of the newest outcome, if there is one."""
+        offset = self._outcomes[step.problem_idx * self._repeats + step.repeat]
+        return None if offset == _NONE else offset
+
+    def forget(self, step: Step) -> None:
+        """Drop both offsets: the step is done anew."""
+        self.set_answer(step, _NONE)
+        self.set_outcome(step, _NONE)
+
+    def load(self, journal: Journal) -> None:
+        """Read the journal of earlier runs; steps outside of this plan's range are left alone."""
+        for offset, record in journal.scan():
+            kind = record.get("kind")
+            if kind not in (ANSWER, OUTCOME):
+                continue
+            step = Step(record["problem_idx"], record["repeat"])
+            if step.problem_idx >= self._problems or step.repeat >= self._repeats:
+                continue
+            if kind == ANSWER:
+                self.set_answer(step, offset)
+            else:
+                self.set_outcome(step, offset)

@@ -1,0 +1,155 @@
+"""The records of the journal: one answer and one outcome a step."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from typing import Any, Final
+
+from nemo_evaluator.core.failures import Cause
+from nemo_evaluator.core.types import Failed, JsonDict, Message, Outcome, Scored, SeedResult, SolveResult, Step
+from nemo_evaluator.store.index import ANSWER, OUTCOME, TURN
+
+_INLINE_DATA: Final = 256
+
+
+def answer_record(
+    step: Step, fingerprint: str, problem: str, seed: SeedResult, answer: SolveResult, label: Cause | None
+) -> JsonDict:
+    """What was asked and what came back."""
+    record: JsonDict = {
+        "kind": ANSWER,
+        "problem_idx": step.problem_idx,
+        "repeat": step.repeat,
+        "fp": fingerprint,
+        "at": round(time.time(), 3),
+        **_asked(seed, answer, problem),
+        "response": answer.response,
+    }
+    reply = answer.model_response
+    if reply is not None:
+        if reply.content != answer.response:
+            record["content"] = reply.content
+        record |= {
+            "model": reply.model,
+            "finish_reason": reply.finish_reason,
+            "prompt_tokens": reply.prompt_tokens,
+            "completion_tokens": reply.completion_tokens,
+            "total_tokens": reply.total_tokens,
+            "latency_ms": round(reply.latency_ms, 2),
+            "attempts": reply.attempts,
+        }
+        for key in _OPTIONAL_REPLY:
+            value = getattr(reply, key)
+            if value:
+                record[key] = value
+    if answer.trajectory:
+        record["trajectory"] = answer.trajectory
+    if answer.reward is not None:
+        record["solver_reward"] = answer.reward
+    if answer.scoring_details:
+        record["solve_details"] = answer.scoring_details
+    if answer.error:
+        record["error"] = answer.error
+    if label is not None:
+        record["label"] = label
+    return record
+
+
+_OPTIONAL_REPLY: Final = (
+    "reasoning_tokens",
+    "cached_tokens",
+    "reasoning_content",
+    "time_to_first_token_ms",
+    "cost_usd",
+    "from_cache",
+)
+
+
+def outcome_record(step: Step, fingerprint: str, outcome: Outcome, timing: JsonDict) -> JsonDict:
+    """What became of a step."""
+    record: JsonDict = {"kind": OUTCOME, "problem_idx": step.problem_idx, "repeat": step.repeat, "fp": fingerprint}
+    if isinstance(outcome, Scored):
+        verdict = outcome.verdict
+        record |= {
+            "status": "scored",
+            "reward": float(verdict.reward),
+            "extracted_answer": verdict.extracted_answer,
+            "scoring_details": verdict.scoring_details,
+        }
+        if verdict.metadata:
+            record["scoring_metadata"] = verdict.metadata
+        if outcome.label is not None:
+            record["label"] = outcome.label
+    else:
+        failure = outcome.failure
+        record |= {
+            "status": "failed",
+            "failure": {"cause": failure.cause, "message": failure.message},
+            "attempts": failure.attempts,
+        }
+    record["timing"] = timing
+    return record
+
+
+def unanswered(record: JsonDict, seed: SeedResult, problem: str) -> JsonDict:
+    """An outcome without an answer carries what would have been asked, so that its row is whole."""
+    record["at"] = round(time.time(), 3)
+    return record | _asked(seed, None, problem)
+
+
+def turn_record(step: Step, turn: JsonDict) -> JsonDict:
+    """One turn of an agent, as it happens."""
+    return {"kind": TURN, "problem_idx": step.problem_idx, "repeat": step.repeat, "turn": turn}
+
+
+def is_failed(outcome: Outcome) -> bool:
+    """True when the row could not be measured."""
+    return isinstance(outcome, Failed)
+
+
+def _asked(seed: SeedResult, answer: SolveResult | None, problem: str) -> JsonDict:
+    body = answer.model_response.request_body if answer and answer.model_response else None
+    asked: JsonDict = {"problem_hash": problem}
+    messages: Any = body.get("messages") if body else seed.messages
+    if messages is not None:
+        asked["messages"] = _without_image_data(messages) if seed.images else messages
+        if last_user_text(messages) != seed.prompt:
+            asked["prompt"] = seed.prompt
+    else:
+        sent = body.get("prompt", seed.prompt) if body else seed.prompt
+        asked["prompt"] = sent if isinstance(sent, str) else seed.prompt
+    asked["expected_answer"] = seed.expected_answer
+    asked["metadata"] = seed.stored_metadata()
+    return asked
+
+
+def last_user_text(messages: list[Message]) -> str:
+    """The text of the last user message."""
+    for message in reversed(messages):
+        if message.get("role") == "user":
+            content = message.get("content")
+            if isinstance(content, str):
+                return content
+            if isinstance(content, list):
+                return "\n".join(part.get("text", "") for part in content if part.get("type") == "text")
+    return ""
+
+
+def _without_image_data(messages: list[Message]) -> list[Message]:
+    """Messages with long inline image data replaced by its digest: files keep what was asked, not megabytes."""
+
+    def slim(part: JsonDict) -> JsonDict:
+        image = part.get("image_url")
+        if isinstance(image, dict) and len(str(image.get("url", ""))) > _INLINE_DATA:
+            url = str(image["url"])
+            kind = url.partition(",")[0]
+            return part | {"image_url": image | {"url": f"{kind},sha256:{hashlib.sha256(url.encode()).hexdigest()}"}}
+        return part
+
+    return [
+        message | {"content": [slim(part) for part in content]}
+        if isinstance(content := message.get("content"), list)
+        else message
+        for message in messages
+    ]
