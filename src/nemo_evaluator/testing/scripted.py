@@ -1,0 +1,155 @@
+"""A scripted OpenAI-compatible server: real HTTP on loopback, cheap enough to stand beside a benchmark."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+from collections import Counter, deque
+from collections.abc import Collection, Mapping
+from types import TracebackType
+from typing import Any
+
+from nemo_evaluator.testing._connection import Connection
+from nemo_evaluator.testing._loop import new_event_loop
+from nemo_evaluator.testing.script import Playbook, Script, Seen, Weather
+
+_POSTS = ("/chat/completions", "/completions", "/embeddings", "/responses", "/messages")
+
+
+class ScriptedServer:
+    """Plays a script over HTTP on loopback.
+
+    ::
+
+        async with ScriptedServer("42") as server:      # on the running loop
+            client = open_client(Endpoint(name="m", url=server.url))
+
+        with ScriptedServer(rules) as server:    # in a thread of its own, for code that is not async
+            subprocess.run(["nel", "eval", "run", ..., "--model-url", server.url])
+
+    ``requests`` keeps the last ``record`` requests, ``counts`` how often each body arrived (by digest), ``count`` the
+    number of POSTs, ``max_in_flight`` the largest number of requests being answered at once, ``cancelled`` how
+    many were left by their client.
+    """
+
+    def __init__(
+        self,
+        script: Script = "ok",
+        *,
+        answers: Mapping[str, str] | None = None,
+        weather: Weather | None = None,
+        api_key: str | None = None,
+        models: Collection[str] = (),
+        record: int = 10_000,
+        host: str = "127.0.0.1",
+        port: int = 0,
+    ) -> None:
+        self.book = Playbook(script, answers)
+        self.weather = weather or Weather()
+        self.api_key = api_key
+        self.models = frozenset(models)
+        self.requests: deque[Seen] = deque(maxlen=record)
+        self.recording = record > 0
+        self.counts: Counter[str] = Counter()
+        self.statuses: Counter[str] = Counter()
+        self.count = 0
+        self.in_flight = 0
+        self.max_in_flight = 0
+        self.cancelled = 0
+        self.connections: set[Connection] = set()
+        self.loop: asyncio.AbstractEventLoop
+        self._host, self._port = host, port
+        self._server: asyncio.Server | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def url(self) -> str:
+        """The versioned base URL, as a model service gives it."""
+        return f"{self.root}/v1"
+
+    @property
+    def root(self) -> str:
+        """The URL of the server itself."""
+        return f"http://{self._host}:{self._port}"
+
+    @property
+    def duplicates(self) -> dict[str, int]:
+        """Digests of the bodies that arrived more than once."""
+        return {digest: seen for digest, seen in self.counts.items() if seen > 1}
+
+    def note(self, seen: Seen) -> None:
+        """Remember a request."""
+        self.requests.append(seen)
+        self.counts[hashlib.blake2b(seen.path.encode() + seen.raw, digest_size=16).hexdigest()] += 1
+
+    def knows(self, path: str) -> bool:
+        """Whether a path is one the server answers to POST."""
+        return path.endswith(_POSTS)
+
+    async def start(self) -> ScriptedServer:
+        """Listen, on the running loop."""
+        self.loop = asyncio.get_running_loop()
+        self._server = await self.loop.create_server(lambda: Connection(self), self._host, self._port, backlog=4096)
+        self._port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def stop(self) -> None:
+        """Stop listening and drop every connection."""
+        if self._server is None:
+            return
+        self._server.close()
+        for connection in list(self.connections):
+            connection.drop()
+        await self._server.wait_closed()
+        self._server = None
+
+    async def __aenter__(self) -> ScriptedServer:
+        return await self.start()
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.stop()
+
+    def __enter__(self) -> ScriptedServer:
+        ready = threading.Event()
+        failure: list[BaseException] = []
+
+        async def begin() -> None:
+            try:
+                await self.start()
+            except OSError as error:
+                failure.append(error)
+                self.loop.stop()
+            ready.set()
+
+        def serve() -> None:
+            loop = new_event_loop()
+            loop.create_task(begin())
+            try:
+                loop.run_forever()
+            finally:
+                loop.close()
+
+        self._thread = threading.Thread(target=serve, name="scripted-server", daemon=True)
+        self._thread.start()
+        ready.wait(10)
+        if failure:
+            raise failure[0]
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        asyncio.run_coroutine_threadsafe(self.stop(), self.loop).result(10)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        if self._thread is not None:
+            self._thread.join(10)
+
+    def stats(self) -> dict[str, Any]:
+        """Counts as one JSON object; the server gives it at ``/stats``."""
+        return {
+            "requests": self.count,
+            "statuses": dict(self.statuses),
+            "max_in_flight": self.max_in_flight,
+            "cancelled": self.cancelled,
+            "distinct": len(self.counts),
+            "duplicates": len(self.duplicates),
+        }

@@ -1,0 +1,99 @@
+"""The scripted server from the command line: ``python -m nemo_evaluator.testing.server --answer 42 --delay 0.2``.
+
+The first line on stdout is a JSON object with the server's URL. It runs until it is told to stop, or until its parent
+closes its standard input with ``--until-eof``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import click
+import orjson
+
+from nemo_evaluator.testing._loop import run
+from nemo_evaluator.testing.script import Fault, Say, Script, Weather, load_script
+from nemo_evaluator.testing.scripted import ScriptedServer
+
+
+@click.command(name="scripted-server")
+@click.option("--port", default=0, help="0 takes any free port.")
+@click.option("--script", "script_file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--answer", default="ok", help="What to say to everybody, when there is no script.")
+@click.option("--answers", "answers_file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--delay", default=0.0, help="Seconds before each answer.")
+@click.option("--jitter", default=0.0, help="Up to this many seconds more, by chance.")
+@click.option("--rate-limit", type=float, help="Requests per second; 429 beyond.")
+@click.option("--burst", type=float, help="Requests allowed at once; one second's worth by default.")
+@click.option("--retry-after", type=float, help="Retry-After of those 429s, in seconds.")
+@click.option("--p500", default=0.0, help="Share of requests that get a 500.")
+@click.option("--preset", default=0.0, help="Share of connections that are reset.")
+@click.option("--stall", default=0.0, help="Share of requests that are never answered.")
+@click.option("--seed", default=0, help="Seed of what happens by chance.")
+@click.option("--api-key", envvar="SCRIPTED_API_KEY", help="Refuse other keys with 401.")
+@click.option("--model", "models", multiple=True, help="Refuse other models with 404.")
+@click.option("--record", default=0, help="Requests to remember (and count by body).")
+@click.option("--until-eof", is_flag=True, help="Stop when standard input closes.")
+def main(
+    port: int,
+    script_file: Path | None,
+    answer: str,
+    answers_file: Path | None,
+    delay: float,
+    jitter: float,
+    rate_limit: float | None,
+    burst: float | None,
+    retry_after: float | None,
+    p500: float,
+    preset: float,
+    stall: float,
+    seed: int,
+    api_key: str | None,
+    models: tuple[str, ...],
+    record: int,
+    until_eof: bool,
+) -> None:
+    """Serve a scripted OpenAI-compatible model on loopback."""
+    script: Script = load_script(script_file) if script_file else Say(answer, delay=delay, jitter=jitter)
+    answers = orjson.loads(answers_file.read_bytes()) if answers_file else None
+    weather = Weather(
+        p500=p500,
+        preset=preset,
+        pstall=stall,
+        rate_limit=rate_limit,
+        burst=burst,
+        retry_after=retry_after,
+        seed=seed,
+        stalls=Fault.STALL,
+    )
+    server = ScriptedServer(
+        script, answers=answers, weather=weather, api_key=api_key, models=models, record=record, port=port
+    )
+    with contextlib.suppress(KeyboardInterrupt):
+        run(_serve(server, until_eof))
+
+
+async def _serve(server: ScriptedServer, until_eof: bool) -> None:
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, ended.set)
+    async with server:
+        print(json.dumps({"url": server.url, "stats": f"{server.root}/stats"}), flush=True)
+        if until_eof:
+            loop.add_reader(sys.stdin.fileno(), _watch_input, ended)
+        await ended.wait()
+
+
+def _watch_input(ended: asyncio.Event) -> None:
+    if not os.read(sys.stdin.fileno(), 4096):
+        ended.set()
+
+
+if __name__ == "__main__":
+    main()
