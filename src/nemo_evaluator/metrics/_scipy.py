@@ -1,0 +1,80 @@
+"""The one door to scipy: only ``scipy.special``, and only when a statistic needs it.
+
+A run with one answer per problem never comes here, so it never pays for the import.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nemo_evaluator.core.errors import MissingExtraError
+
+Floats = NDArray[np.float64]
+
+
+@cache
+def _special() -> Any:
+    try:
+        from scipy import special  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtraError("scipy", extra="stats") from error
+    return special
+
+
+def t_quantile(probability: float, df: float) -> float:
+    """Quantile of Student's t."""
+    return float(_special().stdtrit(df, probability))
+
+
+def t_cdf(value: float, df: float) -> float:
+    """Distribution function of Student's t."""
+    return float(_special().stdtr(df, value))
+
+
+def noncentral_t_cdf(value: float, df: float, shift: float) -> float:
+    """Distribution function of the non-central t."""
+    return float(_special().nctdtr(df, shift, value))
+
+
+def beta_quantile(probability: float, a: float, b: float) -> float:
+    """Quantile of the beta distribution."""
+    return float(_special().betaincinv(a, b, probability))
+
+
+def beta_cdf(value: float, a: float, b: float) -> float:
+    """Distribution function of the beta distribution."""
+    return float(_special().betainc(a, b, value))
+
+
+def gamma_quantile(probability: float, shape: float) -> float:
+    """Quantile of the gamma distribution with scale 1."""
+    return float(_special().gammaincinv(shape, probability))
+
+
+def binomial_cdf(k: int, n: int, p: float) -> float:
+    """P(X <= k) for X ~ Binomial(n, p)."""
+    if k < 0:
+        return 0.0
+    return 1.0 if k >= n else float(_special().bdtr(k, n, p))
+
+
+def binomial_pmf(k: ArrayLike, n: int, p: float) -> Floats:
+    """P(X = k) for X ~ Binomial(n, p), elementwise over ``k``."""
+    special = _special()
+    count = np.asarray(k, dtype=np.float64)
+    choose = special.gammaln(n + 1) - special.gammaln(count + 1) - special.gammaln(n - count + 1)
+    return np.asarray(np.exp(choose + special.xlogy(count, p) + special.xlog1py(n - count, -p)), dtype=np.float64)
+
+
+def normal_cdf(value: ArrayLike) -> Floats:
+    """Distribution function of the standard normal, elementwise."""
+    return np.asarray(_special().ndtr(value), dtype=np.float64)
+
+
+def normal_quantile(probability: ArrayLike) -> Floats:
+    """Quantile of the standard normal, elementwise."""
+    return np.asarray(_special().ndtri(probability), dtype=np.float64)

@@ -1,0 +1,60 @@
+"""Rows gathered into problems: the step between row columns and every interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Problems:
+    """Rewards gathered by problem: one entry per problem, in the order of their ids."""
+
+    ids: Ints
+    counts: Ints
+    totals: Floats
+    first: Ints
+
+    @property
+    def means(self) -> Floats:
+        """The mean reward of each problem."""
+        return self.totals / self.counts
+
+    @property
+    def rows(self) -> int:
+        """How many rows were gathered."""
+        return int(self.counts.sum())
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def by_problem(problem: Ints, reward: Floats) -> Problems:
+    """Gather rows by problem id; rows already in order of their problem cost no sort."""
+    reward = np.asarray(reward, dtype=np.float64)
+    problem = np.asarray(problem, dtype=np.int64)
+    if len(problem) != len(reward):
+        raise ValueError(f"{len(problem)} problem ids for {len(reward)} rewards")
+    if len(problem) and bool((problem[1:] >= problem[:-1]).all()):
+        starts = np.flatnonzero(np.r_[True, problem[1:] != problem[:-1]])
+        counts = np.diff(np.r_[starts, len(problem)])
+        return Problems(problem[starts], counts, np.add.reduceat(reward, starts), starts)
+    ids, first, inverse, counts = np.unique(problem, return_index=True, return_inverse=True, return_counts=True)
+    totals = np.asarray(np.bincount(inverse, weights=reward, minlength=len(ids)), dtype=np.float64)
+    return Problems(ids, counts, totals, first)
+
+
+def is_binary(reward: Floats) -> bool:
+    """Whether every reward is exactly 0 or 1."""
+    return bool(((reward == 0.0) | (reward == 1.0)).all())
+
+
+def is_fractional(rewards: NDArray[np.float64] | list[float]) -> bool:
+    """Whether any reward is something other than 0 or 1."""
+    return not is_binary(np.asarray(rewards, dtype=np.float64))

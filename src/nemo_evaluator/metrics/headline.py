@@ -1,0 +1,153 @@
+"""The numbers of a bundle: headline, summary, categories, breakdowns, extra scorers.
+
+All take columns of *scored* rows; a failed row has no place here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.metrics.bootstrap import few_levels, resampled_means
+from nemo_evaluator.metrics.groups import Floats, Ints, Problems, by_problem, is_binary
+from nemo_evaluator.metrics.intervals import Interval, mean_interval
+from nemo_evaluator.metrics.passk import pass_intervals, useful_ks
+
+
+def headline_scores(
+    problem: Ints, reward: Floats, *, repeats: int, clusters: Ints | None = None
+) -> dict[str, JsonDict]:
+    """``pass@k`` and ``pass^k`` for rewards that are all 0 or 1, ``mean_reward`` otherwise; nothing without rows.
+
+    ``clusters`` (one code per row) names problems that belong together, such as questions on one passage.
+    """
+    reward = np.asarray(reward, dtype=np.float64)
+    if not len(reward):
+        return {}
+    problems = by_problem(problem, reward)
+    groups = None if clusters is None else np.asarray(clusters)[problems.first]
+    if not is_binary(reward):
+        return {"mean_reward": score(mean_interval(problems.means, answers=problems.rows, clusters=groups))}
+    scores = {"pass@1": _pass_at_1(problems, groups)}
+    ks = [k for k in useful_ks(max(repeats, 1)) if k > 1]
+    for name, every in (("pass@", False), ("pass^", True)):
+        for k in ks:
+            interval, _ = pass_intervals(problems, k, every=every, clusters=groups)
+            if interval.n:
+                scores[f"{name}{k}"] = score(interval)
+    return scores
+
+
+def _pass_at_1(problems: Problems, clusters: Ints | None) -> JsonDict:
+    values = problems.means
+    entry = score(mean_interval(values, answers=problems.rows, binary=True, clusters=clusters))
+    if len(values) > 1 and few_levels(values):
+        lower, upper = np.quantile(resampled_means(values), [0.025, 0.975])
+        entry |= {"bootstrap_ci_lower": _round(float(lower)), "bootstrap_ci_upper": _round(float(upper))}
+    return entry
+
+
+def score(interval: Interval) -> JsonDict:
+    """An interval as an entry of ``scores``."""
+    return {
+        "value": _round(interval.value),
+        "ci_lower": _round(interval.lower),
+        "ci_upper": _round(interval.upper),
+        "ci_method": interval.method,
+        "n": interval.n,
+    }
+
+
+def scorer_score(problem: Ints, reward: Floats) -> JsonDict:
+    """The entry ``scorer:<name>`` of a further scorer."""
+    reward = np.asarray(reward, dtype=np.float64)
+    entry = score(_interval_of(problem, reward))
+    return entry | {"correct": int((reward > 0).sum()), "total": len(reward)}
+
+
+def summary_scores(reward: Floats) -> JsonDict:
+    """Mean, standard deviation, extremes and median over all scored rows."""
+    reward = np.asarray(reward, dtype=np.float64)
+    if not len(reward):
+        return {"mean": None, "std": None, "min": None, "max": None, "median": None, "n": 0}
+    return {
+        "mean": float(reward.mean()),
+        "std": float(reward.std(ddof=1)) if len(reward) > 1 else 0.0,
+        "min": float(reward.min()),
+        "max": float(reward.max()),
+        "median": float(np.median(reward)),
+        "n": len(reward),
+    }
+
+
+def category_scores(codes: Ints, names: Sequence[str], problem: Ints, reward: Floats) -> dict[str, JsonDict]:
+    """``{category: {mean_reward, n, ci_lower, ci_upper}}``; ``codes`` index ``names``, one per row; n counts rows."""
+    return {
+        names[code]: {"mean_reward": entry.pop("value"), **entry} for code, entry in _groups(codes, problem, reward)
+    }
+
+
+def breakdowns(
+    fields: Mapping[str, tuple[Ints, Sequence[str]]], problem: Ints, reward: Floats
+) -> dict[str, list[JsonDict]]:
+    """Mean reward by the values of each field: ``{field: [{group, n, mean_reward, ci_lower, ci_upper}]}``."""
+    return {
+        field: [
+            {"group": names[code], "mean_reward": entry.pop("value"), **entry}
+            for code, entry in _groups(codes, problem, reward)
+        ]
+        for field, (codes, names) in fields.items()
+    }
+
+
+def _groups(codes: Ints, problem: Ints, reward: Floats) -> list[tuple[int, JsonDict]]:
+    """One score per code, from one stable sort of the rows."""
+    codes, problem = np.asarray(codes), np.asarray(problem)
+    reward = np.asarray(reward, dtype=np.float64)
+    order = np.argsort(codes, kind="stable")
+    present, starts = np.unique(codes[order], return_index=True)
+    out = []
+    for code, rows in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
+        out.append((int(code), score(_interval_of(problem[rows], reward[rows])) | {"n": len(rows)}))
+    return out
+
+
+def _interval_of(problem: Ints, reward: Floats) -> Interval:
+    problems = by_problem(problem, reward)
+    return mean_interval(problems.means, answers=problems.rows, binary=is_binary(reward))
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else round(value, 6)
+
+
+def headline_score_metrics(per_problem: Mapping[int, Sequence[float]], n_repeats: int) -> dict[str, JsonDict]:
+    """``headline_scores`` for rewards held as ``{problem: [reward, ...]}``."""
+    sizes = [len(rewards) for rewards in per_problem.values()]
+    problem = np.repeat(np.arange(len(sizes)), sizes)
+    flat = [reward for rewards in per_problem.values() for reward in rewards]
+    return headline_scores(problem, np.array(flat, dtype=np.float64), repeats=n_repeats)
+
+
+def sample_level_ci(per_problem: Sequence[Sequence[float]], *, ci_level: float = 0.95) -> Interval:
+    """Interval of the mean score over problems, from the answers of each; see ``mean_interval``."""
+    problem = np.repeat(np.arange(len(per_problem)), [len(rewards) for rewards in per_problem])
+    reward = np.array([reward for rewards in per_problem for reward in rewards], dtype=np.float64)
+    problems = by_problem(problem, reward)
+    return mean_interval(problems.means, answers=problems.rows, binary=is_binary(reward), confidence=ci_level)
+
+
+def category_breakdown(rows: Sequence[Mapping[str, Any]]) -> dict[str, JsonDict]:
+    """``category_scores`` for result rows held as dicts; a row without ``metadata.category`` is ``unknown``."""
+    scored = [row for row in rows if row.get("reward") is not None]
+    labels = [str((row.get("metadata") or {}).get("category", "unknown")) for row in scored]
+    names = sorted(set(labels))
+    place = {name: i for i, name in enumerate(names)}
+    codes = np.array([place[label] for label in labels], dtype=np.int64)
+    problem = np.array([int(row.get("problem_idx", i)) for i, row in enumerate(scored)], dtype=np.int64)
+    reward = np.array([float(row["reward"]) for row in scored], dtype=np.float64)
+    return category_scores(codes, names, problem, reward)

@@ -1,0 +1,134 @@
+"""Two runs on the same problems: the difference of their means, and tests of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from nemo_evaluator.metrics._scipy import binomial_cdf, binomial_pmf
+from nemo_evaluator.metrics.groups import Floats
+
+Alternative = Literal["less", "greater", "two-sided"]
+
+_CELLS_PER_BLOCK: Final = 8_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class PairedTest:
+    """A test of candidate against baseline; ``effect`` is candidate minus baseline in score units."""
+
+    method: str
+    p_value: float
+    effect: float
+    n: int
+    n_discordant: int
+    alternative: Alternative
+
+    @property
+    def significant(self) -> bool:
+        """Whether p is under 5 %."""
+        return self.p_value < 0.05
+
+
+def mcnemar_test(worse: int, better: int, n: int, *, alternative: Alternative = "less") -> PairedTest:
+    """Exact McNemar: ``worse`` problems only the baseline solved, ``better`` only the candidate.
+
+    ``alternative="less"`` asks whether the candidate is worse.
+    """
+    effect = (better - worse) / n if n else 0.0
+    p_value = _exact_binomial(better, worse + better, alternative)
+    return PairedTest("mcnemar", p_value, effect, n, worse + better, alternative)
+
+
+def sign_test(differences: Floats, *, alternative: Alternative = "less") -> PairedTest:
+    """Exact sign test of candidate-minus-baseline differences; ties are left out of the test."""
+    differences = np.asarray(differences, dtype=np.float64)
+    better, worse = int((differences > 0).sum()), int((differences < 0).sum())
+    effect = float(differences.mean()) if len(differences) else 0.0
+    p_value = _exact_binomial(better, better + worse, alternative)
+    return PairedTest("sign", p_value, effect, len(differences), better + worse, alternative)
+
+
+def _exact_binomial(k: int, n: int, alternative: Alternative) -> float:
+    if n == 0:
+        return 1.0
+    if alternative == "less":
+        return binomial_cdf(k, n, 0.5)
+    if alternative == "greater":
+        return 1.0 - binomial_cdf(k - 1, n, 0.5)
+    return min(1.0, 2 * binomial_cdf(min(k, n - k), n, 0.5))
+
+
+def permutation_test(
+    differences: Floats, *, alternative: Alternative = "less", n_permutations: int = 10_000, seed: int = 42
+) -> PairedTest:
+    """Paired permutation test: the sign of each problem's difference is flipped at random.
+
+    Differences of one size (0/1 rewards) are tested exactly; others by drawing, in blocks of bounded memory.
+    """
+    differences = np.asarray(differences, dtype=np.float64)
+    moved = differences[differences != 0.0]
+    n, k = len(differences), len(moved)
+    effect = float(differences.mean()) if n else 0.0
+    if k == 0:
+        return PairedTest("permutation", 1.0, effect, n, 0, alternative)
+    sizes = np.abs(moved)
+    if np.ptp(sizes) == 0.0:
+        p_value = _exact_binomial(int((moved > 0).sum()), k, alternative)
+        return PairedTest("permutation", p_value, effect, n, k, alternative)
+    observed = float(moved.sum())
+    extreme = _count_extreme(sizes, observed, alternative, n_permutations, seed)
+    return PairedTest("permutation", (extreme + 1) / (n_permutations + 1), effect, n, k, alternative)
+
+
+def _count_extreme(sizes: Floats, observed: float, alternative: Alternative, draws: int, seed: int) -> int:
+    rng = np.random.default_rng(seed)
+    levels, counts = np.unique(sizes, return_counts=True)
+    # Sums that are equal on paper must not differ by rounding.
+    slack = 1e-12 * float(sizes.sum())
+    step = max(1, _CELLS_PER_BLOCK // len(levels))
+    extreme = 0
+    for start in range(0, draws, step):
+        size = (min(step, draws - start), len(levels))
+        # Of `count` differences of one size, Binomial(count, 1/2) are positive.
+        positive = rng.binomial(counts, 0.5, size=size)
+        sums = (2 * positive - counts) @ levels
+        extreme += _extreme(sums, observed, alternative, slack)
+    return extreme
+
+
+def _extreme(sums: Floats, observed: float, alternative: Alternative, slack: float) -> int:
+    if alternative == "less":
+        return int((sums <= observed + slack).sum())
+    if alternative == "greater":
+        return int((sums >= observed - slack).sum())
+    return int((np.abs(sums) >= abs(observed) - slack).sum())
+
+
+def mcnemar_power(worse: float, better: float, n: int, *, alpha: float = 0.05) -> float:
+    """Chance that the exact one-sided McNemar test finds a drop, given the shares of discordant problems."""
+    discordant = worse + better
+    if discordant <= 0 or n <= 0:
+        return 0.0
+    sizes = np.arange(n + 1)
+    weight = binomial_pmf(sizes, n, discordant)
+    power = 0.0
+    for size in sizes[weight > 1e-9].tolist():
+        critical = _critical(size, alpha)
+        if critical >= 0:
+            power += float(weight[size]) * binomial_cdf(critical, size, better / discordant)
+    return min(1.0, power)
+
+
+def _critical(n: int, alpha: float) -> int:
+    """The largest count of improvements among ``n`` discordant pairs at which a drop is significant."""
+    low = math.floor(n / 2 - 4 * math.sqrt(n + 1)) - 2
+    best = -1
+    for k in range(max(low, 0), n // 2 + 1):
+        if binomial_cdf(k, n, 0.5) > alpha:
+            break
+        best = k
+    return best
