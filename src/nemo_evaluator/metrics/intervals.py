@@ -111,7 +111,7 @@ def t_interval(values: Floats, *, confidence: float = 0.95) -> Interval:
     values = np.asarray(values, dtype=np.float64)
     n = len(values)
     mean = float(values.mean()) if n else math.nan
-    spread = float(values.std(ddof=1)) if n > 1 else 0.0
+    spread = float(values.std(ddof=1)) if n > 1 and np.ptp(values) > 0 else 0.0
     if spread == 0.0:
         return Interval(mean, None, None, "t", n)
     half = t_quantile(0.5 + confidence / 2, n - 1) * spread / math.sqrt(n)
@@ -130,7 +130,8 @@ class ClusterSpread:
 def cluster_spread(values: Floats, clusters: Ints | None) -> ClusterSpread:
     """Variance of the mean of ``values`` when values of one cluster may move together."""
     n = len(values)
-    residual = values - values.mean()
+    # The mean of equal values may differ from them by a rounding error, which is not a spread.
+    residual = values - values.mean() if np.ptp(values) > 0 else np.zeros(n)
     if clusters is None:
         return ClusterSpread(float(residual @ residual) / (n * max(n - 1, 1)), n - 1, float(n))
     _, code, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
