@@ -1,0 +1,127 @@
+"""Rows: a dataset as a sequence that reads a row when it is asked for, and keeps none."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
+from typing import Any, overload
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.hashing import digest
+from nemo_evaluator.core.types import JsonDict
+
+
+class Rows(Sequence[JsonDict]):
+    """A sequence of rows. Subclasses give ``_read`` and ``__len__``; a row is the caller's own to change."""
+
+    # Where the rows come from, in words, for error messages and for the lock.
+    source: str = ""
+
+    @abstractmethod
+    def _read(self, index: int) -> JsonDict:
+        """Row number ``index``, which is within bounds."""
+
+    @overload
+    def __getitem__(self, index: int) -> JsonDict: ...
+    @overload
+    def __getitem__(self, index: slice) -> Rows: ...
+    def __getitem__(self, index: int | slice) -> JsonDict | Rows:
+        size = len(self)
+        if isinstance(index, slice):
+            return PickedRows(self, range(size)[index])
+        if index < 0:
+            index += size
+        if not 0 <= index < size:
+            raise IndexError(f"{self.source or 'dataset'} has {size} rows, there is no row {index}")
+        return self._read(index)
+
+    def content_hash(self) -> str:
+        """A digest of the content: equal rows in equal order, equal digest within one kind of source."""
+        return digest([digest(row) for row in self])
+
+    def close(self) -> None:
+        """Let go of files; the rows may be read again later."""
+
+
+class ListRows(Rows):
+    """Rows that are in memory already."""
+
+    def __init__(self, rows: Iterable[Any], source: str = "") -> None:
+        self._rows: list[JsonDict] = list(rows)
+        self.source = source
+        for number, row in enumerate(self._rows):
+            if not isinstance(row, dict):
+                raise UsageError(
+                    f"row {number} of {source or 'the dataset'} is a {type(row).__name__}, not a mapping of columns",
+                    hint="a dataset yields one dict per problem",
+                )
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def _read(self, index: int) -> JsonDict:
+        return dict(self._rows[index])
+
+
+class PickedRows(Rows):
+    """Some rows of another sequence, by number."""
+
+    def __init__(self, rows: Rows, numbers: Sequence[int]) -> None:
+        self._rows = rows
+        self._numbers = numbers
+        self.source = rows.source
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def _read(self, index: int) -> JsonDict:
+        return self._rows[int(self._numbers[index])]
+
+    def close(self) -> None:
+        self._rows.close()
+
+
+class MappedRows(Rows):
+    """Rows that pass through a function, each when it is read."""
+
+    def __init__(self, rows: Rows, function: Callable[[JsonDict, int], JsonDict]) -> None:
+        self._rows = rows
+        self._function = function
+        self.source = rows.source
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def _read(self, index: int) -> JsonDict:
+        return self._function(self._rows[index], index)
+
+    def content_hash(self) -> str:
+        return self._rows.content_hash()
+
+    def close(self) -> None:
+        self._rows.close()
+
+
+class ChainedRows(Rows):
+    """Several sequences one after another."""
+
+    def __init__(self, parts: Iterable[Rows]) -> None:
+        self._parts = list(parts)
+        self._ends = list(accumulate(len(part) for part in self._parts))
+        self.source = " + ".join(dict.fromkeys(part.source for part in self._parts))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def _read(self, index: int) -> JsonDict:
+        part = bisect_right(self._ends, index)
+        return self._parts[part][index - (self._ends[part - 1] if part else 0)]
+
+    def content_hash(self) -> str:
+        return digest([part.content_hash() for part in self._parts])
+
+    def close(self) -> None:
+        for part in self._parts:
+            part.close()

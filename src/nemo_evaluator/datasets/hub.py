@@ -1,0 +1,167 @@
+"""The hub: a split is fetched once, turned into JSON lines in the cache folder, and read from there ever after.
+
+So a second run needs neither the network nor the ``datasets`` library, and `nel data mirror` copies a file.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import orjson
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.datasets._optional import hub_client, hub_library
+from nemo_evaluator.datasets.base import Rows
+from nemo_evaluator.datasets.files import SUFFIXES, open_file
+from nemo_evaluator.datasets.jsonl import JsonlRows
+from nemo_evaluator.datasets.ref import DatasetRef
+from nemo_evaluator.datasets.settings import cache_dir, is_offline
+
+# The branch where the hub keeps parquet copies of datasets that are defined by a script.
+_PARQUET_BRANCH = "refs/convert/parquet"
+
+
+def fetch(ref: DatasetRef, revision: str | None) -> tuple[Rows, str | None]:
+    """The rows of a hub split at ``revision`` (the newest when None), and the revision they are from."""
+    if revision is not None:
+        kept = cache_path(ref, revision)
+        if kept.exists():
+            return JsonlRows(kept, ref.key), revision
+    if is_offline():
+        raise UsageError(
+            f"{ref.key} is not in the cache, and nothing may be fetched (offline)",
+            hint="run once with a network, or point NEL_DATA_MIRROR at a mirror that holds it",
+        )
+    with _hub_errors(ref):
+        revision = revision or _newest(ref)
+        kept = cache_path(ref, revision)
+        if not kept.exists():
+            _write(kept, _download_file(ref, revision) if ref.file else _download_split(ref, revision))
+    return JsonlRows(kept, ref.key), revision
+
+
+def cache_path(ref: DatasetRef, revision: str) -> Path:
+    """Where a split is kept."""
+    folder = cache_dir() / "hub" / safe_name(ref.repo) / safe_name(ref.config or "default")
+    return folder / f"{safe_name(ref.file or ref.split)}@{safe_name(revision)}.jsonl"
+
+
+def fetch_url(url: str) -> Rows:
+    """The rows of a file on the web, fetched once."""
+    suffix = next((s for s in SUFFIXES if url.lower().endswith((s, f"{s}.gz"))), ".jsonl")
+    name = safe_name(url.rsplit("/", 1)[-1]) or f"data{suffix}"
+    kept = cache_dir() / "url" / safe_name(url.rsplit("/", 1)[0]) / name
+    if not kept.exists():
+        if is_offline():
+            raise UsageError(
+                f"{url} is not in the cache, and nothing may be fetched (offline)",
+                hint="run once with a network, or point NEL_DATA_MIRROR at a mirror that holds it",
+            )
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=kept.parent, delete=False) as file:
+            try:
+                with urlopen(url, timeout=60) as answer:
+                    shutil.copyfileobj(answer, file)
+            except (URLError, OSError) as error:
+                Path(file.name).unlink(missing_ok=True)
+                raise UsageError(f"cannot fetch {url}: {error}", hint="check the network, or use a mirror") from error
+        Path(file.name).replace(kept)
+    return open_file(kept, url)
+
+
+def _newest(ref: DatasetRef) -> str:
+    info = hub_client().HfApi().dataset_info(ref.repo, revision=ref.revision)
+    return str(info.sha)
+
+
+def _download_file(ref: DatasetRef, revision: str) -> Iterable[dict[str, Any]]:
+    path = hub_client().hf_hub_download(ref.repo, ref.file, repo_type="dataset", revision=revision)
+    return open_file(Path(path), ref.key)
+
+
+def _download_split(ref: DatasetRef, revision: str) -> Iterable[dict[str, Any]]:
+    library = hub_library()
+    try:
+        data = library.load_dataset(ref.repo, ref.config, split=ref.split, revision=revision)
+    except RuntimeError as error:
+        if "script" not in str(error):
+            raise
+        data = library.load_dataset(ref.repo, ref.config, split=ref.split, revision=_PARQUET_BRANCH)
+    for column, feature in data.features.items():
+        # Pictures and sounds stay the bytes they are: decoding would need further libraries and lose the format.
+        if isinstance(feature, (library.Image, library.Audio)):
+            data = data.cast_column(column, type(feature)(decode=False))
+    rows: Iterable[dict[str, Any]] = data
+    return rows
+
+
+def _write(target: Path, rows: Iterable[dict[str, Any]]) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as file:
+        try:
+            for row in rows:
+                file.write(orjson.dumps(_with_media(row), default=str, option=orjson.OPT_SERIALIZE_NUMPY))
+                file.write(b"\n")
+        except BaseException:
+            Path(file.name).unlink(missing_ok=True)
+            raise
+    Path(file.name).replace(target)
+
+
+def _with_media(row: dict[str, Any]) -> dict[str, Any]:
+    """Media cells (``{"bytes": ..., "path": ...}``) in the form that mirrors use: base64 text."""
+    return {
+        key: {"path": value.get("path"), "bytes_base64": base64.b64encode(value["bytes"]).decode()}
+        if isinstance(value, dict) and isinstance(value.get("bytes"), bytes)
+        else value
+        for key, value in row.items()
+    }
+
+
+class _hub_errors:
+    """Turn what the hub libraries raise into errors that carry the fix."""
+
+    def __init__(self, ref: DatasetRef) -> None:
+        self._ref = ref
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception) and not isinstance(error, UsageError):
+            raise explain(self._ref, error) from error
+
+
+def explain(ref: DatasetRef, error: Exception) -> UsageError:
+    """What went wrong at the hub, and how to mend it. The libraries' own classes change; their words are steadier."""
+    text = str(error)
+    lower = text.lower()
+    page = f"https://huggingface.co/datasets/{ref.repo}"
+    choices = re.search(r"\[(['\"][^\]]+)\]", text)
+    listed = choices[1].replace("'", "").replace('"', "") if choices else ""
+    if "gated" in lower or "401" in lower or "403" in lower:
+        return UsageError(
+            f"{ref.repo} is gated", hint=f"accept its terms at {page}, then set HF_TOKEN to a token that may read it"
+        )
+    if "builderconfig" in lower or "config name is missing" in lower:
+        return UsageError(f"{ref.repo} has no config {ref.config!r}", hint=f"add ?config=...; it has: {listed}")
+    if "unknown split" in lower or "bad split" in lower:
+        return UsageError(f"{ref.repo} has no split {ref.split!r}", hint=f"it has: {listed}")
+    if "404" in lower or "doesn't exist" in lower or "notfound" in type(error).__name__.lower():
+        return UsageError(
+            f"there is no dataset {ref.repo!r} on the hub (or you may not see it)",
+            hint=f"check {page}; for a private dataset set HF_TOKEN; a local file needs its path",
+        )
+    return UsageError(
+        f"cannot fetch {ref.key}: {type(error).__name__}: {text.splitlines()[0] if text else ''}",
+        hint="check the network, or point NEL_DATA_MIRROR at a mirror that holds it",
+    )

@@ -1,0 +1,84 @@
+"""JSON lines on disk: an index of line offsets in memory (8 bytes a row), each row read with one ``pread``."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from nemo_evaluator.core.errors import SeedError
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.datasets.base import Rows
+
+_CHUNK = 1 << 20
+_BOM = b"\xef\xbb\xbf"
+
+
+class JsonlRows(Rows):
+    """The rows of a JSON-lines file. Nothing is mapped: resident memory stays flat however many rows are read."""
+
+    def __init__(self, path: Path, source: str | None = None) -> None:
+        self.path = path
+        self.source = source or str(path)
+        self._starts, self._sizes = _index(path)
+        self._fd = -1
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def _read(self, index: int) -> JsonDict:
+        if self._fd < 0:
+            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        line = os.pread(self._fd, int(self._sizes[index]), int(self._starts[index]))
+        try:
+            row = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise SeedError(f"{self.source}: row {index} is not JSON: {error}") from error
+        if not isinstance(row, dict):
+            raise SeedError(f"{self.source}: row {index} is not a JSON object")
+        return row
+
+    @cached_property
+    def _sha256(self) -> str:
+        return file_sha256(self.path)
+
+    def content_hash(self) -> str:
+        return self._sha256
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __del__(self) -> None:
+        if getattr(self, "_fd", -1) >= 0:
+            os.close(self._fd)
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _index(path: Path) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Start and size of every line that is not blank."""
+    ends: list[npt.NDArray[np.int64]] = []
+    position = 0
+    with path.open("rb", buffering=0) as file:
+        skip = len(_BOM) if file.read(len(_BOM)) == _BOM else 0
+        file.seek(0)
+        while chunk := file.read(_CHUNK):
+            ends.append(np.flatnonzero(np.frombuffer(chunk, dtype=np.uint8) == 10) + position)
+            position += len(chunk)
+    stops = np.concatenate([*ends, np.array([position])]) if ends else np.array([position])
+    starts = np.concatenate([np.array([skip]), stops[:-1] + 1])
+    sizes = stops - starts
+    # A line of one byte cannot be a JSON object: it is blank, or the carriage return of a blank line.
+    kept = sizes > 1
+    return starts[kept].astype(np.int64), sizes[kept].astype(np.int64)

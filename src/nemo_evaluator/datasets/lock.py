@@ -1,0 +1,102 @@
+"""The lock: which revision and which content a hub dataset had when it was first used.
+
+A later run takes the locked revision. Content that differs is a warning and a new entry, or, frozen, a refusal.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import orjson
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import read_json, write_json
+from nemo_evaluator.datasets.settings import is_frozen, lock_file
+
+_log = logging.getLogger(__name__)
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LockEntry:
+    """What is pinned of one dataset split."""
+
+    sha256: str
+    rows: int
+    revision: str | None = None
+    origin: str = "hub"
+
+
+def read_lock(path: Path | None = None) -> dict[str, LockEntry]:
+    """All entries of the lock in force; an absent file has none."""
+    path = path or lock_file()
+    try:
+        value = read_json(path)
+        if value.get("version") != _VERSION:
+            raise UsageError(
+                f"{path} has version {value.get('version')}, not {_VERSION}", hint="delete it to start anew"
+            )
+        return {key: LockEntry(**entry) for key, entry in value["datasets"].items()}
+    except FileNotFoundError:
+        return {}
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"{path} is not a dataset lock: {error}", hint="delete it to start anew") from error
+
+
+def check(key: str, found: LockEntry) -> None:
+    """Compare what was found with the lock, and write it there when it is new."""
+    path = lock_file()
+    known = read_lock(path).get(key)
+    if known is not None and known.sha256 == found.sha256:
+        return
+    if is_frozen():
+        what = (
+            "is not in the lock" if known is None else f"has changed since it was locked ({_difference(known, found)})"
+        )
+        raise UsageError(
+            f"{key} {what}: {path}",
+            hint="run once without --frozen to accept it, or restore the locked data",
+        )
+    if known is not None:
+        _log.warning(
+            "%s has changed since it was locked (%s); scores may not be comparable", key, _difference(known, found)
+        )
+    with _exclusive(path):
+        write_lock({**read_lock(path), key: found}, path)
+
+
+def forget(keys: set[str]) -> list[str]:
+    """Drop entries, so that the next use takes the newest revision; returns those that were there."""
+    path = lock_file()
+    with _exclusive(path):
+        entries = read_lock(path)
+        dropped = sorted(keys & entries.keys())
+        if dropped:
+            write_lock({key: entry for key, entry in entries.items() if key not in keys}, path)
+    return dropped
+
+
+def write_lock(entries: dict[str, LockEntry], path: Path) -> None:
+    """Write a whole lock file."""
+    write_json(path, {"version": _VERSION, "datasets": {key: asdict(entries[key]) for key in sorted(entries)}})
+
+
+def _difference(known: LockEntry, found: LockEntry) -> str:
+    return (
+        f"locked: {known.rows} rows, {known.sha256[:12]}, revision {known.revision}; "
+        f"now: {found.rows} rows, {found.sha256[:12]}, revision {found.revision}"
+    )
+
+
+@contextmanager
+def _exclusive(path: Path) -> Iterator[None]:
+    """Two processes that lock at once both end up in the file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(f".{path.name}.guard").open("w") as guard:
+        fcntl.flock(guard, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,119 @@
+"""A mirror: a folder that stands for the hub where the hub cannot be reached.
+
+``index.yaml`` maps dataset, config and split to a file::
+
+    version: 1
+    datasets:
+      - {dataset: openai/gsm8k, config: main, split: test, file: gsm8k/test.jsonl, rows: 1319, complete: true, sha256: ...}
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import write_atomic
+from nemo_evaluator.datasets.base import Rows
+from nemo_evaluator.datasets.files import open_file
+from nemo_evaluator.datasets.jsonl import file_sha256
+from nemo_evaluator.datasets.ref import DatasetRef
+
+INDEX = "index.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorEntry:
+    """One file of a mirror."""
+
+    dataset: str
+    split: str
+    file: str
+    rows: int
+    complete: bool = True
+    sha256: str | None = None
+    config: str | None = None
+    revision: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """A mirror folder and its index."""
+
+    folder: Path
+    entries: tuple[MirrorEntry, ...]
+
+    @classmethod
+    def read(cls, folder: Path) -> Mirror:
+        """Read the index of a folder."""
+        path = folder / INDEX
+        if not path.is_file():
+            raise UsageError(f"{folder} has no {INDEX}", hint="fill a mirror with: nel data mirror BENCHMARK --to DIR")
+        try:
+            value = yaml.safe_load(path.read_text(encoding="utf-8"))
+            entries = tuple(MirrorEntry(**entry) for entry in value["datasets"])
+        except (yaml.YAMLError, KeyError, TypeError) as error:
+            raise UsageError(f"{path} is not a mirror index: {error}") from error
+        return cls(folder, entries)
+
+    def find(self, ref: DatasetRef) -> MirrorEntry | None:
+        """The entry of a dataset; without a config in ``ref``, the only config there is."""
+        same = [e for e in self.entries if e.dataset.lower() == ref.repo.lower() and e.split == ref.split]
+        exact = [entry for entry in same if entry.config == ref.config]
+        if not exact and ref.config is None and len({entry.config for entry in same}) == 1:
+            exact = same
+        return exact[0] if exact else None
+
+    def open(self, entry: MirrorEntry, source: str) -> Rows:
+        """The rows of an entry; a damaged file is an error."""
+        path = self.folder / entry.file
+        problem = _damage(path, entry)
+        if problem:
+            raise UsageError(f"{path}: {problem}", hint=f"check the mirror with: nel data verify {self.folder}")
+        return open_file(path, source)
+
+    def missing(self, ref: DatasetRef) -> UsageError:
+        """The error for a dataset that is not here, saying what is."""
+        near = sorted(
+            f"{f'config={e.config} ' if e.config else ''}split={e.split}"
+            for e in self.entries
+            if e.dataset.lower() == ref.repo.lower()
+        )
+        have = f"; it has {ref.repo} with {', '.join(near[:12])}" if near else f"; it has nothing of {ref.repo}"
+        return UsageError(
+            f"the mirror {self.folder} does not hold {ref.key}{have}",
+            hint=f"on a connected machine: nel data mirror BENCHMARK --to {self.folder}",
+        )
+
+    def verify(self) -> list[str]:
+        """Every problem of the mirror, in words; an empty list means that all is well."""
+        problems = []
+        for entry in self.entries:
+            path = self.folder / entry.file
+            problem = _damage(path, entry)
+            if problem is None:
+                count = len(open_file(path))
+                problem = None if count == entry.rows else f"holds {count} rows, the index says {entry.rows}"
+            if problem:
+                problems.append(f"{entry.file}: {problem}")
+        return problems
+
+
+def write_index(folder: Path, entries: list[MirrorEntry]) -> None:
+    """Write the index of a mirror folder."""
+    listed: list[dict[str, Any]] = [
+        {key: value for key, value in asdict(entry).items() if value is not None} for entry in entries
+    ]
+    text = yaml.safe_dump({"version": 1, "datasets": listed}, sort_keys=False, allow_unicode=True)
+    write_atomic(folder / INDEX, text)
+
+
+def _damage(path: Path, entry: MirrorEntry) -> str | None:
+    if not path.is_file():
+        return "the file is missing"
+    if entry.sha256 and file_sha256(path) != entry.sha256:
+        return "the content does not match the sha256 of the index"
+    return None

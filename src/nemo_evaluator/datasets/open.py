@@ -1,0 +1,77 @@
+"""From a dataset's name to its rows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.datasets import hub, lock
+from nemo_evaluator.datasets.base import ListRows, PickedRows, Rows
+from nemo_evaluator.datasets.files import SUFFIXES, open_file
+from nemo_evaluator.datasets.lock import LockEntry
+from nemo_evaluator.datasets.mirror import Mirror
+from nemo_evaluator.datasets.ref import DatasetRef
+from nemo_evaluator.datasets.settings import mirror_dir
+
+_LOOKS_LIKE_PATH = re.compile(r"^[./~]|\\|\.[A-Za-z0-9]{2,7}(\.gz)?$|/.*/")
+
+
+def open_rows(dataset: str | Path, base: Path | None = None) -> Rows:
+    """The rows of a dataset: ``hf://...``, ``https://...``, a path (also relative to ``base``), or a hub name."""
+    name = str(dataset)
+    if name.startswith("hf://"):
+        return open_ref(DatasetRef.parse(name))
+    if name.startswith(("http://", "https://")):
+        return open_url(name)
+    for candidate in (Path(name).expanduser(), *((base / name,) if base else ())):
+        if candidate.is_file():
+            return open_file(candidate)
+    if isinstance(dataset, Path) or _LOOKS_LIKE_PATH.search(name.partition("?")[0]) or name.lower().endswith(SUFFIXES):
+        looked = {str(Path.cwd()), *([str(base)] if base else [])}
+        raise UsageError(
+            f"dataset file {name} does not exist",
+            hint=f"looked in {' and '.join(sorted(looked))}; a hub dataset is written hf://owner/name?split=...",
+        )
+    return open_ref(DatasetRef.parse(name))
+
+
+def open_ref(ref: DatasetRef) -> Rows:
+    """The rows of a hub dataset, from the mirror or the hub, checked against the lock."""
+    folder = mirror_dir()
+    if folder is not None:
+        mirror = Mirror.read(folder)
+        entry = mirror.find(ref)
+        if entry is None:
+            raise mirror.missing(ref)
+        rows, revision, origin = mirror.open(entry, ref.key), entry.revision, "mirror"
+    else:
+        known = lock.read_lock().get(ref.key)
+        rows, revision = hub.fetch(ref, ref.revision or (known.revision if known else None))
+        origin = "hub"
+    lock.check(ref.key, LockEntry(rows.content_hash(), len(rows), revision, origin))
+    return rows if ref.part is None else PickedRows(rows, ref.numbers(len(rows)))
+
+
+def open_url(url: str) -> Rows:
+    """The rows of a file on the web, from the mirror (under its URL) or the web, checked against the lock."""
+    folder = mirror_dir()
+    rows = _mirrored_url(Mirror.read(folder), url) if folder else hub.fetch_url(url)
+    lock.check(url, LockEntry(rows.content_hash(), len(rows), None, "mirror" if folder else "url"))
+    return rows
+
+
+def _mirrored_url(mirror: Mirror, url: str) -> Rows:
+    entry = next((entry for entry in mirror.entries if entry.dataset == url), None)
+    if entry is None:
+        raise UsageError(
+            f"the mirror {mirror.folder} does not hold {url}",
+            hint=f"on a connected machine: nel data mirror BENCHMARK --to {mirror.folder}",
+        )
+    return mirror.open(entry, url)
+
+
+def as_rows(value: Any, source: str = "") -> Rows:
+    """Rows out of whatever a dataset function returned: rows, a list, a generator, or a hub ``Dataset``."""
+    return value if isinstance(value, Rows) else ListRows(value, source)

@@ -1,0 +1,50 @@
+"""Parquet on disk: one row group in memory at a time."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.datasets._optional import parquet_library
+from nemo_evaluator.datasets.base import Rows
+from nemo_evaluator.datasets.jsonl import file_sha256
+
+
+class ParquetRows(Rows):
+    """The rows of a parquet file. Reading in shuffled order re-reads row groups, so the last four are kept."""
+
+    _KEPT = 4
+
+    def __init__(self, path: Path, source: str | None = None) -> None:
+        self.path = path
+        self.source = source or str(path)
+        self._file: Any = parquet_library().ParquetFile(path)
+        groups = range(self._file.metadata.num_row_groups)
+        self._ends = list(accumulate(self._file.metadata.row_group(group).num_rows for group in groups))
+        self._tables: dict[int, Any] = {}
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def _read(self, index: int) -> JsonDict:
+        group = bisect_right(self._ends, index)
+        offset = index - (self._ends[group - 1] if group else 0)
+        row: JsonDict = self._table(group).slice(offset, 1).to_pylist()[0]
+        return row
+
+    def _table(self, group: int) -> Any:
+        table = self._tables.get(group)
+        if table is None:
+            if len(self._tables) >= self._KEPT:
+                del self._tables[next(iter(self._tables))]
+            table = self._tables[group] = self._file.read_row_group(group)
+        return table
+
+    def content_hash(self) -> str:
+        return file_sha256(self.path)
+
+    def close(self) -> None:
+        self._tables.clear()

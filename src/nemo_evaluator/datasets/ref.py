@@ -1,0 +1,80 @@
+"""The name of a dataset on the hub: ``hf://owner/name?config=C&split=S&revision=R``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from urllib.parse import parse_qsl, unquote
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.registry import nearest
+
+_KEYS = ("config", "split", "revision", "file")
+_SLICE = re.compile(r"^(?P<split>[^\[\]]+)\[(?P<start>-?\d+%?)?:(?P<stop>-?\d+%?)?\]$")
+_REPO = re.compile(r"^[\w.-]+(/[\w.-]+)?$")
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetRef:
+    """A dataset, one of its configs, one of its splits, at a revision. ``part`` is a slice such as ``:10`` or ``5%:``."""
+
+    repo: str
+    config: str | None = None
+    split: str = "test"
+    revision: str | None = None
+    part: str | None = None
+    # A single data file of the repository, for datasets that keep one file per category.
+    file: str | None = None
+
+    @classmethod
+    def parse(cls, uri: str) -> DatasetRef:
+        """Read a dataset URI; ``hf://`` may be left out."""
+        name, _, query = uri.removeprefix("hf://").partition("?")
+        repo = unquote(name).strip("/")
+        if not _REPO.match(repo):
+            raise UsageError(
+                f"{uri!r} names no dataset",
+                hint="write hf://owner/name?config=C&split=S, or the path of an existing file",
+            )
+        values = dict(parse_qsl(query, keep_blank_values=False))
+        unknown = [key for key in values if key not in _KEYS]
+        if unknown:
+            close = nearest(unknown[0], list(_KEYS))
+            hint = f"did you mean {close!r}?" if close else f"known: {', '.join(_KEYS)}"
+            raise UsageError(f"{uri!r}: unknown key {unknown[0]!r}", hint=hint)
+        split, part = _split_part(values.get("split", "test"))
+        return cls(repo, values.get("config"), split, values.get("revision"), part, values.get("file"))
+
+    def with_split(self, split: str) -> DatasetRef:
+        """The same dataset, another split."""
+        name, part = _split_part(split)
+        return replace(self, split=name, part=part)
+
+    @property
+    def key(self) -> str:
+        """The identity in lock and messages: repo, config, split (no revision, no slice)."""
+        config = f"config={self.config}&" if self.config else ""
+        file = f"&file={self.file}" if self.file else ""
+        return f"hf://{self.repo}?{config}split={self.split}{file}"
+
+    def numbers(self, size: int) -> range:
+        """The row numbers that ``part`` selects out of ``size``."""
+        if self.part is None:
+            return range(size)
+        start, _, stop = self.part.partition(":")
+        return range(size)[_bound(start, size) : _bound(stop, size)]
+
+
+def _split_part(split: str) -> tuple[str, str | None]:
+    if "[" not in split:
+        return split, None
+    found = _SLICE.match(split)
+    if found is None:
+        raise UsageError(f"cannot read the split {split!r}", hint="write it as test, test[:100] or test[10%:20%]")
+    return found["split"], f"{found['start'] or ''}:{found['stop'] or ''}"
+
+
+def _bound(text: str, size: int) -> int | None:
+    if not text:
+        return None
+    return round(int(text[:-1]) * size / 100) if text.endswith("%") else int(text)
