@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
+from typing import cast
 
 from nemo_evaluator.core.errors import MissingExtraError
 
@@ -13,7 +14,7 @@ def hub_library() -> ModuleType:
         import datasets  # noqa: PLC0415 - takes over a second to import
     except ImportError as error:
         raise MissingExtraError("the datasets library", extra="all") from error
-    return datasets
+    return cast(ModuleType, datasets)
 
 
 def hub_client() -> ModuleType:
@@ -29,4 +30,4 @@ def parquet_library() -> ModuleType:
         import pyarrow.parquet  # noqa: PLC0415 - takes a quarter of a second to import
     except ImportError as error:
         raise MissingExtraError("pyarrow", extra="all") from error
-    return pyarrow.parquet
+    return cast(ModuleType, pyarrow.parquet)

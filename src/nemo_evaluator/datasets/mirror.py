@@ -4,7 +4,7 @@
 
     version: 1
     datasets:
-      - {dataset: openai/gsm8k, config: main, split: test, file: gsm8k/test.jsonl, rows: 1319, complete: true, sha256: ...}
+      - {dataset: openai/gsm8k, config: main, split: test, file: gsm8k.jsonl, rows: 1319, complete: true, sha256: ...}
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ _REPO = re.compile(r"^[\w.-]+(/[\w.-]+)?$")
 
 @dataclass(frozen=True, slots=True)
 class DatasetRef:
-    """A dataset, one of its configs, one of its splits, at a revision. ``part`` is a slice such as ``:10`` or ``5%:``."""
+    """A dataset, a config, a split, a revision; ``part`` is a slice such as ``:10`` or ``5%:``."""
 
     repo: str
     config: str | None = None

@@ -46,7 +46,7 @@ def mirror_dir() -> Path | None:
 
 
 def lock_file() -> Path:
-    """The lock in force: set explicitly, else ``nel-data.lock.json`` of this folder if it exists, else the user's own."""
+    """The lock in force: as set, else ``nel-data.lock.json`` of this folder if it exists, else the user's own."""
     if _current.lock is not None:
         return _current.lock
     if value := os.environ.get("NEL_DATA_LOCK"):
