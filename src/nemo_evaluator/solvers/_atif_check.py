@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from nemo_evaluator.core.types import JsonDict
 
@@ -156,5 +156,5 @@ def _text(value: Any) -> bool:
     return isinstance(value, str) and bool(value)
 
 
-def _count(value: Any) -> bool:
+def _count(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -1,0 +1,52 @@
+"""``nel report`` and ``nel eval report``: finished runs as markdown, html, csv, json or latex."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from nemo_evaluator.core.files import write_atomic
+from nemo_evaluator.reports import RENDERERS, load_report, render, write_reports
+from nemo_evaluator.reports.render import WANTS_ROWS
+
+_FORMATS = click.Choice(list(RENDERERS))
+
+
+def show_report(paths: Sequence[Path], fmt: str, output: Path | None) -> None:
+    """Print one report, or write it to a file; what is said about it goes to stderr, so stdout stays parsable."""
+    text = render(load_report(paths, rows=fmt in WANTS_ROWS), fmt)
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    write_atomic(output, text)
+    click.echo(f"written: {output}", err=True)
+
+
+def show_all(paths: Sequence[Path], folder: Path) -> None:
+    """Write the report in every format into a folder."""
+    for path in write_reports(folder, RENDERERS, paths=paths):
+        click.echo(f"written: {path}", err=True)
+
+
+@click.command("report")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--format", "-f", "fmt", type=_FORMATS, default="markdown", show_default=True)
+@click.option("--output", "-o", type=click.Path(path_type=Path), help="Write to this file instead of the screen.")
+def report(paths: tuple[Path, ...], fmt: str, output: Path | None) -> None:
+    """Report on bundles: files, or folders that are searched for them."""
+    show_report(paths, fmt, output)
+
+
+@click.command("report")
+@click.argument("results_dir", default="./eval_results", type=click.Path(path_type=Path))
+@click.option("--format", "-f", "fmt", type=_FORMATS, default="markdown", show_default=True)
+@click.option("--output", "-o", type=click.Path(path_type=Path), help="A file; with --all-formats a folder.")
+@click.option("--all-formats", is_flag=True, help="Write report.{md,html,csv,json,tex}.")
+def eval_report(results_dir: Path, fmt: str, output: Path | None, all_formats: bool) -> None:
+    """Report on a finished run."""
+    if all_formats:
+        show_all([results_dir], output or Path())
+    else:
+        show_report([results_dir], fmt, output)

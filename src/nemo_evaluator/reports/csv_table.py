@@ -1,0 +1,62 @@
+"""The report as CSV: one line per metric, every cell safe to open in a spreadsheet."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Final
+
+from nemo_evaluator.reports.model import BenchmarkReport, EvalReport, Score
+
+# The first seven columns are the documented ones; new columns come after them.
+COLUMNS: Final = (
+    "benchmark",
+    "samples",
+    "repeats",
+    "metric",
+    "score",
+    "ci_lower",
+    "ci_upper",
+    "model",
+    "headline",
+    "ci_method",
+    "n",
+    "planned",
+    "scored",
+    "failed",
+    "coverage",
+    "truncated_share",
+    "unparsed_share",
+    "validity",
+    "run_id",
+)
+_FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
+
+
+def render_csv(report: EvalReport) -> str:
+    """The whole report."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for bench in report.benchmarks:
+        scores: list[Score | None] = [*([bench.headline] if bench.headline else []), *bench.others, *bench.scorers]
+        for score in scores or [None]:
+            writer.writerow([_cell(value) for value in _row(bench, score)])
+    return out.getvalue()
+
+
+def _row(bench: BenchmarkReport, score: Score | None) -> list[str | float | None]:
+    cover = bench.coverage
+    metric = (score.name, score.value, score.ci_lower, score.ci_upper) if score else ("", None, None, None)
+    more = (str(score is bench.headline).lower(), score.ci_method, score.n) if score else ("", None, None)
+    shares = (cover.planned, cover.scored, cover.failed, cover.share, bench.truncated_share, bench.unparsed_share)
+    return [bench.name, bench.samples, bench.repeats, *metric, bench.model, *more, *shares, bench.status, bench.run_id]
+
+
+def _cell(value: str | float | None) -> str | float:
+    if value is None:
+        return ""
+    if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
+        # A spreadsheet would run it as a formula.
+        return f"'{value}"
+    return value

@@ -1,0 +1,54 @@
+"""The report as JSON: ``{model, benchmarks, n_benchmarks}``, each benchmark with everything the model holds."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import orjson
+
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.reports.model import BenchmarkReport, EvalReport, Score
+
+
+def render_json(report: EvalReport) -> str:
+    """The whole report, indented."""
+    document = {
+        "model": next((model for model in report.models if model), ""),
+        "models": list(report.models),
+        "n_benchmarks": len(report.benchmarks),
+        "benchmarks": [_benchmark(bench) for bench in report.benchmarks],
+    }
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2, default=str).decode() + "\n"
+
+
+def _benchmark(bench: BenchmarkReport) -> JsonDict:
+    head: JsonDict = {
+        "benchmark": bench.name,
+        "metric": None if bench.headline is None else bench.headline.name,
+        "score": None if bench.headline is None else bench.headline.value,
+        "ci_lower": None if bench.headline is None else bench.headline.ci_lower,
+        "ci_upper": None if bench.headline is None else bench.headline.ci_upper,
+        "n": None if bench.headline is None else bench.headline.n,
+    }
+    rest = _plain(bench)
+    rest["validity"] = {"status": rest.pop("status"), "reasons": rest.pop("reasons")}
+    rest["scores"] = {score.name: _score(score) for score in _all_scores(bench)}
+    for name in ("headline", "scorers", "others", "name"):
+        rest.pop(name)
+    if rest["details"] is None:
+        rest.pop("details")
+    return {**head, **rest}
+
+
+def _all_scores(bench: BenchmarkReport) -> list[Score]:
+    return [*([bench.headline] if bench.headline else []), *bench.others, *bench.scorers]
+
+
+def _score(score: Score) -> JsonDict:
+    return {key: value for key, value in _plain(score).items() if value is not None and key != "name"}
+
+
+def _plain(value: Any) -> JsonDict:
+    plain: JsonDict = dataclasses.asdict(value)
+    return plain

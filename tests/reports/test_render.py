@@ -1,0 +1,146 @@
+"""Every format says the same and lets nothing through unescaped."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from nemo_evaluator.cli.report import eval_report, report
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.reports import RENDERERS, load_report, render, write_reports
+
+
+@pytest.fixture
+def run(write_task: Any, bundle_of: Any, row_of: Any) -> Path:
+    """Two benchmarks, one of them invalid."""
+    path = write_task(bundle_of(), [row_of(at) for at in range(12)])
+    bad = bundle_of(name="mmlu", validity={"status": "INVALID", "reasons": ["coverage 0.40 is under 0.95"]})
+    write_task(bad, [row_of(0)])
+    return Path(path.parents[1])
+
+
+def test_markdown_has_the_facts_beside_the_headline(run: Path) -> None:
+    text = render(load_report(run), "markdown")
+    assert text.startswith("# Evaluation Report: m-1\n")
+    (line,) = (line for line in text.splitlines() if line.startswith("| gsm8k"))
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    assert cells == [
+        "gsm8k",
+        "pass@1 (native)",
+        "12 × 2",
+        "0.2500",
+        "[0.0000, 0.5500]",
+        "12",
+        "91.7% (22/24)",
+        "12.5%",
+        "0.0%",
+        "VALID",
+    ]
+    assert "| strict |  | 0.2000 (5/22) | [0.1000, 0.4000] |" in text
+    assert "- **mmlu** is INVALID: coverage 0.40 is under 0.95" in text
+    assert "| algebra | 10 | 0.4000 | [0.2000, 0.6000] |" in text
+    assert "| transport | 2 | 8.3% | connection reset |" in text
+
+
+def test_unknown_facts_are_dashes(write_task: Any) -> None:
+    path = write_task({"config": {}, "benchmark": {"name": "old", "samples": 3, "scores": {"acc": {"value": 0.5}}}})
+    (line,) = (line for line in render(load_report(path), "markdown").splitlines() if line.startswith("| old"))
+    assert line == "| old | acc | 3 | 0.5000 | – | 3 | – | – | – | UNCHECKED |"
+
+
+def test_json_keeps_the_documented_keys(run: Path) -> None:
+    document = json.loads(render(load_report(run), "json"))
+    assert (document["model"], document["n_benchmarks"]) == ("m-1", 2)
+    first = document["benchmarks"][0]
+    assert (first["benchmark"], first["metric"], first["score"], first["n"]) == ("gsm8k", "pass@1", 0.25, 12)
+    assert first["scores"]["scorer:strict"]["correct"] == 5
+    assert document["benchmarks"][1]["validity"]["status"] == "INVALID"
+
+
+def test_csv_starts_with_the_documented_columns(run: Path) -> None:
+    text = render(load_report(run), "csv")
+    assert text.startswith("benchmark,samples,repeats,metric,score,ci_lower,ci_upper,")
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [row["metric"] for row in rows[:3]] == ["pass@1", "pass@2", "scorer:strict"]
+    assert (rows[0]["ci_lower"], rows[0]["coverage"], rows[0]["headline"]) == ("0.0", str(22 / 24), "true")
+
+
+def test_latex_marks_the_invalid_and_has_as_many_cells_as_columns(run: Path) -> None:
+    text = render(load_report(run), "latex")
+    columns = re.search(r"\\begin\{tabular\}\{(\w+)\}", text)
+    assert columns is not None
+    rows = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert {len(re.findall(r"(?<!\\)&", row)) + 1 for row in rows} == {len(columns[1])}
+    assert r"mmlu$^\dagger$" in text
+
+
+@pytest.mark.parametrize("fmt", list(RENDERERS))
+def test_hostile_names_are_text_in_every_format(
+    write_task: Any, bundle_of: Any, row_of: Any, hostile: str, fmt: str
+) -> None:
+    bundle = bundle_of(model=hostile, bench={"categories": {hostile: {"mean_reward": 0.5, "n": 2}}})
+    bundle["benchmark"]["name"] = "bad"
+    path = write_task(bundle, [row_of(0, model_response=hostile, prompt=hostile)])
+    text = render(load_report(path, rows=True), fmt)
+    if fmt == "json":
+        assert json.loads(text)["model"] == hostile
+    elif fmt == "csv":
+        assert next(csv.DictReader(io.StringIO(text)))["model"] == hostile
+    else:
+        assert "<script>document" not in text
+        assert "<img src=x" not in text
+    if fmt == "markdown":
+        (line,) = (line for line in text.splitlines() if line.startswith("| &lt;script"))
+        assert line.count(" | ") == 3
+    if fmt == "latex":
+        assert r"\$\{\{7*7\}\}" in text
+
+
+def test_a_spreadsheet_gets_no_formula(write_task: Any, bundle_of: Any) -> None:
+    text = render(load_report(write_task(bundle_of(model='=HYPERLINK("http://x")'))), "csv")
+    assert next(csv.DictReader(io.StringIO(text)))["model"].startswith("'=")
+
+
+def test_two_models_have_a_column_and_two_runs_of_one_a_folder(write_task: Any, bundle_of: Any) -> None:
+    for model, folder in (("a", "x/gsm8k"), ("b", "y/gsm8k"), ("b", "z/gsm8k")):
+        path = write_task(bundle_of(model=model), folder=folder)
+    text = render(load_report(path.parents[2]), "markdown")
+    assert "| Benchmark | Model |" in text
+    assert "| gsm8k | a |" in text
+    assert "z/gsm8k) | b |" in text
+
+
+def test_an_unknown_format_is_refused_with_the_nearest(run: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        render(load_report(run), "latexx")
+    assert caught.value.hint == "did you mean 'latex'?"
+
+
+def test_write_reports_writes_each_file_once(run: Path) -> None:
+    written = write_reports(run, ["markdown", "json", "markdown"])
+    assert [path.name for path in written] == ["report.md", "report.json"]
+    assert write_reports(run, []) == []
+    # Reports are no bundles: writing them twice changes nothing.
+    assert len(json.loads((run / "report.json").read_text())["benchmarks"]) == 2
+
+
+def test_the_commands_print_write_and_keep_stdout_clean(run: Path, tmp_path: Path) -> None:
+    runner = CliRunner()
+    printed = runner.invoke(report, [str(run), "-f", "json"], catch_exceptions=False)
+    assert json.loads(printed.stdout)["n_benchmarks"] == 2
+    target = tmp_path / "r.json"
+    quiet = runner.invoke(report, [str(run / "gsm8k"), "-f", "json", "-o", str(target)], catch_exceptions=False)
+    assert quiet.stdout == ""
+    assert json.loads(target.read_text())["n_benchmarks"] == 1
+    folder = tmp_path / "all"
+    runner.invoke(eval_report, [str(run), "--all-formats", "-o", str(folder)], catch_exceptions=False)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(
+        f"report.{suffix}" for suffix in ("md", "html", "csv", "json", "tex") if suffix != "html" or "html" in RENDERERS
+    )
