@@ -1,0 +1,88 @@
+"""YAML to ``EvalConfig``: compose, override, expand, validate, snapshot. Names are loaded on first use.
+
+``__init__.pyi`` beside this file gives type checkers the same names; a test keeps the two equal.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_MODULES: dict[str, tuple[str, ...]] = {
+    "benchmarks": ("BenchmarkConfig",),
+    "budgets": ("BudgetConfig", "StepLimits", "StopWhen"),
+    "clusters": ("ClusterConfig", "DockerCluster", "LocalCluster", "NodePool", "RayCluster", "SlurmCluster"),
+    "datasets": ("DatasetsConfig",),
+    "eval_config": ("EvalConfig",),
+    "generation": ("GenerationConfig",),
+    "output": ("ExportTarget", "OutputConfig", "TrajectoriesConfig"),
+    "proxy": ("CacheConfig", "InterceptorConfig", "ModelTrafficConfig", "ProxyConfig"),
+    "sandboxes": (
+        "ApptainerSandbox",
+        "CustomSandbox",
+        "DockerSandbox",
+        "EcsFargateSandbox",
+        "LocalSandbox",
+        "NoSandbox",
+        "SandboxConfig",
+        "SlurmSandbox",
+        "SshSidecar",
+    ),
+    "scoring": (
+        "CustomMetric",
+        "EnsembleJudgeMetric",
+        "JudgeMetric",
+        "MetricConfig",
+        "PairwiseJudgeMetric",
+        "RewardModelMetric",
+        "SandboxMetric",
+        "ScorerMetric",
+        "ScoringConfig",
+    ),
+    "services": (
+        "ApiService",
+        "CustomService",
+        "DockerModelService",
+        "DynamoService",
+        "DynamoWorkers",
+        "GymService",
+        "LlamaCppService",
+        "NatService",
+        "NimService",
+        "ServiceConfig",
+        "SglangService",
+        "TrtLlmService",
+        "VllmService",
+    ),
+    "_service_base": ("ManagedService", "ModelService"),
+    "solvers": (
+        "AgentSolverConfig",
+        "ContainerSolverConfig",
+        "CustomSolverConfig",
+        "GymDelegationSolverConfig",
+        "HarborSolverConfig",
+        "McpServer",
+        "NatSolverConfig",
+        "OpenClawSolverConfig",
+        "OracleSolverConfig",
+        "SimpleSolverConfig",
+        "SolverConfig",
+        "ToolCallingSolverConfig",
+    ),
+    "traffic": ("PriceConfig", "RetryConfig", "TimeoutsConfig"),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,105 @@
+"""What all schema classes share: unknown keys are refused, and a few field types with their rules."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator
+from pydantic import WithJsonSchema as _WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from nemo_evaluator.core.secrets import MASK, Secret
+
+SERVICE_PROTOCOLS = ("chat_completions", "completions", "responses")
+Protocol = Literal["chat_completions", "completions", "responses"]
+
+_SECRET_WORD = re.compile(r"(^|[_-])(key|token|auth)$|api_?key|secret|passw|credential|authorization", re.IGNORECASE)
+_SIZE = re.compile(r"\d+(\.\d+)?\s*([kmgt]i?)?b?", re.IGNORECASE)
+
+
+class Model(BaseModel):
+    """Base of every schema class."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        allow_inf_nan=False,
+        protected_namespaces=(),
+        defer_build=True,
+        # An error must not repeat a value that may be a secret.
+        hide_input_in_errors=True,
+    )
+
+
+def _no_bool(value: Any) -> Any:
+    # YAML says true, and Python would take it for 1.
+    if isinstance(value, bool):
+        raise PydanticCustomError("number_expected", "a number is expected, not true or false")
+    return value
+
+
+def _secret(value: Any) -> Secret:
+    if isinstance(value, Secret):
+        return value
+    if isinstance(value, str):
+        return Secret(value)
+    raise PydanticCustomError("string_type", "a string is expected")
+
+
+def looks_secret(name: str) -> bool:
+    """True when a variable or header of this name usually holds a secret."""
+    return _SECRET_WORD.search(name) is not None
+
+
+def _remember_secrets(values: dict[str, Any]) -> dict[str, Any]:
+    for name, value in values.items():
+        if isinstance(value, str) and looks_secret(name):
+            Secret(value)
+    return values
+
+
+def _mask_secrets(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: MASK if isinstance(value, str) and looks_secret(name) else value for name, value in values.items()}
+
+
+def _regex(value: str) -> str:
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise PydanticCustomError("bad_regex", "not a regular expression: {why}", {"why": str(error)}) from error
+    return value
+
+
+def _size(value: Any) -> Any:
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return str(value)
+    if isinstance(value, str) and not _SIZE.fullmatch(value.strip()):
+        raise PydanticCustomError("bad_size", 'a size such as "512m" or "4g" is expected')
+    return value
+
+
+def _number_as_text(value: Any) -> Any:
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+Int = Annotated[int, BeforeValidator(_no_bool)]
+Count = Annotated[int, BeforeValidator(_no_bool), Field(ge=0, le=2**53)]
+Positive = Annotated[int, BeforeValidator(_no_bool), Field(ge=1, le=2**53)]
+Port = Annotated[int, BeforeValidator(_no_bool), Field(ge=1, le=65535)]
+Number = Annotated[float, BeforeValidator(_no_bool)]
+NonNegative = Annotated[float, BeforeValidator(_no_bool), Field(ge=0)]
+Above0 = Annotated[float, BeforeValidator(_no_bool), Field(gt=0)]
+Share = Annotated[float, BeforeValidator(_no_bool), Field(ge=0, le=1)]
+Name = Annotated[str, Field(min_length=1)]
+Regex = Annotated[str, AfterValidator(_regex)]
+Size = Annotated[str, BeforeValidator(_size)]
+Digits = Annotated[str, BeforeValidator(_number_as_text)]
+SecretText = Annotated[
+    Secret,
+    PlainValidator(_secret),
+    PlainSerializer(str, return_type=str),
+    _WithJsonSchema({"type": "string", "format": "password"}),
+]
+# Variables whose name says that they are secret are masked wherever the config is written.
+EnvMap = Annotated[dict[str, str], AfterValidator(_remember_secrets), PlainSerializer(_mask_secrets)]
+Options = Annotated[dict[str, Any], AfterValidator(_remember_secrets), PlainSerializer(_mask_secrets)]

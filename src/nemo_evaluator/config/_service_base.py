@@ -1,0 +1,118 @@
+"""What the service kinds share."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from nemo_evaluator.config._base import Above0, EnvMap, Model, Name, Port, Positive, Protocol, Regex
+from nemo_evaluator.config.generation import GenerationConfig
+from nemo_evaluator.config.proxy import InterceptorConfig, ProxyConfig
+from nemo_evaluator.config.traffic import PriceConfig, RetryConfig, TimeoutsConfig
+
+
+class ServiceBase(Model):
+    """Something reached over HTTP."""
+
+    depends_on: list[str] = Field(default_factory=list, description="Services that must be up before this one.")
+
+
+class ModelService(ServiceBase):
+    """A service that speaks for a model."""
+
+    protocol: Protocol = Field(description="How requests are written.")
+    generation: GenerationConfig = Field(
+        default_factory=GenerationConfig, description="Generation settings; those of a solver win."
+    )
+    max_input_tokens: Positive | None = Field(None, description="Longest prompt that the model takes.")
+    max_output_tokens: Positive | None = Field(None, description="Longest answer that the model gives.")
+    tokenizer: str | None = Field(None, description="Tokenizer to count with, when it is not the model's own.")
+    reasoning_pattern: Regex | None = Field(
+        None, description="Regular expression of reasoning text inside the content; it is cut out and kept apart."
+    )
+    timeouts: TimeoutsConfig = Field(default_factory=TimeoutsConfig, description="Longest waits of one request.")
+    retry: RetryConfig = Field(default_factory=RetryConfig, description="Retries of failed requests.")
+    price: PriceConfig | None = Field(None, description="Price of the model; null: the packaged price, if known.")
+    max_concurrent: Positive | None = Field(
+        None, description="Most requests at once to this service; null: `max_concurrent` of the benchmark."
+    )
+    proxy: ProxyConfig | None = Field(None, description="What happens to requests and answers on the way.")
+    interceptors: list[InterceptorConfig] | None = Field(None, description="Short for `proxy.interceptors`.")
+    proxy_verbose: bool | None = Field(None, description="Short for `proxy.verbose`.")
+
+    @model_validator(mode="after")
+    def _fold(self) -> ModelService:
+        """Put the two spellings of one setting in one place, so that readers need to know only that place."""
+        self._fold_interceptors()
+        if self.proxy is not None:
+            self._fold_limits(self.proxy)
+        return self
+
+    def _fold_interceptors(self) -> None:
+        if self.interceptors is None and self.proxy_verbose is None:
+            return
+        proxy = self.proxy or ProxyConfig()
+        if self.interceptors is not None:
+            if proxy.interceptors:
+                raise _twice("interceptors", "proxy.interceptors")
+            proxy.interceptors = self.interceptors
+        if self.proxy_verbose is not None:
+            proxy.verbose = proxy.verbose or self.proxy_verbose
+        self.proxy, self.interceptors, self.proxy_verbose = proxy, None, None
+
+    def _fold_limits(self, proxy: ProxyConfig) -> None:
+        if proxy.request_timeout is not None:
+            if "total" in self.timeouts.model_fields_set and self.timeouts.total != proxy.request_timeout:
+                raise _twice("timeouts.total", "proxy.request_timeout")
+            total = proxy.request_timeout
+            self.timeouts = self.timeouts.model_copy(update={"total": total})
+        if proxy.max_retries is not None:
+            if "max_retries" in self.retry.model_fields_set and self.retry.max_retries != proxy.max_retries:
+                raise _twice("retry.max_retries", "proxy.max_retries")
+            self.retry = self.retry.model_copy(update={"max_retries": proxy.max_retries})
+        if proxy.retry_on_status is not None:
+            if self.retry.on_status not in (None, proxy.retry_on_status):
+                raise _twice("retry.on_status", "proxy.retry_on_status")
+            self.retry = self.retry.model_copy(update={"on_status": proxy.retry_on_status})
+        if proxy.max_concurrent_upstream is not None:
+            if self.max_concurrent not in (None, proxy.max_concurrent_upstream):
+                raise _twice("max_concurrent", "proxy.max_concurrent_upstream")
+            self.max_concurrent = proxy.max_concurrent_upstream
+
+
+def _twice(one: str, other: str) -> PydanticCustomError:
+    return PydanticCustomError(
+        "given_twice", "{one} and {other} are the same setting and disagree; keep one", {"one": one, "other": other}
+    )
+
+
+class ManagedService(ModelService):
+    """A model server that we start, check and stop."""
+
+    model: Name = Field(description="Model to serve: a hub name or a folder.")
+    served_model_name: str | None = Field(None, description="Name in requests; null: the name of the service.")
+    port: Port = Field(8000, description="Port of the server.")
+    tensor_parallel_size: Positive | None = Field(None, description="GPUs over which a layer is split.")
+    pipeline_parallel_size: Positive | None = Field(None, description="Stages into which the layers are split.")
+    data_parallel_size: Positive | None = Field(None, description="Copies of the model.")
+    num_nodes: Positive = Field(1, description="Nodes of one server.")
+    gpus: list[int] | int | None = Field(None, description="GPU numbers, or how many.")
+    image: str | None = Field(None, description="Container image of the server.")
+    health_path: str = Field("/health", description="Path that answers 200 when the server is up.")
+    startup_timeout: Above0 = Field(600.0, description="Seconds until the server must be up.")
+    extra_env: EnvMap = Field(default_factory=dict, description="Environment of the server.")
+    extra_args: list[str] = Field(default_factory=list, description="Further arguments of the server.")
+    setup_commands: list[str] = Field(default_factory=list, description="Shell commands run before the server.")
+    container_mounts: list[str] = Field(default_factory=list, description="Mounts, `host:container[:ro]`.")
+    pre_cmd: str | None = Field(None, description="Shell text put before the server's command.")
+    ray_binary: str = Field("ray", description="The `ray` command for servers over several nodes.")
+    node_pool: str | None = Field(None, description="Node pool of the cluster.")
+
+
+class HelperService(ServiceBase):
+    """A service that is no model: a Gym or an agent server."""
+
+    port: Port = Field(8000, description="Port of the server.")
+    image: str | None = Field(None, description="Container image of the server.")
+    startup_timeout: Above0 = Field(120.0, description="Seconds until the server must be up.")
+    node_pool: str | None = Field(None, description="Node pool of the cluster.")

@@ -1,0 +1,89 @@
+"""A benchmark of a config: what is asked, by which solver, how often, under which limits."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from nemo_evaluator.config._base import Above0, Count, Int, Model, Name, Positive, Share
+from nemo_evaluator.config.budgets import BudgetConfig, StepLimits, StopWhen
+from nemo_evaluator.config.sandboxes import NoSandbox, SandboxConfig
+from nemo_evaluator.config.scoring import ScoringConfig
+from nemo_evaluator.config.solvers import (
+    AgentSolverConfig,
+    ContainerSolverConfig,
+    HarborSolverConfig,
+    OpenClawSolverConfig,
+    SolverConfig,
+    ToolCallingSolverConfig,
+)
+from nemo_evaluator.core.files import safe_name
+
+_AGENTS = (HarborSolverConfig, AgentSolverConfig, OpenClawSolverConfig)
+
+
+def _inline_sandbox(value: Any) -> Any:
+    # Names of top-level sandboxes are replaced before; what is still a string was not found there.
+    if value == "none":
+        return {"type": "none"}
+    if isinstance(value, str):
+        raise PydanticCustomError("unknown_sandbox", "no sandbox is called {name}", {"name": repr(value)})
+    return value
+
+
+def _id(value: str) -> str:
+    if not value or safe_name(value) != value:
+        raise PydanticCustomError("bad_id", "an id has letters, digits, dots, hyphens and underscores only")
+    return value
+
+
+class BenchmarkConfig(Model):
+    """One evaluation of a config."""
+
+    name: Name = Field(description="A built-in benchmark, a URI such as `lm-eval://mmlu`, or `file.py[:name]`.")
+    id: Annotated[str, AfterValidator(_id)] | None = Field(
+        None, description="Unique key and folder of the entry; null: the name, numbered when it is there twice."
+    )
+    solver: SolverConfig = Field(description="What answers.")
+    repeats: Positive = Field(1, description="Answers per problem.")
+    max_problems: Positive | None = Field(None, description="Most problems; a random subset unless shuffling is off.")
+    max_concurrent: Positive = Field(32, description="Most steps at once.")
+    fewshot: Count | None = Field(None, description="Worked examples in the prompt.")
+    context_window: Positive | None = Field(None, description="Context of the model, in tokens, for agents.")
+    timeout: Above0 = Field(1800.0, description="Seconds for one step.")
+    skip_failed: bool = Field(False, description="Leave failed problems as they are on `--resume`.")
+    max_system_retries: Positive = Field(3, description="Tries of one step in all when the harness fails.")
+    instruction_template: str | None = Field(None, description="Jinja template that rewrites the prompt.")
+    verifier: str | None = Field(None, description="Gym service that verifies instead of the benchmark.")
+    shuffle_seed: Int | None = Field(42, description="Seed of the order; null keeps the order of the dataset.")
+    sandbox: Annotated[SandboxConfig, BeforeValidator(_inline_sandbox, json_schema_input_type=SandboxConfig | str)] = (
+        Field(default_factory=NoSandbox, description="Sandbox: a block, or the name of one under `sandboxes`.")
+    )
+    scoring: ScoringConfig = Field(default_factory=ScoringConfig, description="Metrics.")
+    params: dict[str, Any] = Field(default_factory=dict, description="Arguments of the benchmark itself.")
+    min_coverage: Share = Field(0.95, description="Share of steps that must be scored; under it the run is INVALID.")
+    budget: BudgetConfig | None = Field(None, description="What this benchmark may spend.")
+    step_limits: StepLimits | None = Field(None, description="What one step may spend.")
+    stop_when: StopWhen | None = Field(None, description="Rule for stopping early.")
+
+    @property
+    def key(self) -> str:
+        """The id, or the name while no id was given."""
+        return self.id or self.name
+
+    @model_validator(mode="after")
+    def _sandbox_needed(self) -> BenchmarkConfig:
+        solver = self.solver
+        if isinstance(self.sandbox, NoSandbox):
+            if isinstance(solver, _AGENTS):
+                raise PydanticCustomError(
+                    "sandbox_needed", "solver {kind} needs a sandbox", {"kind": repr(solver.type)}
+                )
+            if isinstance(solver, ToolCallingSolverConfig) and solver.sandbox_tools:
+                raise PydanticCustomError("sandbox_needed", "sandbox_tools: true needs a sandbox")
+        own_container = isinstance(solver, ContainerSolverConfig) and self.name.startswith("container://")
+        if own_container and getattr(solver, "uri", None) not in (None, self.name):
+            raise PydanticCustomError("two_uris", "solver.uri and name are different containers; keep one")
+        return self

@@ -1,0 +1,48 @@
+"""Limits on what a run, a benchmark or one step may spend, and rules for stopping early."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from nemo_evaluator.config._base import Above0, Model, NonNegative, Number, Positive
+
+
+class BudgetConfig(Model):
+    """What a run or a benchmark may spend; reaching a limit ends it gracefully, and it can be resumed."""
+
+    usd: Above0 | None = Field(None, description="Money, by the `price` of the services.")
+    tokens: Positive | None = Field(None, description="Prompt and completion tokens together.")
+    requests: Positive | None = Field(None, description="Requests to models and judges.")
+    minutes: Above0 | None = Field(None, description="Wall-clock minutes.")
+
+
+class StepLimits(Model):
+    """What one step (one problem, one repeat) may spend; the answer is then verified as it stands."""
+
+    tokens: Positive | None = Field(None, description="Prompt and completion tokens of all calls of the step.")
+    turns: Positive | None = Field(None, description="Model calls.")
+    seconds: Above0 | None = Field(None, description="Wall-clock seconds of solving.")
+    usd: Above0 | None = Field(None, description="Money, by the `price` of the service.")
+
+
+class StopWhen(Model):
+    """Stop a benchmark as soon as an anytime-valid rule allows it."""
+
+    interval_width: Annotated[Number, Field(gt=0, le=1)] | None = Field(
+        None, description="Stop when the interval of the headline score is at most this wide."
+    )
+    decided_against: str | None = Field(
+        None, description="Folder of a baseline run; stop when the comparison with it is decided."
+    )
+    max_drop: NonNegative = Field(0.015, description="Largest acceptable drop, for `decided_against`.")
+    confidence: Annotated[Number, Field(ge=0.5, lt=1)] = Field(0.95, description="Confidence of the rule.")
+    min_problems: Positive = Field(30, description="Never stop before this many problems are scored.")
+
+    @model_validator(mode="after")
+    def _one_rule(self) -> StopWhen:
+        if self.interval_width is None and self.decided_against is None:
+            raise PydanticCustomError("no_rule", "give interval_width, decided_against, or both")
+        return self

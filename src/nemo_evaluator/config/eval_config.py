@@ -1,0 +1,109 @@
+"""The whole config: services, sandboxes, benchmarks, cluster, output."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from nemo_evaluator.config._base import Model
+from nemo_evaluator.config._service_base import ManagedService, ModelService
+from nemo_evaluator.config.benchmarks import BenchmarkConfig
+from nemo_evaluator.config.budgets import BudgetConfig
+from nemo_evaluator.config.clusters import ClusterConfig, LocalCluster
+from nemo_evaluator.config.datasets import DatasetsConfig
+from nemo_evaluator.config.output import OutputConfig
+from nemo_evaluator.config.sandboxes import SandboxConfig
+from nemo_evaluator.config.services import ApiService, GymService, LlamaCppService, NatService, ServiceConfig
+from nemo_evaluator.core.files import safe_name
+
+RESERVED_NAMES = ("default", "none", "")
+
+
+def _service_name(name: str) -> str:
+    if name in RESERVED_NAMES:
+        raise PydanticCustomError("reserved_name", "{name} is reserved; choose another name", {"name": repr(name)})
+    return name
+
+
+class EvalConfig(Model):
+    """A config as the rest of the program sees it. Make one with ``load_config`` or ``parse_eval_config``."""
+
+    services: dict[Annotated[str, AfterValidator(_service_name)], ServiceConfig] = Field(
+        description="Models, judges, Gym servers, by name."
+    )
+    sandboxes: dict[str, SandboxConfig] = Field(default_factory=dict, description="Sandboxes that benchmarks name.")
+    benchmarks: list[BenchmarkConfig] = Field(min_length=1, description="What is evaluated.")
+    cluster: ClusterConfig = Field(default_factory=LocalCluster, description="Where the run happens.")
+    output: OutputConfig = Field(default_factory=OutputConfig, description="What the run leaves behind.")
+    datasets: DatasetsConfig = Field(default_factory=DatasetsConfig, description="Where datasets come from.")
+    budget: BudgetConfig | None = Field(None, description="What the whole run may spend.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named_sandboxes(cls, data: Any) -> Any:
+        """Put the named sandbox in the place of its name."""
+        if not isinstance(data, dict):
+            return data
+        named, benchmarks = data.get("sandboxes"), data.get("benchmarks")
+        if not isinstance(named, dict) or not isinstance(benchmarks, list):
+            return data
+        return {**data, "benchmarks": [_with_sandbox(benchmark, named) for benchmark in benchmarks]}
+
+    @model_validator(mode="after")
+    def _unique_ids(self) -> EvalConfig:
+        """Every benchmark gets a key of its own: the name, numbered when it is there twice."""
+        given = [benchmark.id for benchmark in self.benchmarks if benchmark.id is not None]
+        twice = next((one for one in given if given.count(one) > 1), None)
+        if twice is not None:
+            raise PydanticCustomError("same_id", "two benchmarks have the id {id}", {"id": repr(twice)})
+        taken = set(given)
+        for benchmark in self.benchmarks:
+            if benchmark.id is None:
+                benchmark.id = _free_id(benchmark.name, taken)
+                taken.add(benchmark.id)
+        return self
+
+    def base_url(self, name: str) -> str | None:
+        """Where a service answers, as far as the config knows."""
+        service = self.services[name]
+        if isinstance(service, ApiService):
+            return service.url
+        if isinstance(service, GymService | NatService):
+            return service.url or f"http://localhost:{service.port}"
+        if isinstance(service, ManagedService):
+            return f"http://localhost:{service.port}/v1"
+        if isinstance(service, LlamaCppService) and service.port is not None:
+            return f"http://localhost:{service.port}/v1"
+        return None
+
+    def model_id(self, name: str) -> str:
+        """The name of the model in requests to a service."""
+        service = self.services[name]
+        if isinstance(service, ManagedService | LlamaCppService):
+            return service.served_model_name or name
+        return (service.model if isinstance(service, ApiService) else None) or name
+
+    def model_services(self) -> dict[str, ModelService]:
+        """The services that speak for a model."""
+        return {name: service for name, service in self.services.items() if isinstance(service, ModelService)}
+
+
+def _with_sandbox(benchmark: Any, named: dict[str, Any]) -> Any:
+    if isinstance(benchmark, dict) and isinstance(benchmark.get("sandbox"), str):
+        found = named.get(benchmark["sandbox"])
+        if found is not None:
+            return {**benchmark, "sandbox": found}
+    return benchmark
+
+
+def _free_id(name: str, taken: set[str]) -> str:
+    file, _, member = name.rpartition(".py:") if ".py:" in name else (name.removesuffix(".py"), "", "")
+    base = safe_name(member or (PurePath(file).name if name.endswith(".py") else file))[:100]
+    number, candidate = 1, base
+    while candidate in taken:
+        number += 1
+        candidate = f"{base}-{number}"
+    return candidate

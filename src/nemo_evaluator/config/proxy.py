@@ -1,0 +1,75 @@
+"""What happens to the traffic of a service on its way: interceptors, extra fields, cache, traffic log."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from nemo_evaluator.config._base import Above0, Count, EnvMap, Model, Name, Options, Positive
+
+CacheMode = Literal["off", "read", "write"]
+
+
+class InterceptorConfig(Model):
+    """One stage of the pipeline."""
+
+    name: Name = Field(description="A built-in interceptor, `module:Class`, or `file.py:Class` beside the config.")
+    config: Options = Field(default_factory=dict, description="Settings of the interceptor.")
+
+
+class ModelTrafficConfig(Model):
+    """What a captured model call keeps."""
+
+    capture_tool_calls: bool = Field(True, description="Keep tool calls.")
+    capture_reasoning: bool = Field(True, description="Keep reasoning text.")
+    capture_messages: bool = Field(True, description="Keep request messages.")
+    capture_request_body: bool = Field(False, description="Keep the whole request body.")
+    max_content_chars: Count = Field(0, description="Longest text kept; 0 means no limit.")
+
+
+class CacheConfig(Model):
+    """A store of answers, keyed by the whole meaning of a request and the repeat."""
+
+    mode: CacheMode = Field(
+        "write", description="`off`; `read` uses stored answers; `write` uses them and stores new ones."
+    )
+    dir: str | None = Field(None, description="Folder of the store; null means the user's cache folder.")
+
+
+def _cache(value: Any) -> Any:
+    # YAML reads a bare `off` as false.
+    if value is False:
+        return {"mode": "off"}
+    return {"mode": value} if isinstance(value, str) else value
+
+
+def _statuses(value: Any) -> Any:
+    return [value] if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Status = Annotated[int, Field(ge=100, le=599)]
+
+
+class ProxyConfig(Model):
+    """The pipeline of a service. It is the same in process and behind the HTTP proxy for outside agents."""
+
+    interceptors: list[InterceptorConfig] = Field(default_factory=list, description="Stages of the pipeline.")
+    verbose: bool = Field(False, description="Log one line per request.")
+    extra_body: dict[str, Any] = Field(default_factory=dict, description="Fields merged into every request body.")
+    extra_headers: EnvMap = Field(default_factory=dict, description="Headers sent with every request.")
+    request_timeout: Above0 | None = Field(
+        None, description="Seconds for one request in all; the same as `timeouts.total` of the service."
+    )
+    max_retries: Count | None = Field(None, description="The same as `retry.max_retries` of the service.")
+    retry_on_status: Annotated[list[Status], BeforeValidator(_statuses)] | None = Field(
+        None, description="HTTP statuses to retry; null means 408, 429 and 5xx."
+    )
+    max_concurrent_upstream: Positive | None = Field(None, description="The same as `max_concurrent` of the service.")
+    model_traffic: ModelTrafficConfig = Field(
+        default_factory=ModelTrafficConfig, description="What a captured call keeps."
+    )
+    finish_reason_fixup: bool = Field(True, description="Mend finish reasons that contradict the message.")
+    cache: Annotated[CacheConfig, BeforeValidator(_cache, json_schema_input_type=CacheMode | CacheConfig)] = Field(
+        default_factory=lambda: CacheConfig(mode="off"), description="Answer cache: `off`, `read`, `write`, or a block."
+    )
