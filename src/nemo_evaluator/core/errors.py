@@ -63,6 +63,7 @@ class Problem:
     message: str
     hint: str | None = None
     line: int | None = None
+    source: str | None = None
 
 
 class ConfigError(NelError):
