@@ -1,0 +1,101 @@
+"""Runs one server and takes it down, with all it started, when told to or when the evaluator is gone.
+
+Started by path, with the standard library alone: ``_guard.py LIFELINE_FD GRACE_SECONDS COMMAND...``. The evaluator
+holds the other end of the lifeline, a pipe; the kernel closes it however the evaluator ends, SIGKILL included.
+"""
+
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def _children(pid: int) -> Iterator[int]:
+    for listing in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found = [int(word) for word in listing.read_text().split()]
+        except OSError:
+            continue
+        for child in found:
+            yield child
+            yield from _children(child)
+
+
+def _signal_all(number: signal.Signals) -> None:
+    for pid in {*_children(os.getpid())}:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
+
+
+def _reap() -> dict[int, int]:
+    """Exit codes of the children that have ended."""
+    ended: dict[int, int] = {}
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return ended
+        if pid == 0:
+            return ended
+        ended[pid] = os.waitstatus_to_exitcode(status)
+
+
+def _take_down(grace: float) -> None:
+    _signal_all(signal.SIGTERM)
+    deadline = time.monotonic() + grace
+    while time.monotonic() < deadline and any(_children(os.getpid())):
+        _reap()
+        time.sleep(0.02)
+    while any(_children(os.getpid())):
+        _signal_all(signal.SIGKILL)
+        _reap()
+        time.sleep(0.01)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command until it ends or the lifeline breaks; the exit code is the command's own."""
+    lifeline, grace, command = int(arguments[0]), float(arguments[1]), arguments[2:]
+    kept = [int(word) for word in os.environ.pop("NEL_GUARD_FDS", "").split(",") if word]
+    woken, waker = os.pipe()
+    os.set_blocking(waker, False)
+    signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+        signal.signal(number, lambda *_: None)
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    try:
+        # This process has one thread, so the hook is safe; it covers the death of the guard itself.
+        server = subprocess.Popen(command, pass_fds=kept, preexec_fn=lambda: _prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
+    except OSError as error:
+        print(f"cannot start {command[0]}: {error.strerror}", file=sys.stderr)
+        return 127
+    for fd in kept:
+        os.close(fd)
+    while True:
+        ready, _, _ = select.select([lifeline, woken], [], [])
+        numbers = os.read(woken, 1024) if woken in ready else b""
+        code = _reap().get(server.pid)
+        if code is not None:
+            _take_down(grace)
+            return code if code >= 0 else 128 - code
+        if lifeline in ready or set(numbers) - {signal.SIGCHLD}:
+            _take_down(grace)
+            return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,45 @@
+"""The C++ server of llama.cpp inside a Python process: takes the few arguments of ``llama-server`` that we use."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+from pathlib import Path
+
+import xllamacpp
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="xllamacpp server", allow_abbrev=False)
+    for name in ("--model", "--alias", "--host", "--api-key-file"):
+        parser.add_argument(name, required=True)
+    for name in ("--port", "--ctx-size", "--parallel", "--threads"):
+        parser.add_argument(name, required=True, type=int)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Serve until told to stop."""
+    wanted = _arguments()
+    params = xllamacpp.CommonParams()
+    params.model.path = wanted.model
+    params.model_alias = {wanted.alias}
+    params.hostnames = [wanted.host]
+    params.port = wanted.port
+    params.n_ctx = wanted.ctx_size
+    params.n_parallel = wanted.parallel
+    params.api_keys = Path(wanted.api_key_file).read_text().split()
+    for cpu in (params.cpuparams, params.cpuparams_batch):
+        cpu.n_threads = wanted.threads
+        # Spinning threads starve the evaluator that shares their cores.
+        cpu.poll = 0
+    params.endpoint_metrics = True
+    params.ui = False
+    server = xllamacpp.Server(params)
+    print(f"listening at {server.listening_address}", flush=True)
+    signal.sigwait({signal.SIGTERM, signal.SIGINT})
+
+
+if __name__ == "__main__":
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    main()

@@ -1,0 +1,91 @@
+"""``type: llama_cpp``: a small model on this machine, served by ``llama-server`` or by the xllamacpp library."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import secrets
+import shutil
+import sys
+from typing import TYPE_CHECKING, Final
+
+from nemo_evaluator.core.errors import MissingExtraError, UsageError
+from nemo_evaluator.core.secrets import Secret
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.services._checksums import cached_sha256
+from nemo_evaluator.services.base import Launch
+from nemo_evaluator.services.packaged import model_file
+from nemo_evaluator.services.process import free_port
+
+if TYPE_CHECKING:
+    from nemo_evaluator.config import LlamaCppService
+
+
+class LlamaCpp:
+    """Plans the embedded model."""
+
+    def plan(self, name: str, service: LlamaCppService) -> Launch:
+        """The command of whichever backend is at hand, on a free port, with a token of this run."""
+        port = service.port or free_port()
+        binary = _binary(service)
+        argv = [binary] if binary else _library(name, service)
+        argv += [
+            *("--model", str(model_file(service.model))),
+            *("--alias", service.served_model_name or name),
+            *("--host", "127.0.0.1", "--port", str(port)),
+            *("--ctx-size", str(service.context_size * service.slots), "--parallel", str(service.slots)),
+            *("--threads", str(service.threads or _cores())),
+            *("--api-key-file", "/dev/fd/{secret_fd}"),
+        ]
+        if binary:
+            # Spinning threads starve the evaluator that shares their cores.
+            argv += ["--poll", "0", "--metrics", *service.extra_args]
+        return Launch(
+            argv=argv,
+            port=port,
+            startup_timeout=service.startup_timeout,
+            env=dict(service.extra_env),
+            api_key=Secret(secrets.token_urlsafe(24)),
+            stop_grace=5.0,
+        )
+
+    def identity(self, service: LlamaCppService) -> JsonDict:
+        """The weights themselves, and what changes their answers. Slots, threads and ports do not."""
+        return {
+            "type": "llama_cpp",
+            "gguf_sha256": cached_sha256(model_file(service.model)),
+            "context_size": service.context_size,
+            "extra_args": service.extra_args,
+        }
+
+
+KIND: Final = LlamaCpp()
+
+
+def _binary(service: LlamaCppService) -> str | None:
+    if service.backend == "xllamacpp":
+        return None
+    named = os.environ.get("NEL_LLAMA_SERVER")
+    found = shutil.which(named or "llama-server")
+    if named and not found:
+        raise UsageError(f"NEL_LLAMA_SERVER names {named!r}, which is no command", hint="correct it or unset it")
+    if service.backend == "llama-server" and not found:
+        raise UsageError(
+            "llama-server is not on PATH", hint="install llama.cpp, or set backend: auto to use the xllamacpp library"
+        )
+    return found
+
+
+def _library(name: str, service: LlamaCppService) -> list[str]:
+    if importlib.util.find_spec("xllamacpp") is None:
+        raise MissingExtraError("xllamacpp (which serves the model where llama-server is absent)", extra="local")
+    if service.extra_args:
+        raise UsageError(
+            f"services.{name}.extra_args are arguments of llama-server, which is not on PATH",
+            hint="install llama.cpp, or leave them out",
+        )
+    return [sys.executable, "-m", "nemo_evaluator.services._xllamacpp_server"]
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

