@@ -3,14 +3,44 @@
 from __future__ import annotations
 
 from array import array
+from dataclasses import dataclass, field
 
-from nemo_evaluator.core.types import Step
+from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.store.journal import Journal
 
 ANSWER = "answer"
 OUTCOME = "outcome"
 TURN = "turn"
+RUN = "run"
 _NONE = -1
+
+
+@dataclass(slots=True)
+class History:
+    """What the journal says of the runs before this one."""
+
+    runs: int = 0
+    elapsed: float = 0.0
+    fingerprints: JsonDict = field(default_factory=dict)
+    _started: float | None = None
+    _last: float = 0.0
+
+    def note(self, record: JsonDict) -> None:
+        """Take in one record."""
+        at = record.get("at")
+        if record.get("kind") == RUN:
+            self.close()
+            self.runs += 1
+            self.fingerprints = record.get("fingerprints", {})
+            self._started = self._last = at or 0.0
+        elif at is not None:
+            self._last = max(self._last, at)
+
+    def close(self) -> None:
+        """Add the time of the run that was being read."""
+        if self._started is not None:
+            self.elapsed += max(0.0, self._last - self._started)
+            self._started = None
 
 
 class StepIndex:
@@ -46,10 +76,12 @@ class StepIndex:
         self.set_answer(step, _NONE)
         self.set_outcome(step, _NONE)
 
-    def load(self, journal: Journal) -> None:
+    def load(self, journal: Journal) -> History:
         """Read the journal of earlier runs; steps outside of this plan's range are left alone."""
+        history = History()
         for offset, record in journal.scan():
             kind = record.get("kind")
+            history.note(record)
             if kind not in (ANSWER, OUTCOME):
                 continue
             step = Step(record["problem_idx"], record["repeat"])
@@ -59,3 +91,5 @@ class StepIndex:
                 self.set_answer(step, offset)
             else:
                 self.set_outcome(step, offset)
+        history.close()
+        return history

@@ -1,0 +1,1 @@
+"""The ``nel`` command: one file per command; each parses, calls one function, prints."""

@@ -1,0 +1,35 @@
+"""A click group whose commands are imported only when they are used, so that ``nel --help`` takes a blink."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import click
+
+from nemo_evaluator.core.registry import load_object
+
+
+class LazyGroup(click.Group):
+    """Commands by name: ``{"run": ("module:command", "one line of help")}``."""
+
+    def __init__(self, *args: object, lazy: Mapping[str, tuple[str, str]] | None = None, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        self._lazy = dict(lazy or {})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order they were given."""
+        return [*self._lazy, *sorted(self.commands)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        if cmd_name in self._lazy:
+            command: click.Command = load_object(self._lazy[cmd_name][0])
+            return command
+        return super().get_command(ctx, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, from the table, without importing any."""
+        rows = [(name, line) for name, (_, line) in self._lazy.items()]
+        rows += [(name, self.commands[name].get_short_help_str()) for name in sorted(self.commands)]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)

@@ -1,0 +1,74 @@
+"""``nel``: the command's table of contents."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+import click
+
+from nemo_evaluator.cli._lazy import LazyGroup
+from nemo_evaluator.core.errors import EXIT_INTERRUPTED, EXIT_USAGE, NelError
+from nemo_evaluator.core.secrets import scrub
+
+_HERE: Final = "nemo_evaluator.cli"
+
+LAZY: Final = {
+    "eval": (f"{_HERE}.eval:evaluate", "Run evaluations and look after runs."),
+    "list": (f"{_HERE}.list:list_benchmarks", "List benchmarks."),
+    "show": (f"{_HERE}.show:show", "Show one problem exactly as it is sent."),
+    "data": (f"{_HERE}.data:data", "Mirror and verify datasets."),
+    "validate": (f"{_HERE}.validate:validate", "Ask a few problems of a benchmark, as a sanity check."),
+    "config": (f"{_HERE}.config:config", "Check a config, print its schema, keep user settings."),
+    "models": (f"{_HERE}.models:models", "Packaged small models: list, fetch, locate."),
+    "report": (f"{_HERE}.report:report", "Render reports from finished runs."),
+    "export": (f"{_HERE}.export:export", "Send finished runs to a tracker."),
+    "compare": (f"{_HERE}.compare:compare", "Compare a candidate with a baseline."),
+    "gate": (f"{_HERE}.gate:gate", "Decide GO, NO-GO or INCONCLUSIVE by a policy."),
+    "power": (f"{_HERE}.power:power", "How many problems and repeats detect a drop."),
+    "check": (f"{_HERE}.check:check", "Is a finished run valid?"),
+    "sandbox": (f"{_HERE}.sandbox:sandbox", "List and clean up sandboxes."),
+    "proxy": (f"{_HERE}.proxy:proxy", "Run a service's interceptor proxy alone."),
+    "cache": (f"{_HERE}.cache:cache", "Look at and prune the response cache."),
+}
+
+
+def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if not value or ctx.resilient_parsing:
+        return
+    from nemo_evaluator._version import __version__  # noqa: PLC0415 - reads package metadata, only for this flag
+
+    click.echo(f"nel {__version__}")
+    ctx.exit()
+
+
+@click.group(cls=LazyGroup, lazy=LAZY, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
+def nel() -> None:
+    """nel evaluates language models and agents.
+
+    Exit codes: 0 done, 1 config or usage error, 2 a benchmark failed, 3 finished but INVALID, 4 budget spent,
+    130 interrupted. (`compare`, `gate` and `check` say theirs in their own help.)
+    """
+
+
+def main() -> None:
+    """The entry point: errors for users are shown without a traceback."""
+    try:
+        code = nel.main(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except NelError as error:
+        from nemo_evaluator.cli._errors import render_error  # noqa: PLC0415 - only when something went wrong
+
+        click.echo(scrub(render_error(error)), err=True)
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(EXIT_USAGE)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        sys.exit(EXIT_INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

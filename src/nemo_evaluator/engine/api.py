@@ -1,0 +1,88 @@
+"""``run_evaluation``: the engine for people who write Python. It composes the same parts as ``nel eval run``."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nemo_evaluator.core.files import iter_jsonl, safe_name
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.engine.evaluation import Evaluation, Finished, evaluate
+from nemo_evaluator.engine.halt import HaltKind
+from nemo_evaluator.engine.plan import Shard
+from nemo_evaluator.engine.progress import Progress, SilentProgress
+from nemo_evaluator.engine.template import load_template
+from nemo_evaluator.engine.verify import Verifier
+from nemo_evaluator.environments.base import EvalEnvironment
+from nemo_evaluator.solvers.base import describe_solver
+
+if TYPE_CHECKING:
+    from nemo_evaluator.models import Client
+    from nemo_evaluator.sandbox.manager import SandboxManager
+
+
+async def run_evaluation(
+    env: EvalEnvironment,
+    solver: object,
+    n_repeats: int = 1,
+    max_problems: int | None = None,
+    config: JsonDict | None = None,
+    progress: Progress | None = None,
+    problem_range: tuple[int, int] | None = None,
+    max_concurrent: int = 32,
+    judge_client: Client | None = None,
+    sandbox_manager: SandboxManager | None = None,
+    model_url: str | None = None,
+    step_log_dir: str | Path | None = None,
+    resume: bool = False,
+    skip_failed: bool = False,
+    max_system_retries: int = 3,
+    shard_info: tuple[int, int] | None = None,
+    instruction_template: str | None = None,
+    shuffle_seed: int | None = None,
+    min_coverage: float = 0.95,
+) -> JsonDict:
+    """Evaluate a solver on an environment and return the bundle.
+
+    The bundle carries two private keys: ``_results`` (the rows) and ``_artifacts`` (the folder with journal, views and
+    bundle). ``step_log_dir`` names that folder; without it a temporary one is made. Raises the error that stopped the
+    benchmark, if one did.
+    """
+    settings = dict(config or {})
+    if model_url is not None:
+        settings["base_url"] = model_url
+    folder = Path(step_log_dir) if step_log_dir else Path(tempfile.mkdtemp(prefix="nel-")) / safe_name(env.name)
+    clients = {"judge": judge_client} if judge_client is not None else None
+    finished = await evaluate(
+        Evaluation(
+            environment=env,
+            solver=solver,
+            task_dir=folder,
+            verifier=Verifier(env, None, clients),
+            service={key: settings[key] for key in ("model", "base_url") if key in settings},
+            solver_settings=describe_solver(solver),
+            config=settings,
+            repeats=n_repeats,
+            max_problems=max_problems,
+            shuffle_seed=shuffle_seed,
+            shard=Shard(*shard_info) if shard_info else None,
+            problem_range=problem_range,
+            max_concurrent=max_concurrent,
+            max_system_retries=max_system_retries,
+            min_coverage=min_coverage,
+            skip_failed=skip_failed,
+            template=load_template(instruction_template),
+            sandboxes=sandbox_manager,
+            resume=resume,
+            progress=progress or SilentProgress(),
+        )
+    )
+    _raise_if_stopped(finished)
+    rows = list(iter_jsonl(finished.task.results))
+    return finished.bundle | {"_results": rows, "_artifacts": str(finished.task.root)}
+
+
+def _raise_if_stopped(finished: Finished) -> None:
+    if finished.halt.kind is HaltKind.ERROR and finished.halt.error is not None:
+        raise finished.halt.error

@@ -1,0 +1,168 @@
+"""The bundle: the summary of one finished benchmark, made from its columns."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import numpy as np
+
+from nemo_evaluator._version import __version__
+from nemo_evaluator.core.files import write_json
+from nemo_evaluator.core.hashing import canonical
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.engine.columns import Columns, Labels
+from nemo_evaluator.metrics import breakdowns, category_scores, headline_scores, scorer_score, summary_scores
+from nemo_evaluator.store.layout import TaskPaths
+
+VALID = "VALID"
+INVALID = "INVALID"
+
+
+@dataclass(slots=True)
+class BundleFacts:
+    """What a bundle says besides the numbers."""
+
+    name: str
+    repeats: int
+    config: JsonDict
+    min_coverage: float
+    elapsed: float
+    finished: datetime
+    stopped: JsonDict | None = None
+    extra_scores: JsonDict = field(default_factory=dict)
+
+
+def build_bundle(columns: Columns, facts: BundleFacts, run_id: str) -> JsonDict:
+    """Scores with intervals, coverage, runtime and failures of one benchmark."""
+    planned = columns.planned
+    share = columns.scored / planned if planned else 0.0
+    coverage = {"planned": planned, "scored": columns.scored, "failed": columns.failed, "share": _round(share)}
+    bundle: JsonDict = {
+        "run_id": run_id,
+        "config_hash": f"sha256:{hashlib.sha256(canonical(facts.config)).hexdigest()}",
+        "sdk_version": __version__,
+        "timestamp": facts.finished.isoformat(),
+        "validity": validity(columns, facts),
+        "config": facts.config,
+        "benchmark": {
+            "name": facts.name,
+            "samples": columns.samples,
+            "repeats": facts.repeats,
+            "coverage": coverage,
+            "truncated_share": _round(columns.truncated / len(columns.latency)) if columns.latency else 0.0,
+            "unparsed_share": _round(columns.unparsed / columns.scored) if columns.scored else 0.0,
+            "scores": _scores(columns, facts),
+            "categories": _categories(columns),
+        },
+        "n_results": columns.scored + columns.failed,
+    }
+    if facts.stopped is not None:
+        bundle["stopped"] = facts.stopped
+    return bundle
+
+
+def validity(columns: Columns, facts: BundleFacts) -> JsonDict:
+    """VALID, or INVALID with the reasons."""
+    reasons = []
+    share = columns.scored / columns.planned if columns.planned else 0.0
+    if not columns.planned:
+        reasons.append("there were no problems to ask")
+    elif share < facts.min_coverage:
+        causes = ", ".join(f"{count} {cause}" for cause, count in columns.failures.most_common(3))
+        missing = columns.planned - columns.scored
+        reasons.append(
+            f"coverage {share:.1%} is under the floor of {facts.min_coverage:.0%}: "
+            f"{missing} of {columns.planned} steps are not scored" + (f" ({causes})" if causes else "")
+        )
+    return {"status": INVALID if reasons else VALID, "reasons": reasons}
+
+
+def write_bundle(task: TaskPaths, columns: Columns, facts: BundleFacts) -> JsonDict:
+    """Write the bundle and its two companions; returns the bundle."""
+    path = task.bundle(facts.name, facts.finished)
+    bundle = build_bundle(columns, facts, path.stem)
+    scores = bundle["benchmark"]["scores"]
+    write_json(task.runtime_stats, scores["runtime"])
+    if scores["failures"]["total_failures"]:
+        write_json(task.failure_analysis, scores["failures"])
+    else:
+        task.failure_analysis.unlink(missing_ok=True)
+    for old in task.bundles():
+        old.unlink()
+    write_json(path, bundle)
+    return bundle
+
+
+def _scores(columns: Columns, facts: BundleFacts) -> JsonDict:
+    problem, reward = np.asarray(columns.problem), np.asarray(columns.reward)
+    scores: JsonDict = {}
+    if len(reward):
+        scores |= headline_scores(problem, reward, repeats=facts.repeats)
+        for name, (rows, rewards) in columns.extra.items():
+            scores[name] = scorer_score(np.asarray(rows), np.asarray(rewards))
+        scores["summary"] = summary_scores(reward)
+        groups = {key: (_codes(labels), list(labels.names)) for key, labels in columns.groups.items()}
+        scores["breakdowns"] = breakdowns(groups, problem, reward)
+    scores |= facts.extra_scores
+    scores["runtime"] = _runtime(columns, facts.elapsed)
+    scores["failures"] = _failures(columns)
+    return scores
+
+
+def _categories(columns: Columns) -> JsonDict:
+    if not columns.has_category:
+        return {}
+    problem, reward = np.asarray(columns.problem), np.asarray(columns.reward)
+    return dict(category_scores(_codes(columns.category), list(columns.category.names), problem, reward))
+
+
+def _codes(labels: Labels) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+    return np.asarray(labels.codes, dtype=np.int32)
+
+
+def _runtime(columns: Columns, elapsed: float) -> JsonDict:
+    latency = np.asarray(columns.latency)
+    steps = columns.scored + columns.failed
+    p50, p90, p99 = np.percentile(latency, [50, 90, 99]) if len(latency) else (0.0, 0.0, 0.0)
+    total = columns.totals["total_tokens"]
+    runtime: JsonDict = {
+        "total_steps": steps,
+        "total_tokens": total,
+        "total_prompt_tokens": columns.totals["prompt_tokens"],
+        "total_completion_tokens": columns.totals["completion_tokens"],
+        "total_reasoning_tokens": columns.totals["reasoning_tokens"],
+        "elapsed_seconds": round(elapsed, 3),
+        "latency_percentiles_ms": {"p50": round(p50, 2), "p90": round(p90, 2), "p99": round(p99, 2)},
+        "tokens_per_second": round(total / elapsed, 2) if elapsed else 0.0,
+        "steps_per_second": round(steps / elapsed, 2) if elapsed else 0.0,
+        "model_errors": columns.failed,
+        "total_retries": max(0, columns.totals["attempts"] - len(columns.latency)),
+        "finish_reason_counts": dict(columns.finish_reasons),
+    }
+    if columns.cost_usd:
+        runtime["cost"] = round(columns.cost_usd, 6)
+    return runtime
+
+
+def _failures(columns: Columns) -> JsonDict:
+    steps = columns.scored + columns.failed
+    total = sum(columns.failures.values())
+    return {
+        "total_steps": steps,
+        "total_failures": total,
+        "failure_rate": _round(total / steps) if steps else 0.0,
+        "categories": {
+            name: {
+                "count": count,
+                "percentage": _round(count / steps) if steps else 0.0,
+                "exemplars": columns.exemplars[name],
+            }
+            for name, count in columns.failures.most_common()
+        },
+    }
+
+
+def _round(value: float) -> float:
+    return round(value, 4)

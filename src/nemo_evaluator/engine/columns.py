@@ -1,0 +1,179 @@
+"""The numbers of a finished benchmark as columns, gathered in one pass over the journal while the views are written."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Final
+
+from nemo_evaluator.core.failures import POLICY, Cause, Row
+from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.types import JsonDict, Step
+from nemo_evaluator.engine.plan import Plan
+from nemo_evaluator.store.index import StepIndex
+from nemo_evaluator.store.journal import Journal
+from nemo_evaluator.store.layout import TaskPaths
+from nemo_evaluator.store.rows import failure_category, is_unparsed, result_row, scorer_rewards, trajectory_row
+
+_EXEMPLARS: Final = 3
+_EXEMPLAR_CHARS: Final = 500
+# Fields of scoring_details that say what the reward says, or are different in every row.
+_NOT_GROUPS: Final = {"correct", "extracted", "method", "reward", "unparsed", "error", "raw"}
+_GROUP_CHARS: Final = 100
+_GROUPS_MAX: Final = 50
+
+
+@dataclass(slots=True)
+class Labels:
+    """A column of words as small numbers."""
+
+    codes: array[int] = field(default_factory=lambda: array("i"))
+    names: dict[str, int] = field(default_factory=dict)
+
+    def add(self, name: str) -> None:
+        """Append a word."""
+        self.codes.append(self.names.setdefault(name, len(self.names)))
+
+
+@dataclass(slots=True)
+class Columns:
+    """One entry per scored row in ``problem``/``reward``/``category``; one per answered row in ``latency``."""
+
+    problem: array[int] = field(default_factory=lambda: array("q"))
+    reward: array[float] = field(default_factory=lambda: array("d"))
+    category: Labels = field(default_factory=Labels)
+    has_category: bool = False
+    latency: array[float] = field(default_factory=lambda: array("d"))
+    extra: dict[str, tuple[array[int], array[float]]] = field(default_factory=dict)
+    groups: dict[str, Labels] = field(default_factory=dict)
+    finish_reasons: Counter[str] = field(default_factory=Counter)
+    totals: Counter[str] = field(default_factory=Counter)
+    cost_usd: float = 0.0
+    planned: int = 0
+    scored: int = 0
+    failed: int = 0
+    truncated: int = 0
+    unparsed: int = 0
+    samples: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    exemplars: dict[str, list[JsonDict]] = field(default_factory=dict)
+
+    def add(self, answer: JsonDict | None, outcome: JsonDict) -> None:
+        """Take in one step."""
+        if answer is not None:
+            self._add_answer(answer)
+        category = failure_category(answer, outcome)
+        if category is not None:
+            self._add_failure(category, answer, outcome)
+        if outcome["status"] == "failed":
+            self.failed += 1
+            return
+        self._add_scored(answer, outcome)
+
+    def _add_answer(self, answer: JsonDict) -> None:
+        self.latency.append(answer.get("latency_ms") or 0.0)
+        reason = answer.get("finish_reason")
+        if reason:
+            self.finish_reasons[reason] += 1
+            self.truncated += reason == "length"
+        for key in ("prompt_tokens", "completion_tokens", "total_tokens", "reasoning_tokens", "cached_tokens"):
+            self.totals[key] += answer.get(key) or 0
+        self.totals["attempts"] += answer.get("attempts") or 1
+        self.cost_usd += answer.get("cost_usd") or 0.0
+
+    def _add_failure(self, category: str, answer: JsonDict | None, outcome: JsonDict) -> None:
+        self.failures[category] += 1
+        shown = self.exemplars.setdefault(category, [])
+        if len(shown) < _EXEMPLARS:
+            failure = outcome.get("failure") or {}
+            text = failure.get("message") or (answer or {}).get("error") or (answer or {}).get("response") or ""
+            where = {"problem_idx": outcome["problem_idx"], "repeat": outcome["repeat"]}
+            shown.append(where | {"error": text[:_EXEMPLAR_CHARS]})
+
+    def _add_scored(self, answer: JsonDict | None, outcome: JsonDict) -> None:
+        self.scored += 1
+        self.problem.append(outcome["problem_idx"])
+        self.reward.append(outcome["reward"])
+        self.unparsed += is_unparsed(outcome)
+        details = outcome["scoring_details"]
+        category = ((answer or outcome).get("metadata") or {}).get("category") or details.get("category")
+        self.has_category = self.has_category or bool(category)
+        self.category.add(str(category) if category else "unknown")
+        for name, reward in scorer_rewards(details).items():
+            if reward is not None:
+                rows = self.extra.setdefault(name, (array("q"), array("d")))
+                rows[0].append(outcome["problem_idx"])
+                rows[1].append(float(reward))
+        self._add_groups(details)
+
+    def _add_groups(self, details: JsonDict) -> None:
+        if self.scored == 1:
+            self.groups = {
+                key: Labels()
+                for key, value in details.items()
+                if key not in _NOT_GROUPS and isinstance(value, (bool, str))
+            }
+        for key, labels in list(self.groups.items()):
+            value = details.get(key)
+            groupable = isinstance(value, bool) or (isinstance(value, str) and len(value) < _GROUP_CHARS)
+            if not groupable or len(labels.names) > _GROUPS_MAX:
+                del self.groups[key]
+            else:
+                labels.add(str(value))
+
+
+def write_views(
+    task: TaskPaths,
+    plan: Plan,
+    journal: Journal,
+    index: StepIndex,
+    trajectory_of: Callable[[JsonDict], list[JsonDict]],
+) -> Columns:
+    """Write results.jsonl and trajectories.jsonl in the order of the problems, and gather the columns."""
+    columns = Columns(planned=len(plan))
+    with _Replacing(task.results) as results, _Replacing(task.trajectories) as trajectories:
+        for problem in sorted(plan.problems):
+            rows = 0
+            for repeat in range(plan.repeats):
+                step = Step(problem, repeat)
+                outcome_at, answer_at = index.outcome(step), index.answer(step)
+                if outcome_at is None:
+                    continue
+                outcome = journal.read_at(outcome_at)
+                if outcome["status"] == "failed" and POLICY[Cause(outcome["failure"]["cause"])].row is Row.ABSENT:
+                    continue
+                answer = journal.read_at(answer_at) if answer_at is not None else None
+                rows += 1
+                columns.add(answer, outcome)
+                results.write(dumps(result_row(answer, outcome)) + b"\n")
+                turns = trajectory_of(answer) if answer is not None else []
+                trajectories.write(dumps(trajectory_row(answer, outcome, turns)) + b"\n")
+            columns.samples += rows > 0
+    return columns
+
+
+class _Replacing:
+    """A file that replaces its predecessor only when it was written whole."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._temporary = path.with_name(f".{path.name}.writing")
+        self._file: IO[bytes] | None = None
+
+    def __enter__(self) -> IO[bytes]:
+        self._file = self._temporary.open("wb", buffering=1 << 18)
+        return self._file
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        assert self._file is not None
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        if kind is None:
+            self._temporary.replace(self._path)
+        else:
+            self._temporary.unlink(missing_ok=True)

@@ -1,0 +1,198 @@
+"""One benchmark from its parts: plan, resume, loop, views, bundle."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.engine.bundle import BundleFacts, write_bundle
+from nemo_evaluator.engine.columns import write_views
+from nemo_evaluator.engine.halt import Halt, HaltKind
+from nemo_evaluator.engine.loop import run_loop
+from nemo_evaluator.engine.plan import Plan, Shard, make_plan
+from nemo_evaluator.engine.progress import Progress, SilentProgress
+from nemo_evaluator.engine.resume import ASK, REUSE, VERIFY, Reuse, ReusePlan, fresh_plan
+from nemo_evaluator.engine.step import StepContext, StepRunner
+from nemo_evaluator.engine.tally import Tally
+from nemo_evaluator.engine.template import InstructionTemplate
+from nemo_evaluator.engine.trajectories import trajectory_of
+from nemo_evaluator.engine.verify import Verifier
+from nemo_evaluator.environments.base import EvalEnvironment
+from nemo_evaluator.metrics.sequential import StopRule
+from nemo_evaluator.sandbox.manager import SandboxManager
+from nemo_evaluator.store.fingerprints import RunFingerprints
+from nemo_evaluator.store.index import RUN, History, StepIndex
+from nemo_evaluator.store.journal import Journal
+from nemo_evaluator.store.layout import TaskPaths, archive_previous
+
+
+@dataclass(slots=True)
+class Evaluation:
+    """Everything that one benchmark needs; the suite fills it from the config, ``run_evaluation`` from arguments."""
+
+    environment: EvalEnvironment
+    solver: object
+    task_dir: Path
+    name: str = ""
+    verifier: Verifier | None = None
+    service: JsonDict = field(default_factory=dict)
+    solver_settings: JsonDict = field(default_factory=dict)
+    config: JsonDict = field(default_factory=dict)
+    repeats: int = 1
+    max_problems: int | None = None
+    shuffle_seed: int | None = None
+    shard: Shard | None = None
+    problem_range: tuple[int, int] | None = None
+    max_concurrent: int = 32
+    min_coverage: float = 0.95
+    timeout: float | None = None
+    max_system_retries: int = 3
+    skip_failed: bool = False
+    template: str | None = None
+    sandboxes: SandboxManager | None = None
+    resume: bool = False
+    stop_rule: StopRule | None = None
+    halt: Halt | None = None
+    progress: Progress = field(default_factory=SilentProgress)
+    # Extra scores over all verdicts of a run (F1, agreement of judges, ...), computed once at the end.
+    aggregate: Callable[[Path], JsonDict] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What is left of a benchmark when it ended, one way or another."""
+
+    bundle: JsonDict
+    halt: Halt
+    reuse: ReusePlan
+    task: TaskPaths
+
+
+async def evaluate(job: Evaluation) -> Finished:
+    """Run one benchmark. Raises only when nothing at all could be measured."""
+    plan = make_plan(
+        await job.environment.dataset_size(),
+        repeats=job.repeats,
+        max_problems=job.max_problems,
+        shuffle_seed=job.shuffle_seed,
+        shard=job.shard,
+        problem_range=job.problem_range,
+    )
+    task = TaskPaths(job.task_dir)
+    if not job.resume:
+        archive_previous(task)
+    journal = Journal(task.journal)
+    try:
+        return await _Session(job, plan, task, journal).run()
+    finally:
+        journal.close()
+
+
+class _Session:
+    """One process's work on a benchmark."""
+
+    def __init__(self, job: Evaluation, plan: Plan, task: TaskPaths, journal: Journal) -> None:
+        self._job, self._plan, self._task, self._journal = job, plan, task, journal
+        self._index = StepIndex(plan.dataset_size, plan.repeats)
+        self._tally = Tally(planned=len(plan))
+        self._halt = job.halt or Halt()
+        self._verifier = job.verifier or Verifier(job.environment)
+        self._prints = RunFingerprints.of(
+            service=job.service,
+            solver=job.solver_settings,
+            template=job.template,
+            scorer=self._verifier.fingerprint,
+        )
+        self._started = time.monotonic()
+
+    async def run(self) -> Finished:
+        history = self._index.load(self._journal)
+        reuse = await self._decide(history)
+        self._journal.append({"kind": RUN, "at": round(time.time(), 3), "fingerprints": self._prints.parts})
+        todo = reuse.count(ASK, self._plan) + reuse.count(VERIFY, self._plan)
+        progress = self._job.progress
+        progress.started(self._name, self._tally, reuse if self._job.resume else None, todo)
+        try:
+            if todo:
+                await self._loop(reuse)
+        finally:
+            self._journal.flush()
+            progress.finished(self._tally)
+        if self._journal.error is not None:
+            raise self._journal.error
+        if self._halt.kind is HaltKind.ERROR and self._halt.error is not None and not self._tally.done:
+            raise self._halt.error
+        return self._finish(reuse, history)
+
+    async def _decide(self, history: History) -> ReusePlan:
+        if not self._job.resume or not history.runs:
+            return fresh_plan(self._plan)
+        old = history.fingerprints
+        reuse = Reuse(self._job.environment, self._journal, self._index, self._prints, self._tally, old)
+        return await reuse.decide(self._plan)
+
+    async def _loop(self, reuse: ReusePlan) -> None:
+        job = self._job
+        await job.environment.prepare()
+        if job.sandboxes is not None:
+            await job.sandboxes.prepare(job.environment)
+        context = StepContext(
+            environment=job.environment,
+            solver=job.solver,
+            verifier=self._verifier,
+            journal=self._journal,
+            index=self._index,
+            prints=self._prints,
+            halt=self._halt,
+            tally=self._tally,
+            template=InstructionTemplate(job.template) if job.template else None,
+            sandboxes=job.sandboxes,
+            timeout=job.timeout,
+            max_attempts=max(1, job.max_system_retries),
+            skip_failed=job.skip_failed,
+            reuse=reuse,
+            stop_rule=job.stop_rule,
+        )
+        await run_loop(
+            reuse.todo(self._plan),
+            StepRunner(context).run,
+            max_concurrent=job.max_concurrent,
+            halt=self._halt,
+            tally=self._tally,
+        )
+
+    def _finish(self, reuse: ReusePlan, history: History) -> Finished:
+        job, halt = self._job, self._halt
+        columns = write_views(self._task, self._plan, self._journal, self._index, trajectory_of)
+        if halt.kind in (HaltKind.RULE, HaltKind.BUDGET):
+            columns.planned = columns.scored + columns.failed
+        facts = BundleFacts(
+            name=self._name,
+            repeats=self._plan.repeats,
+            config=self._config(reuse),
+            min_coverage=job.min_coverage,
+            elapsed=history.elapsed + (time.monotonic() - self._started if self._tally.done > self._tally.reused else 0),
+            finished=datetime.now(UTC),
+            stopped={"kind": halt.kind, "reason": halt.reason} if halt.kind else None,
+            extra_scores=job.aggregate(self._task.results) if job.aggregate and columns.scored else {},
+        )
+        return Finished(write_bundle(self._task, columns, facts), halt, reuse, self._task)
+
+    @property
+    def _name(self) -> str:
+        return self._job.name or self._job.environment.name
+
+    def _config(self, reuse: ReusePlan) -> JsonDict:
+        plan = self._plan
+        config: JsonDict = {"benchmark": self._name} | self._job.config
+        config |= {"repeats": plan.repeats, "max_problems": self._job.max_problems}
+        config |= plan.describe()
+        config["min_coverage"] = self._job.min_coverage
+        config["fingerprints"] = self._prints.parts
+        if self._job.resume:
+            config["resumed"] = {"reused": reuse.count(REUSE, plan), "reasons": dict(reuse.reasons)}
+        return config

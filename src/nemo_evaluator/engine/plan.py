@@ -1,0 +1,101 @@
+"""What runs, in which order: pure. Dataset size, shuffle seed, limit, shard and repeats give a stream of steps."""
+
+from __future__ import annotations
+
+import random
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.types import JsonDict, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Part ``index`` of ``total``."""
+
+    index: int
+    total: int
+
+    def __post_init__(self) -> None:
+        if self.total < 1 or not 0 <= self.index < self.total:
+            raise UsageError(f"shard {self.index} of {self.total} does not exist", hint="shards count from 0")
+
+    def bounds(self, size: int) -> tuple[int, int]:
+        """The slice of ``size`` items that is this shard's: the first ``size % total`` shards get one more."""
+        base, extra = divmod(size, self.total)
+        start = self.index * base + min(self.index, extra)
+        return start, start + base + (1 if self.index < extra else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The problems of one run, in order, and how often each is asked."""
+
+    dataset_size: int
+    problems: Sequence[int]
+    repeats: int
+    selected: int
+    shuffle_seed: int | None = None
+    shuffled: bool = False
+    shard: Shard | None = None
+
+    def __len__(self) -> int:
+        return len(self.problems) * self.repeats
+
+    def steps(self) -> Iterator[Step]:
+        """Every step, repeats of a problem one after another."""
+        for problem in self.problems:
+            for repeat in range(self.repeats):
+                yield Step(problem, repeat)
+
+    def describe(self) -> JsonDict:
+        """The facts that the bundle's config records."""
+        facts: JsonDict = {
+            "shuffle_seed": self.shuffle_seed,
+            "shuffle": {
+                "seed": self.shuffle_seed,
+                "applied": self.shuffled,
+                "ds_full_size": self.dataset_size,
+                "ds_effective_size": self.selected,
+            },
+        }
+        if self.shard is not None:
+            bounds = list(self.shard.bounds(self.selected))
+            facts["shard"] = {"idx": self.shard.index, "total": self.shard.total, "range": bounds}
+            facts["shard_range"] = bounds
+        return facts
+
+
+def make_plan(
+    dataset_size: int,
+    *,
+    repeats: int = 1,
+    max_problems: int | None = None,
+    shuffle_seed: int | None = None,
+    shard: Shard | None = None,
+    problem_range: tuple[int, int] | None = None,
+) -> Plan:
+    """Choose the problems. An explicit range bypasses shuffling; ``problem_idx`` is always the dataset's own index."""
+    if dataset_size < 0:
+        raise UsageError(f"the environment says it has {dataset_size} problems")
+    if repeats < 1:
+        raise UsageError(f"repeats must be at least 1, not {repeats}")
+    shuffled = shuffle_seed is not None and problem_range is None
+    order: Sequence[int]
+    if problem_range is not None:
+        order = range(max(0, problem_range[0]), min(dataset_size, problem_range[1]))
+    elif shuffled:
+        mixed = list(range(dataset_size))
+        random.Random(shuffle_seed).shuffle(mixed)
+        order = array("q", mixed)
+    else:
+        order = range(dataset_size)
+    if max_problems is not None:
+        order = order[:max_problems]
+    selected = len(order)
+    if shard is not None:
+        start, end = shard.bounds(selected)
+        order = order[start:end]
+    return Plan(dataset_size, order, repeats, selected, shuffle_seed if shuffled else None, shuffled, shard)

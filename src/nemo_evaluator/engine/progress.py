@@ -1,0 +1,184 @@
+"""Progress of a benchmark: a live line on a terminal, plain lines otherwise, JSON lines for machines."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.engine.tally import Tally
+
+if TYPE_CHECKING:
+    from nemo_evaluator.engine.resume import ReusePlan
+
+
+class Progress(Protocol):
+    """Told when a benchmark starts and ends; looks at the tally in between."""
+
+    def started(self, name: str, tally: Tally, reuse: ReusePlan | None, todo: int) -> None:
+        """The plan is known; ``reuse`` says what an earlier run saved."""
+        ...
+
+    def finished(self, tally: Tally) -> None:
+        """The loop has ended."""
+        ...
+
+
+class SilentProgress:
+    """Says nothing."""
+
+    def started(self, name: str, tally: Tally, reuse: ReusePlan | None, todo: int) -> None:
+        """Nothing."""
+
+    def finished(self, tally: Tally) -> None:
+        """Nothing."""
+
+
+class _Ticking:
+    """Calls ``tick`` at an interval from a thread of its own, so that a busy loop cannot silence it."""
+
+    interval = 60.0
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._name = ""
+
+    def started(self, name: str, tally: Tally, reuse: ReusePlan | None, todo: int) -> None:
+        """Announce the plan and start ticking."""
+        self._name = name
+        self.announce(tally, reuse, todo)
+        self._stop.clear()
+        self._thread = threading.Thread(target=self._run, args=(tally,), daemon=True)
+        self._thread.start()
+
+    def finished(self, tally: Tally) -> None:
+        """Stop ticking and say the last word."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        self.last(tally)
+
+    def _run(self, tally: Tally) -> None:
+        while not self._stop.wait(self.interval):
+            self.tick(tally)
+
+    def announce(self, tally: Tally, reuse: ReusePlan | None, todo: int) -> None:
+        """The first word."""
+        raise NotImplementedError
+
+    def tick(self, tally: Tally) -> None:
+        """A word in between."""
+        raise NotImplementedError
+
+    def last(self, tally: Tally) -> None:
+        """The last word."""
+        self.tick(tally)
+
+
+class LineProgress(_Ticking):
+    """Plain lines, for pipes and logs; on a terminal one line that is drawn again."""
+
+    def __init__(self, stream: TextIO | None = None, *, interval: float = 60.0, live: bool | None = None) -> None:
+        super().__init__()
+        self._stream = stream or sys.stderr
+        self._live = self._stream.isatty() if live is None else live
+        self.interval = 0.25 if self._live else interval
+
+    def announce(self, tally: Tally, reuse: ReusePlan | None, todo: int) -> None:
+        """How many steps, and what is reused."""
+        if reuse is not None:
+            self._stream.write(f"{self._name}: resume: {describe_reuse(reuse)}\n")
+        self._stream.write(f"{self._name}: {todo} of {tally.planned} steps to do\n")
+        self._stream.flush()
+
+    def tick(self, tally: Tally) -> None:
+        """Rate, ETA, score so far, failures by cause, requests in flight."""
+        line = f"{self._name}: {describe(tally)}"
+        self._stream.write(f"\r\x1b[2K{line}" if self._live else f"{line}\n")
+        self._stream.flush()
+
+    def last(self, tally: Tally) -> None:
+        """The state at the end."""
+        self.tick(tally)
+        if self._live:
+            self._stream.write("\n")
+            self._stream.flush()
+
+
+class JsonProgress(_Ticking):
+    """One JSON object a line."""
+
+    def __init__(self, stream: TextIO | None = None, *, interval: float = 60.0) -> None:
+        super().__init__()
+        self._stream = stream or sys.stdout
+        self.interval = interval
+
+    def announce(self, tally: Tally, reuse: ReusePlan | None, todo: int) -> None:
+        """``event: started``."""
+        self._emit("started", {"planned": tally.planned, "todo": todo, "reuse": dict(reuse.reasons) if reuse else None})
+
+    def tick(self, tally: Tally) -> None:
+        """``event: progress``."""
+        self._emit("progress", _facts(tally))
+
+    def last(self, tally: Tally) -> None:
+        """``event: finished``."""
+        self._emit("finished", _facts(tally))
+
+    def _emit(self, event: str, facts: JsonDict) -> None:
+        self._stream.write(dumps({"event": event, "benchmark": self._name, **facts}).decode() + "\n")
+        self._stream.flush()
+
+
+def describe(tally: Tally) -> str:
+    """One line about a running benchmark."""
+    parts = [f"{tally.done}/{tally.planned}"]
+    if tally.mean_reward is not None:
+        parts.append(f"{'mean_reward' if tally.fractional else 'pass@1'} {tally.mean_reward:.3f}")
+    parts.append(f"{tally.rate:.1f} steps/s")
+    if tally.eta_seconds is not None and tally.done < tally.planned:
+        parts.append(f"ETA {_clock(tally.eta_seconds)}")
+    if tally.in_flight:
+        parts.append(f"{tally.in_flight} in flight")
+    if tally.tokens:
+        parts.append(f"{tally.tokens:,} tokens")
+    if tally.cost_usd:
+        projected = tally.cost_usd / max(1, tally.done - tally.reused) * (tally.planned - tally.reused)
+        parts.append(f"${tally.cost_usd:.4f}" + (f" of about ${projected:.2f}" if tally.done >= 20 else ""))
+    if tally.failed:
+        parts.append("failed: " + ", ".join(f"{count} {cause}" for cause, count in tally.failed.items()))
+    return " | ".join(parts)
+
+
+def describe_reuse(reuse: ReusePlan) -> str:
+    """What is reused and why the rest is redone."""
+    unchanged = reuse.reasons.get("unchanged", 0)
+    rest = [f"{count} redone: {reason}" for reason, count in reuse.reasons.items() if reason not in ("unchanged", "new")]
+    new = [f"{reuse.reasons['new']} new"] if reuse.reasons.get("new") else []
+    return ", ".join([f"{unchanged} reused", *rest, *new])
+
+
+def _facts(tally: Tally) -> JsonDict:
+    return {
+        "at": round(time.time(), 3),
+        "done": tally.done,
+        "planned": tally.planned,
+        "scored": tally.scored,
+        "failed": dict(tally.failed),
+        "mean_reward": tally.mean_reward,
+        "steps_per_second": round(tally.rate, 2),
+        "eta_seconds": tally.eta_seconds,
+        "in_flight": tally.in_flight,
+        "tokens": tally.tokens,
+        "cost_usd": tally.cost_usd or None,
+    }
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

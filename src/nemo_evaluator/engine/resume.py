@@ -1,0 +1,134 @@
+"""What an earlier run's journal saves us: each step is reused, verified again, or asked again, with the reason."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from nemo_evaluator.core.errors import BoundaryError, boundary
+from nemo_evaluator.core.failures import POLICY, Cause, Redo
+from nemo_evaluator.core.types import JsonDict, SeedResult, Step
+from nemo_evaluator.engine.plan import Plan
+from nemo_evaluator.engine.tally import Tally
+from nemo_evaluator.environments.base import EvalEnvironment
+from nemo_evaluator.store.fingerprints import RunFingerprints, problem_hash
+from nemo_evaluator.store.index import StepIndex
+from nemo_evaluator.store.journal import Journal
+
+ASK: Final = 0
+VERIFY: Final = 1
+REUSE: Final = 2
+_BREATHE: Final = 500
+
+
+@dataclass(slots=True)
+class ReusePlan:
+    """The decision for every step of a plan, one byte each, and the counts by reason."""
+
+    repeats: int
+    decisions: bytearray
+    reasons: Counter[str] = field(default_factory=Counter)
+
+    def decision(self, step: Step) -> int:
+        """ASK, VERIFY or REUSE."""
+        return self.decisions[step.problem_idx * self.repeats + step.repeat]
+
+    def todo(self, plan: Plan) -> Iterator[Step]:
+        """The steps that still need work."""
+        for step in plan.steps():
+            if self.decision(step) != REUSE:
+                yield step
+
+    def count(self, decision: int, plan: Plan) -> int:
+        """How many steps of the plan have a decision."""
+        return sum(1 for step in plan.steps() if self.decision(step) == decision)
+
+
+def fresh_plan(plan: Plan) -> ReusePlan:
+    """Nothing is reused."""
+    return ReusePlan(plan.repeats, bytearray(plan.dataset_size * plan.repeats))
+
+
+@dataclass(slots=True)
+class Reuse:
+    """Compares an earlier journal with the run that is about to start."""
+
+    environment: EvalEnvironment
+    journal: Journal
+    index: StepIndex
+    prints: RunFingerprints
+    tally: Tally
+    old_parts: JsonDict = field(default_factory=dict)
+
+    async def decide(self, plan: Plan) -> ReusePlan:
+        """Look at every step once. Reused outcomes are counted in the tally."""
+        reuse = fresh_plan(plan)
+        problem, seed = -1, None
+        for number, step in enumerate(plan.steps()):
+            if number % _BREATHE == 0:
+                await asyncio.sleep(0)
+            if self.index.answer(step) is None and self.index.outcome(step) is None:
+                reuse.reasons["new"] += 1
+                continue
+            if step.problem_idx != problem:
+                problem, seed = step.problem_idx, await self._seed(step.problem_idx)
+            decision, reason = self._decide(step, seed)
+            reuse.decisions[step.problem_idx * plan.repeats + step.repeat] = decision
+            reuse.reasons[reason] += 1
+            if decision == ASK:
+                self.index.forget(step)
+        return reuse
+
+    async def _seed(self, problem_idx: int) -> SeedResult | None:
+        try:
+            with boundary(Cause.SEED):
+                return await self.environment.seed(problem_idx)
+        except BoundaryError:
+            return None
+
+    def _decide(self, step: Step, seed: SeedResult | None) -> tuple[int, str]:
+        if seed is None:
+            return ASK, "the problem could not be read"
+        fingerprint = self.prints.answer(problem_hash(seed), step)
+        answer = self._read(self.index.answer(step))
+        outcome = self._read(self.index.outcome(step))
+        if answer is not None and answer["fp"] != fingerprint:
+            return ASK, self._why_changed(answer)
+        if outcome is None:
+            return (VERIFY, "answered, not yet verified") if _stands_alone(answer) else (ASK, "sandbox lost")
+        if outcome["status"] == "failed":
+            return self._decide_failed(answer, Cause(outcome["failure"]["cause"]))
+        if outcome["fp"] != self.prints.verdict(fingerprint, seed):
+            if answer is None:
+                return ASK, self._why_changed(outcome)
+            return (VERIFY, "scorer changed") if _stands_alone(answer) else (ASK, "scorer changed, sandbox gone")
+        self.tally.add_scored(outcome["reward"])
+        self.tally.reused += 1
+        return REUSE, "unchanged"
+
+    def _decide_failed(self, answer: JsonDict | None, cause: Cause) -> tuple[int, str]:
+        reason = f"failed before ({cause})"
+        if POLICY[cause].redo is Redo.NOTHING:
+            self.tally.failed[cause] += 1
+            self.tally.reused += 1
+            return REUSE, "unchanged"
+        return (VERIFY, reason) if _stands_alone(answer) else (ASK, reason)
+
+    def _why_changed(self, record: JsonDict) -> str:
+        for part, word in (("service", "service changed"), ("solver", "solver or generation settings changed")):
+            if self.old_parts.get(part) and self.old_parts[part] != self.prints.parts.get(part):
+                return word
+        if self.old_parts.get("template") != self.prints.parts.get("template"):
+            return "instruction template changed"
+        return "problem changed" if record.get("problem_hash") else "settings changed"
+
+    def _read(self, offset: int | None) -> JsonDict | None:
+        return None if offset is None else self.journal.read_at(offset)
+
+
+def _stands_alone(answer: JsonDict | None) -> bool:
+    """True when a stored answer can be verified without the sandbox it came from."""
+    return answer is not None and not answer.get("sandbox_used")

@@ -1,0 +1,267 @@
+"""One step: seed, solve, journal the answer, verify, journal the outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import random
+import time
+from dataclasses import dataclass, field
+from typing import Final
+
+from nemo_evaluator.core.errors import (
+    BoundaryError,
+    BudgetError,
+    SandboxError,
+    SolverError,
+    TransportError,
+    boundary,
+)
+from nemo_evaluator.core.failures import POLICY, Cause, Failure, Row, Stop
+from nemo_evaluator.core.slots import lent_slot
+from nemo_evaluator.core.turns import set_turn_recorder
+from nemo_evaluator.core.types import (
+    ErrorKind,
+    Failed,
+    JsonDict,
+    Outcome,
+    Scored,
+    SeedResult,
+    SolveResult,
+    Step,
+    VerifyResult,
+)
+from nemo_evaluator.engine.halt import Halt, HaltKind
+from nemo_evaluator.engine.resume import VERIFY, ReusePlan
+from nemo_evaluator.engine.tally import Tally
+from nemo_evaluator.engine.template import InstructionTemplate
+from nemo_evaluator.engine.verify import Verifier
+from nemo_evaluator.environments.base import EvalEnvironment
+from nemo_evaluator.metrics.sequential import StopRule
+from nemo_evaluator.sandbox.base import Sandbox
+from nemo_evaluator.sandbox.manager import SandboxManager
+from nemo_evaluator.store.fingerprints import RunFingerprints, problem_hash
+from nemo_evaluator.store.index import StepIndex
+from nemo_evaluator.store.journal import Journal
+from nemo_evaluator.store.records import answer_record, outcome_record, turn_record, unanswered
+
+_BACKOFF_START: Final = 1.0
+_BACKOFF_CAP: Final = 30.0
+# The benchmark stops when this many first answers are all refusals of the request as such.
+_FIRST_REJECTIONS: Final = 8
+# A rule that has decided lets the requests in flight finish: they are paid for.
+_RULE_DRAIN: Final = 30.0
+
+
+@dataclass(slots=True)
+class StepContext:
+    """What every step of a benchmark shares."""
+
+    environment: EvalEnvironment
+    solver: object
+    verifier: Verifier
+    journal: Journal
+    index: StepIndex
+    prints: RunFingerprints
+    halt: Halt
+    tally: Tally
+    template: InstructionTemplate | None = None
+    sandboxes: SandboxManager | None = None
+    timeout: float | None = None
+    max_attempts: int = 3
+    skip_failed: bool = False
+    reuse: ReusePlan | None = None
+    stop_rule: StopRule | None = None
+
+
+@dataclass(slots=True)
+class _Work:
+    """A step on its way."""
+
+    step: Step
+    seed: SeedResult
+    problem: str
+    fingerprint: str
+    started: float
+    timing: JsonDict = field(default_factory=dict)
+    answer: SolveResult | None = None
+    label: Cause | None = None
+    attempts: int = 0
+
+
+class StepRunner:
+    """Runs steps; whatever a step meets ends in its outcome, or in ``halt``."""
+
+    def __init__(self, context: StepContext) -> None:
+        self._ctx = context
+        solve = context.solver.solve  # type: ignore[attr-defined]  # the Solver protocol, with or without a sandbox
+        self._solve_call = solve
+        self._takes_sandbox = "sandbox" in inspect.signature(solve).parameters
+        self._rejections = 0
+
+    async def run(self, step: Step) -> None:
+        """Bring one step to its outcome."""
+        started = time.perf_counter()
+        try:
+            with boundary(Cause.SEED):
+                raw = await self._ctx.environment.seed(step.problem_idx)
+                seed = self._ctx.template.apply(raw) if self._ctx.template else raw
+        except BoundaryError as error:
+            blank = SeedResult(prompt="", expected_answer="")
+            self._settle(_Work(step, blank, "", "", started), error)
+            return
+        problem = problem_hash(raw)
+        work = _Work(step, seed, problem, self._ctx.prints.answer(problem, step), started)
+        work.timing["seed_ms"] = _since(started)
+        if self._ctx.reuse is not None and self._ctx.reuse.decision(step) == VERIFY:
+            work.answer, work.label = self._stored_answer(step)
+        await self._attempts(work)
+
+    async def _attempts(self, work: _Work) -> None:
+        while True:
+            try:
+                await self._once(work)
+                return
+            except BoundaryError as error:
+                work.attempts += error.attempts
+                if not POLICY[error.cause].retry or work.attempts >= self._ctx.max_attempts:
+                    self._settle(work, error)
+                    return
+                async with lent_slot():
+                    pause = min(_BACKOFF_CAP, _BACKOFF_START * 2 ** (work.attempts - 1))
+                    await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+
+    async def _once(self, work: _Work) -> None:
+        if self._ctx.sandboxes is None:
+            if work.answer is None:
+                await self._ask(work, None)
+            await self._judge(work, None)
+            return
+        async with self._ctx.sandboxes.session(work.seed) as session:
+            if work.answer is None:
+                await self._ask(work, session.agent)
+            try:
+                await self._judge(work, await session.for_verify())
+            except SandboxError:
+                # The workspace of an agent dies with its sandbox: its answer cannot be verified elsewhere.
+                if self._takes_sandbox:
+                    work.answer = None
+                raise
+
+    async def _ask(self, work: _Work, sandbox: Sandbox | None) -> None:
+        started = time.perf_counter()
+        set_turn_recorder(lambda turn: void(self._ctx.journal.append(turn_record(work.step, turn))))
+        try:
+            answer = await self._solve(work.seed, sandbox)
+            work.label = _label_of(answer)
+        except BudgetError as error:
+            answer = getattr(error, "answer", None) or SolveResult(response="", error=error.message)
+            work.label = Cause.BUDGET
+        work.timing["model_ms"] = _since(started)
+        work.answer = answer
+        record = answer_record(work.step, work.fingerprint, work.problem, work.seed, answer, work.label)
+        if sandbox is not None and self._takes_sandbox:
+            record["sandbox_used"] = True
+        self._ctx.index.set_answer(work.step, self._ctx.journal.append(record))
+
+    async def _solve(self, seed: SeedResult, sandbox: Sandbox | None) -> SolveResult:
+        call = self._solve_call(seed, sandbox=sandbox) if self._takes_sandbox else self._solve_call(seed)
+        with boundary(Cause.SOLVER):
+            if self._ctx.timeout is None:
+                answer: SolveResult = await call
+            else:
+                try:
+                    async with asyncio.timeout(self._ctx.timeout):
+                        answer = await call
+                except TimeoutError as error:
+                    raise TransportError(f"no answer within the benchmark's timeout of {self._ctx.timeout:g} s") from error
+        if answer.error and answer.error_kind in _RAISED:
+            raise _RAISED[answer.error_kind](answer.error)
+        return answer
+
+    async def _judge(self, work: _Work, sandbox: Sandbox | None) -> None:
+        assert work.answer is not None
+        started = time.perf_counter()
+        if work.answer.reward is not None:
+            verdict = VerifyResult(reward=work.answer.reward, scoring_details={"method": "solver"})
+        else:
+            verdict = await self._ctx.verifier.verify(work.answer.response, work.seed, sandbox)
+        if work.answer.scoring_details:
+            verdict.scoring_details = work.answer.scoring_details | verdict.scoring_details
+        work.timing["verify_ms"] = _since(started)
+        self._record(work, Scored(verdict, work.label))
+
+    def _settle(self, work: _Work, error: BoundaryError) -> None:
+        """Turn a failure into what the policy table says."""
+        policy = POLICY[error.cause]
+        if policy.stop is Stop.AT_ONCE:
+            self._ctx.halt.set(HaltKind.ERROR, error.message, error=error)
+            return
+        if policy.row is Row.ZERO:
+            verdict = VerifyResult(0.0, None, {"method": "not_asked", "error": error.message})
+            self._record(work, Scored(verdict, error.cause))
+        else:
+            self._record(work, Failed(Failure(error.cause, error.message, max(1, work.attempts))))
+        self._stop_early(error, policy.stop)
+
+    def _stop_early(self, error: BoundaryError, stop: Stop) -> None:
+        if stop is Stop.IF_FIRST and self._ctx.tally.scored == 0:
+            self._rejections += 1
+            if self._rejections >= min(_FIRST_REJECTIONS, max(1, self._ctx.tally.planned)):
+                self._ctx.halt.set(HaltKind.ERROR, f"the first requests were all rejected: {error.message}", error=error)
+        if error.cause is Cause.SOLVER and not self._ctx.skip_failed:
+            hint = "set skip_failed: true to record such rows as failed and go on"
+            failure = SolverError(f"the solver raised: {error.message}", hint=hint)
+            failure.__cause__ = error.__cause__
+            self._ctx.halt.set(HaltKind.ERROR, failure.message, error=failure)
+
+    def _record(self, work: _Work, outcome: Outcome) -> None:
+        work.timing["total_ms"] = _since(work.started)
+        fingerprint = self._ctx.prints.verdict(work.fingerprint, work.seed)
+        record = outcome_record(work.step, fingerprint, outcome, work.timing)
+        if work.answer is None:
+            record = unanswered(record, work.seed, work.problem)
+        reply = work.answer.model_response if work.answer else None
+        tokens = (reply.total_tokens or 0) if reply else 0
+        cost = (reply.cost_usd or 0.0) if reply else 0.0
+        tally = self._ctx.tally
+        offset = self._ctx.journal.append(record, lambda: tally.add(outcome, tokens, cost))
+        self._ctx.index.set_outcome(work.step, offset)
+        rule = self._ctx.stop_rule
+        if rule is not None and isinstance(outcome, Scored):
+            reason = rule.add(work.problem, work.step.repeat, outcome.verdict.reward)
+            if reason is not None:
+                self._ctx.halt.set(HaltKind.RULE, reason, drain=_RULE_DRAIN)
+
+    def _stored_answer(self, step: Step) -> tuple[SolveResult, Cause | None]:
+        offset = self._ctx.index.answer(step)
+        assert offset is not None
+        record = self._ctx.journal.read_at(offset)
+        label = record.get("label")
+        answer = SolveResult(
+            response=record.get("response", ""),
+            reward=record.get("solver_reward"),
+            scoring_details=record.get("solve_details", {}),
+            error=record.get("error"),
+        )
+        return answer, Cause(label) if label else None
+
+
+_RAISED: Final[dict[ErrorKind, type[BoundaryError]]] = {
+    ErrorKind.INFRA: TransportError,
+    ErrorKind.TOOL_INFRA: SandboxError,
+    ErrorKind.SYSTEM: SolverError,
+}
+
+
+def _label_of(answer: SolveResult) -> Cause | None:
+    limited = answer.error_kind in (ErrorKind.GRACEFUL, ErrorKind.SOLVE_TIMEOUT) or bool(answer.error)
+    return Cause.BUDGET if limited else None
+
+
+def _since(started: float) -> float:
+    return round((time.perf_counter() - started) * 1000, 2)
+
+
+def void(_: object) -> None:
+    """Drop a value where a callback must return nothing."""

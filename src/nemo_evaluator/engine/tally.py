@@ -1,0 +1,62 @@
+"""Running counts of a benchmark: what progress shows and what early stopping looks at."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+from nemo_evaluator.core.types import Outcome, Scored
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts over the steps whose records are in the journal."""
+
+    planned: int = 0
+    reused: int = 0
+    scored: int = 0
+    reward_sum: float = 0.0
+    fractional: bool = False
+    tokens: int = 0
+    cost_usd: float = 0.0
+    in_flight: int = 0
+    failed: Counter[str] = field(default_factory=Counter)
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def done(self) -> int:
+        """Steps with an outcome."""
+        return self.scored + sum(self.failed.values())
+
+    @property
+    def mean_reward(self) -> float | None:
+        """Mean over the scored rows so far."""
+        return self.reward_sum / self.scored if self.scored else None
+
+    @property
+    def rate(self) -> float:
+        """Steps a second since the start of this session (reused ones do not count)."""
+        elapsed = time.monotonic() - self.started
+        return (self.done - self.reused) / elapsed if elapsed > 0 else 0.0
+
+    @property
+    def eta_seconds(self) -> float | None:
+        """Seconds to the end at this rate."""
+        return (self.planned - self.done) / self.rate if self.rate > 0 else None
+
+    def add(self, outcome: Outcome, tokens: int, cost_usd: float = 0.0) -> None:
+        """Count a step."""
+        if isinstance(outcome, Scored):
+            self.add_scored(outcome.verdict.reward)
+        else:
+            self.failed[outcome.failure.cause] += 1
+        self.tokens += tokens
+        self.cost_usd += cost_usd
+
+    def add_scored(self, reward: float) -> None:
+        """Count a scored row."""
+        self.scored += 1
+        self.reward_sum += reward
+        if reward not in (0.0, 1.0):
+            self.fractional = True

@@ -1,0 +1,64 @@
+"""Instruction templates: a text around every problem, which reaches the model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+import jinja2
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.types import Message, SeedResult
+
+_OFF: Final = {"", "off", "none"}
+_DEFAULT_WORKDIR: Final = "/testbed"
+
+
+def load_template(name: str | None) -> str | None:
+    """The text of a template: the name of a packaged one, or a path. None, "off" and "none" mean no template."""
+    if name is None or name.lower() in _OFF:
+        return None
+    packaged = resources.files("nemo_evaluator") / "templates" / name
+    if packaged.is_file():
+        return packaged.read_text(encoding="utf-8")
+    path = Path(name).expanduser()
+    if not path.is_file():
+        raise UsageError(f"instruction_template {name!r} does not exist", hint="give a path, or `off`")
+    return path.read_text(encoding="utf-8")
+
+
+class InstructionTemplate:
+    """A compiled template."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        environment = jinja2.Environment(keep_trailing_newline=True, undefined=jinja2.StrictUndefined, autoescape=False)
+        try:
+            self._template = environment.from_string(text)
+        except jinja2.TemplateSyntaxError as error:
+            raise UsageError(f"instruction_template: line {error.lineno}: {error.message}") from error
+
+    def apply(self, seed: SeedResult) -> SeedResult:
+        """The problem with its prompt, and the last user message that carries it, replaced."""
+        workdir = seed.sandbox_spec.workdir if seed.sandbox_spec else _DEFAULT_WORKDIR
+        prompt = self._template.render(
+            **seed.metadata,
+            workspace_path=workdir,
+            original_prompt=seed.prompt,
+            instance=seed.metadata | {"problem_statement": seed.prompt},
+        ).strip()
+        messages = None if seed.messages is None else _replace_last_user(seed.messages, prompt)
+        return replace(seed, prompt=prompt, messages=messages)
+
+
+def _replace_last_user(messages: list[Message], prompt: str) -> list[Message]:
+    for at in range(len(messages) - 1, -1, -1):
+        if messages[at].get("role") == "user":
+            content = messages[at].get("content")
+            new: object = prompt
+            if isinstance(content, list):
+                new = [*(part for part in content if part.get("type") != "text"), {"type": "text", "text": prompt}]
+            return [*messages[:at], messages[at] | {"content": new}, *messages[at + 1 :]]
+    return [*messages, {"role": "user", "content": prompt}]

@@ -1,0 +1,109 @@
+"""The simple solver: one model call per problem."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from nemo_evaluator.core.types import JsonDict, Message, SeedResult, SolveResult
+from nemo_evaluator.solvers.images import with_images
+
+if TYPE_CHECKING:
+    from nemo_evaluator.config import SimpleSolverConfig
+    from nemo_evaluator.models import Client
+    from nemo_evaluator.solvers.registry import SolverContext
+
+ImageDetail = Literal["auto", "low", "high"]
+
+
+class SimpleSolver:
+    """Asks once, in the protocol of the service: messages for chat, one text for completions.
+
+    The solver's system prompt takes the place of the problem's own; generation settings given here win over the
+    service's, field by field. Images go along whenever the problem has them.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        system_prompt: str | None = None,
+        *,
+        generation: JsonDict | None = None,
+        image_detail: ImageDetail = "auto",
+        completions: bool | None = None,
+    ) -> None:
+        self._client = client
+        self._system = system_prompt
+        self._generation = generation
+        self._detail = image_detail
+        self._completions = client.protocol == "completions" if completions is None else completions
+
+    async def solve(self, task: SeedResult) -> SolveResult:
+        """One call. Raises the client's BoundaryErrors."""
+        if self._completions:
+            reply = await self._client.complete(self._text(task), generation=self._generation)
+        else:
+            reply = await self._client.chat(self._messages(task), generation=self._generation)
+        return SolveResult(response=reply.content, model_response=reply)
+
+    def describe(self) -> JsonDict:
+        """The settings that change answers."""
+        return {
+            "type": "simple",
+            "system_prompt": self._system,
+            "generation": self._generation or {},
+            "image_detail": self._detail,
+            "completions": self._completions,
+        }
+
+    async def close(self) -> None:
+        """Nothing of its own: the client belongs to whoever made it."""
+
+    def _messages(self, task: SeedResult) -> list[Message]:
+        messages = task.messages if task.messages is not None else [{"role": "user", "content": task.prompt}]
+        system = self._system or (task.system if task.messages is None else None)
+        if system:
+            rest = [message for message in messages if message.get("role") != "system"] if self._system else messages
+            messages = [{"role": "system", "content": system}, *rest]
+        return with_images(messages, task.images, self._detail) if task.images else messages
+
+    def _text(self, task: SeedResult) -> str:
+        system = self._system or task.system
+        return f"{system}\n\n{task.prompt}" if system else task.prompt
+
+
+class ChatSolver(SimpleSolver):
+    """The simple solver over a chat protocol."""
+
+    def __init__(self, client: Client, system_prompt: str | None = None, *, generation: JsonDict | None = None) -> None:
+        super().__init__(client, system_prompt, generation=generation, completions=False)
+
+
+class CompletionSolver(SimpleSolver):
+    """The simple solver over text completions, for base models."""
+
+    def __init__(self, client: Client, system_prompt: str | None = None, *, generation: JsonDict | None = None) -> None:
+        super().__init__(client, system_prompt, generation=generation, completions=True)
+
+
+class VLMSolver(SimpleSolver):
+    """The simple solver with a chosen image resolution."""
+
+    def __init__(
+        self,
+        client: Client,
+        system_prompt: str | None = None,
+        *,
+        image_detail: ImageDetail = "auto",
+        generation: JsonDict | None = None,
+    ) -> None:
+        super().__init__(client, system_prompt, generation=generation, image_detail=image_detail, completions=False)
+
+
+def build(config: SimpleSolverConfig, context: SolverContext) -> SimpleSolver:
+    """``type: simple``."""
+    return SimpleSolver(
+        context.clients[config.service],
+        config.system_prompt,
+        generation=config.generation.model_dump(exclude_none=True) if config.generation else None,
+        image_detail=config.image_detail,
+    )

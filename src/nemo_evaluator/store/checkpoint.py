@@ -1,0 +1,35 @@
+"""Which benchmarks of a suite are done: a view for people and tools. Resume itself trusts the journals only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+
+from nemo_evaluator.core.files import read_json, write_json
+from nemo_evaluator.core.types import JsonDict
+
+
+class Checkpoint:
+    """``checkpoint.json`` of an output folder."""
+
+    def __init__(self, output_dir: Path, *, keep: bool) -> None:
+        self._path = output_dir / "checkpoint.json"
+        self._state: JsonDict = {"completed_benchmarks": {}, "failed_benchmarks": {}}
+        if keep:
+            try:
+                self._state |= read_json(self._path)
+            except (OSError, orjson.JSONDecodeError, TypeError):
+                pass  # Nothing is lost: the journals are asked.
+
+    def completed(self, key: str, bundle_path: Path) -> None:
+        """Note a finished benchmark."""
+        self._state["failed_benchmarks"].pop(key, None)
+        self._state["completed_benchmarks"][key] = {"bundle_path": str(bundle_path)}
+        write_json(self._path, self._state)
+
+    def failed(self, key: str, error: str) -> None:
+        """Note a benchmark that did not finish."""
+        self._state["completed_benchmarks"].pop(key, None)
+        self._state["failed_benchmarks"][key] = {"error": error}
+        write_json(self._path, self._state)

@@ -1,0 +1,1 @@
+"""A whole config: services up, benchmarks one after another, reports, exports, services down."""

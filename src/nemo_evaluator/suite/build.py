@@ -1,0 +1,128 @@
+"""From a benchmark's config to the parts that the engine runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nemo_evaluator.config import BenchmarkConfig, EvalConfig, NoSandbox
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.engine.evaluation import Evaluation
+from nemo_evaluator.engine.plan import Shard
+from nemo_evaluator.engine.template import load_template
+from nemo_evaluator.engine.verify import Verifier
+from nemo_evaluator.environments.registry import get_environment
+from nemo_evaluator.models import Client, endpoint_of, open_client
+from nemo_evaluator.sandbox.manager import SandboxManager
+from nemo_evaluator.services import service_identity
+from nemo_evaluator.solvers.base import describe_solver
+from nemo_evaluator.solvers.registry import SolverContext, build_solver
+
+if TYPE_CHECKING:
+    from nemo_evaluator.services import RunningService
+
+
+class Builder:
+    """Makes the parts of one benchmark; whatever must be closed goes onto ``stack``."""
+
+    def __init__(self, config: EvalConfig, running: Mapping[str, RunningService], run_id: str) -> None:
+        self._config = config
+        self._running = running
+        self._run_id = run_id
+
+    async def build(
+        self, bench: BenchmarkConfig, output_dir: Path, stack: AsyncExitStack, *, resume: bool, shard: Shard | None
+    ) -> Evaluation:
+        """Everything ``evaluate`` needs. Raises a NelError with the fix when something cannot be had."""
+        environment = get_environment(bench.name, num_fewshot=bench.fewshot, params=bench.params)
+        stack.push_async_callback(environment.close)
+        clients = _Clients(self, bench, stack)
+        service = getattr(bench.solver, "service", None)
+        context = SolverContext(clients=clients, base_urls={name: one.url for name, one in self._running.items()})
+        solver = build_solver(bench.solver, context)
+        close = getattr(solver, "close", None)
+        if close is not None:
+            stack.push_async_callback(close)
+        sandboxes = None
+        if not isinstance(bench.sandbox, NoSandbox):
+            sandboxes = SandboxManager(bench.sandbox, self._run_id)
+            stack.push_async_callback(sandboxes.close)
+        settings = describe_solver(solver)
+        return Evaluation(
+            environment=environment,
+            solver=solver,
+            task_dir=output_dir / safe_name(bench.key),
+            name=bench.key if bench.key != safe_name(bench.name) else environment.name,
+            verifier=Verifier(environment, bench.scoring, clients),
+            service=clients[service].describe() if service else {},
+            solver_settings=settings,
+            config=self._facts(bench, service, settings),
+            repeats=bench.repeats,
+            max_problems=bench.max_problems,
+            shuffle_seed=bench.shuffle_seed,
+            shard=shard,
+            max_concurrent=bench.max_concurrent,
+            min_coverage=bench.min_coverage,
+            timeout=bench.timeout,
+            max_system_retries=bench.max_system_retries,
+            skip_failed=bench.skip_failed,
+            template=load_template(bench.instruction_template),
+            sandboxes=sandboxes,
+            resume=resume,
+        )
+
+    def open_client(self, name: str, bench: BenchmarkConfig) -> Client:
+        """A client of one service, with as many requests at once as the benchmark has steps."""
+        service: Any = self._config.services[name]
+        running = self._running[name]
+        endpoint = endpoint_of(name, service, url=running.url, model=self._config.model_id(name))
+        endpoint = replace(
+            endpoint,
+            api_key=running.api_key or endpoint.api_key,
+            max_concurrent=service.max_concurrent or bench.max_concurrent,
+        )
+        identity = service_identity(service)
+        if identity is not None:
+            endpoint = replace(endpoint, identity=identity)
+        return open_client(endpoint)
+
+    def _facts(self, bench: BenchmarkConfig, service: str | None, solver: JsonDict) -> JsonDict:
+        facts: JsonDict = {"service": service, "solver": solver, "params": bench.params, "fewshot": bench.fewshot}
+        facts["scorers"] = [metric.name for metric in bench.scoring.metrics] or None
+        if service is not None:
+            own = getattr(self._config.services[service], "generation", None)
+            generation = own.model_dump(exclude_none=True) if own is not None else {}
+            facts |= {
+                "model": self._config.model_id(service),
+                "base_url": self._running[service].url,
+                "generation": generation | (solver.get("generation") or {}),
+            }
+        return facts
+
+
+class _Clients(Mapping[str, Client]):
+    """Clients by service name, opened on first use and closed with the benchmark."""
+
+    def __init__(self, builder: Builder, bench: BenchmarkConfig, stack: AsyncExitStack) -> None:
+        self._builder, self._bench, self._stack = builder, bench, stack
+        self._open: dict[str, Client] = {}
+
+    def __getitem__(self, name: str) -> Client:
+        if name not in self._open:
+            if name not in self._builder._running:
+                raise UsageError(f"no service is called {name!r}")
+            client = self._builder.open_client(name, self._bench)
+            self._stack.push_async_callback(client.close)
+            self._open[name] = client
+        return self._open[name]
+
+    def __iter__(self) -> Any:
+        return iter(self._builder._running)
+
+    def __len__(self) -> int:
+        return len(self._builder._running)

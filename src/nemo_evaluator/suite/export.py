@@ -1,0 +1,23 @@
+"""Exports at the end of a run: a failing one is reported, and fails the run only when that was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from nemo_evaluator.config import OutputConfig
+from nemo_evaluator.core.errors import NelError
+from nemo_evaluator.exporters import export_bundles
+
+
+def run_exports(output: OutputConfig, output_dir: Path, say: Callable[[str], None]) -> list[str]:
+    """Run every exporter of the config; returns what went wrong, one line an exporter."""
+    errors = []
+    for name, settings in output.exporters.items():
+        try:
+            export_bundles(name, [output_dir], settings, output_dir=output_dir)
+            say(f"Exported to: {name}")
+        except NelError as error:
+            errors.append(f"{name}: {error.message}")
+            say(f"export to {name} failed: {error.message}" + (f" ({error.hint})" if error.hint else ""))
+    return errors

@@ -1,0 +1,59 @@
+"""Ctrl-C and SIGTERM: the first closes cleanly, the second at once. Neither loses an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from nemo_evaluator.core.errors import EXIT_INTERRUPTED
+from nemo_evaluator.engine.halt import Halt, HaltKind
+
+_DRAIN: Final = 10.0
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupts:
+    """Turns signals into a halt of the running benchmark, or a cancellation where none runs."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._count = 0
+        self._task: asyncio.Task[object] | None = None
+        self.current: Halt | None = None
+
+    @property
+    def asked(self) -> bool:
+        """True once a signal came."""
+        return self._count > 0
+
+    @contextmanager
+    def handled(self) -> Iterator[None]:
+        """Listen for signals for the length of the block."""
+        loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self._on_signal)
+        try:
+            yield
+        finally:
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)
+
+    def _on_signal(self) -> None:
+        self._count += 1
+        if self.current is None:
+            if self._task is not None:
+                self._task.cancel()
+        elif self._count == 1:
+            self._say(f"stopping: requests in flight get {_DRAIN:.0f} s to finish; again to stop at once")
+            self.current.set(HaltKind.INTERRUPT, "interrupted", drain=_DRAIN)
+        else:
+            self.current.hurry()
+        if self._count > 2:
+            sys.stderr.flush()
+            os._exit(EXIT_INTERRUPTED)

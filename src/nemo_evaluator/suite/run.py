@@ -1,0 +1,165 @@
+"""Run a whole config: services up, benchmarks, reports, exports, services down."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nemo_evaluator.config import BenchmarkConfig, EvalConfig
+from nemo_evaluator.core.errors import (
+    EXIT_BUDGET,
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_INVALID,
+    EXIT_OK,
+    NelError,
+)
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.datasets.settings import configure_datasets
+from nemo_evaluator.engine.bundle import INVALID
+from nemo_evaluator.engine.evaluation import Finished, evaluate
+from nemo_evaluator.engine.halt import Halt, HaltKind
+from nemo_evaluator.engine.plan import Shard
+from nemo_evaluator.engine.progress import Progress, SilentProgress
+from nemo_evaluator.reports import write_reports
+from nemo_evaluator.services import start_services
+from nemo_evaluator.store.checkpoint import Checkpoint
+from nemo_evaluator.store.layout import newest_bundle
+from nemo_evaluator.suite.build import Builder
+from nemo_evaluator.suite.export import run_exports
+from nemo_evaluator.suite.interrupt import Interrupts
+
+Say = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class SuiteOptions:
+    """How to run a config, as opposed to what to run."""
+
+    output_dir: Path
+    run_id: str
+    resume: bool = False
+    shard: Shard | None = None
+    progress: Progress = field(default_factory=SilentProgress)
+    say: Say = print
+
+
+@dataclass(slots=True)
+class BenchmarkResult:
+    """What became of one benchmark of the suite."""
+
+    key: str
+    bundle: JsonDict | None = None
+    error: NelError | None = None
+    stopped: HaltKind | None = None
+    task_dir: Path | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """What this benchmark alone would exit with."""
+        if self.stopped is HaltKind.INTERRUPT:
+            return EXIT_INTERRUPTED
+        if self.error is not None or self.bundle is None:
+            return EXIT_FAILED
+        if self.stopped is HaltKind.BUDGET:
+            return EXIT_BUDGET
+        return EXIT_INVALID if self.bundle["validity"]["status"] == INVALID else EXIT_OK
+
+
+@dataclass(slots=True)
+class SuiteResult:
+    """What became of a suite."""
+
+    benchmarks: list[BenchmarkResult] = field(default_factory=list)
+    interrupted: bool = False
+    reports: list[Path] = field(default_factory=list)
+    export_errors: list[str] = field(default_factory=list)
+    strict_export: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """130 interrupted, 2 a benchmark (or a strict export) failed, 4 budget spent, 3 INVALID, else 0."""
+        codes = {result.exit_code for result in self.benchmarks}
+        if self.interrupted:
+            return EXIT_INTERRUPTED
+        if self.export_errors and self.strict_export:
+            codes.add(EXIT_FAILED)
+        for code in (EXIT_FAILED, EXIT_BUDGET, EXIT_INVALID):
+            if code in codes:
+                return code
+        return EXIT_OK
+
+
+async def run_suite(config: EvalConfig, options: SuiteOptions) -> SuiteResult:
+    """Run every benchmark; one that fails does not keep the others from running."""
+    configure_datasets(config.datasets, options.output_dir)
+    result = SuiteResult(strict_export=config.output.strict_export)
+    checkpoint = Checkpoint(options.output_dir, keep=options.resume)
+    interrupts = Interrupts(options.say)
+    with interrupts.handled():
+        try:
+            async with start_services(config, options.output_dir, say=options.say) as running:
+                builder = Builder(config, running, options.run_id)
+                for bench in config.benchmarks:
+                    if interrupts.asked:
+                        break
+                    one = await _run_one(bench, builder, options, interrupts)
+                    result.benchmarks.append(one)
+                    _note(checkpoint, one, options.say)
+        except asyncio.CancelledError:
+            if not interrupts.asked:
+                raise
+        result.interrupted = interrupts.asked
+    result.reports = write_reports(options.output_dir, config.output.report) if _any_bundle(result) else []
+    result.export_errors = run_exports(config.output, options.output_dir, options.say) if _any_bundle(result) else []
+    return result
+
+
+async def _run_one(
+    bench: BenchmarkConfig, builder: Builder, options: SuiteOptions, interrupts: Interrupts
+) -> BenchmarkResult:
+    result = BenchmarkResult(bench.key)
+    halt = Halt()
+    interrupts.current = halt
+    try:
+        async with AsyncExitStack() as stack:
+            job = await builder.build(
+                bench, options.output_dir, stack, resume=options.resume, shard=options.shard
+            )
+            result.task_dir = job.task_dir
+            job.halt, job.progress = halt, options.progress
+            finished = await evaluate(job)
+        _take(result, finished)
+    except NelError as error:
+        result.error = error
+        result.stopped = halt.kind
+    finally:
+        interrupts.current = None
+    return result
+
+
+def _take(result: BenchmarkResult, finished: Finished) -> None:
+    result.bundle = finished.bundle
+    result.stopped = finished.halt.kind
+    if finished.halt.kind is HaltKind.ERROR:
+        error = finished.halt.error
+        if error is not None and not isinstance(error, NelError):
+            raise error
+        result.error = error or NelError(finished.halt.reason)
+
+
+def _note(checkpoint: Checkpoint, result: BenchmarkResult, say: Say) -> None:
+    if result.error is not None:
+        say(f"{result.key}: FAILED: {result.error.message}" + (f"\n  fix: {result.error.hint}" if result.error.hint else ""))
+        checkpoint.failed(result.key, result.error.message)
+    elif result.stopped in (HaltKind.INTERRUPT, HaltKind.BUDGET):
+        checkpoint.failed(result.key, f"stopped: {result.stopped}")
+    elif result.task_dir is not None:
+        checkpoint.completed(result.key, newest_bundle(result.task_dir) or result.task_dir)
+
+
+def _any_bundle(result: SuiteResult) -> bool:
+    return any(one.bundle is not None for one in result.benchmarks)
