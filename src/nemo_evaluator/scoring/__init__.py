@@ -1,0 +1,99 @@
+"""Scorers, pure and executed, and judges. Names resolve on first use, so importing the room costs nothing."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from nemo_evaluator.scoring._text import normalise, strip_reasoning
+    from nemo_evaluator.scoring.choice import extract_mcq_letter, mcq_extract, multichoice_regex
+    from nemo_evaluator.scoring.code import code_sandbox, code_sandbox_async, extract_code, run_program
+    from nemo_evaluator.scoring.json import extract_json, json_schema, validate_json_schema
+    from nemo_evaluator.scoring.line import answer_line
+    from nemo_evaluator.scoring.number import extract_number, numeric_match, parse_number
+    from nemo_evaluator.scoring.registry import get_scorer, list_scorers, reward_of, run_scorer, scorers
+    from nemo_evaluator.scoring.symbolic import math
+    from nemo_evaluator.scoring.text import exact_match, f1, fuzzy_match, needs_judge, token_f1
+    from nemo_evaluator.scoring.types import Score, Scorer, ScorerInput, found, scorer_version, versioned
+
+_HOMES: Final = {
+    "normalise": "_text",
+    "strip_reasoning": "_text",
+    "extract_mcq_letter": "choice",
+    "mcq_extract": "choice",
+    "multichoice_regex": "choice",
+    "code_sandbox": "code",
+    "code_sandbox_async": "code",
+    "extract_code": "code",
+    "run_program": "code",
+    "extract_json": "json",
+    "json_schema": "json",
+    "validate_json_schema": "json",
+    "answer_line": "line",
+    "extract_number": "number",
+    "numeric_match": "number",
+    "parse_number": "number",
+    "get_scorer": "registry",
+    "list_scorers": "registry",
+    "reward_of": "registry",
+    "run_scorer": "registry",
+    "scorers": "registry",
+    "math": "symbolic",
+    "exact_match": "text",
+    "f1": "text",
+    "fuzzy_match": "text",
+    "needs_judge": "text",
+    "token_f1": "text",
+    "Score": "types",
+    "Scorer": "types",
+    "ScorerInput": "types",
+    "found": "types",
+    "scorer_version": "types",
+    "versioned": "types",
+}
+
+__all__ = [
+    "Score",
+    "Scorer",
+    "ScorerInput",
+    "answer_line",
+    "code_sandbox",
+    "code_sandbox_async",
+    "exact_match",
+    "extract_code",
+    "extract_json",
+    "extract_mcq_letter",
+    "extract_number",
+    "f1",
+    "found",
+    "fuzzy_match",
+    "get_scorer",
+    "json_schema",
+    "list_scorers",
+    "math",
+    "mcq_extract",
+    "multichoice_regex",
+    "needs_judge",
+    "normalise",
+    "numeric_match",
+    "parse_number",
+    "reward_of",
+    "run_program",
+    "run_scorer",
+    "scorer_version",
+    "scorers",
+    "strip_reasoning",
+    "token_f1",
+    "validate_json_schema",
+    "versioned",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value

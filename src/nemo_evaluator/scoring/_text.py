@@ -1,0 +1,121 @@
+"""Preparing text: reasoning stripped, unicode signs unified, markdown and LaTeX wrappers taken off."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final
+
+_CLOSE: Final = re.compile(
+    r"</(?:seed:)?(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad)>|\[/THINK\]|◁/think▷"
+    r"|<\|end_of_thought\|>|<\|channel\|>final<\|message\|>|<channel\|>",
+    re.IGNORECASE,
+)
+_OPEN: Final = re.compile(
+    r"<(?:seed:)?(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad)>|\[THINK\]|◁think▷"
+    r"|<\|begin_of_thought\|>|<\|channel\|>(?:analysis|commentary)<\|message\|>|<\|channel>",
+    re.IGNORECASE,
+)
+_CONTROL: Final = re.compile(r"<\|(?:begin|end)_of_solution\|>|<\|(?:return|end|im_end|eot_id|message)\|>")
+
+
+def strip_reasoning(text: str) -> str:
+    """The text after the last reasoning block; a block that was never closed is dropped to its end."""
+    if "<" not in text and "THINK]" not in text and "◁" not in text:
+        return text
+    closed = list(_CLOSE.finditer(text))
+    if closed:
+        last = closed[-1]
+        before = _OPEN.search(text)
+        # An answer may stand before a block that reasons about it: keep it when nothing follows the block.
+        head = text[: before.start()] if before and before.start() < last.start() else ""
+        text = text[last.end() :] if text[last.end() :].strip() else head
+    opened = _OPEN.search(text)
+    if opened is not None:
+        text = text[: opened.start()]
+    return _CONTROL.sub("", text) if "<|" in text else text
+
+
+_SIGNS: Final[dict[int, str | None]] = {
+    **dict.fromkeys(map(ord, "−﹣－‒"), "-"),
+    **{ord(wide): plain for wide, plain in zip("，．：（）＝％／＋＊［］", ",.:()=%/+*[]", strict=True)},
+    ord("٫"): ".",
+    ord("٬"): ",",
+    ord("٪"): "%",
+    ord("＄"): "$",
+    ord("￥"): "¥",
+    **dict.fromkeys(map(ord, "\u00a0\u202f\u2009\u2007\u2008"), "\u00a0"),
+    **dict.fromkeys(map(ord, "\u200b\u200c\u200e\u200f\u2060\ufeff\u2066\u2067\u2068\u2069\u061c"), None),
+}
+
+
+def prepare(text: str) -> str:
+    """Reasoning off, full-width and other scripts' signs unified, hidden characters removed."""
+    text = strip_reasoning(text)
+    return text if text.isascii() else text.translate(_SIGNS)
+
+
+_LATEX_GAPS: Final = re.compile(r"\\[,;:! ]|\\q?quad\b|\{,\}|~|\\left\b|\\right\b|\\displaystyle\b")
+_LATEX_WRAP: Final = re.compile(
+    r"\\(?:text(?:bf|it|rm|sf|tt|normal|color\{\w+\})?|math(?:rm|bf|sf|it|bb|tt)|mbox|hbox|fbox|boxed|rm|bf|emph"
+    r"|underline|operatorname\*?|bm|boldsymbol)\s*\{([^{}]*)\}"
+)
+_FRACTION: Final = re.compile(r"\\[dtc]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
+_SHORT_FRACTION: Final = re.compile(r"\\[dtc]?frac\s*(\d)\s*(\d)")
+_MATH_SIGNS: Final = (
+    ("\\$", "$"), ("\\%", "%"), ("\\(", " "), ("\\)", " "), ("\\[", " "), ("\\]", " "), ("\\times", "×"),
+    ("\\cdot", "·"), ("\\div", "÷"), ("\\approx", "≈"), ("\\pm", "±"), ("^\\circ", "°"), ("^{\\circ}", "°"),
+    ("\\#", "#"),
+)  # fmt: skip
+
+
+def unlatex(text: str) -> str:
+    """Plain text out of simple LaTeX: wrappers, gaps and fractions of plain numbers; the rest stays."""
+    if "\\" not in text and "{" not in text:
+        return text
+    text = _LATEX_GAPS.sub(lambda m: "," if m[0] == "{,}" else ("" if m[0] in ("\\,", "\\!", "~") else " "), text)
+    for _ in range(4):
+        bare = _LATEX_WRAP.sub(r" \1 ", text)
+        if bare == text:
+            break
+        text = bare
+    text = _SHORT_FRACTION.sub(r"\1/\2", _FRACTION.sub(r"\1/\2", text))
+    for mark, plain in _MATH_SIGNS:
+        text = text.replace(mark, plain)
+    return text
+
+
+_MARKUP: Final = re.compile(
+    r"\*\*|__|`+|~~|^\s{0,3}(?:#{1,6}|>|[-*+]|\d{1,2}[.)](?=\s+\*))\s+|(?<!\w)[*_]|[*_](?!\w)", re.M
+)
+
+
+def unmark(text: str) -> str:
+    """Text without markdown signs (bold, italics, code, headings, bullets)."""
+    return _MARKUP.sub("", text)
+
+
+_DIACRITICS: Final = re.compile("[\u0300-\u036f]")
+_ARTICLES: Final = re.compile(r"\b(?:a|an|the)\b")
+_NOT_WORD: Final = re.compile(r"(?<=\d)([.,])(?=\d)|(-)(?=\d)|[^\w\s]|_")
+
+
+def normalise(text: str) -> str:
+    """Case, accents, articles, punctuation and spacing taken away; signs inside numbers stay (3.14 is not 314)."""
+    text = text.casefold()
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", _DIACRITICS.sub("", unicodedata.normalize("NFKD", text)))
+    elif text.isalnum() and len(text) > 3:
+        return text
+    kept = _NOT_WORD.sub(_keep_number_sign, text)
+    without = _ARTICLES.sub(" ", kept)
+    return " ".join(without.split()) or " ".join(kept.split()) or text.strip()
+
+
+def _keep_number_sign(match: re.Match[str]) -> str:
+    if match[1]:
+        return "." if match[1] == "." else ""
+    if match[2]:
+        before = match.string[match.start() - 1] if match.start() else " "
+        return " " if before.isalnum() else "-"
+    return "" if match[0] in "'’`´" else " "

@@ -1,0 +1,84 @@
+"""JSON in answers: finding it and checking it against a schema."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from jsonschema import SchemaError
+from jsonschema.validators import validator_for
+
+from nemo_evaluator.core.errors import ScorerError
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.scoring._text import strip_reasoning
+from nemo_evaluator.scoring.types import Score, ScorerInput, versioned
+
+_FENCE: Final = re.compile(r"```[ \t]*(?:json[c5]?)?[ \t]*\n?(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
+_MISSING: Final = object()
+_DECODER: Final = json.JSONDecoder()
+
+
+def extract_json(text: str) -> Any:
+    """The last JSON value of a response: the whole text, a fenced block, else the widest object or list; or None."""
+    value = _find(text)
+    return None if value is _MISSING else value
+
+
+def _find(text: str) -> Any:
+    text = strip_reasoning(text).strip()
+    for candidate in (text, *(block.strip() for block in reversed(_FENCE.findall(text)))):
+        try:
+            return json.loads(candidate)
+        except ValueError:
+            continue
+    last = _MISSING
+    for value in _embedded(text):
+        last = value
+    return last
+
+
+def _embedded(text: str) -> Iterator[Any]:
+    position = 0
+    while match := re.compile(r"[{\[]").search(text, position):
+        try:
+            value, position = _DECODER.raw_decode(text, match.start())
+        except ValueError:
+            position = match.start() + 1
+        else:
+            yield value
+
+
+def validate_json_schema(response: str, schema: Mapping[str, Any]) -> JsonDict:
+    """``{valid, extracted, errors, score}`` of the JSON in a response; raises ScorerError when the schema is wrong."""
+    kind = validator_for(schema)
+    try:
+        kind.check_schema(dict(schema))
+    except SchemaError as error:
+        raise ScorerError(f"the JSON schema is not valid: {error.message}") from error
+    value = _find(response)
+    if value is _MISSING:
+        return {"valid": False, "extracted": None, "errors": ["no JSON found"], "score": 0.0}
+    errors = [f"{error.json_path}: {error.message}" for error in kind(schema).iter_errors(value)]
+    return {"valid": not errors, "extracted": value, "errors": errors, "score": 0.0 if errors else 1.0}
+
+
+@versioned("1")
+def json_schema(sample: ScorerInput, schema: Mapping[str, Any] | None = None) -> Score:
+    """Does the JSON of the response fit the schema (given, or in config, metadata or target)?"""
+    wanted = schema or sample.config.get("schema") or sample.metadata.get("schema") or sample.target
+    if isinstance(wanted, str):
+        try:
+            wanted = json.loads(wanted)
+        except ValueError as error:
+            raise ScorerError(f"the JSON schema is not JSON: {error}") from error
+    if not isinstance(wanted, Mapping):
+        raise ScorerError(
+            "json_schema needs a schema", hint="put it into the config, the row or the target as `schema`"
+        )
+    checked = validate_json_schema(sample.response, wanted)
+    nothing = checked["errors"] == ["no JSON found"]
+    extracted = None if nothing else json.dumps(checked["extracted"], ensure_ascii=False)
+    score: Score = {"correct": checked["valid"], "extracted": extracted, "errors": checked["errors"]}
+    return {**score, "unparsed": True} if nothing else score

@@ -1,0 +1,71 @@
+"""The answer on its line: ``Answer: ...``, a box, or the last line; compared as number or text."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from nemo_evaluator.scoring._text import normalise, prepare, unlatex, unmark
+from nemo_evaluator.scoring.number import Number, extract_number, language_of, parse_number
+from nemo_evaluator.scoring.text import claimed_texts, states
+from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
+
+_PURE_NUMBER: Final = re.compile(r"\s*[-−+]?\s*[$€£¥]?\s*\d[\d.,'\s]*(?:/\d+)?\s*%?\s*")
+_LONGEST_BARE_ANSWER: Final = 12
+_IGNORED: Final = re.compile(r"[,$%\s]")
+
+
+@versioned("1")
+def answer_line(sample: ScorerInput, pattern: str | None = None) -> Score:
+    """Is the announced answer the target?
+
+    Without ``pattern`` the last announcement counts, else a short last line. With one, its last match (group 1).
+    """
+    target = str(sample.target)
+    number = parse_number(target) if _PURE_NUMBER.fullmatch(target) else None
+    if pattern is not None:
+        said = _by_pattern(sample.response, pattern)
+        return found(said, said is not None and _equal(said, target, number, sample))
+    if number is not None:
+        given = extract_number(sample.response, language=language_of(sample))
+        if given is not None:
+            return found(given.canonical, given.equals(number))
+    text = prepare(sample.response)
+    for said in claimed_texts(text):
+        return found(said, _equal(said, target, number, sample))
+    return _last_line(text, target, number, sample)
+
+
+def _by_pattern(response: str, pattern: str) -> str | None:
+    text = prepare(response)
+    hits = list(re.finditer(pattern, text)) or list(re.finditer(pattern, unmark(text)))
+    if not hits:
+        return None
+    last = hits[-1]
+    said = last[1] if last.lastindex else last[0]
+    return unmark(unlatex(said)).strip() or None
+
+
+def _last_line(text: str, target: str, number: Number | None, sample: ScorerInput) -> Score:
+    plain = unmark(unlatex(text)).strip()
+    line = plain.rpartition("\n")[2].strip()
+    if not line:
+        return found(None, False)
+    right = _equal(line, target, number, sample)
+    if not right and len(line.split()) > _LONGEST_BARE_ANSWER:
+        return found(None, False)
+    return found(line, right)
+
+
+def _equal(said: str, target: str, number: Number | None, sample: ScorerInput) -> bool:
+    if number is not None:
+        given = extract_number(said, language=language_of(sample))
+        return given is not None and given.equals(number)
+    if _squeezed(said) == _squeezed(target) or states(said, target):
+        return True
+    plain = unmark(unlatex(target))
+    return normalise(plain) == normalise(said) or _squeezed(plain) == _squeezed(said)
+
+
+def _squeezed(text: str) -> str:
+    return _IGNORED.sub("", text.lower()).rstrip(".")

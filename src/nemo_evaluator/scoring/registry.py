@@ -1,0 +1,58 @@
+"""Scorers by name: the built-in ones, those of installed packages, and how to run any of them."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any, Final
+
+from nemo_evaluator.core.registry import Registry
+from nemo_evaluator.scoring.types import Score, ScorerInput
+
+_BUILT_IN: Final = {
+    "answer_line": "line",
+    "code_sandbox": "code",
+    "exact_match": "text",
+    "f1": "text",
+    "fuzzy_match": "text",
+    "json_schema": "json",
+    "math": "symbolic",
+    "mcq_extract": "choice",
+    "multichoice_regex": "choice",
+    "needs_judge": "text",
+    "numeric_match": "number",
+}
+
+scorers: Final[Registry[Callable[..., Any]]] = Registry("scorer", group="nemo_evaluator.scorers")
+for _name, _module in _BUILT_IN.items():
+    scorers.add(_name, f"nemo_evaluator.scoring.{_module}:{_name}")
+
+
+def get_scorer(name: str) -> Callable[..., Any]:
+    """The scorer called ``name``; it may be async (see ``run_scorer``)."""
+    return scorers.get(name)
+
+
+def list_scorers() -> list[str]:
+    """All names, sorted."""
+    return scorers.names()
+
+
+async def run_scorer(scorer: Callable[..., Any], sample: ScorerInput) -> Score:
+    """Run a scorer of any colour. One that did not say it is quick (``versioned``) runs beside the event loop."""
+    if inspect.iscoroutinefunction(scorer):
+        result: Any = await scorer(sample)
+    elif getattr(scorer, "inline", False):
+        result = scorer(sample)
+    else:
+        result = await asyncio.to_thread(scorer, sample)
+    if inspect.isawaitable(result):
+        result = await result
+    return result if isinstance(result, dict) else {"correct": result}
+
+
+def reward_of(score: Score) -> float:
+    """The reward of a score: ``correct``, else ``reward``; raises KeyError when it has neither."""
+    value = score["correct"] if "correct" in score else score["reward"]
+    return float(value)

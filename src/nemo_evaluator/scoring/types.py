@@ -1,0 +1,76 @@
+"""What a scorer gets, what it gives back, and the version that enters fingerprints."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
+
+from nemo_evaluator.core.hashing import digest_parts
+from nemo_evaluator.core.types import JsonDict
+
+if TYPE_CHECKING:
+    from nemo_evaluator.sandbox.base import Sandbox
+
+# Raised whenever a built-in scorer may judge an answer otherwise than before: user scorers call the built-in ones.
+SCORING_VERSION: Final = "1"
+
+F = TypeVar("F", bound=Callable[..., Any])
+Score: TypeAlias = JsonDict
+
+
+@dataclass(slots=True)
+class ScorerInput:
+    """One answer and what it is measured against."""
+
+    response: str
+    target: Any
+    metadata: JsonDict = field(default_factory=dict)
+    config: JsonDict = field(default_factory=dict)
+    sandbox: Sandbox | None = None
+
+
+class Scorer(Protocol):
+    """A function from an answer to ``{"correct": bool | number, "extracted": str | None, ...}``; may be async."""
+
+    def __call__(self, sample: ScorerInput) -> Score | Awaitable[Score]:
+        """Judge one answer."""
+        ...
+
+
+def versioned(version: str, *, inline: bool = True) -> Callable[[F], F]:
+    """Give a scorer its version. ``inline`` says that a call takes microseconds and may run on the event loop."""
+
+    def mark(function: F) -> F:
+        function.version = version  # type: ignore[attr-defined]
+        function.inline = inline  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
+def scorer_version(scorer: Callable[..., Any]) -> str:
+    """Identity of a scorer: its name and version, or for a user's function the digest of its source."""
+    name = f"{getattr(scorer, '__module__', '')}.{getattr(scorer, '__qualname__', type(scorer).__qualname__)}"
+    version = getattr(scorer, "version", None)
+    if version is None:
+        version = digest_parts(_source_of(scorer))[:12]
+    return f"{name}@{version}+{SCORING_VERSION}"
+
+
+def _source_of(scorer: Callable[..., Any]) -> str:
+    try:
+        return inspect.getsource(scorer if inspect.isroutine(scorer) else type(scorer))
+    except (OSError, TypeError):
+        code = getattr(scorer, "__code__", None)
+        return repr((code.co_code, code.co_consts, code.co_names)) if code is not None else repr(type(scorer))
+
+
+def found(extracted: str | None, correct: bool | float, **details: Any) -> Score:
+    """A score; when nothing was extracted it says so."""
+    score: Score = {"correct": correct, "extracted": extracted, **details}
+    if extracted is None:
+        score["correct"] = False
+        score["unparsed"] = True
+    return score
