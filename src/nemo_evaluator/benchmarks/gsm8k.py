@@ -1,0 +1,52 @@
+"""GSM8K: grade-school mathematics in words; the answer is one number."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.scoring import Score, numeric_match
+
+
+# Notes for a calculator in the published solutions, such as <<3*4=12>>.
+_NOTES: Final = re.compile(r"<<[^<>]*>>")
+
+
+def target_of(solution: str) -> str:
+    """The number after ``####``, without thousands separators."""
+    return solution.rpartition("####")[2].strip().replace(",", "")
+
+
+def prepare(row: JsonDict) -> JsonDict:
+    """Split a solution into its text and its number."""
+    solution, _, _ = row["answer"].rpartition("####")
+    return {"question": row["question"], "target": target_of(row["answer"]), "solution": _NOTES.sub("", solution).strip()}
+
+
+@benchmark(
+    name="gsm8k",
+    dataset="hf://openai/gsm8k?config=main&split=test",
+    prompt=(
+        "Solve the following math problem step by step. End with a line that gives the final number after "
+        "'The answer is'.\n\n{fewshot}Problem: {question}"
+    ),
+    prepare_row=prepare,
+    carried=("solution",),
+    fewshot_split="train",
+    fewshot_format="Problem: {question}\n{solution}\nThe answer is {target}",
+    info=BenchmarkInfo(
+        title="GSM8K",
+        group="math",
+        size=1319,
+        scorer="numeric_match",
+        license="MIT",
+        source="https://huggingface.co/datasets/openai/gsm8k",
+        columns=("question", "answer"),
+    ),
+)
+@scorer
+def gsm8k(sample: ScorerInput) -> Score:
+    """Is the number that the response ends on the number after ``####``?"""
+    return numeric_match(sample)

@@ -1,0 +1,282 @@
+"""The environment behind ``@benchmark``: rows become prompts, a scorer judges the answers."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from nemo_evaluator.core.errors import NelError, UsageError, boundary
+from nemo_evaluator.core.failures import Cause
+from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.types import JsonDict, SandboxSpec, SeedResult, VerifyResult
+from nemo_evaluator.datasets import DatasetRef, MappedRows, Rows, as_rows, open_rows
+from nemo_evaluator.environments._requirements import check_requirements
+from nemo_evaluator.environments.base import EvalEnvironment
+from nemo_evaluator.environments.definition import BenchmarkDefinition, DatasetSource
+from nemo_evaluator.environments.fewshot import FewShot
+from nemo_evaluator.environments.prompt import PromptTemplate, template_text
+from nemo_evaluator.environments.scorer import ScorerRunner, fingerprint
+from nemo_evaluator.scoring.types import ScorerInput
+
+if TYPE_CHECKING:
+    from nemo_evaluator.sandbox.base import Sandbox
+
+# Rows looked at when a benchmark is loaded, to learn the columns of ragged datasets.
+_LOOKED_AT: Final = 20
+_DATASET_PARAMS: Final = ("dataset", "split", "revision")
+
+
+class BenchmarkEnvironment(EvalEnvironment):
+    """One benchmark, opened. Rows are read and prepared when they are asked for, and none is kept.
+
+    ``prepare_row`` and random numbers: row ``idx`` gets ``random.Random(f"42:{idx}")``, so what a row becomes depends
+    on its number alone and not on which rows were read before it.
+    """
+
+    definition: ClassVar[BenchmarkDefinition]
+
+    def __init__(self, num_examples: int | None = None, num_fewshot: int | None = None, **params: Any) -> None:
+        definition = self.definition
+        self.name = definition.name
+        self.params = self._checked(params)
+        check_requirements(definition.requirements, definition.name)
+        self.endpoint_type = definition.endpoint_type
+        self._config = {**definition.extra, **self.params}
+        raw = self._open(definition.dataset, num_examples)
+        self._dataset: Rows = self._prepared(raw if num_examples is None else raw[:num_examples], "42")
+        self._runner = ScorerRunner(definition.score, self.name) if definition.score else None
+        self._fewshot: FewShot | None = None
+        self._template: PromptTemplate | None = None
+        self._columns = self._look()
+        count = definition.fewshot if num_fewshot is None else num_fewshot
+        if definition.seed_fn is None:
+            self._compile()
+        if count > 0:
+            self._fewshot = self._open_fewshot(count)
+        self._seed_takes_fewshot = definition.seed_fn is not None and _takes(definition.seed_fn, "fewshot")
+        if definition.judge_prompt is not None:
+            self.judge_prompt = definition.judge_prompt
+        if definition.parse_judge is not None:
+            self.parse_judge = definition.parse_judge
+
+    async def seed(self, idx: int) -> SeedResult:
+        row = self._dataset[idx]
+        if self._template is None:
+            return await self._seed_by_function(row, idx)
+        if self._fewshot is not None:
+            row["fewshot"] = self._fewshot.text({k: v for k, v in row.items() if k != "fewshot"})
+        elif self._has_fewshot_field:
+            row["fewshot"] = ""
+        prompt = self._template.render(row)
+        if self._fewshot is not None and not self._has_fewshot_field:
+            prompt = row["fewshot"] + prompt
+        row.pop("fewshot", None)
+        target = row.get(self.definition.target_field, "")
+        return SeedResult(
+            prompt=prompt,
+            expected_answer=target if type(target) is str else str(target),
+            metadata={"source": "byob", "benchmark": self.name, **row},
+            system=self.definition.system_prompt,
+            shown=self._shown,
+        )
+
+    async def verify(
+        self, response: str, expected: str, sandbox: Sandbox | None = None, **metadata: Any
+    ) -> VerifyResult:
+        return await self._score(ScorerInput(response, expected, metadata, self._config, sandbox))
+
+    async def verify_answer(self, response: str, seed: SeedResult, sandbox: Sandbox | None = None) -> VerifyResult:
+        return await self._score(ScorerInput(response, seed.expected_answer, seed.metadata, self._config, sandbox))
+
+    def scorer_fingerprint(self) -> str:
+        definition = self.definition
+        hooks = (definition.score, definition.judge_prompt, definition.parse_judge)
+        settings = {"name": self.name, "config": self._config}
+        return fingerprint([hook for hook in hooks if hook is not None], settings)
+
+    async def sandbox_specs(self) -> list[SandboxSpec] | None:
+        if self.definition.seed_fn is None:
+            return None
+        specs: dict[str, SandboxSpec] = {}
+        for idx in range(len(self._dataset)):
+            seed = await self.seed(idx)
+            for spec in (seed.sandbox_spec, seed.verify_sandbox_spec):
+                if spec is not None:
+                    specs.setdefault(repr(spec), spec)
+        return list(specs.values()) or None
+
+    async def image_build_requests(self) -> list[Any] | None:
+        builder = self.definition.image_builder
+        if builder is None:
+            return None
+        request = builder(self._dataset)
+        if inspect.isawaitable(request):
+            request = await request
+        if not hasattr(request, "specs"):
+            kind = type(request).__name__
+            raise TypeError(f"the image builder of {self.name} returned {kind}, not ImageBuildRequest")
+        return [request]
+
+    async def close(self) -> None:
+        self._dataset.close()
+        if self._runner is not None:
+            self._runner.close()
+
+    async def _score(self, sample: ScorerInput) -> VerifyResult:
+        if self._runner is not None:
+            return await self._runner.run(sample)
+        response, target = sample.response.strip(), str(sample.target).strip()
+        correct = response.lower() == target.lower()
+        return VerifyResult(float(correct), response, {"method": "default_exact_match", "correct": correct})
+
+    async def _seed_by_function(self, row: JsonDict, idx: int) -> SeedResult:
+        function = self.definition.seed_fn
+        assert function is not None
+        if self._seed_takes_fewshot:
+            seed: Any = function(row, idx, fewshot=self._fewshot.rows(row) if self._fewshot else [])
+        else:
+            seed = function(row, idx)
+        if inspect.isawaitable(seed):
+            seed = await seed
+        if not isinstance(seed, SeedResult):
+            raise TypeError(f"seed_fn of {self.name} returned {type(seed).__name__}, not SeedResult")
+        problem: SeedResult = seed
+        if self.definition.system_prompt and problem.system is None and problem.messages is None:
+            problem.system = self.definition.system_prompt
+        return problem
+
+    def _checked(self, params: JsonDict) -> JsonDict:
+        """The parameters with their defaults; an unknown one is refused."""
+        declared = self.definition.params
+        general = () if callable(self.definition.dataset) else _DATASET_PARAMS
+        accepted = [*declared, *general]
+        for key in params:
+            if key not in accepted:
+                close = nearest(key, accepted)
+                hint = f"did you mean {close!r}? " if close else ""
+                raise UsageError(
+                    f"benchmark {self.definition.name!r} has no parameter {key!r}",
+                    hint=f"{hint}accepted: {', '.join(accepted) or 'none'}",
+                )
+        self._dataset_params = {key: params.pop(key) for key in general if key in params and key not in declared}
+        return {**declared, **params}
+
+    def _open(self, dataset: DatasetSource, num_examples: int | None) -> Rows:
+        if not callable(dataset):
+            return open_rows(self._located(str(dataset)), self.definition.folder)
+        offered = {**self.params, "num_examples": num_examples}
+        named = {key: value for key, value in offered.items() if _takes(dataset, key)}
+        return as_rows(dataset(**named), f"the dataset function of {self.name}")
+
+    def _located(self, dataset: str) -> str:
+        changes = self._dataset_params
+        dataset = str(changes.get("dataset", dataset))
+        if "split" not in changes and "revision" not in changes:
+            return dataset
+        ref = DatasetRef.parse(dataset)
+        ref = ref.with_split(str(changes["split"])) if "split" in changes else ref
+        revision = changes.get("revision", ref.revision)
+        split = f"{ref.split}[{ref.part}]" if ref.part else ref.split
+        query = {"config": ref.config, "split": split, "revision": revision, "file": ref.file}
+        return f"hf://{ref.repo}?" + "&".join(f"{key}={value}" for key, value in query.items() if value)
+
+    def _prepared(self, rows: Rows, salt: str) -> Rows:
+        mapping, prepare = self.definition.field_mapping, self.definition.prepare_row
+        if not mapping and prepare is None:
+            return rows
+        arity = _arity(prepare) if prepare is not None else 0
+
+        def change(row: JsonDict, idx: int) -> JsonDict:
+            for source, name in mapping.items():
+                if source in row:
+                    row[name] = row[source]
+            if prepare is None:
+                return row
+            if arity >= 3:
+                return prepare(row, idx, random.Random(f"{salt}:{idx}"))
+            return prepare(row, idx) if arity == 2 else prepare(row)
+
+        return MappedRows(rows, change)
+
+    def _look(self) -> set[str]:
+        """The columns of the first rows; a row that cannot be prepared stops the benchmark before anything is asked."""
+        columns: set[str] = set()
+        for idx in range(min(_LOOKED_AT, len(self._dataset))):
+            try:
+                with boundary(Cause.SEED):
+                    columns.update(self._dataset[idx])
+            except NelError as error:
+                cause = error.__cause__
+                missing = f"; is {cause} a column of the dataset?" if isinstance(cause, KeyError) else ""
+                raise UsageError(
+                    f"{self.name}: row {idx} of {self._dataset.source} cannot be prepared: {error.message}{missing}",
+                    hint=error.hint,
+                ) from error
+        return columns
+
+    def _compile(self) -> None:
+        definition = self.definition
+        if not definition.prompt:
+            raise UsageError(f"benchmark {self.name!r} has no prompt", hint="give @benchmark a prompt, or a seed_fn")
+        text = template_text(definition.prompt, definition.folder, self.name)
+        columns = self._columns or {definition.target_field}
+        self._has_fewshot_field = "{fewshot}" in text and "fewshot" not in columns
+        if self._columns:
+            self._template = PromptTemplate(text, columns | {"fewshot"}, self.name)
+            self._check_target()
+        else:
+            self._template = PromptTemplate("", set(), self.name)
+        carried = self._template.columns | {definition.target_field, *definition.carried}
+        self._shown = frozenset(carried - {"category", "fewshot"})
+
+    def _check_target(self) -> None:
+        definition = self.definition
+        explicit = definition.target_field != "target" or definition.score is None
+        if explicit and definition.target_field not in self._columns:
+            close = nearest(definition.target_field, sorted(self._columns))
+            raise UsageError(
+                f"{self.name}: the dataset has no column {definition.target_field!r} (target_field); "
+                f"it has {', '.join(sorted(self._columns))}",
+                hint=f"did you mean {close!r}?" if close else "set target_field to the column of the right answer",
+            )
+
+    def _open_fewshot(self, count: int) -> FewShot:
+        definition = self.definition
+        source = definition.fewshot_dataset
+        if source is None and definition.fewshot_split and isinstance(definition.dataset, str):
+            ref = DatasetRef.parse(self._located(definition.dataset)).with_split(definition.fewshot_split)
+            config = f"config={ref.config}&" if ref.config else ""
+            source = f"hf://{ref.repo}?{config}split={definition.fewshot_split}"
+        if source is None:
+            raise UsageError(
+                f"benchmark {self.name!r} has no split to take {count} few-shot examples from",
+                hint="remove fewshot, or give @benchmark a fewshot_split or fewshot_dataset",
+            )
+        raw = as_rows(source()) if callable(source) else open_rows(source, definition.folder)
+        return FewShot(self._prepared(raw, "42:fewshot"), count, definition.fewshot_by, self._example_format())
+
+    def _example_format(self) -> Callable[[JsonDict], str]:
+        form = self.definition.fewshot_format
+        if callable(form):
+            return form
+        if form is not None:
+            return PromptTemplate(form, self._columns, f"{self.name}: fewshot_format").render
+        template, target = self._template, self.definition.target_field
+        if template is None:
+            return str
+        return lambda row: f"{template.render({**row, 'fewshot': ''})}\n{row.get(target, '')}"
+
+
+def _takes(function: Callable[..., Any], name: str) -> bool:
+    parameters = inspect.signature(function).parameters
+    return name in parameters
+
+
+def _arity(function: Callable[..., Any]) -> int:
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(function).parameters.values()
+    if any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters):
+        return 3
+    return sum(parameter.kind in kinds for parameter in parameters)

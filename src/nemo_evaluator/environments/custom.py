@@ -1,0 +1,124 @@
+"""Your own benchmark in ten lines.
+
+::
+
+    @benchmark(name="capitals", dataset="capitals.jsonl", prompt="The capital of {country}?", target_field="city")
+    @scorer
+    def capitals(sample: ScorerInput) -> dict:
+        return exact_match(sample)
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.types import JsonDict, SeedResult
+from nemo_evaluator.environments._requirements import read_requirements
+from nemo_evaluator.environments.benchmark import BenchmarkEnvironment
+from nemo_evaluator.environments.definition import (
+    BenchmarkDefinition,
+    BenchmarkInfo,
+    DatasetSource,
+    FewShotFormat,
+    source_file,
+)
+from nemo_evaluator.environments.registry import register
+from nemo_evaluator.scoring.types import ScorerInput
+
+__all__ = ["BenchmarkInfo", "ScorerInput", "benchmark", "image_builder", "scorer"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+_ENDPOINTS = ("chat", "completions")
+
+
+def benchmark(
+    name: str,
+    dataset: DatasetSource,
+    prompt: str = "",
+    target_field: str = "target",
+    endpoint_type: str = "chat",
+    system_prompt: str | None = None,
+    field_mapping: Mapping[str, str] | None = None,
+    extra: JsonDict | None = None,
+    requirements: Sequence[str] | str | None = None,
+    prepare_row: Callable[..., JsonDict] | None = None,
+    seed_fn: Callable[..., SeedResult] | None = None,
+    *,
+    fewshot: int = 0,
+    fewshot_split: str | None = None,
+    fewshot_dataset: DatasetSource | None = None,
+    fewshot_format: FewShotFormat | None = None,
+    fewshot_by: str | None = None,
+    carried: Sequence[str] = (),
+    params: JsonDict | None = None,
+    judge_prompt: Callable[..., Any] | None = None,
+    parse_judge: Callable[..., Any] | None = None,
+    info: BenchmarkInfo | None = None,
+    **kwargs: Any,
+) -> Callable[[F], F]:
+    """Register the decorated scorer as a benchmark; further keywords are the scorer's ``sample.config``.
+
+    A function without parameters scores nothing: answers are then compared with the target, without regard to case.
+    See the guide "Write your own benchmark" for every parameter.
+    """
+    if endpoint_type not in _ENDPOINTS:
+        raise UsageError(f"{name}: endpoint_type {endpoint_type!r} is not one of {', '.join(_ENDPOINTS)}")
+
+    def decorate(function: F) -> F:
+        file = source_file(function)
+        definition = BenchmarkDefinition(
+            name=name,
+            dataset=dataset,
+            prompt=prompt,
+            target_field=target_field,
+            endpoint_type=endpoint_type,
+            system_prompt=system_prompt,
+            field_mapping=dict(field_mapping or {}),
+            extra={**(extra or {}), **kwargs},
+            requirements=read_requirements(requirements, file.parent if file else Path.cwd()),
+            prepare_row=prepare_row,
+            seed_fn=seed_fn,
+            fewshot=fewshot,
+            fewshot_split=fewshot_split,
+            fewshot_dataset=fewshot_dataset,
+            fewshot_format=fewshot_format,
+            fewshot_by=fewshot_by,
+            carried=tuple(carried),
+            params=dict(params or {}),
+            judge_prompt=judge_prompt,
+            parse_judge=parse_judge,
+            info=info or BenchmarkInfo(),
+            score=function if _is_scorer(function) else None,
+            image_builder=getattr(function, "_image_builder", None),
+            function=function,
+        )
+        environment = type(f"Benchmark_{name}", (BenchmarkEnvironment,), {"definition": definition, "name": name})
+        register(name)(environment)
+        function.environment = environment  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
+def _is_scorer(function: Callable[..., Any]) -> bool:
+    return getattr(function, "_is_scorer", False) or bool(inspect.signature(function).parameters)
+
+
+def scorer(function: F) -> F:
+    """Mark a function as the scorer of the benchmark whose decorator stands above."""
+    function._is_scorer = True  # type: ignore[attr-defined]
+    return function
+
+
+def image_builder(builder: Callable[..., Any]) -> Callable[[F], F]:
+    """Give a benchmark a function from its rows to the images they need; stands between the two other decorators."""
+
+    def decorate(function: F) -> F:
+        function._image_builder = builder  # type: ignore[attr-defined]
+        return function
+
+    return decorate

@@ -1,0 +1,87 @@
+"""What ``@benchmark`` was told: the definition from which environments are made, and what is told to people."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from nemo_evaluator.core.types import JsonDict, SeedResult
+
+DatasetSource: TypeAlias = str | Path | Callable[..., Any]
+FewShotFormat: TypeAlias = str | Callable[[JsonDict], str]
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkInfo:
+    """What people want to know before they run a benchmark."""
+
+    title: str = ""
+    group: str = "custom"
+    # Number of problems of the whole dataset; None when it is not fixed.
+    size: int | None = None
+    scorer: str = ""
+    # judge, sandbox, images, tools, gated
+    needs: tuple[str, ...] = ()
+    license: str = ""
+    source: str = ""
+    # Columns of the dataset that are read.
+    columns: tuple[str, ...] = ()
+    # Where the category of a problem comes from.
+    categories: str = ""
+    # Parameters of `params:`, with what they do.
+    params: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class BenchmarkDefinition:
+    """One benchmark as its author wrote it."""
+
+    name: str
+    dataset: DatasetSource
+    prompt: str = ""
+    target_field: str = "target"
+    endpoint_type: str = "chat"
+    system_prompt: str | None = None
+    field_mapping: dict[str, str] = field(default_factory=dict)
+    extra: JsonDict = field(default_factory=dict)
+    requirements: list[str] = field(default_factory=list)
+    prepare_row: Callable[..., JsonDict] | None = None
+    seed_fn: Callable[..., SeedResult] | None = None
+    fewshot: int = 0
+    fewshot_split: str | None = None
+    fewshot_dataset: DatasetSource | None = None
+    fewshot_format: FewShotFormat | None = None
+    fewshot_by: str | None = None
+    # Columns that result files need not repeat, besides those that the prompt names and the target.
+    carried: tuple[str, ...] = ()
+    params: JsonDict = field(default_factory=dict)
+    judge_prompt: Callable[..., Any] | None = None
+    parse_judge: Callable[..., Any] | None = None
+    info: BenchmarkInfo = field(default_factory=BenchmarkInfo)
+    score: Callable[..., Any] | None = None
+    image_builder: Callable[..., Any] | None = None
+    # The function under the decorator: its file says where relative paths start, its docstring what this is.
+    function: Callable[..., Any] | None = None
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the file that defines the benchmark."""
+        file = source_file(self.function) if self.function else None
+        return file.parent if file else None
+
+    @property
+    def description(self) -> str:
+        """The docstring of the benchmark's function, else of its module."""
+        text = inspect.getdoc(self.function) if self.function else None
+        module = inspect.getmodule(self.function) if self.function else None
+        return text or (inspect.getdoc(module) if module else None) or ""
+
+
+def source_file(function: Callable[..., Any]) -> Path | None:
+    """The file in which a function was written; None in a shell or a notebook."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    path = Path(code.co_filename) if code is not None else None
+    return path if path is not None and path.is_file() else None

@@ -1,0 +1,98 @@
+"""Prompt templates: ``{column}`` is replaced by the column's value, every other brace is text.
+
+``{{`` and ``}}`` still mean literal braces, so templates written for ``str.format`` keep their meaning; JSON, LaTeX
+and code need no doubling. A ``{word}`` that is no column is an error at load, with the columns that there are.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from nemo_evaluator.core.errors import SeedError, UsageError
+from nemo_evaluator.core.registry import nearest
+
+_FILES: Final = (".txt", ".md", ".jinja")
+_FIELD: Final = re.compile(
+    r"\{\{|\}\}|\{(?P<name>[^\W\d]\w*)(?P<path>(?:\.\w+|\[[^\[\]{}]+\])*)(?P<how>(?:![rsa])?(?::[^{}\s\"']*)?)\}"
+)
+# `\frac{a}{b}`, `x^{n}`: a brace right after a command, a script or another group is LaTeX.
+_LATEX_BEFORE: Final = re.compile(r"(?:\\[A-Za-z]+|[\^_}\]])$")
+_FORMATTER: Final = string.Formatter()
+
+
+class PromptTemplate:
+    """A template compiled once for the columns of a dataset."""
+
+    def __init__(self, text: str, columns: set[str], where: str) -> None:
+        self.columns: set[str] = set()
+        self._where = where
+        head, *rest = self._parse(text, columns)
+        self._head: str = head[0]
+        self._rest: list[tuple[str, str | None, str]] = [(name, field, text) for text, name, field in rest]
+
+    def render(self, row: Mapping[str, Any]) -> str:
+        """The prompt of one row."""
+        parts = [self._head]
+        try:
+            for name, field, text in self._rest:
+                value = row[name]
+                if field is not None:
+                    value = _FORMATTER.vformat(field, (), {name: value})
+                parts.append(value if type(value) is str else str(value))
+                parts.append(text)
+        except KeyError as error:
+            raise SeedError(f"{self._where}: a row has no column {error}; it has {', '.join(row)}") from error
+        return "".join(parts)
+
+    def _parse(self, text: str, columns: set[str]) -> list[tuple[str, str, str | None]]:
+        """Literal text that follows each field, with the field before it; the first has no field."""
+        literal = ""
+        name, field = "", None
+        pieces: list[tuple[str, str, str | None]] = []
+        at = 0
+        for found in _FIELD.finditer(text):
+            literal += text[at : found.start()]
+            at = found.end()
+            word = found["name"]
+            if word is None:
+                literal += found[0][0]
+            elif word not in columns:
+                self._refuse(word, found, text, columns)
+                literal += found[0]
+            else:
+                pieces.append((literal, name, field))
+                self.columns.add(word)
+                literal, name = "", word
+                field = found[0] if found["path"] or found["how"] else None
+        pieces.append((literal + text[at:], name, field))
+        return pieces
+
+    def _refuse(self, word: str, found: re.Match[str], text: str, columns: set[str]) -> None:
+        if _LATEX_BEFORE.search(text[: found.start()]) or found["how"] or found["path"]:
+            return
+        close = nearest(word, sorted(columns))
+        meant = f"did you mean {{{close}}}? " if close else ""
+        raise UsageError(
+            f"{self._where}: the prompt has {{{word}}}, and the dataset has no such column; "
+            f"it has {', '.join(sorted(columns))}",
+            hint=f"{meant}For the literal text write {{{{{word}}}}}",
+        )
+
+
+def template_text(prompt: str, base: Path | None, where: str) -> str:
+    """The text of a prompt: itself, or the content of the file it names (in this folder, or beside the benchmark)."""
+    if not prompt.endswith(_FILES) or "\n" in prompt or "{" in prompt:
+        return prompt
+    places = [Path(prompt).expanduser()]
+    if base is not None:
+        places.append(base / prompt)
+    for path in places:
+        if path.is_file():
+            return path.read_text(encoding="utf-8")
+    if " " in prompt:
+        return prompt
+    raise UsageError(f"{where}: the prompt file {prompt} does not exist", hint=f"looked in {Path.cwd()} and {base}")

@@ -1,0 +1,206 @@
+"""From a benchmark's name to its environment: built-in names, ``file.py[:name]``, and URI schemes."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from nemo_evaluator.core.errors import NelError, NotBuiltError, UsageError
+from nemo_evaluator.core.hashing import digest_parts
+from nemo_evaluator.core.registry import Registry, load_object, nearest
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.environments.base import EvalEnvironment
+
+_log = logging.getLogger(__name__)
+E = TypeVar("E", bound=type[EvalEnvironment])
+
+# Scheme of a URI -> "package.module:function", called with the URI and the keywords of get_environment.
+# None: known by name, not built yet.
+SCHEMES: Final[dict[str, str | None]] = {
+    "gym": None,
+    "skills": None,
+    "lm-eval": None,
+    "vlmevalkit": None,
+    "container": None,
+    "harbor": None,
+}
+_BUILTIN: Final = "nemo_evaluator.benchmarks"
+
+_environments: Registry[Any] = Registry("benchmark", group="nemo_evaluator.environments")
+_files: dict[Path, list[str]] = {}
+_registering: list[list[str]] = []
+
+
+def register(name: str) -> Callable[[E], E]:
+    """Register an environment class under a name (in any case); a taken name is shadowed, with a warning."""
+
+    def decorate(environment: E) -> E:
+        key = name.lower()
+        ours = environment.__module__.startswith(_BUILTIN) or _definition_module(environment).startswith(_BUILTIN)
+        if not ours and (key in _environments or key in builtin_modules()):
+            _log.warning("benchmark %r shadows another one of that name", name)
+        _environments.add(key, environment, replace=True)
+        if not environment.name:
+            environment.name = name
+        for names in _registering:
+            names.append(key)
+        return environment
+
+    return decorate
+
+
+def get_environment(
+    name: str,
+    *,
+    num_examples: int | None = None,
+    num_fewshot: int | None = None,
+    params: JsonDict | None = None,
+) -> EvalEnvironment:
+    """Open a benchmark.
+
+    ``num_examples`` keeps the first rows only; ``num_fewshot`` puts worked examples before each problem; ``params``
+    are the benchmark's own.
+    """
+    scheme, separator, _ = name.partition("://")
+    if separator:
+        return _open_uri(scheme, name, num_examples=num_examples, num_fewshot=num_fewshot, params=params)
+    environment = environment_class(name)
+    accepted = _parameters(environment)
+    keywords: JsonDict = dict(params or {})
+    for key in keywords:
+        if accepted is not None and key not in accepted:
+            named = ", ".join(sorted(accepted - {"num_examples", "num_fewshot"})) or "none"
+            raise UsageError(f"benchmark {name!r} has no parameter {key!r}", hint=f"accepted: {named}")
+    for key, value in (("num_examples", num_examples), ("num_fewshot", num_fewshot)):
+        if value is None:
+            continue
+        if accepted is None or key in accepted:
+            keywords[key] = value
+        elif key == "num_fewshot" and value > 0:
+            raise UsageError(f"benchmark {name!r} has no few-shot examples", hint="remove fewshot")
+    return environment(**keywords)
+
+
+def environment_class(name: str) -> type[EvalEnvironment]:
+    """The class of a registered benchmark, or of one in a file."""
+    path, is_file, wanted = _file_and_name(name)
+    key = _name_in_file(path, wanted) if is_file else _known_name(name)
+    if key not in _environments and key in builtin_modules():
+        importlib.import_module(f"{_BUILTIN}.{builtin_modules()[key]}")
+    found = _environments.get(key)
+    environment: type[EvalEnvironment] = getattr(found, "environment", found)
+    return environment
+
+
+def list_environments() -> list[str]:
+    """The names of all registered benchmarks, built-in ones included."""
+    return sorted({*builtin_modules(), *_environments.names()})
+
+
+def load_benchmark_file(path: str | Path) -> list[str]:
+    """Import a benchmark file, once; returns the names it registers."""
+    file = Path(path).expanduser().resolve()
+    if file in _files:
+        return _files[file]
+    if not file.is_file():
+        raise UsageError(f"benchmark file {path} does not exist", hint=f"looked in {file.parent}")
+    spec = importlib.util.spec_from_file_location(f"nel_benchmark_{digest_parts(str(file))[:12]}", file)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} is not a Python file", hint="a benchmark file ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    if str(file.parent) not in sys.path:
+        # At the end: a benchmark file may import its neighbours, and must not hide installed libraries.
+        sys.path.append(str(file.parent))
+    names: list[str] = []
+    _registering.append(names)
+    try:
+        spec.loader.exec_module(module)
+    except NelError:
+        raise
+    except Exception as error:
+        raise UsageError(_import_message(file, error), hint="mend the file; it is imported as it stands") from error
+    finally:
+        _registering.remove(names)
+    _files[file] = names
+    return names
+
+
+def builtin_modules() -> dict[str, str]:
+    """Built-in benchmark name -> module of the benchmarks room (which lies above this one, so: by name)."""
+    modules: dict[str, str] = importlib.import_module(_BUILTIN).MODULES
+    return modules
+
+
+def _open_uri(scheme: str, uri: str, **keywords: Any) -> EvalEnvironment:
+    if scheme not in SCHEMES:
+        close = nearest(scheme, list(SCHEMES))
+        hint = f"did you mean {close}://?" if close else f"known: {', '.join(f'{name}://' for name in SCHEMES)}"
+        raise UsageError(f"unknown scheme {scheme}:// in {uri!r}", hint=hint)
+    target = SCHEMES[scheme]
+    if target is None:
+        raise NotBuiltError(f"{scheme}:// environments are not built in this version ({uri})")
+    environment: EvalEnvironment = load_object(target)(uri, **keywords)
+    return environment
+
+
+def _file_and_name(name: str) -> tuple[Path, bool, str | None]:
+    if name.endswith(".py"):
+        return Path(name), True, None
+    path, colon, wanted = name.rpartition(":")
+    return Path(path), bool(colon) and path.endswith(".py"), wanted or None
+
+
+def _name_in_file(path: Path, wanted: str | None) -> str:
+    names = load_benchmark_file(path)
+    if wanted is not None:
+        if wanted.lower() in names:
+            return wanted.lower()
+        raise UsageError(f"{path} has no benchmark {wanted!r}", hint=f"it has: {', '.join(names) or 'none'}")
+    if len(names) == 1:
+        return names[0]
+    stem = path.stem.lower().replace("-", "_")
+    if stem in names:
+        return stem
+    if not names:
+        raise UsageError(f"{path} defines no benchmark", hint="decorate a scorer with @benchmark(...)")
+    raise UsageError(f"{path} has {len(names)} benchmarks", hint=f"name one: {', '.join(f'{path}:{n}' for n in names)}")
+
+
+def _known_name(name: str) -> str:
+    known = list_environments()
+    for key in (name.lower(), name.lower().replace("-", "_")):
+        if key in known:
+            return key
+    close = nearest(name, known)
+    hint = f"did you mean {close!r}? " if close else ""
+    raise UsageError(f"unknown benchmark {name!r}", hint=f"{hint}`nel list` shows all; your own is file.py[:name]")
+
+
+def _parameters(environment: type[EvalEnvironment]) -> set[str] | None:
+    """The names that a constructor takes; None when it takes any."""
+    parameters = inspect.signature(environment).parameters
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return None
+    return set(parameters)
+
+
+def _definition_module(environment: type[EvalEnvironment]) -> str:
+    function = getattr(getattr(environment, "definition", None), "function", None)
+    return getattr(function, "__module__", "") or ""
+
+
+def _import_message(file: Path, error: Exception) -> str:
+    trace = error.__traceback__
+    line = getattr(error, "lineno", None) if isinstance(error, SyntaxError) else None
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(file):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return f"{file}{f':{line}' if line else ''}: {type(error).__name__}: {error}"

@@ -1,0 +1,140 @@
+"""Running a scorer: on the loop while it is fast, in a thread once it is slow; and what its answer is worth."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from time import perf_counter
+from types import CodeType
+from typing import Any, Final
+
+from nemo_evaluator.core.errors import ScorerError
+from nemo_evaluator.core.hashing import digest, digest_parts
+from nemo_evaluator.core.types import JsonDict, VerifyResult
+from nemo_evaluator.environments.definition import source_file
+from nemo_evaluator.scoring.types import SCORING_VERSION, ScorerInput
+
+# A call that takes longer than this on the event loop would hold up every other request.
+SLOW_SECONDS: Final = 0.005
+_OURS: Final = "nemo_evaluator."
+_SHOWN: Final = 200
+
+
+class ScorerRunner:
+    """Calls one scorer. A synchronous one from a user's file moves to a thread of its own at its first slow call.
+
+    One thread per benchmark, so that a scorer that keeps state between calls is never entered twice at once.
+    """
+
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        self.function = function
+        self.in_thread = False
+        self._method = f"byob_{name}"
+        self._is_async = inspect.iscoroutinefunction(function)
+        self._may_move = not (function.__module__ or "").startswith(_OURS)
+        self._pool: ThreadPoolExecutor | None = None
+
+    async def run(self, sample: ScorerInput) -> VerifyResult:
+        """The verdict on one answer."""
+        if self._is_async:
+            scores = await self.function(sample)
+        elif self.in_thread:
+            scores = await asyncio.get_running_loop().run_in_executor(self._pool, self.function, sample)
+        elif self._may_move:
+            started = perf_counter()
+            scores = self.function(sample)
+            if perf_counter() - started > SLOW_SECONDS:
+                self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"nel-{self._method}")
+                self.in_thread = True
+        else:
+            scores = self.function(sample)
+        if inspect.isawaitable(scores):
+            scores = await scores
+        return verdict(scores, sample.response, self._method)
+
+    def close(self) -> None:
+        """End the thread, if there is one."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool, self.in_thread = None, False
+
+
+def verdict(scores: Any, response: str, method: str) -> VerifyResult:
+    """The value of what a scorer returned: ``correct``, else ``reward``, else the first value, as a number."""
+    if isinstance(scores, (bool, int, float)):
+        scores = {"correct": scores}
+    if not isinstance(scores, dict) or not scores:
+        raise ScorerError(f"the scorer returned {scores!r}", hint='return a dict such as {"correct": True}')
+    value = scores["correct"] if "correct" in scores else scores.get("reward", next(iter(scores.values())))
+    try:
+        reward = float(value)
+    except (TypeError, ValueError):
+        raise ScorerError(f"the scorer returned {value!r} as its score", hint="a score is a bool or a number") from None
+    if not math.isfinite(reward):
+        raise ScorerError(f"the scorer returned {reward} as its score", hint="a score is a finite number")
+    extracted = scores["extracted"] if "extracted" in scores else response[:_SHOWN]
+    details = scores if "method" in scores else {"method": method, **scores}
+    return VerifyResult(reward, None if extracted is None else str(extracted), details)
+
+
+def fingerprint(functions: list[Callable[..., Any]], settings: JsonDict) -> str:
+    """Identity of scoring code: the text of the files it was written in, the versions of the scorers it calls."""
+    files: set[Path] = set()
+    versions: set[str] = set()
+    loose: list[str] = []
+    for function in functions:
+        _gather(function, files, versions, loose)
+    texts = sorted(digest_parts(path.read_text(encoding="utf-8", errors="replace")) for path in files)
+    return digest([SCORING_VERSION, texts, sorted(versions), loose, _plain(settings)])
+
+
+def _gather(function: Callable[..., Any], files: set[Path], versions: set[str], loose: list[str]) -> None:
+    """Collect a function's file, and those of the functions it names that are of the same folder."""
+    version = getattr(function, "version", None)
+    if isinstance(version, str):
+        versions.add(f"{function.__module__}.{function.__qualname__}@{version}")
+        return
+    file = source_file(function)
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if file is None:
+        loose.append(repr((code.co_code, code.co_names)) if code is not None else repr(type(function)))
+    elif file in files:
+        return
+    else:
+        files.add(file)
+    if code is None:
+        return
+    known = getattr(function, "__globals__", {})
+    for name in _names(code):
+        used = known.get(name)
+        if inspect.isfunction(used) and used is not function and _is_near(used, file):
+            _gather(used, files, versions, loose)
+
+
+def _is_near(function: Callable[..., Any], file: Path | None) -> bool:
+    """A function that a benchmark calls counts when it is a versioned scorer, or lies beside or below the benchmark."""
+    if isinstance(getattr(function, "version", None), str):
+        return True
+    other = source_file(function)
+    return other is not None and file is not None and file.parent in other.parents
+
+
+def _names(code: CodeType) -> set[str]:
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names |= _names(constant)
+    return names
+
+
+def _plain(value: Any) -> Any:
+    """Settings without addresses: functions by name."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return getattr(value, "__qualname__", value) if callable(value) else value
