@@ -1,0 +1,92 @@
+"""CPU of one chat call against the bare aiohttp client sending the same bytes and parsing the same answers.
+
+``python -m bench.client`` prints the two and their ratio; the scripted server runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import aiohttp
+import orjson
+import uvloop
+
+from nemo_evaluator.models import Endpoint, open_client
+
+PROMPT = "A train leaves at nine and travels for three hours at sixty miles an hour. How far does it go? " * 4
+
+
+@contextmanager
+def scripted(*options: str) -> Iterator[str]:
+    """The URL of a scripted server in its own process."""
+    command = [sys.executable, "-m", "nemo_evaluator.testing.server", "--until-eof", *options]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdin is not None
+    try:
+        yield json.loads(process.stdout.readline())["url"]
+    finally:
+        process.stdin.close()
+        process.wait(10)
+        process.stdout.close()
+
+
+async def spread(count: int, width: int, call: Callable[[int], Awaitable[Any]]) -> float:
+    """CPU seconds of ``count`` calls, ``width`` at a time."""
+    numbers = iter(range(count))
+
+    async def worker() -> None:
+        for number in numbers:
+            await call(number)
+
+    started = time.process_time()
+    await asyncio.gather(*(worker() for _ in range(width)))
+    return time.process_time() - started
+
+
+async def bare(url: str, count: int, width: int) -> float:
+    """CPU seconds of the bare client."""
+    connector = aiohttp.TCPConnector(limit=width)
+    async with aiohttp.ClientSession(connector=connector) as session:
+
+        async def call(number: int) -> None:
+            body = {"model": "m", "messages": [{"role": "user", "content": f"{number} {PROMPT}"}], "temperature": 0.0}
+            headers = {"Content-Type": "application/json"}
+            async with session.post(f"{url}/chat/completions", data=orjson.dumps(body), headers=headers) as response:
+                orjson.loads(await response.read())["choices"][0]["message"]["content"]
+
+        return await spread(count, width, call)
+
+
+async def ours(url: str, count: int, width: int, **settings: Any) -> float:
+    """CPU seconds of our client."""
+    endpoint = Endpoint("m", url, generation={"temperature": 0.0}, max_concurrent=width, **settings)
+    async with open_client(endpoint) as client:
+
+        async def call(number: int) -> None:
+            await client.chat([{"role": "user", "content": f"{number} {PROMPT}"}])
+
+        return await spread(count, width, call)
+
+
+def rows(count: int = 5000, width: int = 256) -> list[dict[str, Any]]:
+    """One row for the table of ``make bench``."""
+    with scripted("--answer", "The answer is 42.") as url:
+        runs = [(uvloop.run(bare(url, count, width)), uvloop.run(ours(url, count, width))) for _ in range(3)]
+    base, own = min(run[0] for run in runs), min(run[1] for run in runs)
+    return [
+        {"name": "client: CPU per chat call", "value": 1e6 * own / count, "unit": "µs", "limit": None},
+        {"name": "client: CPU per bare aiohttp call", "value": 1e6 * base / count, "unit": "µs", "limit": None},
+        {"name": "client: chat call against bare aiohttp", "value": own / base, "unit": "x", "limit": 1.3},
+    ]
+
+
+if __name__ == "__main__":
+    for row in rows():
+        print(f"{row['name']:45} {row['value']:8.2f} {row['unit']}")

@@ -1,0 +1,64 @@
+"""One connection pool and one limiter per endpoint and key, shared by every client of the process on one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import aiohttp
+import orjson
+
+from nemo_evaluator.models._files import raise_file_limit
+from nemo_evaluator.models.endpoint import Endpoint
+from nemo_evaluator.models.limiter import Limiter
+
+# Without a number in the config the engine decides how many requests there are at once.
+DEFAULT_CONCURRENT = 1024
+
+
+@dataclass(slots=True)
+class Lane:
+    """A pool and a limiter, and how many clients hold them."""
+
+    session: aiohttp.ClientSession
+    limiter: Limiter
+    key: tuple[str, str]
+    holders: int = 0
+
+
+_lanes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str], Lane]] = WeakKeyDictionary()
+
+
+def take_lane(endpoint: Endpoint) -> Lane:
+    """The lane of an endpoint on the running loop; give it back with ``leave_lane``."""
+    lanes = _lanes.setdefault(asyncio.get_running_loop(), {})
+    key = (endpoint.url, endpoint.api_key.reveal() if endpoint.api_key else "")
+    cap = endpoint.max_concurrent or DEFAULT_CONCURRENT
+    lane = lanes.get(key)
+    if lane is None:
+        raise_file_limit(4 * cap)
+        lane = lanes[key] = Lane(_session(), Limiter(cap), key)
+    lane.limiter.cap = max(lane.limiter.cap, cap)
+    lane.holders += 1
+    return lane
+
+
+async def leave_lane(lane: Lane) -> None:
+    """Give a lane back; the last holder closes its connections."""
+    lane.holders -= 1
+    if lane.holders == 0:
+        _lanes.get(asyncio.get_running_loop(), {}).pop(lane.key, None)
+        await lane.session.close()
+
+
+def _session() -> aiohttp.ClientSession:
+    # The limiter bounds the number of requests, so the pool itself has no bound and nobody waits in it.
+    connector = aiohttp.TCPConnector(limit=0, limit_per_host=0, ttl_dns_cache=300, keepalive_timeout=30)
+    return aiohttp.ClientSession(
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        json_serialize=lambda value: orjson.dumps(value).decode(),
+        skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding"),
+        read_bufsize=2**18,
+    )

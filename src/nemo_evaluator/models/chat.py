@@ -1,0 +1,56 @@
+"""The chat-completions protocol: an answer's JSON to a ModelResponse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from nemo_evaluator.core.types import JsonDict, ModelResponse, ToolCallInfo
+from nemo_evaluator.models.reasoning import split_message
+from nemo_evaluator.models.usage import usage_of
+
+
+def parse_chat(body: JsonDict, model: str) -> ModelResponse:
+    """The first choice of a chat completion, with reasoning kept apart and tool calls parsed."""
+    choice = body["choices"][0]
+    message = choice["message"]
+    content, reasoning = split_message(message)
+    usage = usage_of(body)
+    calls = message.get("tool_calls")
+    return ModelResponse(
+        content=content,
+        model=body.get("model") or model,
+        finish_reason=choice.get("finish_reason") or "",
+        prompt_tokens=usage.prompt,
+        completion_tokens=usage.completion,
+        total_tokens=usage.total,
+        reasoning_tokens=usage.reasoning,
+        cached_tokens=usage.cached,
+        raw_response=body,
+        reasoning_content=reasoning,
+        tool_calls=[parse_tool_call(call) for call in calls] if calls else [],
+    )
+
+
+def parse_tool_call(call: JsonDict) -> ToolCallInfo:
+    """One tool call; arguments that are no JSON object are kept as ``{"raw": text}``."""
+    function = call.get("function") or {}
+    return ToolCallInfo(
+        id=str(call.get("id") or ""),
+        name=str(function.get("name") or ""),
+        arguments=parse_arguments(function.get("arguments")),
+    )
+
+
+def parse_arguments(given: Any) -> JsonDict:
+    """The arguments of a tool call as an object."""
+    if isinstance(given, dict):
+        return given
+    if given is None or given == "":
+        return {}
+    try:
+        parsed = orjson.loads(given)
+    except (orjson.JSONDecodeError, TypeError):
+        return {"raw": given}
+    return parsed if isinstance(parsed, dict) else {"raw": given}

@@ -1,0 +1,147 @@
+"""The client: asks a model through a ``send`` function and reads its answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from time import perf_counter
+from typing import Any
+
+from nemo_evaluator.core.errors import TransportError
+from nemo_evaluator.core.registry import load_object
+from nemo_evaluator.core.types import JsonDict, Message, ModelResponse
+from nemo_evaluator.models.chat import parse_chat
+from nemo_evaluator.models.completions import parse_completion, prompt_of
+from nemo_evaluator.models.cost import cost_of, price_of
+from nemo_evaluator.models.endpoint import Endpoint
+from nemo_evaluator.models.faults import error_of
+from nemo_evaluator.models.reasoning import cut_pattern
+from nemo_evaluator.models.transport import Transport
+from nemo_evaluator.models.types import ModelReply, ModelRequest, Send, call_scope
+
+_CHAT = "/chat/completions"
+_TEXT = "/completions"
+
+
+class Client:
+    """Asks one endpoint.
+
+    Every method raises a BoundaryError of core.errors once retries are used up. Generation settings given to a call
+    win over the endpoint's, field by field; those that are None are left to the endpoint.
+    """
+
+    def __init__(self, endpoint: Endpoint, send: Send | None = None, *, transport: Transport | None = None) -> None:
+        self.endpoint = endpoint
+        self.transport = transport or Transport(endpoint)
+        self._send: Send = send or self.transport
+        self._base: JsonDict = {"model": endpoint.model, **endpoint.generation}
+        self._price = price_of(endpoint)
+        pattern = endpoint.reasoning_pattern
+        self._pattern = re.compile(pattern, re.DOTALL) if pattern else None
+
+    async def chat(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[JsonDict] | None = None,
+        generation: Mapping[str, Any] | None = None,
+    ) -> ModelResponse:
+        """Ask with chat messages, in the protocol of the endpoint."""
+        if self.endpoint.protocol == "completions":
+            return await self.complete(prompt_of(list(messages)), generation)
+        body = self._body(generation)
+        body["messages"] = messages
+        if tools:
+            body["tools"] = tools
+        started = perf_counter()
+        reply = await self._ask(ModelRequest(_CHAT, body, scope=call_scope.get()))
+        try:
+            response = parse_chat(reply.body, self.endpoint.model)
+        except (KeyError, IndexError, TypeError, AttributeError) as error:
+            raise self._unreadable(error, reply) from error
+        return self._finish(response, reply, started)
+
+    async def complete(self, prompt: str, generation: Mapping[str, Any] | None = None) -> ModelResponse:
+        """Ask for the continuation of a text; an endpoint that only chats gets it as a user message."""
+        if self.endpoint.protocol != "completions":
+            return await self.chat([{"role": "user", "content": prompt}], generation=generation)
+        body = self._body(generation)
+        body["prompt"] = prompt
+        started = perf_counter()
+        reply = await self._ask(ModelRequest(_TEXT, body, scope=call_scope.get()))
+        try:
+            response = parse_completion(reply.body, self.endpoint.model)
+        except (KeyError, IndexError, TypeError, AttributeError) as error:
+            raise self._unreadable(error, reply) from error
+        return self._finish(response, reply, started)
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """One vector per text, in order."""
+        body = {"model": self.endpoint.model, "input": list(texts)}
+        reply = await self._ask(ModelRequest("/embeddings", body, scope=call_scope.get()))
+        try:
+            rows = sorted(reply.body["data"], key=lambda row: row["index"])
+            return [row["embedding"] for row in rows]
+        except (KeyError, TypeError) as error:
+            raise self._unreadable(error, reply) from error
+
+    def describe(self) -> JsonDict:
+        """What may change an answer: the service's part of a fingerprint."""
+        return self.endpoint.describe()
+
+    @property
+    def stats(self) -> JsonDict:
+        """Counts of requests and retries, and the limiter's history."""
+        lane = self.transport._lane
+        return {**self.transport.stats.as_dict(), "limiter": lane.limiter.snapshot() if lane else None}
+
+    async def close(self) -> None:
+        """Give the connections back; the pipeline, if there is one, is closed too."""
+        closer = getattr(self._send, "close", None)
+        if closer is not None:
+            await closer()
+        if self._send is not self.transport:
+            await self.transport.close()
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    def _body(self, generation: Mapping[str, Any] | None) -> JsonDict:
+        if not generation:
+            return self._base.copy()
+        return {**self._base, **{key: value for key, value in generation.items() if value is not None}}
+
+    async def _ask(self, request: ModelRequest) -> ModelReply:
+        reply = await self._send(request)
+        if reply.status >= 400:
+            raise error_of(reply, self.endpoint)
+        return reply
+
+    def _finish(self, response: ModelResponse, reply: ModelReply, started: float) -> ModelResponse:
+        if self._pattern is not None:
+            response.content, cut = cut_pattern(self._pattern, response.content)
+            response.reasoning_content = response.reasoning_content or cut
+        response.latency_ms = round((perf_counter() - started) * 1000.0, 2)
+        response.request_body = reply.sent
+        response.attempts = reply.attempts
+        response.from_cache = reply.from_cache
+        response.time_to_first_token_ms = reply.first_byte_ms if reply.stream is not None else None
+        if self._price is not None:
+            response.cost_usd = 0.0 if reply.from_cache else cost_of(response, self._price)
+        return response
+
+    def _unreadable(self, error: Exception, reply: ModelReply) -> TransportError:
+        text = f"{self.endpoint.name}: the answer does not follow the protocol ({type(error).__name__}: {error})"
+        return TransportError(text, attempts=reply.attempts)
+
+
+def open_client(endpoint: Endpoint) -> Client:
+    """A client of an endpoint, through the interceptors of its service if it has any. Close it when done."""
+    if endpoint.bare:
+        return Client(endpoint)
+    # The pipeline lives in a room above this one, so it is found by name.
+    in_process = load_object("nemo_evaluator.adapters.door:in_process")
+    transport = Transport(endpoint)
+    return Client(endpoint, in_process(endpoint, transport), transport=transport)

@@ -1,0 +1,44 @@
+"""What a call costs: the service's own price, or a packaged one for well-known models."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from urllib.parse import urlsplit
+
+import orjson
+
+from nemo_evaluator.core.types import ModelResponse
+from nemo_evaluator.models.endpoint import Endpoint, Price
+
+
+@cache
+def packaged_prices() -> dict[str, Price]:
+    """Prices that come with the package, by model name."""
+    loaded = orjson.loads(files("nemo_evaluator.models").joinpath("prices.json").read_bytes())
+    return {name: Price(*row) for name, row in loaded["models"].items()}
+
+
+def price_of(endpoint: Endpoint) -> Price | None:
+    """The price of an endpoint's model, if it is known; a model served on this machine has none."""
+    if endpoint.price is not None:
+        return endpoint.price
+    host = urlsplit(endpoint.url).hostname or ""
+    if host == "localhost" or host.startswith("127."):
+        return None
+    return packaged_prices().get(endpoint.model.lower().rpartition("/")[2])
+
+
+def cost_of(response: ModelResponse, price: Price) -> float | None:
+    """USD of one answer; None when the server did not say how many tokens it took."""
+    return tokens_cost(price, response.prompt_tokens, response.completion_tokens, response.cached_tokens)
+
+
+def tokens_cost(price: Price, prompt: int | None, completion: int | None, cached: int | None = None) -> float | None:
+    """USD of so many tokens."""
+    if prompt is None and completion is None:
+        return None
+    read = min(cached or 0, prompt or 0)
+    cheap = price.input if price.cached_input is None else price.cached_input
+    fresh = (prompt or 0) - read
+    return (fresh * price.input + read * cheap + (completion or 0) * price.output) / 1_000_000

@@ -1,0 +1,122 @@
+"""From an HTTP status to a typed error: the one place where the words of servers are read."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+from nemo_evaluator.core.errors import (
+    AuthError,
+    BoundaryError,
+    BudgetError,
+    ContextExceededError,
+    NotFoundError,
+    RateLimitError,
+    RequestRejectedError,
+    TransportError,
+)
+from nemo_evaluator.core.secrets import scrub
+from nemo_evaluator.models.endpoint import Endpoint
+from nemo_evaluator.models.types import ModelReply
+
+SESSION_BUDGET: Final = "session_budget_exhausted"
+
+_CONTEXT: Final = re.compile(
+    r"context.{0,3}length|context.{0,3}window|context.{0,3}size|maximum.{0,12}context|context_length_exceeded"
+    r"|prompt is too long|input is too long|too many (?:input )?tokens|input (?:length|tokens).{0,40}exceed"
+    r"|exceeds? .{0,30}(?:model'?s? )?(?:max(?:imum)? |token )limit|reduce the length of (?:the messages|your prompt)"
+    r"|request exceeds the available context",
+    re.IGNORECASE,
+)
+_LONGEST: Final = 500
+_UNIT: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_RESETS: Final = ("x-ratelimit-reset-requests", "x-ratelimit-reset-tokens", "x-ratelimit-reset", "ratelimit-reset")
+
+
+def error_of(reply: ModelReply, endpoint: Endpoint) -> BoundaryError:
+    """The typed error of a reply whose status is 400 or more."""
+    status = reply.status
+    said = message_of(reply)
+    text = f"{endpoint.name}: HTTP {status}: {said}" if said else f"{endpoint.name}: HTTP {status}"
+    attempts = reply.attempts
+    if status in (401, 403):
+        return AuthError(text, hint=_auth_hint(endpoint, status), status=status, attempts=attempts)
+    if status == 404:
+        hint = f"check model {endpoint.model!r} and the URL {endpoint.url}; a GET of /models shows what there is"
+        return NotFoundError(text, hint=hint, status=status, attempts=attempts)
+    if status == 429:
+        if _code(reply.body) == SESSION_BUDGET:
+            return BudgetError(said or text, status=status, attempts=attempts)
+        return RateLimitError(text, retry_after=retry_after(reply.headers), status=status, attempts=attempts)
+    if status == 408 or status >= 500:
+        return TransportError(text, status=status, attempts=attempts)
+    if status in (400, 413, 422) and _CONTEXT.search(said):
+        return ContextExceededError(text, status=status, attempts=attempts)
+    return RequestRejectedError(text, status=status, attempts=attempts)
+
+
+def _auth_hint(endpoint: Endpoint, status: int) -> str:
+    if endpoint.api_key is None:
+        return f"service {endpoint.name!r} has no api_key: add api_key: ${{YOUR_KEY_VARIABLE}} to it"
+    if status == 403:
+        return f"the key of service {endpoint.name!r} may not use model {endpoint.model!r}"
+    return f"the server refused the api_key of service {endpoint.name!r}: check the variable it comes from"
+
+
+def _code(body: Mapping[str, Any]) -> Any:
+    error = body.get("error")
+    return error.get("code") if isinstance(error, dict) else None
+
+
+def message_of(reply: ModelReply) -> str:
+    """What the server said in its error body, shortened, without secrets."""
+    error = reply.body.get("error", reply.body)
+    said: Any = error
+    if isinstance(error, dict):
+        said = error.get("message") or error.get("detail") or error.get("msg") or (str(error) if error else "")
+        if isinstance(said, list):
+            said = "; ".join(str(item.get("msg", item)) if isinstance(item, dict) else str(item) for item in said)
+    if not said and reply.raw:
+        said = reply.raw[: 4 * _LONGEST].decode("utf-8", "replace")
+    text = " ".join(scrub(str(said)).split())
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """How long the server asks us to wait, in seconds: Retry-After in both forms, or the common reset headers."""
+    said = headers.get("retry-after-ms")
+    if said is not None and (number := _number(said)) is not None:
+        return number / 1000.0
+    said = headers.get("retry-after")
+    if said is not None:
+        number = _number(said)
+        if number is not None:
+            return max(0.0, number)
+        try:
+            return max(0.0, parsedate_to_datetime(said).timestamp() - time.time())
+        except ValueError:
+            return None
+    waits = [wait for name in _RESETS if (wait := _reset(headers.get(name))) is not None]
+    return min(waits) if waits else None
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _reset(said: str | None) -> float | None:
+    if said is None:
+        return None
+    number = _number(said)
+    if number is not None:
+        # Some servers send seconds, others a moment in Unix time.
+        return max(0.0, number - time.time()) if number > 1e9 else max(0.0, number)
+    units = _UNIT.findall(said)
+    return sum(float(count) * _SECONDS[unit] for count, unit in units) if units else None

@@ -1,0 +1,242 @@
+"""How many requests, and how many per second, an endpoint takes: found out by asking, shared by all who ask.
+
+The number of requests at once starts low and doubles every round while all goes well; a 429 or a wave of failures
+halves it, and it then grows by a tenth per round. The first 429 also turns on a pace in requests per second, because a
+server that answers at once and counts requests cannot be obeyed by counting those in flight.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final
+
+_START: Final = 8
+_SHORTEST_ROUND: Final = 0.05
+_HOLD_ROUNDS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class LimitChange:
+    """One entry of a limiter's history."""
+
+    at: float
+    limit: int
+    rate: float | None
+    why: str
+
+
+class Limiter:
+    """Admits requests to one endpoint and key. Not thread-safe: one event loop."""
+
+    def __init__(self, cap: int, *, start: int = _START) -> None:
+        self.cap = max(1, cap)
+        self.limit = float(min(start, self.cap))
+        self.in_flight = 0
+        self.max_in_flight = 0
+        self.rate: float | None = None
+        self.history: deque[LimitChange] = deque(maxlen=200)
+        self._loop = asyncio.get_running_loop()
+        self._born = monotonic()
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._paused_until = 0.0
+        self._slow_start = True
+        self._cut_at = -1.0
+        # The round: completions since the last adjustment.
+        self._round_at = self._born
+        self._done = 0
+        self._bad = 0
+        self._latency = 0.0
+        self._hold = 0
+        self._best = (0.0, 0.0)
+        # The pace.
+        self._tokens = 0.0
+        self._refilled = 0.0
+        self._ceiling = 0.0
+        self._second = 0
+        self._sent_now = 0
+        self._sent_before = 0
+
+    def enter(self, now: float) -> bool:
+        """Take a place if one is free right now."""
+        if self._waiters or not self._free(now):
+            return False
+        self._admit(now)
+        return True
+
+    async def wait(self) -> None:
+        """Take a place, waiting for it."""
+        waiter = self._loop.create_future()
+        self._waiters.append(waiter)
+        self._wake()
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                self.in_flight -= 1
+                self._wake()
+            else:
+                self._waiters.remove(waiter)
+            raise
+
+    def leave(self, sent_at: float, now: float) -> None:
+        """Give the place back after an answer of any kind but 429 and failure."""
+        self.in_flight -= 1
+        self._done += 1
+        self._latency += now - sent_at
+        if self._done >= self.limit:
+            self._end_round(now)
+        if self._waiters:
+            self._wake()
+
+    def leave_failed(self, sent_at: float, now: float) -> None:
+        """Give the place back after a failure that may mean overload: 5xx, reset, timeout."""
+        self._bad += 1
+        self.leave(sent_at, now)
+
+    def leave_cancelled(self) -> None:
+        """Give the place back; nothing is learnt."""
+        self.in_flight -= 1
+        self._wake()
+
+    def leave_limited(self, sent_at: float, now: float, retry_after: float | None) -> None:
+        """Give the place back after a 429: slow down, and stop altogether for as long as the server says."""
+        self.in_flight -= 1
+        self._roll(now)
+        self._sent_now = max(0, self._sent_now - 1)
+        if retry_after:
+            self._paused_until = max(self._paused_until, now + retry_after)
+        if sent_at > self._cut_at:
+            self._cut_rate(now)
+            self._halve(now, "429")
+        self._wake()
+
+    def snapshot(self) -> dict[str, object]:
+        """Where the limiter stands, and how it got there."""
+        return {
+            "limit": int(self.limit),
+            "rate": self.rate,
+            "max_in_flight": self.max_in_flight,
+            "history": [
+                {"seconds": round(h.at, 3), "limit": h.limit, "rate": h.rate and round(h.rate, 2), "why": h.why}
+                for h in self.history
+            ],
+        }
+
+    def _free(self, now: float) -> bool:
+        if self.in_flight >= int(self.limit) or now < self._paused_until:
+            return False
+        if self.rate is None:
+            return True
+        self._refill(now)
+        return self._tokens >= 1.0
+
+    def _admit(self, now: float) -> None:
+        self.in_flight += 1
+        if self.in_flight > self.max_in_flight:
+            self.max_in_flight = self.in_flight
+        if self.rate is not None:
+            self._tokens -= 1.0
+        if int(now) != self._second:
+            self._roll(now)
+        self._sent_now += 1
+
+    def _wake(self) -> None:
+        if not self._waiters:
+            return
+        now = monotonic()
+        while self._waiters and self._free(now):
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                self._admit(now)
+                waiter.set_result(None)
+        if self._waiters and self._alarm is None and self.in_flight < int(self.limit):
+            when = max(self._paused_until, now)
+            if self.rate is not None:
+                when = max(when, now + (1.0 - self._tokens) / self.rate)
+            self._alarm = self._loop.call_later(when - now + 0.001, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self._wake()
+
+    def _end_round(self, now: float) -> None:
+        length = now - self._round_at
+        if length < _SHORTEST_ROUND:
+            return
+        busy = bool(self._waiters) or self.in_flight + 1 >= self.limit / 2
+        if self._bad >= 3 and self._bad > self._done / 4:
+            self._halve(now, "failures")
+        elif busy and self.limit < self.cap and not self._held(self._latency / self._done):
+            grown = self.limit * 2 if self._slow_start else max(self.limit + 1, self.limit * 1.1)
+            self.limit = min(float(self.cap), grown)
+            if self._slow_start or self.limit == self.cap:
+                self._note(now, "grow")
+        self._done = self._bad = 0
+        self._latency = 0.0
+        self._round_at = now
+
+    def _held(self, latency: float) -> bool:
+        """True while more requests at once only made each of them slower."""
+        if self._hold > 0:
+            self._hold -= 1
+            return True
+        limit, best = self._best
+        through = self.limit / max(latency, 1e-9)
+        if limit and self.limit >= 2 * limit and through < 1.1 * best and latency > 0.25:
+            self._hold = _HOLD_ROUNDS
+            self._best = (self.limit, through)
+            return True
+        if through > best:
+            self._best = (self.limit, through)
+        return False
+
+    def _halve(self, now: float, why: str) -> None:
+        self._slow_start = False
+        self._cut_at = now
+        self.limit = max(1.0, self.limit / 2)
+        self._done = self._bad = 0
+        self._latency = 0.0
+        self._round_at = now
+        self._note(now, why)
+
+    def _cut_rate(self, now: float) -> None:
+        self._roll(now)
+        seen = self._sent_now + self._sent_before * (1.0 - now % 1.0)
+        if self.rate is None:
+            self.rate = max(0.5, 0.9 * seen)
+            self._ceiling = max(1.0, seen)
+        else:
+            self._ceiling = self.rate
+            self.rate = max(0.2, 0.5 * self.rate, min(0.9 * self.rate, seen))
+        self._tokens = 0.0
+        self._refilled = now
+
+    def _refill(self, now: float) -> None:
+        rate = self.rate
+        assert rate is not None
+        passed = now - self._refilled
+        if passed <= 0:
+            return
+        if now >= self._paused_until:
+            # Quickly back to where the server last complained, then feel the way.
+            growth = 0.2 if rate < 0.9 * self._ceiling else 0.01
+            if now - self._cut_at > 15.0:
+                growth = 0.05
+            rate *= 1.0 + growth * min(passed, 1.0)
+            self.rate = rate
+        self._tokens = min(max(1.0, 0.02 * rate), self._tokens + passed * rate)
+        self._refilled = now
+
+    def _roll(self, now: float) -> None:
+        second = int(now)
+        if second != self._second:
+            self._sent_before = self._sent_now if second == self._second + 1 else 0
+            self._sent_now = 0
+            self._second = second
+
+    def _note(self, now: float, why: str) -> None:
+        self.history.append(LimitChange(now - self._born, int(self.limit), self.rate, why))

@@ -1,0 +1,44 @@
+"""Reasoning kept apart from the answer, wherever a server or a model puts it."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from nemo_evaluator.core.types import JsonDict
+
+_OPEN: Final = "<think>"
+_CLOSE: Final = "</think>"
+
+
+def split_think(content: str, start: str = _OPEN, end: str = _CLOSE) -> tuple[str, str | None]:
+    """Content without its leading reasoning block, and the block.
+
+    A block that is only closed (its opening stood in the prompt) counts; one that is never closed does not.
+    """
+    close = content.find(end)
+    if close < 0:
+        return content, None
+    head = content[:close].lstrip()
+    if head.startswith(start):
+        head = head[len(start) :]
+    elif start in head:
+        return content, None
+    return content[close + len(end) :].lstrip(), head.strip()
+
+
+def split_message(message: JsonDict) -> tuple[str, str | None]:
+    """The content of a chat message, and its reasoning."""
+    content = message.get("content") or ""
+    if not isinstance(content, str):
+        content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    said = message.get("reasoning_content") or message.get("reasoning")
+    if said:
+        return content, str(said)
+    return split_think(content) if _CLOSE in content else (content, None)
+
+
+def cut_pattern(pattern: re.Pattern[str], content: str) -> tuple[str, str | None]:
+    """Content without what ``pattern`` matches, and what was cut."""
+    cut = [match.group(0) for match in pattern.finditer(content)]
+    return (pattern.sub("", content).strip(), "\n".join(cut)) if cut else (content.strip(), None)

@@ -1,0 +1,69 @@
+"""What travels between a client and a model: one request, one reply, and the function that turns one into the other."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from nemo_evaluator.core.types import JsonDict
+
+
+@dataclass(frozen=True, slots=True)
+class CallScope:
+    """Who is asking: the step on whose behalf a model is called. The engine sets it, once per attempt at a step."""
+
+    session: str
+    benchmark: str = ""
+    problem_idx: int = 0
+    repeat: int = 0
+
+
+call_scope: ContextVar[CallScope | None] = ContextVar("call_scope", default=None)
+
+
+@dataclass(slots=True)
+class ModelRequest:
+    """One request on its way to a model. ``path`` is relative to the versioned base URL (``/chat/completions``)."""
+
+    path: str
+    body: JsonDict
+    headers: dict[str, str] = field(default_factory=dict)
+    scope: CallScope | None = None
+    # What stages of the pipeline leave for each other and for the log.
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def stream(self) -> bool:
+        """Whether the answer is wanted as a stream of events."""
+        return self.body.get("stream") is True
+
+    @property
+    def session(self) -> str | None:
+        """The session the request belongs to."""
+        return self.scope.session if self.scope is not None else None
+
+
+@dataclass(slots=True)
+class ModelReply:
+    """What came back: an HTTP status with a JSON object, with raw bytes, or with a stream of raw event bytes."""
+
+    status: int
+    body: JsonDict = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    raw: bytes | None = None
+    stream: AsyncIterator[bytes] | None = None
+    latency_ms: float = 0.0
+    first_byte_ms: float | None = None
+    attempts: int = 1
+    sent: JsonDict | None = None
+    from_cache: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """True for a status under 400."""
+        return self.status < 400
+
+
+Send: TypeAlias = Callable[[ModelRequest], Awaitable[ModelReply]]

@@ -1,0 +1,49 @@
+"""Token counts, whatever a server calls them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from nemo_evaluator.core.types import JsonDict
+
+
+class Usage(NamedTuple):
+    """Tokens of one call; None where the server did not say."""
+
+    prompt: int | None = None
+    completion: int | None = None
+    total: int | None = None
+    reasoning: int | None = None
+    cached: int | None = None
+    audio: int | None = None
+
+
+_NOTHING = Usage()
+
+
+def usage_of(body: JsonDict) -> Usage:
+    """The usage of an answer of any of the protocols."""
+    usage = body.get("usage")
+    if not isinstance(usage, dict):
+        return _NOTHING
+    prompt = _first(usage, "prompt_tokens", "input_tokens", "inputTokens")
+    completion = _first(usage, "completion_tokens", "output_tokens", "outputTokens", "content_tokens")
+    total = _first(usage, "total_tokens", "totalTokens")
+    if total is None and prompt is not None and completion is not None:
+        total = prompt + completion
+    out = usage.get("completion_tokens_details") or usage.get("output_tokens_details") or usage
+    given = usage.get("prompt_tokens_details") or usage.get("input_tokens_details") or usage
+    reasoning = _first(out, "reasoning_tokens")
+    cached = _first(given, "cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_tokens")
+    audio = _first(out, "audio_tokens")
+    return Usage(prompt, completion, total, reasoning, cached, audio)
+
+
+def _first(values: Any, *names: str) -> int | None:
+    if not isinstance(values, dict):
+        return None
+    for name in names:
+        value = values.get(name)
+        if value is not None and not isinstance(value, bool) and isinstance(value, (int, float)):
+            return int(value)
+    return None
