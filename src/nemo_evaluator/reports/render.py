@@ -6,22 +6,18 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import write_atomic
-from nemo_evaluator.core.registry import nearest
-from nemo_evaluator.reports.csv_table import render_csv
-from nemo_evaluator.reports.json_doc import render_json
-from nemo_evaluator.reports.latex import render_latex
+from nemo_evaluator.core.registry import Registry
 from nemo_evaluator.reports.load import load_report
-from nemo_evaluator.reports.markdown import render_markdown
 from nemo_evaluator.reports.model import EvalReport
 
-RENDERERS: Final[dict[str, Callable[[EvalReport], str]]] = {
-    "markdown": render_markdown,
-    "csv": render_csv,
-    "json": render_json,
-    "latex": render_latex,
-}
+_ROOM: Final = "nemo_evaluator.reports"
+RENDERERS: Final[Registry[Callable[[EvalReport], str]]] = Registry("report format")
+RENDERERS.add("markdown", f"{_ROOM}.markdown:render_markdown")
+RENDERERS.add("html", f"{_ROOM}.html:render_html")
+RENDERERS.add("csv", f"{_ROOM}.csv_table:render_csv")
+RENDERERS.add("json", f"{_ROOM}.json_doc:render_json")
+RENDERERS.add("latex", f"{_ROOM}.latex:render_latex")
 SUFFIXES: Final = {"markdown": "md", "html": "html", "csv": "csv", "json": "json", "latex": "tex"}
 # Formats that also show rows, so that results.jsonl is read for them.
 WANTS_ROWS: Final = frozenset({"html"})
@@ -29,11 +25,7 @@ WANTS_ROWS: Final = frozenset({"html"})
 
 def render(report: EvalReport, fmt: str) -> str:
     """The report in one format: markdown, html, csv, json or latex."""
-    if fmt not in RENDERERS:
-        close = nearest(fmt, list(RENDERERS))
-        hint = f"did you mean {close!r}?" if close else f"one of {', '.join(RENDERERS)}"
-        raise UsageError(f"unknown report format {fmt!r}", hint=hint)
-    return RENDERERS[fmt](report)
+    return RENDERERS.get(fmt)(report)
 
 
 def write_reports(

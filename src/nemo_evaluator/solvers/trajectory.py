@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any, Final
 
+from nemo_evaluator._version import __version__
 from nemo_evaluator.core.types import JsonDict, Message, ModelResponse, ToolCallInfo
 from nemo_evaluator.solvers._atif_check import validate_trajectory
 
@@ -17,7 +18,6 @@ __all__ = ["ATIF_VERSION", "TrajectoryBuilder", "single_turn", "validate_traject
 
 ATIF_VERSION: Final = "ATIF-v1.6"
 AGENT_NAME: Final = "nemo-evaluator"
-AGENT_VERSION: Final = "0.5.0"
 _TAIL: Final = 256
 
 
@@ -66,7 +66,7 @@ def single_turn(
         {
             "schema_version": ATIF_VERSION,
             "session_id": session_id_of(prompt, response),
-            "agent": {"name": AGENT_NAME, "version": AGENT_VERSION, "model_name": response.model},
+            "agent": {"name": AGENT_NAME, "version": __version__, "model_name": response.model},
             "steps": steps,
             "final_metrics": final,
         }
@@ -79,7 +79,7 @@ class TrajectoryBuilder:
     def __init__(
         self, *, agent: str = AGENT_NAME, model: str | None = None, tools: Sequence[JsonDict] | None = None
     ) -> None:
-        self._agent: JsonDict = {"name": agent, "version": AGENT_VERSION}
+        self._agent: JsonDict = {"name": agent, "version": __version__}
         if model:
             self._agent["model_name"] = model
         if tools:

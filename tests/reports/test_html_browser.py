@@ -1,0 +1,90 @@
+"""The page in a real browser: plots are there, nothing is loaded or run, hostile text stays text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nemo_evaluator.reports import write_reports
+
+pytestmark = [pytest.mark.needs("chromium")]
+CHROMIUM = "/usr/bin/chromium"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """One browser for the module."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as parts:
+        browser = parts.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page_file(write_task: Any, bundle_of: Any, row_of: Any, hostile: str) -> Path:
+    """A page about two models, one of them with hostile names and answers, one run invalid."""
+    rows = [row_of(at) for at in range(60)]
+    rows[2] |= {"model_response": hostile, "prompt": hostile}
+    rows[0] |= {"status": "failed", "reward": None, "failure": {"cause": "transport", "message": hostile}}
+    bad = bundle_of(model=hostile, bench={"categories": {hostile: {"mean_reward": 0.5, "n": 2}}})
+    bad["validity"] = {"status": "INVALID", "reasons": [hostile]}
+    write_task(bad, rows, folder="a/gsm8k")
+    path = write_task(bundle_of(model="b"), rows, folder="b/gsm8k")
+    (page,) = write_reports(path.parents[2], ["html"])
+    return page
+
+
+def test_the_page_shows_plots_and_runs_nothing(browser: Any, page_file: Path, hostile: str) -> None:
+    page = browser.new_page()
+    errors: list[str] = []
+    requests: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text))
+    page.on("dialog", lambda dialog: (errors.append("a dialog opened"), dialog.dismiss()))
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(page_file.as_uri())
+    assert errors == []
+    assert [url for url in requests if not url.startswith("data:")] == [page_file.as_uri()]
+    assert page.title() == "Evaluation Report"
+    assert page.locator("script, img, iframe").count() == 0
+
+    for kind, at_least in {"forest": 1, "bars": 4, "histogram": 4, "shares": 2}.items():
+        plots = page.locator(f"svg.{kind}")
+        assert plots.count() >= at_least, kind
+        box = plots.first.bounding_box()
+        assert box["width"] > 200
+        assert box["height"] > 30
+    assert page.locator("svg.forest circle.dot").count() == 2
+    assert page.locator("svg.forest circle.doubtful").count() == 1
+
+    answer = page.locator("details.wrong pre").filter(has_text="onerror").first
+    assert answer.text_content() == hostile
+    assert hostile in page.locator(".alarm").text_content()
+    page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_dark_and_light_differ_and_the_switch_turns_them(browser: Any, page_file: Path, scheme: Any) -> None:
+    page = browser.new_page(color_scheme=scheme)
+    page.goto(page_file.as_uri())
+
+    def shade() -> int:
+        colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        return int(colour.split("(")[1].split(",")[0])
+
+    before = shade()
+    assert (before > 200) == (scheme == "light")
+    page.locator("label.switch").click()
+    assert (shade() > 200) == (scheme == "dark")
+    page.close()
+
+
+def test_nothing_sticks_out_on_a_phone(browser: Any, page_file: Path) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    page.goto(page_file.as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.close()
