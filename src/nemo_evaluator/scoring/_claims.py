@@ -46,32 +46,26 @@ _LEAD: Final = re.compile(
     re.IGNORECASE,
 )
 _NEGATED: Final = re.compile(r"(?:not|never|neither|n't)\b", re.IGNORECASE)
-_BEFORE: Final = re.compile(
-    r"(?:^|[.!?:]\s|\n)([^\n.!?:]*(?:\.\d[^\n.!?:]*)*?)\s+(?:is|was|must\s+be|should\s+be|would\s+be|are)\s+"
-    r"(?:thus\s+|therefore\s+|hence\s+|indeed\s+|clearly\s+)?(?:the|our|my|your)\s+"
-    r"(?:(?:final|correct|right|best|only|most\s+\w+|desired|required)\s+)*[*_]*$",
-    re.IGNORECASE,
-)
 _NEEDLES: Final = ("answer", "boxed{", "####")
 # The word for "answer" elsewhere; looked for only when no English claim could be read.
-_FOREIGN: Final = re.compile(
-    r"antwort(?:en)?|lösung|loesung|r[eé]ponse|respuesta|resposta|risposta|antwoord|odpowied[zź]\w*|odgovor|odpověď"
-    r"|cevap\w*|yanıt\w*|jawab(?:an)?|jibu|majibu|svar(?:et)?|vastaus|răspuns\w*|đáp án|câu trả lời|sagot"
-    r"|ответ|відповідь|отговор|одговор|απάντηση|תשובה|الإجابة|الاجابة|الجواب|إجابة|جواب|پاسخ|جواب"
-    r"|答案|答え|回答|解答|答|정답|답변|답|คำตอบ|సమాధానం|జవాబు|উত্তর|उत्तर|जवाब|பதில்|விடை|ઉત્તર|ಉತ್ತರ|ഉത്തരം|පිළිතුර|መልስ"
-    r"|nzaghachi|azịza|amsa|idahun|ìdáhùn|valiny|yankho|mhinduro|jawaab",
-    re.IGNORECASE,
+_FOREIGN: Final = (
+    *"""antwort lösung loesung réponse reponse respuesta resposta risposta antwoord odpowied odgovor odpověď cevap yanıt
+    jawab jibu svar vastaus răspuns sagot amsa nzaghachi azịza idahun ìdáhùn valiny yankho mhinduro
+    ответ відповідь отговор одговор απάντηση תשובה الإجابة الاجابة إجابة جواب پاسخ 答案 答え 回答 解答 答 정답 답
+    คำตอบ సమాధానం జవాబు উত্তর उत्तर जवाब பதில் விடை ઉત્તર ಉತ್ತರ ഉത്തരം පිළිතුර መልስ""".split(),  # noqa: SIM905
+    "đáp án",
+    "câu trả lời",
 )
+_FOREIGN_ASCII: Final = tuple(word for word in _FOREIGN if word.isascii())
+_WORD_SCRIPTS: Final = "\u0600"  # scripts below this one part words with spaces, so a needle must begin one
 _FOREIGN_GAP: Final = re.compile(r"[^\d\n]{0,40}?[:：=]\s*|[\s*_`]*(?:ist|lautet|beträgt|est|es|é|è|er|är|is|adalah|ni|"
                                  r"是|为|為|は|คือ|হল|হলো|है|равен|это|to|je)?[\s*_`:]+|")  # fmt: skip
 
 
 def claims(text: str) -> Iterator[Claim]:
     """What the response announces as its answer, from the last announcement to the first."""
-    lower = text.lower()
-    if len(lower) != len(text):
-        lower = "".join(low if len(low := char.lower()) == 1 else char for char in text)
-    places = [lower.rfind(needle) for needle in _NEEDLES]
+    lower = _lowered(text)
+    places = [lower.rfind(needle) if needle in lower else -1 for needle in _NEEDLES]
     while (place := max(places)) >= 0:
         which = places.index(place)
         claim = _BOXES[which](text, lower, place)
@@ -80,11 +74,27 @@ def claims(text: str) -> Iterator[Claim]:
         places[which] = lower.rfind(_NEEDLES[which], 0, place)
 
 
+def _lowered(text: str) -> str:
+    """Lower case with every character in its place."""
+    lower = text.lower()
+    if len(lower) != len(text):
+        lower = "".join(low if len(low := char.lower()) == 1 else char for char in text)
+    return lower
+
+
 def foreign_claims(text: str) -> Iterator[Claim]:
     """The same for announcements in other languages."""
-    for match in reversed(list(_FOREIGN.finditer(text))):
-        gap = _FOREIGN_GAP.match(text, match.end())
-        yield Claim(_line(text, gap.end() if gap else match.end()), Kind.AFTER)
+    lower = _lowered(text)
+    places: dict[int, int] = {}
+    for word in _FOREIGN_ASCII if text.isascii() else _FOREIGN:
+        place = lower.rfind(word)
+        while place >= 0:
+            if not (word[0] < _WORD_SCRIPTS and place and lower[place - 1].isalpha()):
+                places[place] = max(places.get(place, 0), place + len(word))
+            place = lower.rfind(word, 0, place)
+    for place in sorted(places, reverse=True):
+        gap = _FOREIGN_GAP.match(text, places[place])
+        yield Claim(_line(text, gap.end() if gap else places[place]), Kind.AFTER)
 
 
 def _announced(text: str, lower: str, place: int) -> Claim | None:
@@ -93,11 +103,9 @@ def _announced(text: str, lower: str, place: int) -> Claim | None:
         return Claim(text[start + 8 : place - 2], Kind.BOXED) if start >= 0 else None
     if lower.startswith("<answer>", place - 1):
         return Claim(_line(text, place + 7), Kind.AFTER) if "</answer>" not in lower[place:] else None
-    # The text before tells more than what follows in "42 is the answer." and "42 is the answer: I checked it."
-    window = text[max(0, place - 160) : place]
-    before = _BEFORE.search(window) if window.rstrip().endswith(_BEFORE_ENDS) else None
-    if before is not None and before[1].strip() and not _WORD_END.search(before[1]):
-        return Claim(before[1], Kind.BEFORE)
+    before = _before(text, place)
+    if before is not None:
+        return Claim(before, Kind.BEFORE)
     after = _AFTER.match(text, place) or _HEADING.match(text, place)
     if after is not None:
         start = _skip_lead(text, after.end())
@@ -106,21 +114,38 @@ def _announced(text: str, lower: str, place: int) -> Claim | None:
     return Claim(_line(text, bare.end()), Kind.WEAK) if bare else None
 
 
-_BEFORE_ENDS: Final = (
-    "the",
-    "our",
-    "my",
-    "your",
-    "final",
-    "correct",
-    "right",
-    "best",
-    "only",
-    "*",
-    "desired",
-    "required",
+_ARTICLES: Final = frozenset(("the", "our", "my", "your"))
+_ADJECTIVES: Final = frozenset(("final", "correct", "right", "best", "only", "desired", "required", "likely", "most"))
+_COPULAS: Final = frozenset(("is", "was", "be", "are"))
+_ADVERBS: Final = frozenset(("thus", "therefore", "hence", "indeed", "clearly", "must", "should", "would"))
+_NO_SUBJECTS: Final = frozenset(
+    ("what", "which", "this", "that", "it", "here", "there", "below", "above", "following", "so")
 )
-_WORD_END: Final = re.compile(r"\b(?:what|which|this|that|it|here|there|below|above|following)\W*$", re.IGNORECASE)
+_SENTENCE_START: Final = re.compile(r"(?:[.!?:]\s|\n)")
+_WINDOW: Final = 160
+
+
+def _before(text: str, place: int) -> str | None:
+    """The subject of "... is the (final, correct) answer", or None when the words before say nothing of the kind."""
+    words = text[max(0, place - 48) : place].lower().replace("*", " ").replace("_", " ").split()
+    while words and words[-1] in _ADJECTIVES:
+        words.pop()
+    if not words or words.pop() not in _ARTICLES:
+        return None
+    while words and words[-1] in _ADVERBS:
+        words.pop()
+    if not words or words[-1] not in _COPULAS:
+        return None
+    copula = words.pop()
+    while words and words[-1] in _ADVERBS:
+        words.pop()
+    if not words or words[-1].strip(",:") in _NO_SUBJECTS:
+        return None
+    end = text.lower().rfind(f" {copula} ", 0, place)
+    start = max(0, end - _WINDOW)
+    for match in _SENTENCE_START.finditer(text, start, end):
+        start = match.end()
+    return text[start:end] or None
 
 
 def _skip_lead(text: str, start: int) -> int:

@@ -62,7 +62,7 @@ def _patterns(labels: str) -> _Patterns:
 
 
 def options_of(sample: ScorerInput) -> dict[str, str]:
-    """The option texts of a sample by label, if the row carries them (``options``, ``choices`` or columns A, B, ...)."""
+    """The option texts of a sample by label, if the row has them (``options``, ``choices`` or columns A, B, ...)."""
     metadata = sample.metadata
     offered = metadata.get("options") or metadata.get("choices")
     if isinstance(offered, Mapping) and "text" in offered:

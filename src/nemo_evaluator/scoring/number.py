@@ -6,62 +6,41 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from nemo_evaluator.core.errors import ScorerError
 from nemo_evaluator.scoring._claims import Claim, Kind, claims, foreign_claims
 from nemo_evaluator.scoring._text import prepare, unlatex
 from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
 
-_TOKEN: Final = "\\d+(?:(?:[.,'’]|[ \u00a0](?=\\d{3}(?!\\d)))\\d+)*"
+# Starts with a digit, so that the engine can skip to one; sign, currency and a leading point are read backwards.
 NUMBER: Final = re.compile(
-    rf"""(?:(?<![\w)\]}}.])-(?=[$€£¥₹\d.]))?+  # the sign, unless it is a minus between two terms or a bullet
-    (?<![A-Za-z_\d^])(?<!\d[.,])
-    (?:(?:US|R|A|C|HK)?[$€£¥₹₩฿]\s?(?:-(?=\d))?)?
-    (?:(?P<whole>\d+)[ ]+(?P<top>\d+)/(?P<bottom>\d+)(?!\d)
-      |(?P<token>{_TOKEN}|(?<![\w.])\.\d+)
-       (?:\s?/\s?(?P<under>\d+)(?![\d.,]*\d))?
-       (?:[eE](?P<exp>[+-]?\d+)(?!\w)|\s?[×x*·]\s?10\s?\^\s?\{{?(?P<power>-?\d+)\}}?)?)
-    (?:\s?(?P<percent>%)|\s?(?P<scale>thousand|million|billion|trillion|lakh|crore|mn|bn|k|万|萬|億|亿|千|百万)(?![A-Za-z]))?""",
+    """\\d(?<![A-Za-z_\\d^]\\d)(?<!\\d[.,]\\d)
+    (?P<rest>\\d*(?:(?:[.,'’]|[ \u00a0](?=\\d{3}(?!\\d)))\\d+)*)
+    (?:[ ]+(?P<top>\\d+)/(?P<bottom>\\d+)(?!\\d)|\\s?/\\s?(?P<under>\\d+)(?![\\d.,]*\\d))?
+    (?:[eE](?P<exp>[+-]?\\d+)(?!\\w)|\\s?[×x*·]\\s?10\\s?\\^\\s?\\{?(?P<power>-?\\d+)\\}?)?
+    (?:\\s?(?P<percent>%)
+      |\\s?(?P<scale>thousand|million|billion|trillion|lakh|crore|mn|bn|k|万|萬|億|亿|千|百万)(?![A-Za-z]))?""",
     re.VERBOSE | re.IGNORECASE,
 )
+_SIGN: Final = re.compile(r"(?:(?<![\w)\]}.])-)?(?:(?:US|HK|[RAC])?[$€£¥₹₩฿]\s?-?)?(?:(?<![\w.])\.)?\Z")
+_SIGN_WIDTH: Final = 8
 _SCALES: Final = {
     "thousand": 10**3, "k": 10**3, "千": 10**3, "万": 10**4, "萬": 10**4, "lakh": 10**5, "million": 10**6, "mn": 10**6,
     "百万": 10**6, "crore": 10**7, "億": 10**8, "亿": 10**8, "billion": 10**9, "bn": 10**9, "trillion": 10**12,
 }  # fmt: skip
 # Languages in which 1.234 may be one thousand two hundred thirty-four.
 _COMMA_LANGUAGES: Final = frozenset(
-    [
-        "de",
-        "es",
-        "fr",
-        "it",
-        "pt",
-        "nl",
-        "ru",
-        "pl",
-        "tr",
-        "id",
-        "sv",
-        "da",
-        "fi",
-        "nb",
-        "no",
-        "cs",
-        "ro",
-        "uk",
-        "vi",
-        "el",
-        "bg",
-        "hr",
-        "sr",
-        "sl",
-        "sk",
-        "hu",
-        "ca",
-    ]
+    "de es fr it pt nl ru pl tr id sv da fi nb no cs ro uk vi el bg hr sr sl sk hu ca".split()  # noqa: SIM905
 )
 _SMALLEST_GROUP: Final = 3
+# Beyond these it is not an answer but a memory bomb.
+_LARGEST_EXPONENT: Final = 400
+_LONGEST: Final = 400
+_TAIL: Final = 64
+_SAFE: Final = 16
+
+Value: TypeAlias = int | Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +48,13 @@ class Number:
     """A number as it was written and every value it may stand for (50% is 50 and 0.5; 2 million is 2 and 2000000)."""
 
     text: str
-    readings: tuple[Fraction, ...]
+    readings: tuple[Value, ...]
 
     def equals(self, other: Number, tolerance: Fraction | None = None) -> bool:
         """True when some reading of one is some reading of the other."""
         if tolerance is None:
             return not set(self.readings).isdisjoint(other.readings)
-        return any(abs(mine - theirs) <= tolerance for mine in self.readings for theirs in other.readings)
+        return any(abs(Fraction(mine) - theirs) <= tolerance for mine in self.readings for theirs in other.readings)
 
     @property
     def canonical(self) -> str:
@@ -92,38 +71,58 @@ class Number:
 
 def parse_number(text: str, *, language: str | None = None) -> Number | None:
     """The number that a short text is (a target, a cell), with or without a unit; None when there is none."""
+    if text.isascii() and text.isdigit():
+        return Number(text, (int(text),))
     match = NUMBER.search(unlatex(prepare(text)))
     return _read(match, language) if match else None
 
 
 def _read(match: re.Match[str], language: str | None) -> Number | None:
-    token = match["token"]
-    if token is not None and token.isascii() and token.isdigit() and match.end() - match.start() == len(token):
-        return Number(token, (Fraction(int(token)),))
-    if token is None:
+    text, start = match.string, match.start()
+    before = _before(text, start)
+    token = text[start : match.end("rest")]
+    if len(token) > _LONGEST:
+        return None
+    if not before and match.end() == match.end("rest") and token.isascii() and token.isdigit():
+        return Number(token, (int(token),))
+    if before.endswith("."):
+        token = f".{token}"
+    values = _scaled(match, list(_values(token, language)))
+    if "-" in before:
+        values = [-value for value in values]
+    written = f"{before.rstrip('.')}{token}{text[match.end('rest') : match.end()]}".strip()
+    return Number(written, tuple(values)) if values else None
+
+
+def _before(text: str, start: int) -> str:
+    """Sign, currency and leading point in front of the digits."""
+    if start == 0 or text[start - 1] not in "-$€£¥₹₩฿. ":
+        return ""
+    window = text[max(0, start - _SIGN_WIDTH) : start]
+    sign = _SIGN.search(window)
+    return sign[0] if sign and sign[0].strip() else ""
+
+
+def _scaled(match: re.Match[str], values: list[Value]) -> list[Value]:
+    """Fraction, power of ten, percent and words such as million applied."""
+    if match["bottom"]:
         bottom = int(match["bottom"])
-        values = [int(match["whole"]) + Fraction(int(match["top"]), bottom)] if bottom else []
-    else:
-        values = list(_values(token, language))
+        values = [value + Fraction(int(match["top"]), bottom) for value in values] if bottom else []
     if match["under"]:
         under = int(match["under"])
-        values = [value / under for value in values] if under else []
+        values = [Fraction(value) / under for value in values] if under else []
     exponent = match["exp"] or match["power"]
     if exponent:
-        if abs(int(exponent)) > 400:
-            return None
-        values = [value * Fraction(10) ** int(exponent) for value in values]
-    if "-" in match[0].partition(token or match["whole"])[0]:
-        values = [-value for value in values]
+        values = [] if abs(int(exponent)) > _LARGEST_EXPONENT else [v * Fraction(10) ** int(exponent) for v in values]
     if match["percent"]:
-        values += [value / 100 for value in values]
+        values += [Fraction(value) / 100 for value in values]
     if match["scale"]:
         scale = _SCALES[match["scale"].lower()]
         values = [value * scale for value in values] + values
-    return Number(match[0].strip(), tuple(values)) if values else None
+    return values
 
 
-def _values(token: str, language: str | None) -> Iterator[Fraction]:
+def _values(token: str, language: str | None) -> Iterator[Value]:
     """What a run of digits with points, commas, spaces or apostrophes may mean."""
     token = _ungroup(token)
     commas, points = token.count(","), token.count(".")
@@ -173,12 +172,12 @@ def _grouped(digits: str, separator: str) -> bool:
     return all(len(g) == 3 for g in groups) or all(len(g) == 2 for g in groups[:-1])
 
 
-_OPERATOR: Final = re.compile(r"\s*(?:[^\W\d]{1,14}\s*)?([-+*/×÷·x=≈])\s*(?=[-($€£¥₹\d.])[(]*")
+_OPERATOR: Final = re.compile(r"\s*(?:[^\W\d]{1,14}\s*)?([-+*/×÷·x=≈])[\s($€£¥₹.-]*")
 _BOLD: Final = re.compile(r"\*\*([^*\n]*\d[^*\n]*)\*\*")
 _REASON: Final = re.compile(
     r"\b(?:because|since|as|which|given that|so that|for|where)\b|[.;!?](?:\s|$)|\(", re.IGNORECASE
 )
-_OPENING: Final = re.compile(r"[\s*_`~\"'“‘(\[{\\$€£¥₹>:≈~-]*(?:(?:US|R|A|C|HK)\$)?")
+_OPENING: Final = re.compile(r"[\s*_`~\"'“‘(\[{\\$€£¥₹>:≈~-]*(?:(?:US|HK|[RAC])\$)?[.]?")
 _ALONE: Final = re.compile(r"\W*(?:[^\W\d]{1,15}[\s.]*){0,2}\W*")
 
 
@@ -210,10 +209,15 @@ def _cut(text: str, start: int) -> int:
 
 
 def _last(text: str, language: str | None) -> Number | None:
-    number = None
-    for match in NUMBER.finditer(text):
-        number = _read(match, language) or number
-    return number
+    # Most texts have a number near their end; one that begins where the tail was cut may be torn, then read it all.
+    for start in (len(text) - _TAIL, 0) if len(text) > _TAIL else (0,):
+        for match in reversed(list(NUMBER.finditer(text, start))):
+            if start and match.start() < start + _SAFE:
+                break
+            number = _read(match, language)
+            if number is not None:
+                return number
+    return None
 
 
 def _claimed(claim: Claim, language: str | None) -> Number | None:

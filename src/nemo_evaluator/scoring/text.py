@@ -73,16 +73,16 @@ def _shown(text: str) -> str | None:
 def exact_match(sample: ScorerInput) -> Score:
     """Is the response, or the answer it announces, the target (or one of ``correct_answers``) after normalisation?"""
     text = prepare(sample.response)
+    targets = {normalise(target) for target in targets_of(sample)}
+    claimed = next(claimed_texts(text), None)
+    if claimed is not None and any(normalise(part) in targets for part in _shortened(claimed)):
+        return found(_shown(claimed), True)
     plain = unmark(text).strip()
     if not plain:
         return found(None, False)
-    targets = {normalise(target) for target in targets_of(sample)}
     if normalise(plain) in targets:
         return found(_shown(plain), True)
-    claimed = next(claimed_texts(text), None)
-    if claimed is None:
-        return found(_shown(plain), False)
-    return found(_shown(claimed), any(normalise(part) in targets for part in _shortened(claimed)))
+    return found(_shown(claimed or plain), False)
 
 
 @versioned("1")
