@@ -32,6 +32,7 @@ class BundleFacts:
     finished: datetime
     stopped: JsonDict | None = None
     extra_scores: JsonDict = field(default_factory=dict)
+    missing_shards: list[int] = field(default_factory=list)
 
 
 def build_bundle(columns: Columns, facts: BundleFacts, run_id: str) -> JsonDict:
@@ -76,6 +77,8 @@ def validity(columns: Columns, facts: BundleFacts) -> JsonDict:
             f"coverage {share:.1%} is under the floor of {facts.min_coverage:.0%}: "
             f"{missing} of {columns.planned} steps are not scored" + (f" ({causes})" if causes else "")
         )
+    if facts.missing_shards:
+        reasons.append(f"shards are missing: {', '.join(map(str, facts.missing_shards))}")
     return {"status": INVALID if reasons else VALID, "reasons": reasons}
 
 

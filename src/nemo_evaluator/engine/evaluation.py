@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.engine.bundle import BundleFacts, write_bundle
@@ -22,12 +23,14 @@ from nemo_evaluator.engine.template import InstructionTemplate
 from nemo_evaluator.engine.trajectories import trajectory_of
 from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.environments.base import EvalEnvironment
-from nemo_evaluator.metrics.sequential import StopRule
-from nemo_evaluator.sandbox.manager import SandboxManager
 from nemo_evaluator.store.fingerprints import RunFingerprints
 from nemo_evaluator.store.index import RUN, History, StepIndex
 from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import TaskPaths, archive_previous
+
+if TYPE_CHECKING:
+    from nemo_evaluator.metrics.sequential import StopRule
+    from nemo_evaluator.sandbox.manager import SandboxManager
 
 
 @dataclass(slots=True)
@@ -170,12 +173,13 @@ class _Session:
         columns = write_views(self._task, self._plan, self._journal, self._index, trajectory_of)
         if halt.kind in (HaltKind.RULE, HaltKind.BUDGET):
             columns.planned = columns.scored + columns.failed
+        worked = self._tally.done > self._tally.reused
         facts = BundleFacts(
             name=self._name,
             repeats=self._plan.repeats,
             config=self._config(reuse),
             min_coverage=job.min_coverage,
-            elapsed=history.elapsed + (time.monotonic() - self._started if self._tally.done > self._tally.reused else 0),
+            elapsed=history.elapsed + (time.monotonic() - self._started if worked else 0.0),
             finished=datetime.now(UTC),
             stopped={"kind": halt.kind, "reason": halt.reason} if halt.kind else None,
             extra_scores=job.aggregate(self._task.results) if job.aggregate and columns.scored else {},

@@ -157,7 +157,9 @@ def describe(tally: Tally) -> str:
 def describe_reuse(reuse: ReusePlan) -> str:
     """What is reused and why the rest is redone."""
     unchanged = reuse.reasons.get("unchanged", 0)
-    rest = [f"{count} redone: {reason}" for reason, count in reuse.reasons.items() if reason not in ("unchanged", "new")]
+    rest = [
+        f"{count} redone: {reason}" for reason, count in reuse.reasons.items() if reason not in ("unchanged", "new")
+    ]
     new = [f"{reuse.reasons['new']} new"] if reuse.reasons.get("new") else []
     return ", ".join([f"{unchanged} reused", *rest, *new])
 

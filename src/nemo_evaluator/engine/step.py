@@ -7,7 +7,7 @@ import inspect
 import random
 import time
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from nemo_evaluator.core.errors import (
     BoundaryError,
@@ -37,13 +37,15 @@ from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.engine.template import InstructionTemplate
 from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.environments.base import EvalEnvironment
-from nemo_evaluator.metrics.sequential import StopRule
-from nemo_evaluator.sandbox.base import Sandbox
-from nemo_evaluator.sandbox.manager import SandboxManager
 from nemo_evaluator.store.fingerprints import RunFingerprints, problem_hash
 from nemo_evaluator.store.index import StepIndex
 from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.records import answer_record, outcome_record, turn_record, unanswered
+
+if TYPE_CHECKING:
+    from nemo_evaluator.metrics.sequential import StopRule
+    from nemo_evaluator.sandbox.base import Sandbox
+    from nemo_evaluator.sandbox.manager import SandboxManager
 
 _BACKOFF_START: Final = 1.0
 _BACKOFF_CAP: Final = 30.0
@@ -174,7 +176,9 @@ class StepRunner:
                     async with asyncio.timeout(self._ctx.timeout):
                         answer = await call
                 except TimeoutError as error:
-                    raise TransportError(f"no answer within the benchmark's timeout of {self._ctx.timeout:g} s") from error
+                    raise TransportError(
+                        f"no answer within the benchmark's timeout of {self._ctx.timeout:g} s"
+                    ) from error
         if answer.error and answer.error_kind in _RAISED:
             raise _RAISED[answer.error_kind](answer.error)
         return answer
@@ -208,7 +212,9 @@ class StepRunner:
         if stop is Stop.IF_FIRST and self._ctx.tally.scored == 0:
             self._rejections += 1
             if self._rejections >= min(_FIRST_REJECTIONS, max(1, self._ctx.tally.planned)):
-                self._ctx.halt.set(HaltKind.ERROR, f"the first requests were all rejected: {error.message}", error=error)
+                self._ctx.halt.set(
+                    HaltKind.ERROR, f"the first requests were all rejected: {error.message}", error=error
+                )
         if error.cause is Cause.SOLVER and not self._ctx.skip_failed:
             hint = "set skip_failed: true to record such rows as failed and go on"
             failure = SolverError(f"the solver raised: {error.message}", hint=hint)

@@ -35,7 +35,7 @@ class SimpleSolver:
         self._system = system_prompt
         self._generation = generation
         self._detail = image_detail
-        self._completions = client.protocol == "completions" if completions is None else completions
+        self._completions = client.endpoint.protocol == "completions" if completions is None else completions
 
     async def solve(self, task: SeedResult) -> SolveResult:
         """One call. Raises the client's BoundaryErrors."""

@@ -23,7 +23,12 @@ class RunFingerprints:
     @classmethod
     def of(cls, *, service: JsonDict, solver: JsonDict, template: str | None, scorer: str) -> RunFingerprints:
         """Hash the service's own definition, the solver's settings (with generation) and the template text."""
-        parts = {"service": digest(service), "solver": digest(solver), "scorer": digest(scorer), "template": digest(template)}
+        parts = {
+            "service": digest(service),
+            "solver": digest(solver),
+            "scorer": digest(scorer),
+            "template": digest(template),
+        }
         return cls(answer_base=digest([service, solver, template]), scorer=parts["scorer"], parts=parts)
 
     def answer(self, problem_hash: str, step: Step) -> str:

@@ -61,6 +61,14 @@ class Journal:
             self._loop.call_soon(self.flush)
         return offset
 
+    def append_now(self, record: JsonDict) -> int:
+        """Write a record at once, where no event loop runs."""
+        line = dumps(record) + b"\n"
+        offset = self._end
+        self._end += len(line)
+        _write_all(self._fd, line)
+        return offset
+
     def flush(self) -> None:
         """Write what was handed over."""
         if not self._lines:

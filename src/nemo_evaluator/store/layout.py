@@ -60,7 +60,7 @@ class TaskPaths:
 
 
 def archive_previous(task: TaskPaths) -> Path | None:
-    """Move what an earlier run left in the folder to ``previous/<stamp>``: a fresh run starts clean, nothing is lost."""
+    """Move what an earlier run left in the folder to ``previous/<stamp>``: a fresh run is clean, nothing is lost."""
     if not task.root.is_dir():
         return None
     old = [path for path in task.root.iterdir() if path.name not in _KEPT]

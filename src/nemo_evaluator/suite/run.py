@@ -18,7 +18,7 @@ from nemo_evaluator.core.errors import (
     NelError,
 )
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.datasets.settings import configure_datasets
+from nemo_evaluator.datasets.settings import DataSettings, configure
 from nemo_evaluator.engine.bundle import INVALID
 from nemo_evaluator.engine.evaluation import Finished, evaluate
 from nemo_evaluator.engine.halt import Halt, HaltKind
@@ -95,7 +95,7 @@ class SuiteResult:
 
 async def run_suite(config: EvalConfig, options: SuiteOptions) -> SuiteResult:
     """Run every benchmark; one that fails does not keep the others from running."""
-    configure_datasets(config.datasets, options.output_dir)
+    use_datasets(config)
     result = SuiteResult(strict_export=config.output.strict_export)
     checkpoint = Checkpoint(options.output_dir, keep=options.resume)
     interrupts = Interrupts(options.say)
@@ -126,9 +126,7 @@ async def _run_one(
     interrupts.current = halt
     try:
         async with AsyncExitStack() as stack:
-            job = await builder.build(
-                bench, options.output_dir, stack, resume=options.resume, shard=options.shard
-            )
+            job = await builder.build(bench, options.output_dir, stack, resume=options.resume, shard=options.shard)
             result.task_dir = job.task_dir
             job.halt, job.progress = halt, options.progress
             finished = await evaluate(job)
@@ -153,12 +151,27 @@ def _take(result: BenchmarkResult, finished: Finished) -> None:
 
 def _note(checkpoint: Checkpoint, result: BenchmarkResult, say: Say) -> None:
     if result.error is not None:
-        say(f"{result.key}: FAILED: {result.error.message}" + (f"\n  fix: {result.error.hint}" if result.error.hint else ""))
+        say(
+            f"{result.key}: FAILED: {result.error.message}"
+            + (f"\n  fix: {result.error.hint}" if result.error.hint else "")
+        )
         checkpoint.failed(result.key, result.error.message)
     elif result.stopped in (HaltKind.INTERRUPT, HaltKind.BUDGET):
         checkpoint.failed(result.key, f"stopped: {result.stopped}")
     elif result.task_dir is not None:
         checkpoint.completed(result.key, newest_bundle(result.task_dir) or result.task_dir)
+
+
+def use_datasets(config: EvalConfig) -> None:
+    """Make the config's dataset settings those of this process."""
+    data = config.datasets
+    settings = DataSettings(
+        mirror=Path(data.mirror) if data.mirror else None,
+        lock=Path(data.lock) if data.lock else None,
+        offline=data.offline or None,
+        frozen=data.frozen or None,
+    )
+    configure(settings)
 
 
 def _any_bundle(result: SuiteResult) -> bool:

@@ -1,0 +1,53 @@
+"""``nel eval clean``: remove runs from the list; outputs stay."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import click
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.executors.detach import running_pid
+from nemo_evaluator.store.runs import RunMeta, forget_run, list_runs
+
+_UNITS: Final = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1), "m": timedelta(days=30)}
+
+
+@click.command()
+@click.option("--older-than", metavar="AGE", help="Only runs older than this: 24h, 7d, 4w, 2m.")
+@click.option("--executor", help="Only runs of this executor.")
+@click.option("--all", "everything", is_flag=True, help="Every run that has ended.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+def clean(older_than: str | None, executor: str | None, everything: bool, dry_run: bool, yes: bool) -> None:
+    """Remove ended runs from the list of runs. Their output folders are not touched."""
+    if not (older_than or executor or everything):
+        raise UsageError("say which runs", hint="--older-than 7d, --executor local, or --all")
+    before = datetime.now(UTC) - _age(older_than) if older_than else None
+    chosen = [run for run in list_runs() if _matches(run, before, executor)]
+    for run in chosen:
+        click.echo(f"{'would remove' if dry_run else 'remove'} {run.run_id}  {run.output_dir}")
+    if not chosen:
+        click.echo("No runs to remove.")
+        return
+    if dry_run or not (yes or click.confirm(f"Remove {len(chosen)} run(s) from the list?")):
+        return
+    for run in chosen:
+        forget_run(run.run_id)
+
+
+def _matches(run: RunMeta, before: datetime | None, executor: str | None) -> bool:
+    if executor is not None and run.executor != executor:
+        return False
+    if before is not None and datetime.fromisoformat(run.started_at) >= before:
+        return False
+    return running_pid(run) is None
+
+
+def _age(text: str) -> timedelta:
+    found = re.fullmatch(r"(\d+)([hdwm])", text.strip())
+    if found is None:
+        raise UsageError(f"{text!r} is not an age", hint="write 24h, 7d, 4w or 2m")
+    return int(found[1]) * _UNITS[found[2]]

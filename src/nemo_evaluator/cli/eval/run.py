@@ -1,0 +1,92 @@
+"""``nel eval run``: a config, or one benchmark in quick mode."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Final
+
+import click
+from click.core import ParameterSource
+
+from nemo_evaluator.core.errors import UsageError
+
+_QUICK: Final = {
+    "bench": "name the benchmark in the config",
+    "model_url": "-O services.NAME.url=URL",
+    "model_id": "-O services.NAME.model=ID",
+    "repeats": "-O benchmarks.0.repeats=N",
+    "max_problems": "-O benchmarks.0.max_problems=N",
+    "system_prompt": "-O benchmarks.0.solver.system_prompt=TEXT",
+    "temperature": "-O services.NAME.generation.temperature=T",
+    "max_tokens": "-O services.NAME.generation.max_tokens=N",
+}
+
+
+@click.command()
+@click.argument("config_file", required=False, type=click.Path(dir_okay=False))
+@click.option("--bench", "-b", help="Quick mode: a benchmark name, URI or file.py[:name].")
+@click.option("--model-url", envvar="NEMO_MODEL_URL", help="Quick mode: base URL of the model's API.")
+@click.option("--model-id", envvar="NEMO_MODEL_ID", help="Quick mode: the model's name in requests.")
+@click.option("--api-key", help="Quick mode: the key; better in NEMO_API_KEY or NVIDIA_API_KEY.")
+@click.option("--repeats", "-n", type=click.IntRange(1), default=1, show_default=True, help="Quick mode.")
+@click.option("--max-problems", type=click.IntRange(1), help="Quick mode.")
+@click.option("--system-prompt", help="Quick mode.")
+@click.option("--temperature", type=float, default=0.0, show_default=True, help="Quick mode.")
+@click.option("--max-tokens", type=click.IntRange(1), help="Quick mode.")
+@click.option("--output-dir", "-o", help="Where results go; wins over output.dir.")
+@click.option("--override", "-O", multiple=True, metavar="KEY=VALUE", help="Set a config value; repeatable.")
+@click.option("--resume", is_flag=True, help="Go on where an earlier run stopped; says what is reused and why.")
+@click.option("--dry-run", is_flag=True, help="Show the plan; ask nothing, write nothing.")
+@click.option("--background", is_flag=True, help="Run detached; see `nel eval status|logs|stop`.")
+@click.option("--submit", is_flag=True, help="Submit to the cluster of the config (refused where there is none).")
+@click.option("--shard", metavar="I/N", help="Run part I (from 0) of N; also NEL_SHARD_IDX and NEL_TOTAL_SHARDS.")
+@click.option("--strict-export", is_flag=True, help="A failing export fails the run.")
+@click.option("--frozen", is_flag=True, help="Refuse datasets that differ from the lock file.")
+@click.option("--json", "as_json", is_flag=True, help="Progress and result as JSON lines on stdout.")
+@click.option("--no-progress", is_flag=True, help="No progress lines.")
+@click.option("--verbose", "-v", is_flag=True, help="Log what happens inside, on stderr.")
+@click.pass_context
+def run(ctx: click.Context, config_file: str | None, api_key: str | None, **flags: object) -> None:
+    """Run the benchmarks of CONFIG_FILE, or one benchmark in quick mode (--bench, --model-url, --model-id).
+
+    Exit codes: 0 done, 1 config or usage error, 2 a benchmark failed, 3 finished but INVALID (coverage under its
+    floor), 4 budget spent, 130 interrupted. Every one but 1 can be continued with --resume.
+    """
+    _refuse_quick_flags(ctx, config_file)
+    if api_key is not None:
+        _hide_key(api_key)
+    from nemo_evaluator.executors.local import RunRequest, run_local  # noqa: PLC0415 - heavy, only for this command
+
+    key = os.environ.get("NEMO_API_KEY") or os.environ.get("NVIDIA_API_KEY")
+    ctx.exit(run_local(RunRequest(config_file=config_file, api_key=key, **flags)))  # type: ignore[arg-type]
+
+
+def _refuse_quick_flags(ctx: click.Context, config_file: str | None) -> None:
+    given = [name for name in (*_QUICK, "api_key") if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    if config_file is not None and given:
+        flag = "--" + given[0].replace("_", "-")
+        hint = f"use {_QUICK.get(given[0], 'an environment variable in the config: api_key: ${NAME}')}"
+        raise UsageError(f"{flag} is for quick mode and would not reach {config_file}", hint=hint)
+    if config_file is None and ctx.params.get("bench") is None:
+        hint = "nel eval run config.yaml, or: nel eval run --bench gsm8k --model-url URL --model-id MODEL"
+        raise UsageError("give a config file or --bench", hint=hint)
+    if config_file is None and ctx.params.get("override"):
+        raise UsageError("-O needs a config file", hint="quick mode has flags of its own; see nel eval run --help")
+
+
+def _hide_key(key: str) -> None:
+    """Start again with the key in the environment: the arguments of a process can be read by every user."""
+    words = sys.argv[1:]
+    at = next((i for i, word in enumerate(words) if word == "--api-key" or word.startswith("--api-key=")), None)
+    if at is None:
+        os.environ["NEMO_API_KEY"] = key
+        return
+    rest = words[:at] + words[at + (2 if words[at] == "--api-key" else 1) :]
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(
+        sys.executable,
+        [sys.executable, "-m", "nemo_evaluator.cli.main", *rest],
+        os.environ | {"NEMO_API_KEY": key},
+    )

@@ -1,0 +1,22 @@
+"""The engine: plan, loop, step. Public names load on first use."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from nemo_evaluator.core.registry import load_object
+
+_HOMES: Final = {
+    "run_evaluation": "nemo_evaluator.engine.api",
+    "evaluate": "nemo_evaluator.engine.evaluation",
+    "Evaluation": "nemo_evaluator.engine.evaluation",
+    "merge_shards": "nemo_evaluator.engine.merge",
+}
+
+__all__ = ["Evaluation", "evaluate", "merge_shards", "run_evaluation"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return load_object(f"{_HOMES[name]}:{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

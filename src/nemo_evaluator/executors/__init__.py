@@ -1,0 +1,1 @@
+"""Where a run happens: one file per executor."""

@@ -1,0 +1,69 @@
+"""What a run says: on the terminal, and in ``nel_eval.log`` so that it can be read later."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TextIO
+
+from nemo_evaluator.core.secrets import scrub
+from nemo_evaluator.engine.progress import JsonProgress, LineProgress, Progress, SilentProgress
+from nemo_evaluator.engine.resume import ReusePlan
+from nemo_evaluator.engine.tally import Tally
+
+LOG = "nel_eval.log"
+
+
+class Console:
+    """Lines to stderr and to the log of the run."""
+
+    def __init__(self, output_dir: Path, *, as_json: bool, quiet: bool, interval: float, append: bool) -> None:
+        output_dir.mkdir(parents=True, exist_ok=True)
+        self._log: TextIO = (output_dir / LOG).open("a" if append else "w", encoding="utf-8", buffering=1)
+        self._to_log_only = _same_file(sys.stderr, self._log)
+        self.as_json = as_json
+        self._quiet = quiet
+        self._interval = interval
+
+    def say(self, line: str) -> None:
+        """One line for people."""
+        line = scrub(line)
+        if not self._to_log_only:
+            self._log.write(line + "\n")
+        print(line, file=sys.stderr, flush=True)
+
+    def progress(self) -> Progress:
+        """The progress that fits: a live line, plain lines, JSON lines or none; the log always gets plain lines."""
+        log = LineProgress(self._log, interval=self._interval, live=False)
+        if self._quiet:
+            return log if not self._to_log_only else SilentProgress()
+        if self.as_json:
+            return _Both(JsonProgress(interval=self._interval), log)
+        if self._to_log_only:
+            return log
+        return _Both(LineProgress(interval=self._interval), log)
+
+    def close(self) -> None:
+        """Let go of the log."""
+        self._log.close()
+
+
+class _Both:
+    def __init__(self, *parts: Progress) -> None:
+        self._parts = parts
+
+    def started(self, name: str, tally: Tally, reuse: ReusePlan | None, todo: int) -> None:
+        for part in self._parts:
+            part.started(name, tally, reuse, todo)
+
+    def finished(self, tally: Tally) -> None:
+        for part in self._parts:
+            part.finished(tally)
+
+
+def _same_file(one: TextIO, other: TextIO) -> bool:
+    """True when stderr already goes to the log, as it does in the background."""
+    try:
+        return Path(f"/proc/self/fd/{one.fileno()}").resolve() == Path(other.name).resolve()
+    except OSError:
+        return False

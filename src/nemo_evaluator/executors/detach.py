@@ -1,0 +1,82 @@
+"""Detached runs: start one, see whether it lives, stop it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.executors.console import LOG
+from nemo_evaluator.store.runs import RunMeta
+
+_STOP_WAIT: Final = 20.0
+
+
+def start_detached(meta: RunMeta, output_dir: Path) -> str:
+    """Start the same command again in a session of its own; returns what to tell the user."""
+    words = [word for word in sys.argv[1:] if word != "--background"]
+    with (output_dir / LOG).open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "nemo_evaluator.cli.main", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env=os.environ | {"NEL_DETACHED": "1"},
+        )
+    meta.details["pid"] = process.pid
+    meta.save()
+    where = f"-o {output_dir}"
+    return (
+        f"Started in the background: pid {process.pid}, run {meta.run_id}\n"
+        f"  nel eval status {where}\n  nel eval logs {where} -f\n  nel eval stop {where}"
+    )
+
+
+def is_alive(pid: int) -> bool:
+    """True when a process runs (a zombie does not)."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in ("Z", "X")
+
+
+def running_pid(meta: RunMeta) -> int | None:
+    """The process of a run, while it lives."""
+    file = Path(meta.output_dir) / "nel.pid"
+    try:
+        pid = int(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        pid = int(meta.details.get("pid", 0))
+        if not file.exists() and not _is_ours(pid):
+            return None
+    return pid if pid and is_alive(pid) and _is_ours(pid) else None
+
+
+def stop(meta: RunMeta) -> str:
+    """Ask a run to stop, wait for it, and insist if need be; returns what to tell the user."""
+    pid = running_pid(meta)
+    if pid is None:
+        raise UsageError(f"run {meta.run_id} is not running", hint="`nel eval status` says what is known of it")
+    os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + _STOP_WAIT
+    while is_alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    if is_alive(pid):
+        os.kill(pid, signal.SIGKILL)
+    return f"Stopped run {meta.run_id} (pid {pid}); continue with: nel eval resume -r {meta.run_id}"
+
+
+def _is_ours(pid: int) -> bool:
+    """True when the process is a nel of ours: numbers of processes are used again."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+    return b"nemo_evaluator" in words or b"/nel\0" in words or words.startswith(b"nel\0")
