@@ -1,6 +1,7 @@
 """Pure statistics on columns of numbers: intervals, pass@k, paired tests, multiplicity, sequential rules, power."""
 
 from nemo_evaluator.metrics.bootstrap import bca_interval, bootstrap_ci, studentised_interval
+from nemo_evaluator.metrics.difference import paired_difference, unpaired_difference
 from nemo_evaluator.metrics.groups import by_problem, is_fractional
 from nemo_evaluator.metrics.headline import (
     breakdowns,
@@ -24,13 +25,27 @@ from nemo_evaluator.metrics.intervals import (
     wilson,
     wilson_modified,
 )
+from nemo_evaluator.metrics.missing import MissingBounds, missing_bounds
+from nemo_evaluator.metrics.multiplicity import Correction, adjust, benjamini_hochberg, holm
 from nemo_evaluator.metrics.paired import PairedTest, mcnemar_test, permutation_test, sign_test
 from nemo_evaluator.metrics.passk import pass_at_k, pass_hat_k, pass_intervals, useful_ks
+from nemo_evaluator.metrics.power import Spread, detectable_effect, paired_power, problems_needed, spread_from_score
+from nemo_evaluator.metrics.sequential import Baseline, MeanSequence, StopRule
+from nemo_evaluator.metrics.variance import VarianceComponents, variance_components
 
 __all__ = [
+    "Baseline",
+    "Correction",
     "Interval",
+    "MeanSequence",
+    "MissingBounds",
     "PairedTest",
+    "Spread",
+    "StopRule",
+    "VarianceComponents",
+    "adjust",
     "bca_interval",
+    "benjamini_hochberg",
     "beta_binomial",
     "bootstrap_ci",
     "breakdowns",
@@ -40,23 +55,32 @@ __all__ = [
     "clopper_pearson",
     "cluster_t",
     "cluster_wilson",
+    "detectable_effect",
     "headline_score_metrics",
     "headline_scores",
+    "holm",
     "is_fractional",
     "mcnemar_test",
     "mean_interval",
+    "missing_bounds",
+    "paired_difference",
+    "paired_power",
     "pass_at_k",
     "pass_hat_k",
     "pass_intervals",
     "permutation_test",
+    "problems_needed",
     "sample_level_ci",
     "score",
     "scorer_score",
     "sign_test",
+    "spread_from_score",
     "studentised_interval",
     "summary_scores",
     "t_interval",
+    "unpaired_difference",
     "useful_ks",
+    "variance_components",
     "wilson",
     "wilson_modified",
 ]

@@ -68,18 +68,23 @@ def bca_interval(
     data = np.asarray(values, dtype=np.float64)
     n = len(data)
     mean = float(data.mean()) if n else math.nan
-    deviation = mean - data
-    scale = float((deviation**2).sum())
-    if n < 2 or scale == 0.0:
+    if n < 2 or np.ptp(data) == 0.0:
         return Interval(mean, None, None, "bca", n)
-    means = np.sort(resampled_means(data, resamples, seed))
+    lower, upper = bca_bounds(data, resampled_means(data, resamples, seed), confidence=confidence)
+    return Interval(mean, lower, upper, "bca", n)
+
+
+def bca_bounds(data: Floats, means: Floats, *, confidence: float = 0.95) -> tuple[float, float]:
+    """The BCa bounds for given bootstrap means of ``data``."""
+    means = np.sort(means)
+    mean = float(data.mean())
     below = (np.searchsorted(means, mean, "left") + np.searchsorted(means, mean, "right")) / (2 * len(means))
     bias = float(normal_quantile(min(max(below, 0.5 / len(means)), 1 - 0.5 / len(means))))
-    acceleration = float((deviation**3).sum()) / (6 * scale**1.5)
-    z = normal_quantile(np.array([(1 - confidence) / 2, (1 + confidence) / 2]))
-    levels = normal_cdf(bias + (bias + z) / (1 - acceleration * (bias + z)))
-    lower, upper = np.quantile(means, levels)
-    return Interval(mean, float(lower), float(upper), "bca", n)
+    deviation = data - mean
+    acceleration = float((deviation**3).sum()) / (6 * float((deviation**2).sum()) ** 1.5)
+    z = bias + normal_quantile(np.array([(1 - confidence) / 2, (1 + confidence) / 2]))
+    lower, upper = np.quantile(means, normal_cdf(bias + z / (1 - acceleration * z)))
+    return float(lower), float(upper)
 
 
 def studentised_interval(

@@ -14,6 +14,7 @@ from nemo_evaluator.metrics.groups import Floats
 Alternative = Literal["less", "greater", "two-sided"]
 
 _CELLS_PER_BLOCK: Final = 8_000_000
+_ENUMERATED: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,8 @@ def permutation_test(
 ) -> PairedTest:
     """Paired permutation test: the sign of each problem's difference is flipped at random.
 
-    Differences of one size (0/1 rewards) are tested exactly; others by drawing, in blocks of bounded memory.
+    Up to 16 differences, and any number of one size (0/1 rewards), are tested exactly; others by drawing, in blocks of
+    bounded memory.
     """
     differences = np.asarray(differences, dtype=np.float64)
     moved = differences[differences != 0.0]
@@ -80,15 +82,31 @@ def permutation_test(
         p_value = _exact_binomial(int((moved > 0).sum()), k, alternative)
         return PairedTest("permutation", p_value, effect, n, k, alternative)
     observed = float(moved.sum())
+    if k <= _ENUMERATED:
+        sums = _all_sums(sizes)
+        p_value = _extreme(sums, observed, alternative, _slack(sizes)) / len(sums)
+        return PairedTest("permutation", p_value, effect, n, k, alternative)
     extreme = _count_extreme(sizes, observed, alternative, n_permutations, seed)
     return PairedTest("permutation", (extreme + 1) / (n_permutations + 1), effect, n, k, alternative)
+
+
+def _slack(sizes: Floats) -> float:
+    # Sums that are equal on paper must not differ by rounding.
+    return 1e-12 * float(sizes.sum())
+
+
+def _all_sums(sizes: Floats) -> Floats:
+    """The sums under all choices of signs."""
+    sums = np.zeros(1)
+    for size in sizes.tolist():
+        sums = np.concatenate([sums - size, sums + size])
+    return sums
 
 
 def _count_extreme(sizes: Floats, observed: float, alternative: Alternative, draws: int, seed: int) -> int:
     rng = np.random.default_rng(seed)
     levels, counts = np.unique(sizes, return_counts=True)
-    # Sums that are equal on paper must not differ by rounding.
-    slack = 1e-12 * float(sizes.sum())
+    slack = _slack(sizes)
     step = max(1, _CELLS_PER_BLOCK // len(levels))
     extreme = 0
     for start in range(0, draws, step):
