@@ -224,7 +224,7 @@ class BenchmarkEnvironment(EvalEnvironment):
         columns = self._columns or {definition.target_field}
         self._has_fewshot_field = "{fewshot}" in text and "fewshot" not in columns
         if self._columns:
-            self._template = PromptTemplate(text, columns | {"fewshot"}, self.name)
+            self._template = PromptTemplate(text, columns, self.name, frozenset({"fewshot"}))
             self._check_target()
         else:
             self._template = PromptTemplate("", set(), self.name)

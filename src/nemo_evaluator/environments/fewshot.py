@@ -24,7 +24,7 @@ class FewShot:
         self._by = by
         self._render = render
         self._pools: dict[Any, list[JsonDict]] = {}
-        self._texts: dict[Any, str] = {}
+        self._texts: dict[tuple[int, ...], str] = {}
 
     def rows(self, row: JsonDict) -> list[JsonDict]:
         """The examples for a problem."""
@@ -41,7 +41,7 @@ class FewShot:
     def text(self, row: JsonDict) -> str:
         """The examples for a problem as one text that ends with a blank line."""
         chosen = self.rows(row)
-        key = (row.get(self._by) if self._by else None, id(chosen[0]), id(chosen[-1]))
+        key = tuple(map(id, chosen))
         if key not in self._texts:
             self._texts[key] = "".join(f"{self._render(example)}\n\n" for example in chosen)
         return self._texts[key]

@@ -25,10 +25,11 @@ _FORMATTER: Final = string.Formatter()
 
 
 class PromptTemplate:
-    """A template compiled once for the columns of a dataset."""
+    """A template compiled once for the columns of a dataset; ``also`` are fields that are no columns."""
 
-    def __init__(self, text: str, columns: set[str], where: str) -> None:
+    def __init__(self, text: str, columns: set[str], where: str, also: frozenset[str] = frozenset()) -> None:
         self.columns: set[str] = set()
+        self._also = also
         self._where = where
         head, *rest = self._parse(text, columns)
         self._head: str = head[0]
@@ -60,7 +61,7 @@ class PromptTemplate:
             word = found["name"]
             if word is None:
                 literal += found[0][0]
-            elif word not in columns:
+            elif word not in columns and word not in self._also:
                 self._refuse(word, found, text, columns)
                 literal += found[0]
             else:
