@@ -99,9 +99,11 @@ def test_permutation_of_0_and_1_is_mcnemar() -> None:
 
 
 def test_drawn_permutations_are_near_the_normal_limit() -> None:
-    values = np.random.default_rng(4).normal(-0.02, 0.3, 20_000)
-    limit = stats.norm.cdf(values.sum() / np.sqrt((values**2).sum()))
-    assert permutation_test(values, n_permutations=4000).p_value == pytest.approx(limit, abs=0.01)
+    values = np.random.default_rng(4).normal(-0.01, 0.3, 3000)
+    drawn, limit = permutation_test(values, n_permutations=9999), permutation_test(values, n_permutations=100_000)
+    assert (drawn.method, limit.method) == ("permutation", "permutation_limit")
+    assert limit.p_value == pytest.approx(stats.norm.cdf(values.sum() / np.sqrt((values**2).sum())), abs=1e-9)
+    assert 0.02 < drawn.p_value == pytest.approx(limit.p_value, abs=0.01)
 
 
 def test_multiplicity_agrees_with_statsmodels() -> None:

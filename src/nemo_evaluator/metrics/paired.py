@@ -8,13 +8,14 @@ from typing import Final, Literal
 
 import numpy as np
 
-from nemo_evaluator.metrics._scipy import binomial_cdf, binomial_pmf
+from nemo_evaluator.metrics._scipy import binomial_cdf, binomial_pmf, normal_cdf
 from nemo_evaluator.metrics.groups import Floats
 
 Alternative = Literal["less", "greater", "two-sided"]
 
 _CELLS_PER_BLOCK: Final = 8_000_000
 _ENUMERATED: Final = 16
+_MOST_CELLS: Final = 200_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +69,8 @@ def permutation_test(
 ) -> PairedTest:
     """Paired permutation test: the sign of each problem's difference is flipped at random.
 
-    Up to 16 differences, and any number of one size (0/1 rewards), are tested exactly; others by drawing, in blocks of
-    bounded memory.
+    Up to 16 differences, and any number of one size (0/1 rewards), are tested exactly; up to 20,000 by drawing, in
+    blocks of bounded memory; more by the normal limit of the same distribution.
     """
     differences = np.asarray(differences, dtype=np.float64)
     moved = differences[differences != 0.0]
@@ -86,8 +87,18 @@ def permutation_test(
         sums = _all_sums(sizes)
         p_value = _extreme(sums, observed, alternative, _slack(sizes)) / len(sums)
         return PairedTest("permutation", p_value, effect, n, k, alternative)
+    if k * n_permutations > _MOST_CELLS:
+        p_value = _tail(observed / math.sqrt(float(sizes @ sizes)), alternative)
+        return PairedTest("permutation_limit", p_value, effect, n, k, alternative)
     extreme = _count_extreme(sizes, observed, alternative, n_permutations, seed)
     return PairedTest("permutation", (extreme + 1) / (n_permutations + 1), effect, n, k, alternative)
+
+
+def _tail(z: float, alternative: Alternative) -> float:
+    below = float(normal_cdf(z))
+    if alternative == "two-sided":
+        return 2 * min(below, 1 - below)
+    return below if alternative == "less" else 1 - below
 
 
 def _slack(sizes: Floats) -> float:
@@ -105,15 +116,13 @@ def _all_sums(sizes: Floats) -> Floats:
 
 def _count_extreme(sizes: Floats, observed: float, alternative: Alternative, draws: int, seed: int) -> int:
     rng = np.random.default_rng(seed)
-    levels, counts = np.unique(sizes, return_counts=True)
-    slack = _slack(sizes)
-    step = max(1, _CELLS_PER_BLOCK // len(levels))
+    slack, total = _slack(sizes), float(sizes.sum())
+    step = max(1, _CELLS_PER_BLOCK // len(sizes))
     extreme = 0
     for start in range(0, draws, step):
-        size = (min(step, draws - start), len(levels))
-        # Of `count` differences of one size, Binomial(count, 1/2) are positive.
-        positive = rng.binomial(counts, 0.5, size=size)
-        sums = (2 * positive - counts) @ levels
+        rows = min(step, draws - start)
+        bits = np.unpackbits(rng.integers(0, 256, (rows, -(-len(sizes) // 8)), dtype=np.uint8), axis=1)
+        sums = 2 * (bits[:, : len(sizes)] @ sizes) - total
         extreme += _extreme(sums, observed, alternative, slack)
     return extreme
 
