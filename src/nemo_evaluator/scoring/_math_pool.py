@@ -71,6 +71,7 @@ class _Worker:
         return verdict
 
     def _start(self) -> subprocess.Popen[bytes]:
+        self.stop()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "nemo_evaluator.scoring._math_worker"],
             stdin=subprocess.PIPE,

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.core.types import SandboxSpec
+from nemo_evaluator.sandbox.base import ExecResult
+from nemo_evaluator.scoring import ScorerInput, code_sandbox, code_sandbox_async, extract_code
+
+STUB = 'def add(a, b):\n    """Add."""\n'
+TEST = "def check(candidate):\n    assert candidate(1, 2) == 3\n"
+META = {"_prompt": STUB, "_test": TEST, "_entry_point": "add"}
+
+
+class PlainSandbox:
+    """Runs a command on this machine: enough for code the tests wrote themselves."""
+
+    spec = SandboxSpec()
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def upload(self, source: Path | bytes, target: str) -> None: ...
+
+    async def download(self, source: str, target: Path) -> None: ...
+
+    async def exec(
+        self, command: str | list[str], *, timeout: float = 180.0, stdin: bytes | None = None, **_: object
+    ) -> ExecResult:
+        argv = ["sh", "-c", command] if isinstance(command, str) else command
+        process = await asyncio.create_subprocess_exec(
+            *argv, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+        try:
+            out, err = await asyncio.wait_for(process.communicate(stdin), timeout)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            return ExecResult(-9, "", "", timed_out=True)
+        return ExecResult(process.returncode or 0, out.decode(), err.decode())
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "```python\ndef add(a, b):\n    return a + b\n```",
+        "Sure!\n```\ndef add(a, b):\n    return a + b\n```\nExample:\n```python\nprint(add(1, 2))\n```",
+        "    return a + b",
+        "return a + b",
+        "```python\nif a:\n    pass\nreturn a + b\n```",
+        "```python\nresult = a + b\nreturn result",
+        "<think>```python\ndef add(a, b): return 0\n```</think>```python\ndef add(a, b): return a + b\n```",
+    ],
+)
+async def test_right_code(response: str) -> None:
+    sandbox = PlainSandbox()
+    assert (await code_sandbox(ScorerInput(response, "add", META, sandbox=sandbox)))["correct"] is True
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "def add(a, b):\n    return a - b",
+        "import sys\ndef add(a, b):\n    return 0\nsys.exit(0)",
+        "def add(a, b):\n    import os\n    os._exit(0)",
+        "def add(a, b) return",
+    ],
+)
+async def test_wrong_code_is_wrong_and_an_early_exit_is_no_pass(response: str) -> None:
+    score = await code_sandbox_async(ScorerInput(response, "add", META), PlainSandbox())
+    assert score["correct"] is False
+
+
+async def test_a_deadline_is_said() -> None:
+    sample = ScorerInput("def add(a, b):\n    while True: pass", "add", META)
+    score = await code_sandbox_async(sample, PlainSandbox(), timeout=0.5)
+    assert score["correct"] is False
+    assert score["timed_out"] is True
+
+
+async def test_without_a_sandbox_nothing_is_measured() -> None:
+    with pytest.raises(SandboxError, match="needs a sandbox"):
+        await code_sandbox(ScorerInput("return a + b", "add", META))
+
+
+def test_extract_code_prefers_the_block_that_defines_the_function() -> None:
+    text = "```python\ndef f(): pass\n```\n```bash\nls\n```\n```python\nf()\n```"
+    assert extract_code(text, "f") == "def f(): pass"
+    assert extract_code(text) == "f()"
