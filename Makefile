@@ -9,21 +9,22 @@ STAMP := $(VENV)/.installed
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+export VENV
+
 $(STAMP): pyproject.toml
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev,local]'
+	@PYTHON=$(PYTHON) bash scripts/setup.sh dev,local $(VENV)
 	@touch $@
 
 setup: $(STAMP)  ## make the virtual environment
 
-parts: $(STAMP)  ## install the real parts that tests use (model, sandbox, browser, trackers)
+parts: $(STAMP)  ## install the real parts that tests use (model, sandboxes, browser, trackers)
 	@bash scripts/parts.sh
 
 demo: $(STAMP)  ## a real evaluation on a small embedded model
 	@bash scripts/demo.sh
 
-test: $(STAMP) parts  ## run every test
-	@$(BIN)/python -m pytest
+test: parts  ## run every test
+	@bash scripts/docker.sh run bash scripts/test.sh
 
 check: $(STAMP)  ## lint, types, layers
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports

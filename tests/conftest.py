@@ -108,9 +108,9 @@ def pytest_configure(config: pytest.Config) -> None:
     tools = PARTS_DIR / "bin"
     if tools.is_dir():
         os.environ["PATH"] = f"{tools}{os.pathsep}{os.environ.get('PATH', '')}"
-    engine = PARTS_DIR / "docker" / "host"
-    if "DOCKER_HOST" not in os.environ and engine.is_file():
-        os.environ["DOCKER_HOST"] = engine.read_text().strip()
+    engine = Path(f"/tmp/nel-docker-{os.getuid()}/docker.sock")
+    if "DOCKER_HOST" not in os.environ and engine.is_socket() and not Path("/var/run/docker.sock").is_socket():
+        os.environ["DOCKER_HOST"] = f"unix://{engine}"
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

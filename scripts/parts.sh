@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# Installs the real parts that tests use; what is there is left alone. Parts from apt need root and are named and
+# skipped otherwise. Downloads and trees go to .parts (or NEL_PARTS_DIR), the model to where `nel models` keeps it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+parts=${NEL_PARTS_DIR:-$PWD/.parts}
+bin=${VENV:-.venv}/bin
+mkdir -p "$parts/bin" "$parts/log"
+export PATH=$parts/bin:$PATH
+root=false
+[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && root=true
+failed=0
+
+say() { printf '  %-14s %s\n' "$1" "$2"; }
+
+# part NAME CHECK INSTALL: run INSTALL unless CHECK succeeds, with its output in a log.
+part() {
+  local name=$1 check=$2 install=$3 began=$SECONDS
+  if $check; then say "$name" "here"; return; fi
+  if $install >"$parts/log/$name.log" 2>&1 && $check; then
+    say "$name" "installed ($((SECONDS - began)) s)"
+  else
+    say "$name" "FAILED; last lines of $parts/log/$name.log:"
+    tail -5 "$parts/log/$name.log" | sed 's/^/      /'
+    return 1
+  fi
+}
+
+# part_as_root: the same for what apt or a root file system brings.
+part_as_root() {
+  if ! $root && ! $2; then say "$1" "skipped: needs root and apt"; return; fi
+  part "$@"
+}
+
+have_packages() {
+  local command
+  for command in bwrap dockerd docker iptables chromium mmdebstrap git; do
+    command -v "$command" >/dev/null || return 1
+  done
+}
+get_packages() {
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get update -qq
+  apt-get install -y -qq --no-install-recommends bubblewrap docker.io iptables chromium fonts-dejavu-core \
+    mmdebstrap git ca-certificates
+}
+
+have_libraries() { "$bin/python" - <<'PY'
+import importlib.util, sys
+names = ("xllamacpp", "inspect_ai", "openai", "mlflow", "wandb", "moto", "flask", "boto3", "playwright")
+sys.exit(any(importlib.util.find_spec(name) is None for name in names))
+PY
+}
+get_libraries() { bash scripts/setup.sh dev,local,parts "${VENV:-.venv}"; }
+
+have_model() { "$bin/nel" models path smollm2-135m >/dev/null 2>&1; }
+get_model() { "$bin/nel" models pull smollm2-135m; }
+
+have_runsc() { command -v runsc >/dev/null; }
+get_runsc() {
+  local work=$parts/apt options
+  mkdir -p "$work/sources" "$work/state/lists/partial" "$work/cache/archives/partial" "$work/tree"
+  printf 'Types: deb\nURIs: http://deb.debian.org/debian\nSuites: bookworm-backports\nComponents: main\nSigned-By: %s\n' \
+    /usr/share/keyrings/debian-archive-keyring.gpg >"$work/sources/backports.sources"
+  # An apt of its own, so that the system keeps its suites.
+  options=(-qq -o Dir::Etc::sourcelist=/dev/null -o "Dir::Etc::sourceparts=$work/sources" -o "Dir::State=$work/state"
+    -o "Dir::Cache=$work/cache" -o Dir::State::status=/var/lib/dpkg/status -o APT::Sandbox::User=root
+    -o Acquire::Check-Valid-Until=false)
+  apt-get "${options[@]}" update
+  (cd "$work" && apt-get "${options[@]}" download runsc && dpkg -x runsc_*.deb tree)
+  install -m 755 "$work/tree/usr/bin/runsc" "$parts/bin/runsc"
+}
+
+have_llama_server() { command -v llama-server >/dev/null; }
+get_llama_server() {
+  rm -rf "$parts/llama"
+  mmdebstrap --quiet --variant=essential --include=llama.cpp-tools --aptopt='Acquire::Check-Valid-Until "false"' \
+    sid "$parts/llama"
+  # The binary needs a newer libc than bookworm's, hence a root of its own, with the model's folder at /mnt.
+  cat >"$parts/bin/llama-server" <<SH
+#!/bin/sh
+for word; do
+  shift
+  [ "\$previous" = --model ] && { folder=\$(dirname "\$word"); word=/mnt/\$(basename "\$word"); }
+  set -- "\$@" "\$word"
+  previous=\$word
+done
+exec bwrap --ro-bind "$parts/llama" / --ro-bind "\${folder:-/mnt}" /mnt --proc /proc --dev /dev --tmpfs /tmp \\
+  --die-with-parent llama-server "\$@"
+SH
+  chmod 755 "$parts/bin/llama-server"
+}
+
+have_tree() { [ -s "$parts/images/python-bookworm.tar" ]; }
+get_tree() {
+  mkdir -p "$parts/images"
+  mmdebstrap --quiet --variant=essential --include=python3,git,procps,ca-certificates bookworm "$parts/images/new.tar"
+  mv "$parts/images/new.tar" "$parts/images/python-bookworm.tar"
+}
+
+part_as_root packages have_packages get_packages || exit 1
+# Waits for the network and for two cores overlap well.
+pids=()
+(part libraries have_libraries get_libraries && part model have_model get_model) & pids+=($!)
+(part_as_root runsc have_runsc get_runsc && part_as_root llama_server have_llama_server get_llama_server) & pids+=($!)
+(if $root; then part tree have_tree get_tree; fi) & pids+=($!)
+for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
+
+exit $failed
