@@ -9,14 +9,55 @@ import importlib
 from typing import Any
 
 _MODULES: dict[str, tuple[str, ...]] = {
+    "_document": ("Document",),
+    "_service_base": (
+        "ManagedService",
+        "ModelService",
+    ),
     "benchmarks": ("BenchmarkConfig",),
-    "budgets": ("BudgetConfig", "StepLimits", "StopWhen"),
-    "clusters": ("ClusterConfig", "DockerCluster", "LocalCluster", "NodePool", "RayCluster", "SlurmCluster"),
+    "budgets": (
+        "BudgetConfig",
+        "StepLimits",
+        "StopWhen",
+    ),
+    "clusters": (
+        "ClusterConfig",
+        "DockerCluster",
+        "LocalCluster",
+        "NodePool",
+        "RayCluster",
+        "SlurmCluster",
+    ),
+    "compose": ("compose_config",),
     "datasets": ("DatasetsConfig",),
     "eval_config": ("EvalConfig",),
+    "gate_policy": (
+        "BenchmarkPolicy",
+        "GatePolicy",
+        "PolicyDefaults",
+        "default_policy",
+        "load_gate_policy",
+        "parse_gate_policy",
+    ),
     "generation": ("GenerationConfig",),
-    "output": ("ExportTarget", "OutputConfig", "TrajectoriesConfig"),
-    "proxy": ("CacheConfig", "InterceptorConfig", "ModelTrafficConfig", "ProxyConfig"),
+    "json_schema": ("config_schema",),
+    "load": (
+        "LoadedConfig",
+        "load_config",
+        "parse_eval_config",
+    ),
+    "output": (
+        "OutputConfig",
+        "TrajectoriesConfig",
+    ),
+    "playbooks": ("playbook_names",),
+    "proxy": (
+        "CacheConfig",
+        "InterceptorConfig",
+        "ModelTrafficConfig",
+        "ProxyConfig",
+    ),
+    "quick": ("quick_config",),
     "sandboxes": (
         "ApptainerSandbox",
         "CustomSandbox",
@@ -54,7 +95,10 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "TrtLlmService",
         "VllmService",
     ),
-    "_service_base": ("ManagedService", "ModelService"),
+    "snapshot": (
+        "snapshot_text",
+        "write_snapshot",
+    ),
     "solvers": (
         "AgentSolverConfig",
         "ContainerSolverConfig",
@@ -69,7 +113,19 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "SolverConfig",
         "ToolCallingSolverConfig",
     ),
-    "traffic": ("PriceConfig", "RetryConfig", "TimeoutsConfig"),
+    "support": (
+        "RuntimeSupport",
+        "check_runtime",
+    ),
+    "traffic": (
+        "PriceConfig",
+        "RetryConfig",
+        "TimeoutsConfig",
+    ),
+    "user_settings": (
+        "load_settings",
+        "settings_path",
+    ),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

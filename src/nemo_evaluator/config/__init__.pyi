@@ -1,4 +1,5 @@
 # The names of __init__.py, for type checkers.
+from nemo_evaluator.config._document import Document as Document
 from nemo_evaluator.config._service_base import ManagedService as ManagedService
 from nemo_evaluator.config._service_base import ModelService as ModelService
 from nemo_evaluator.config.benchmarks import BenchmarkConfig as BenchmarkConfig
@@ -11,16 +12,28 @@ from nemo_evaluator.config.clusters import LocalCluster as LocalCluster
 from nemo_evaluator.config.clusters import NodePool as NodePool
 from nemo_evaluator.config.clusters import RayCluster as RayCluster
 from nemo_evaluator.config.clusters import SlurmCluster as SlurmCluster
+from nemo_evaluator.config.compose import compose_config as compose_config
 from nemo_evaluator.config.datasets import DatasetsConfig as DatasetsConfig
 from nemo_evaluator.config.eval_config import EvalConfig as EvalConfig
+from nemo_evaluator.config.gate_policy import BenchmarkPolicy as BenchmarkPolicy
+from nemo_evaluator.config.gate_policy import GatePolicy as GatePolicy
+from nemo_evaluator.config.gate_policy import PolicyDefaults as PolicyDefaults
+from nemo_evaluator.config.gate_policy import default_policy as default_policy
+from nemo_evaluator.config.gate_policy import load_gate_policy as load_gate_policy
+from nemo_evaluator.config.gate_policy import parse_gate_policy as parse_gate_policy
 from nemo_evaluator.config.generation import GenerationConfig as GenerationConfig
-from nemo_evaluator.config.output import ExportTarget as ExportTarget
+from nemo_evaluator.config.json_schema import config_schema as config_schema
+from nemo_evaluator.config.load import LoadedConfig as LoadedConfig
+from nemo_evaluator.config.load import load_config as load_config
+from nemo_evaluator.config.load import parse_eval_config as parse_eval_config
 from nemo_evaluator.config.output import OutputConfig as OutputConfig
 from nemo_evaluator.config.output import TrajectoriesConfig as TrajectoriesConfig
+from nemo_evaluator.config.playbooks import playbook_names as playbook_names
 from nemo_evaluator.config.proxy import CacheConfig as CacheConfig
 from nemo_evaluator.config.proxy import InterceptorConfig as InterceptorConfig
 from nemo_evaluator.config.proxy import ModelTrafficConfig as ModelTrafficConfig
 from nemo_evaluator.config.proxy import ProxyConfig as ProxyConfig
+from nemo_evaluator.config.quick import quick_config as quick_config
 from nemo_evaluator.config.sandboxes import ApptainerSandbox as ApptainerSandbox
 from nemo_evaluator.config.sandboxes import CustomSandbox as CustomSandbox
 from nemo_evaluator.config.sandboxes import DockerSandbox as DockerSandbox
@@ -52,6 +65,8 @@ from nemo_evaluator.config.services import ServiceConfig as ServiceConfig
 from nemo_evaluator.config.services import SglangService as SglangService
 from nemo_evaluator.config.services import TrtLlmService as TrtLlmService
 from nemo_evaluator.config.services import VllmService as VllmService
+from nemo_evaluator.config.snapshot import snapshot_text as snapshot_text
+from nemo_evaluator.config.snapshot import write_snapshot as write_snapshot
 from nemo_evaluator.config.solvers import AgentSolverConfig as AgentSolverConfig
 from nemo_evaluator.config.solvers import ContainerSolverConfig as ContainerSolverConfig
 from nemo_evaluator.config.solvers import CustomSolverConfig as CustomSolverConfig
@@ -64,6 +79,10 @@ from nemo_evaluator.config.solvers import OracleSolverConfig as OracleSolverConf
 from nemo_evaluator.config.solvers import SimpleSolverConfig as SimpleSolverConfig
 from nemo_evaluator.config.solvers import SolverConfig as SolverConfig
 from nemo_evaluator.config.solvers import ToolCallingSolverConfig as ToolCallingSolverConfig
+from nemo_evaluator.config.support import RuntimeSupport as RuntimeSupport
+from nemo_evaluator.config.support import check_runtime as check_runtime
 from nemo_evaluator.config.traffic import PriceConfig as PriceConfig
 from nemo_evaluator.config.traffic import RetryConfig as RetryConfig
 from nemo_evaluator.config.traffic import TimeoutsConfig as TimeoutsConfig
+from nemo_evaluator.config.user_settings import load_settings as load_settings
+from nemo_evaluator.config.user_settings import settings_path as settings_path

@@ -13,6 +13,7 @@ from nemo_evaluator.config._service_base import ManagedService, ModelService
 from nemo_evaluator.config.benchmarks import BenchmarkConfig
 from nemo_evaluator.config.budgets import BudgetConfig
 from nemo_evaluator.config.clusters import ClusterConfig, LocalCluster
+from nemo_evaluator.config.cross_check import cross_check, describe
 from nemo_evaluator.config.datasets import DatasetsConfig
 from nemo_evaluator.config.output import OutputConfig
 from nemo_evaluator.config.sandboxes import SandboxConfig
@@ -64,6 +65,13 @@ class EvalConfig(Model):
             if benchmark.id is None:
                 benchmark.id = _free_id(benchmark.name, taken)
                 taken.add(benchmark.id)
+        return self
+
+    @model_validator(mode="after")
+    def _references(self) -> EvalConfig:
+        findings = cross_check(self.model_dump())
+        if findings:
+            raise PydanticCustomError("references", "{text}", {"text": "; ".join(map(describe, findings))})
         return self
 
     def base_url(self, name: str) -> str | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
+from typing_extensions import TypedDict
 
 from nemo_evaluator.config._base import Above0, Model, Name, Options
 
@@ -19,12 +20,10 @@ class TrajectoriesConfig(Model):
     enrich: bool = Field(True, description="Write `trajectories_enriched.jsonl`.")
 
 
-class ExportTarget(Model):
-    """An exporter and its settings."""
+class ExportBlock(TypedDict):
+    """An exporter written as a mapping; all keys but ``type`` are its settings."""
 
-    model_config = ConfigDict(extra="allow")
-
-    type: Name = Field(description="Name of the exporter; all other keys are its settings.")
+    type: str
 
 
 def _listed(value: Any) -> Any:
@@ -40,7 +39,7 @@ class OutputConfig(Model):
     report: Annotated[list[ReportFormat], BeforeValidator(_listed)] = Field(
         default_factory=_REPORTS.copy, description="Report formats written at the end."
     )
-    export: Annotated[list[Name | ExportTarget], BeforeValidator(_listed)] = Field(
+    export: Annotated[list[Name], BeforeValidator(_listed, json_schema_input_type=list[Name | ExportBlock])] = Field(
         default_factory=list, description="Exporters: names, or mappings with `type` and settings."
     )
     export_config: dict[str, Options] = Field(default_factory=dict, description="Settings by exporter name.")
@@ -48,35 +47,44 @@ class OutputConfig(Model):
     traffic: Literal["none", "metadata", "bodies"] = Field("none", description="What `model_traffic.jsonl` keeps.")
     trajectories: TrajectoriesConfig = Field(default_factory=TrajectoriesConfig, description="Trajectory files.")
 
-    @model_validator(mode="after")
-    def _fold_export(self) -> OutputConfig:
+    @model_validator(mode="before")
+    @classmethod
+    def _fold_export(cls, data: Any) -> Any:
         """Exports written as mappings become a name and an entry of ``export_config``."""
-        names: list[str | ExportTarget] = []
-        for target in self.export:
-            if isinstance(target, str):
+        exports = _listed(data.get("export")) if isinstance(data, dict) else None
+        if not isinstance(exports, list) or not any(isinstance(target, dict) for target in exports):
+            return data
+        settings = dict(data.get("export_config") or {})
+        names: list[Any] = []
+        for target in exports:
+            name = target.get("type") if isinstance(target, dict) else None
+            if not isinstance(name, str):
                 names.append(target)
                 continue
-            settings = dict(target.model_extra or {})
-            if settings and self.export_config.get(target.type):
+            names.append(name)
+            own = {key: value for key, value in target.items() if key != "type"}
+            if own and settings.get(name):
                 raise PydanticCustomError(
                     "given_twice",
                     "settings of {name} stand in export and in export_config; keep one",
-                    {"name": repr(target.type)},
+                    {"name": repr(name)},
                 )
-            names.append(target.type)
-            if settings:
-                self.export_config = {**self.export_config, target.type: settings}
-        stray = [name for name in self.export_config if name not in names]
+            if own:
+                settings[name] = own
+        return {**data, "export": names, "export_config": settings}
+
+    @model_validator(mode="after")
+    def _no_stray_settings(self) -> OutputConfig:
+        stray = [name for name in self.export_config if name not in self.export]
         if stray:
             raise PydanticCustomError(
                 "stray_export",
                 "export_config has settings for {names}, which export does not name",
                 {"names": ", ".join(map(repr, stray))},
             )
-        self.export = names
         return self
 
     @property
     def exporters(self) -> dict[str, dict[str, Any]]:
         """Exporter names with their settings, in order."""
-        return {str(name): dict(self.export_config.get(str(name), {})) for name in self.export}
+        return {name: dict(self.export_config.get(name, {})) for name in self.export}

@@ -1,0 +1,36 @@
+"""Errors as people see them on a terminal: what is wrong, where, and how to mend it. Never a traceback."""
+
+from __future__ import annotations
+
+from nemo_evaluator.core.errors import ConfigError, NelError, Problem
+from nemo_evaluator.core.secrets import scrub
+
+
+def render_error(error: NelError) -> str:
+    """The text of an error, several lines when it holds several problems."""
+    if isinstance(error, ConfigError) and error.problems:
+        return scrub(_config_error(error))
+    lines = [f"error: {error.message}"]
+    if error.hint:
+        lines.append(f"  hint: {error.hint}")
+    return scrub("\n".join(lines))
+
+
+def _config_error(error: ConfigError) -> str:
+    count = len(error.problems)
+    where = f" in {error.source}" if error.source else ""
+    lines = [f"error: {count} {'problem' if count == 1 else 'problems'}{where}"]
+    for problem in error.problems:
+        lines.append("")
+        lines.append(f"  {problem_place(problem, error.source)}: {problem.message}")
+        if problem.hint:
+            lines.append(f"    hint: {problem.hint}")
+    return "\n".join(lines)
+
+
+def problem_place(problem: Problem, source: str | None = None) -> str:
+    """``file:line: path`` as far as it is known."""
+    file = problem.source or source
+    if file is None or file.startswith("-O"):
+        return problem.path if file is None or problem.path.startswith("-O") else f"{problem.path} (from {file})"
+    return f"{file}:{problem.line}: {problem.path}" if problem.line is not None else f"{file}: {problem.path}"

@@ -1,0 +1,156 @@
+"""``nel config``: check a file, print the schema, keep the user's own defaults."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any, NoReturn
+
+import click
+import yaml
+
+from nemo_evaluator.cli._errors import problem_place, render_error
+from nemo_evaluator.config import LoadedConfig, check_runtime, config_schema, load_config, load_settings
+from nemo_evaluator.config._document import Document
+from nemo_evaluator.config.overrides import parse_value
+from nemo_evaluator.config.user_settings import check_settings, save_settings, setting_names, settings_path
+from nemo_evaluator.core.errors import ConfigError, NelError, UsageError
+from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.secrets import scrub
+
+
+@click.group()
+def config() -> None:
+    """Check config files; keep your own defaults."""
+
+
+@config.command()
+@click.argument("file", type=click.Path())
+@click.option("-O", "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Change one value.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.pass_context
+def check(context: click.Context, file: str, overrides: tuple[str, ...], as_json: bool) -> None:
+    """Say everything that is wrong with FILE, or that it is right."""
+    try:
+        loaded = load_config(file, overrides)
+        check_runtime(loaded.config, document=loaded.document)
+    except ConfigError as error:
+        shown = ConfigError(error.problems, source=error.source or file)
+        if as_json:
+            click.echo(scrub(json.dumps(_failure(shown), indent=2)))
+        else:
+            click.echo(render_error(shown), err=True)
+        context.exit(error.exit_code)
+    if as_json:
+        click.echo(json.dumps(_success(loaded, file), indent=2))
+        return
+    for warning in loaded.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    click.echo(f"ok: {file}")
+    for line in _summary(loaded):
+        click.echo(f"  {line}")
+
+
+@config.command()
+def schema() -> None:
+    """Print the JSON Schema of config files, for editors."""
+    click.echo(json.dumps(config_schema(), indent=2))
+
+
+@config.command()
+def show() -> None:
+    """Print your defaults and the file they are kept in."""
+    settings = _settings()
+    click.echo(f"# {settings_path()}")
+    if settings:
+        click.echo(yaml.safe_dump(settings, sort_keys=False, allow_unicode=True), nl=False)
+
+
+@config.command()
+@click.argument("key")
+def get(key: str) -> None:
+    """Print the default kept under KEY."""
+    value: Any = _settings()
+    for part in _known(key).split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    if value is None:
+        _fail(UsageError(f"{key} is not set", hint=f"set it with: nel config set {key} VALUE"))
+    click.echo(value if isinstance(value, str) else json.dumps(value))
+
+
+@config.command(name="set")
+@click.argument("key")
+@click.argument("value")
+def set_(key: str, value: str) -> None:
+    """Keep VALUE as the default of KEY."""
+    group, name = _known(key, whole=True).split(".")
+    settings = _settings()
+    changed = {**settings, group: {**settings.get(group, {}), name: parse_value(value, key)}}
+    try:
+        save_settings(check_settings(Document(changed)))
+    except ConfigError as error:
+        _fail(error)
+    click.echo(f"{key} = {value}")
+
+
+@config.command()
+@click.argument("key")
+def unset(key: str) -> None:
+    """Forget the default of KEY."""
+    group, name = _known(key, whole=True).split(".")
+    settings = _settings()
+    if name not in settings.get(group, {}):
+        _fail(UsageError(f"{key} is not set", hint="see: nel config show"))
+    rest = {other: value for other, value in settings[group].items() if other != name}
+    kept = {other: value for other, value in settings.items() if other != group}
+    save_settings({**kept, group: rest} if rest else kept)
+    click.echo(f"{key} is no longer set")
+
+
+def _settings() -> dict[str, Any]:
+    try:
+        return load_settings()
+    except ConfigError as error:
+        _fail(error)
+
+
+def _known(key: str, *, whole: bool = False) -> str:
+    names = setting_names()
+    groups = [] if whole else sorted({name.split(".")[0] for name in names})
+    if key in names or key in groups:
+        return key
+    close = nearest(key, names)
+    hint = f"did you mean {close!r}?" if close else f"known: {', '.join(names)}"
+    _fail(UsageError(f"unknown key {key!r}", hint=hint))
+
+
+def _fail(error: NelError) -> NoReturn:
+    click.echo(render_error(error), err=True)
+    raise click.exceptions.Exit(error.exit_code)
+
+
+def _summary(loaded: LoadedConfig) -> list[str]:
+    config = loaded.config
+    services = ", ".join(f"{name} ({service.type})" for name, service in config.services.items())
+    lines = [f"services: {services}", f"cluster: {config.cluster.type}", f"output: {config.output.dir}"]
+    for benchmark in config.benchmarks:
+        size = f"{benchmark.max_problems} problems" if benchmark.max_problems else "all problems"
+        lines.append(f"benchmark {benchmark.key}: {size} x {benchmark.repeats}, solver {benchmark.solver.type}")
+    return lines
+
+
+def _failure(error: ConfigError) -> dict[str, Any]:
+    problems = [{**asdict(problem), "place": problem_place(problem, error.source)} for problem in error.problems]
+    return {"ok": False, "source": error.source, "problems": problems}
+
+
+def _success(loaded: LoadedConfig, file: str) -> dict[str, Any]:
+    return {
+        "ok": True,
+        "source": file,
+        "warnings": loaded.warnings,
+        "services": {name: service.type for name, service in loaded.config.services.items()},
+        "benchmarks": [benchmark.key for benchmark in loaded.config.benchmarks],
+        "cluster": loaded.config.cluster.type,
+        "output": loaded.config.output.dir,
+    }

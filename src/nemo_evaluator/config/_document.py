@@ -1,0 +1,86 @@
+"""A parsed config together with where each part of it was written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from nemo_evaluator.core.errors import Problem
+
+Path: TypeAlias = tuple[str | int, ...]
+WHOLE_FILE = "(whole file)"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A place in a file; no line when the value came from the command line."""
+
+    source: str
+    line: int | None = None
+
+
+@dataclass(slots=True)
+class Document:
+    """A value and the marks of its parts, by path."""
+
+    value: Any
+    marks: dict[Path, Mark] = field(default_factory=dict)
+
+    def mark(self, path: Path) -> Mark | None:
+        """Where the part at ``path`` was written, or the nearest part around it."""
+        for end in range(len(path), -1, -1):
+            found = self.marks.get(path[:end])
+            if found is not None:
+                return found
+        return None
+
+    def problem(self, path: Path, message: str, hint: str | None = None) -> Problem:
+        """A problem of the part at ``path``."""
+        mark = self.mark(path)
+        return Problem(
+            path=show_path(path),
+            message=message,
+            hint=hint,
+            line=mark.line if mark else None,
+            source=mark.source if mark else None,
+        )
+
+    def under(self, prefix: Path) -> Document:
+        """This document as the part at ``prefix`` of a larger one."""
+        value = self.value
+        for key in reversed(prefix):
+            value = {key: value}
+        return Document(value, {prefix + path: mark for path, mark in self.marks.items()})
+
+    def over(self, base: Document) -> Document:
+        """This document laid over ``base``: mappings merge, everything else is replaced whole."""
+        return Document(deep_merge(base.value, self.value), {**base.marks, **self.marks})
+
+
+def show_path(path: Path) -> str:
+    """``benchmarks[0].solver.service``"""
+    text = ""
+    for key in path:
+        if isinstance(key, int):
+            text += f"[{key}]"
+        else:
+            shown = key if key and "." not in key else f'"{key}"'
+            text += f".{shown}" if text else shown
+    return text or WHOLE_FILE
+
+
+def deep_merge(base: Any, over: Any) -> Any:
+    """Mappings merge key by key; anything else in ``over`` replaces what was there."""
+    if not isinstance(base, dict) or not isinstance(over, dict):
+        return over
+    merged = dict(base)
+    for key, value in over.items():
+        merged[key] = deep_merge(base[key], value) if key in base else value
+    return merged
+
+
+def prune_nulls(value: Any) -> Any:
+    """Leave out keys whose value is null; lists are left as they are, so that a null in a benchmark stays."""
+    if isinstance(value, dict):
+        return {key: prune_nulls(item) for key, item in value.items() if item is not None}
+    return value

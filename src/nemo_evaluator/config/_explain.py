@@ -1,0 +1,276 @@
+"""Schema errors in the words of the person who wrote the file: path, line, what is wrong, how to mend it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from nemo_evaluator.config._base import looks_secret
+from nemo_evaluator.config._document import Document, Path, show_path
+from nemo_evaluator.config._schema_walk import class_at, field_at, kinds_at
+from nemo_evaluator.core.errors import Problem
+from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.secrets import scrub
+
+_NUMBERS = ("int_parsing", "int_type", "int_from_float", "int_parsing_size", "float_parsing", "float_type")
+_MAPPINGS = ("dict_type", "model_type", "model_attributes_type", "mapping_type")
+_BOUNDS = ("greater_than", "greater_than_equal", "less_than", "less_than_equal")
+
+_HINTS = {
+    "number_expected": "write a number, such as 5",
+    "bad_regex": "check the brackets; write it in single quotes",
+    "bad_size": 'write a size such as "512m" or "4g"',
+    "bad_url": "write the whole URL, such as https://host/v1/chat/completions",
+    "bad_walltime": 'write it in quotes, such as "04:00:00"',
+    "bad_flag": "write the flag without dashes in front, such as qos: high",
+    "bad_id": "write an id such as gsm8k-long",
+    "reserved_name": "rename the service",
+    "same_id": "change one of the two, or leave id out",
+    "sandbox_needed": "add a sandbox: with type: docker or type: local to the benchmark",
+    "no_tools": "add sandbox_tools: true, or name a Gym service as resource_service",
+    "mcp_way": "a server on this machine has a command, another one a url",
+    "mcp_names": "rename one of them",
+    "given_twice": "remove one of the two",
+    "half_split": "add the other one, or remove both",
+    "no_sif_cache": "add sif_cache_dir: a folder that all nodes see",
+    "two_rubrics": "remove one of the two",
+    "score_range": "write [low, high], such as [0, 1]",
+    "metric_names": "rename one of them",
+    "unknown_primary": "write the name of one of the metrics",
+    "no_primary": "add primary: with the name of one metric",
+    "no_rule": "add interval_width: 0.05, or decided_against: with the folder of a baseline run",
+    "delays": "raise max_delay or lower base_delay",
+    "two_uris": "remove solver.uri",
+    "stray_export": "add the exporter to export, or remove its settings",
+}
+
+
+def explain(error: ValidationError, document: Document, root: type[BaseModel]) -> list[Problem]:
+    """One Problem per schema error, in the order of the file."""
+    problems = [
+        _Explainer(item, document, root).problem()
+        for item in error.errors(include_url=False)
+        if item["type"] != "references"
+    ]
+    # A value that may be of several types fails once for each; one word about it is enough.
+    distinct = list({problem.path: problem for problem in reversed(problems)}.values())
+    return sorted(distinct, key=lambda problem: (problem.line is None, problem.line or 0))
+
+
+def kind_of(value: Any) -> str:
+    """What a value is, in plain words."""
+    if value is None:
+        return "nothing (null)"
+    if isinstance(value, bool):
+        return f"the switch {'true' if value else 'false'}"
+    words: dict[type, str] = {int: "a number", float: "a number", str: "text", list: "a list", dict: "a mapping"}
+    return words.get(type(value), f"a {type(value).__name__}")
+
+
+class _Explainer:
+    def __init__(self, item: Any, document: Document, root: type[BaseModel]) -> None:
+        self.kind: str = item["type"]
+        self.message: str = item["msg"]
+        self.context: dict[str, Any] = item.get("ctx", {})
+        self.document = document
+        self.root = root
+        self.path = _yaml_path(item["loc"], document.value)
+        self.value = _value_at(document.value, self.path)
+
+    def problem(self) -> Problem:
+        message, hint = self._words()
+        return self.document.problem(self.path, message, hint)
+
+    def _words(self) -> tuple[str, str]:
+        for kinds, words in _TABLE:
+            if self.kind in kinds:
+                return words(self)
+        if self.kind in _HINTS:
+            return self.message, _HINTS[self.kind]
+        return self._lowered(), self._fallback()
+
+    def extra(self) -> tuple[str, str]:
+        name = str(self.path[-1]) if self.path else ""
+        owner = class_at(self.root, self.path[:-1], self.document.value)
+        known = sorted(owner.model_fields) if owner else []
+        close = nearest(name, known)
+        elsewhere = _elsewhere(name, self.path)
+        hint = f"did you mean {close!r}?" if close else elsewhere or f"known keys: {', '.join(known)}"
+        return f"unknown key {name!r}", hint
+
+    def missing(self) -> tuple[str, str]:
+        name = str(self.path[-1]) if self.path else ""
+        field = field_at(self.root, self.path, self.document.value)
+        about = f" ({field.description.rstrip('.')})" if field and field.description else ""
+        siblings = _value_at(self.document.value, self.path[:-1])
+        if isinstance(siblings, dict):
+            owner = class_at(self.root, self.path[:-1], self.document.value)
+            strange = [key for key in siblings if owner and key not in owner.model_fields]
+            close = nearest(name, strange)
+            if close:
+                return f"the key {name!r} is missing{about}", f"is {close!r} a misspelling of it?"
+        return f"the key {name!r} is missing{about}", f"add {name}: under {show_path(self.path[:-1])}"
+
+    def no_tag(self) -> tuple[str, str]:
+        known = ", ".join(kinds_at(self.root, self.path, self.document.value))
+        if isinstance(self.value, dict):
+            return "the key 'type' is missing", f"add type: one of {known}"
+        return f"a mapping with a type is expected, found {self._found()}", f"write type: and its keys; types: {known}"
+
+    def bad_tag(self) -> tuple[str, str]:
+        known = list(kinds_at(self.root, self.path, self.document.value))
+        word = str(self.context.get("tag", ""))
+        close = nearest(word, known)
+        shown = f"did you mean {close!r}? " if close else ""
+        self.path = (*self.path, "type")
+        return f"unknown type {_shorten(word)!r}", f"{shown}types: {', '.join(known)}"
+
+    def literal(self) -> tuple[str, str]:
+        known = re.findall(r"'([^']*)'", str(self.context.get("expected", "")))
+        close = nearest(str(self.value), known) if isinstance(self.value, str) else None
+        hint = f"did you mean {close!r}? " if close else ""
+        return f"{self._found()} is not one of the choices", f"{hint}choices: {', '.join(known)}"
+
+    def text(self) -> tuple[str, str]:
+        if isinstance(self.value, bool | int | float):
+            written = str(self.value).lower() if isinstance(self.value, bool) else str(self.value)[:40]
+            return f"text is expected, found {self._found()}", f'put it in quotes: "{written}"'
+        return f"text is expected, found {self._found()}", self._fallback()
+
+    def number(self) -> tuple[str, str]:
+        whole = "whole " if self.kind.startswith("int") else ""
+        return f"a {whole}number is expected, found {self._found()}", f"write a {whole}number, such as 5"
+
+    def switch(self) -> tuple[str, str]:
+        return f"true or false is expected, found {self._found()}", "write true or false"
+
+    def mapping(self) -> tuple[str, str]:
+        return f"a mapping is expected, found {self._found()}", "write indented 'key: value' lines under it"
+
+    def listing(self) -> tuple[str, str]:
+        return f"a list is expected, found {self._found()}", "write '- item' lines under it, or [a, b]"
+
+    def bound(self) -> tuple[str, str]:
+        words = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
+        limit = next((f"{words[name]} {self.context[name]}" for name in words if name in self.context), "smaller")
+        return f"{self._found()} is out of range", f"the value must be {limit}"
+
+    def finite(self) -> tuple[str, str]:
+        return "a finite number is expected", "write a plain number"
+
+    def short(self) -> tuple[str, str]:
+        if self.kind == "string_too_short":
+            return "must not be empty", self._fallback()
+        least = self.context.get("min_length", 1)
+        return f"needs at least {least} {'entry' if least == 1 else 'entries'}", self._fallback()
+
+    def unknown_sandbox(self) -> tuple[str, str]:
+        data = self.document.value
+        named = data.get("sandboxes") if isinstance(data, dict) else None
+        known = [str(name) for name in named] if isinstance(named, dict) else []
+        close = nearest(str(self.value), known)
+        kinds = kinds_at(self.root, self.path, data)
+        if str(self.value) in kinds:
+            return self.message, f"for a sandbox of that type, write sandbox: {{type: {self.value}}}"
+        hint = f"did you mean {close!r}?" if close else f"known: {', '.join(known) or 'none; add one under sandboxes:'}"
+        return self.message, hint
+
+    def _found(self) -> str:
+        """The value as the file has it, never as it came from the environment, never a secret."""
+        value = self.value
+        secret = any(isinstance(key, str) and looks_secret(key) for key in self.path)
+        if secret or isinstance(value, dict | list) or value is None or value == "":
+            return "empty text" if value == "" and not secret else kind_of(value)
+        shown = _shorten(scrub(str(value)))
+        return repr(shown) if isinstance(value, str) else str(shown).lower()
+
+    def _lowered(self) -> str:
+        message = scrub(self.message)
+        return message[:1].lower() + message[1:] if not message[:2].isupper() else message
+
+    def _fallback(self) -> str:
+        field = field_at(self.root, self.path, self.document.value)
+        if field is not None and field.description:
+            return f"{self.path[-1]}: {field.description}"
+        return "see `nel config schema` or docs/configuration.md"
+
+
+_Words = Callable[[_Explainer], tuple[str, str]]
+_TABLE: list[tuple[tuple[str, ...], _Words]] = [
+    (("extra_forbidden",), _Explainer.extra),
+    (("missing",), _Explainer.missing),
+    (("union_tag_not_found",), _Explainer.no_tag),
+    (("union_tag_invalid",), _Explainer.bad_tag),
+    (("literal_error",), _Explainer.literal),
+    (("string_type", "string_sub_type"), _Explainer.text),
+    (_NUMBERS, _Explainer.number),
+    (("bool_parsing", "bool_type"), _Explainer.switch),
+    (_MAPPINGS, _Explainer.mapping),
+    (("list_type", "tuple_type"), _Explainer.listing),
+    (_BOUNDS, _Explainer.bound),
+    (("finite_number",), _Explainer.finite),
+    (("too_short", "string_too_short"), _Explainer.short),
+    (("unknown_sandbox",), _Explainer.unknown_sandbox),
+]
+
+# Keys that people look for in another place.
+_HOMES = {
+    "temperature": "generation",
+    "top_p": "generation",
+    "max_tokens": "generation",
+    "seed": "generation",
+    "stop": "generation",
+    "extra_body": "proxy",
+    "extra_headers": "proxy",
+    "request_timeout": "proxy",
+    "metrics": "scoring",
+    "service": "solver",
+    "system_prompt": "solver",
+}
+
+
+def _elsewhere(name: str, path: Path) -> str | None:
+    home = _HOMES.get(name)
+    if home and home not in path:
+        return f"it belongs under {home}:"
+    return None
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _yaml_path(loc: tuple[str | int, ...], data: Any) -> Path:
+    """The path in the file: a schema location without the tags of kinds and the names of validators."""
+    path: Path = ()
+    tagged = False
+    for number, key in enumerate(loc):
+        if isinstance(data, dict):
+            if not tagged and data.get("type") == key:
+                tagged = True
+                continue
+            if key in data:
+                path, data, tagged = (*path, key), data[key], False
+                continue
+            if key == "[key]":
+                continue
+        elif isinstance(data, list) and isinstance(key, int) and key < len(data):
+            path, data, tagged = (*path, key), data[key], False
+            continue
+        if number + 1 == len(loc) and isinstance(data, dict) and isinstance(key, str) and key.isidentifier():
+            return (*path, key)
+    return path
+
+
+def _value_at(data: Any, path: Path) -> Any:
+    for key in path:
+        if isinstance(data, dict):
+            data = data.get(key)
+        elif isinstance(data, list) and isinstance(key, int) and key < len(data):
+            data = data[key]
+        else:
+            return None
+    return data

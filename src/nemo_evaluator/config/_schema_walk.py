@@ -1,0 +1,101 @@
+"""Finding the schema class and the field that stand behind a path of a config."""
+
+from __future__ import annotations
+
+import types
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from nemo_evaluator.config._document import Path
+
+
+def class_at(root: type[BaseModel], path: Path, data: Any) -> type[BaseModel] | None:
+    """The schema class of the mapping at ``path``; kinds are told apart by the ``type`` in ``data``."""
+    annotation: Any = root
+    for key in path:
+        annotation = _step(annotation, key, data)
+        data = _item(data, key)
+        if annotation is None:
+            return None
+    return _choose(annotation, data)
+
+
+def field_at(root: type[BaseModel], path: Path, data: Any) -> FieldInfo | None:
+    """The field that a path ends in."""
+    if not path or not isinstance(path[-1], str):
+        return None
+    above = data
+    for key in path[:-1]:
+        above = _item(above, key)
+    owner = class_at(root, path[:-1], data)
+    return owner.model_fields.get(path[-1]) if owner else None
+
+
+def kinds(annotation: Any) -> dict[str, type[BaseModel]]:
+    """The words of ``type`` under an annotation, with their classes."""
+    found: dict[str, type[BaseModel]] = {}
+    for member in _members(annotation):
+        if isinstance(member, type) and issubclass(member, BaseModel) and "type" in member.model_fields:
+            for word in literal_words(member.model_fields["type"].annotation):
+                found[word] = member
+    return found
+
+
+def kinds_at(root: type[BaseModel], path: Path, data: Any) -> dict[str, type[BaseModel]]:
+    """The words of ``type`` that the mapping at ``path`` may have."""
+    annotation: Any = root
+    for key in path:
+        annotation = _step(annotation, key, data)
+        data = _item(data, key)
+    return kinds(annotation)
+
+
+def literal_words(annotation: Any) -> list[str]:
+    """The words of a Literal, also inside an optional or annotated type."""
+    return [
+        word
+        for member in _members(annotation)
+        if get_origin(member) is Literal
+        for word in get_args(member)
+        if isinstance(word, str)
+    ]
+
+
+def _members(annotation: Any) -> list[Any]:
+    if get_origin(annotation) is Annotated:
+        return _members(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        return [inner for member in get_args(annotation) for inner in _members(member)]
+    return [annotation]
+
+
+def _choose(annotation: Any, data: Any) -> type[BaseModel] | None:
+    models = [member for member in _members(annotation) if isinstance(member, type) and issubclass(member, BaseModel)]
+    if len(models) == 1:
+        return models[0]
+    word = data.get("type") if isinstance(data, dict) else None
+    return kinds(annotation).get(word) if isinstance(word, str) else None
+
+
+def _step(annotation: Any, key: str | int, data: Any) -> Any:
+    model = _choose(annotation, data)
+    if model is not None:
+        field = model.model_fields.get(str(key))
+        return field.annotation if field else None
+    for member in _members(annotation):
+        origin, arguments = get_origin(member), get_args(member)
+        if origin is dict and isinstance(key, str):
+            return arguments[1]
+        if origin in (list, tuple) and isinstance(key, int):
+            return arguments[0]
+    return None
+
+
+def _item(data: Any, key: str | int) -> Any:
+    if isinstance(data, dict):
+        return data.get(key)
+    if isinstance(data, list) and isinstance(key, int) and key < len(data):
+        return data[key]
+    return None

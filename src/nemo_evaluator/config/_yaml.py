@@ -1,0 +1,210 @@
+"""YAML text to a Document: values with line numbers, all problems at once, and nothing that could run or blow up."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from nemo_evaluator.config import _document
+from nemo_evaluator.config._document import WHOLE_FILE, Document, Mark
+from nemo_evaluator.config._scalars import plain_scalar
+from nemo_evaluator.core.errors import ConfigError, Problem
+
+MAX_DEPTH: Final = 64
+MAX_NODES: Final = 200_000
+MAX_BYTES: Final = 10_000_000
+_TAGS = {"null", "bool", "int", "float", "str", "map", "seq"}
+_PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def read_document(path: Path) -> Document:
+    """The document of a file; raises ConfigError with every problem found."""
+    return parse_document(_read_text(path), str(path))
+
+
+def parse_document(text: str, source: str) -> Document:
+    """The document of a YAML (or JSON) text."""
+    builder = _Builder(source)
+    try:
+        document = builder.build(yaml.parse(text, Loader=_PARSER))
+    except yaml.YAMLError as error:
+        raise ConfigError([*builder.problems, _syntax_problem(error, source, text)], source=source) from None
+    if builder.problems:
+        raise ConfigError(builder.problems, source=source)
+    return document
+
+
+def _read_text(path: Path) -> str:
+    source = str(path)
+    try:
+        size = path.stat().st_size
+        if path.is_dir():
+            raise _whole(source, "is a folder, not a file", "name the YAML file inside it")
+        if size > MAX_BYTES:
+            raise _whole(source, f"is too large for a config ({size} bytes)", "is this the file you meant?")
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise _whole(source, "file not found", _similar_file(path)) from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise _whole(source, f"cannot be read: {why}", "check the path and its permissions") from None
+    return _decode(data, source)
+
+
+def _decode(data: bytes, source: str) -> str:
+    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        problem = Problem(WHOLE_FILE, "is not text in UTF-8", "save the file as UTF-8", line, source)
+        raise ConfigError([problem], source=source) from None
+    if "\x00" in text:
+        raise _whole(source, "holds zero bytes: it is not a text file", "save the file as UTF-8 text")
+    return text
+
+
+def _similar_file(path: Path) -> str:
+    for ending in (".yaml", ".yml", ".json"):
+        if path.with_name(path.name + ending).is_file():
+            return f"did you mean {path.name + ending!r}?"
+    return "check the path; it is taken relative to the current folder"
+
+
+def _whole(source: str, message: str, hint: str) -> ConfigError:
+    return ConfigError([Problem(WHOLE_FILE, message, hint, None, source)], source=source)
+
+
+def _syntax_problem(error: yaml.YAMLError, source: str, text: str) -> Problem:
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    what = getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be read"
+    line = mark.line + 1 if mark is not None else None
+    hint = "check indentation, colons and quotes around this line"
+    lines = text.splitlines()
+    if line is not None and line <= len(lines):
+        written = lines[line - 1]
+        if "\t" in written:
+            hint = "indent with spaces; YAML does not allow tabs"
+        elif "mapping values" in str(what):
+            hint = "put quotes around a value that holds a colon"
+    return Problem(WHOLE_FILE, f"is not valid YAML: {what}", hint, line, source)
+
+
+class _Builder:
+    """Builds values from parser events. Depth and size are bounded: a config is never a bomb."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.problems: list[Problem] = []
+        self._anchors: dict[str, tuple[Any, dict[_document.Path, Mark]]] = {}
+        self._nodes = 0
+
+    def build(self, events: Iterator[Any]) -> Document:
+        document = Document(None)
+        seen = 0
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                seen += 1
+                if seen > 1:
+                    self._report((), event, "holds more than one YAML document", "keep one; remove the --- line")
+                    return document
+            elif isinstance(event, yaml.NodeEvent):
+                document.value = self._node(event, events, (), document.marks)
+        return document
+
+    def _node(self, event: Any, events: Iterator[Any], path: _document.Path, marks: dict[_document.Path, Mark]) -> Any:
+        self._nodes += 1
+        if self._nodes > MAX_NODES or len(path) > MAX_DEPTH:
+            raise yaml.MarkedYAMLError(problem="nested too deeply or too large", problem_mark=event.start_mark)
+        marks.setdefault(path, Mark(self.source, self._line(event)))
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event, path, marks)
+        inner: dict[_document.Path, Mark] = {}
+        value = self._value(event, events, path, inner)
+        for below, mark in inner.items():
+            marks.setdefault(below, mark)
+        if event.anchor:
+            depth = len(path)
+            self._anchors[event.anchor] = (value, {below[depth:]: mark for below, mark in inner.items()})
+        return value
+
+    def _value(self, event: Any, events: Iterator[Any], path: _document.Path, inner: dict[_document.Path, Mark]) -> Any:
+        if isinstance(event, yaml.ScalarEvent):
+            return self._scalar(event, path)
+        self._check_tag(event, path)
+        if isinstance(event, yaml.SequenceStartEvent):
+            items: list[Any] = []
+            while not isinstance(item := next(events), yaml.SequenceEndEvent):
+                items.append(self._node(item, events, (*path, len(items)), inner))
+            return items
+        return self._mapping(events, path, inner)
+
+    def _mapping(self, events: Iterator[Any], path: _document.Path, marks: dict[_document.Path, Mark]) -> Any:
+        own: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
+        key: Any
+        while not isinstance(key := next(events), yaml.MappingEndEvent):
+            if not isinstance(key, yaml.ScalarEvent):
+                self._report(path, key, "a key must be a plain word", "quote the key")
+                self._node(key, events, path, {})
+                self._node(next(events), events, path, {})
+                continue
+            name, line = key.value, self._line(key)
+            below = (*path, name)
+            if name in own:
+                self._report(below, key, f"the key {name!r} is there twice", "keep one of the two")
+            marks[below] = Mark(self.source, line)
+            value = self._node(next(events), events, below, marks)
+            if name == "<<" and key.implicit[0]:
+                merged = {**self._merge_key(value, key, path), **merged}
+            else:
+                own[name] = value
+        return {**merged, **own}
+
+    def _merge_key(self, value: Any, event: Any, path: _document.Path) -> dict[str, Any]:
+        parts = value if isinstance(value, list) else [value]
+        merged: dict[str, Any] = {}
+        for part in reversed(parts):
+            if isinstance(part, dict):
+                merged.update(part)
+            else:
+                self._report(path, event, "<< must name a mapping", "write <<: *anchor")
+        return merged
+
+    def _alias(self, event: Any, path: _document.Path, marks: dict[_document.Path, Mark]) -> Any:
+        known = self._anchors.get(event.anchor)
+        if known is None:
+            self._report(path, event, f"nothing is called *{event.anchor}", f"put &{event.anchor} before the value")
+            return None
+        value, inner = known
+        self._nodes += len(inner)
+        if self._nodes > MAX_NODES:
+            raise yaml.MarkedYAMLError(problem="aliases make it too large", problem_mark=event.start_mark)
+        for below, mark in inner.items():
+            marks.setdefault(path + below, mark)
+        return copy.deepcopy(value)
+
+    def _scalar(self, event: Any, path: _document.Path) -> Any:
+        self._check_tag(event, path)
+        tag = event.tag or ""
+        if tag.endswith(":str") or (not event.implicit[0] and not tag):
+            return event.value
+        return plain_scalar(event.value)
+
+    def _check_tag(self, event: Any, path: _document.Path) -> None:
+        tag = event.tag
+        if tag and tag != "!" and tag.removeprefix("tag:yaml.org,2002:") not in _TAGS:
+            shown = tag.replace("tag:yaml.org,2002:", "!!")
+            self._report(path, event, f"YAML tag {shown} is not allowed", "remove the tag; plain values only")
+
+    def _report(self, path: _document.Path, event: Any, message: str, hint: str) -> None:
+        self.problems.append(Problem(_document.show_path(path), message, hint, self._line(event), self.source))
+
+    @staticmethod
+    def _line(event: Any) -> int:
+        line: int = event.start_mark.line
+        return line + 1

@@ -1,0 +1,103 @@
+"""The policy of ``nel gate``: what each benchmark may lose before a release is stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+
+from nemo_evaluator.config._base import Int, Model, NonNegative, Number, Positive, Share
+from nemo_evaluator.config._document import Document
+from nemo_evaluator.config._explain import explain
+from nemo_evaluator.config._yaml import read_document
+from nemo_evaluator.config.compose import as_mapping
+from nemo_evaluator.core.errors import ConfigError
+
+Tier = Literal["critical", "supporting", "advisory"]
+Direction = Literal["higher_is_better", "lower_is_better"]
+Correction = Literal["holm", "bh", "none"]
+GATED_METRICS = ("mean_reward", "pass@1")
+
+
+class PolicyDefaults(Model):
+    """The thresholds of every benchmark that does not say otherwise."""
+
+    tier: Tier = Field("supporting", description="`critical` and `supporting` decide; `advisory` only informs.")
+    max_drop: NonNegative = Field(0.015, description="Largest acceptable drop, in score units.")
+    max_relative_drop: NonNegative | None = Field(None, description="Largest acceptable drop as a share of it.")
+    relative_guard_below: Share | None = Field(None, description="Apply the relative limit only below this baseline.")
+    metric: str | None = Field(None, description="Metric to compare; null: the headline.")
+    direction: Direction = Field("higher_is_better", description="Which way is better.")
+    min_coverage: Share = Field(0.95, description="Least share of scored steps, on both sides.")
+    max_truncated: Share | None = Field(None, description="Largest share of truncated answers of the candidate.")
+    min_paired: Positive = Field(10, description="Fewest paired problems for a decision.")
+
+
+class BenchmarkPolicy(Model):
+    """The thresholds of one benchmark; a null takes the default."""
+
+    tier: Tier | None = Field(None, description="As in `defaults`.")
+    max_drop: NonNegative | None = Field(None, description="As in `defaults`.")
+    max_relative_drop: NonNegative | None = Field(None, description="As in `defaults`.")
+    relative_guard_below: Share | None = Field(None, description="As in `defaults`.")
+    metric: str | None = Field(None, description="As in `defaults`.")
+    direction: Direction | None = Field(None, description="As in `defaults`.")
+    min_coverage: Share | None = Field(None, description="As in `defaults`.")
+    max_truncated: Share | None = Field(None, description="As in `defaults`.")
+    min_paired: Positive | None = Field(None, description="As in `defaults`.")
+
+
+class GatePolicy(Model):
+    """A whole policy."""
+
+    version: Literal[1] = Field(1, description="Version of the format.")
+    defaults: PolicyDefaults = Field(default_factory=PolicyDefaults, description="Thresholds of all benchmarks.")
+    benchmarks: dict[str, BenchmarkPolicy] = Field(default_factory=dict, description="Thresholds by benchmark.")
+    correction: Correction = Field("holm", description="Correction for testing several benchmarks.")
+    confidence: Annotated[Number, Field(ge=0.5, lt=1)] = Field(0.95, description="Confidence of intervals.")
+    sequential: bool = Field(False, description="Use intervals that stay valid when looked at again and again.")
+    seed: Int = Field(42, description="Seed of resampling.")
+
+    def resolve(self, benchmark: str) -> PolicyDefaults:
+        """The thresholds of a benchmark, defaults filled in."""
+        own = self.benchmarks.get(benchmark)
+        return self.defaults.model_copy(update=own.model_dump(exclude_none=True) if own else {})
+
+    def required(self) -> list[str]:
+        """The listed benchmarks that decide."""
+        return [name for name in self.benchmarks if self.resolve(name).tier != "advisory"]
+
+
+def default_policy() -> GatePolicy:
+    """The policy when none is given."""
+    return GatePolicy()
+
+
+def load_gate_policy(path: str | Path) -> GatePolicy:
+    """The policy of a YAML file; raises ConfigError with every problem found."""
+    source = Path(path)
+    document = as_mapping(read_document(source), source)
+    policy = parse_gate_policy(document.value, document)
+    problems = [
+        document.problem(
+            ("benchmarks", name, "metric"),
+            f"{metric!r} cannot be gated",
+            f"use {' or '.join(GATED_METRICS)}, or make the tier advisory",
+        )
+        for name in policy.required()
+        if (metric := policy.resolve(name).metric) is not None and metric not in GATED_METRICS
+    ]
+    if problems:
+        raise ConfigError(problems, source=str(source))
+    return policy
+
+
+def parse_gate_policy(data: Any, document: Document | None = None) -> GatePolicy:
+    """The policy of plain data."""
+    document = document or Document(data)
+    try:
+        return GatePolicy.model_validate(data)
+    except ValidationError as error:
+        source = document.mark(())
+        raise ConfigError(explain(error, document, GatePolicy), source=source.source if source else None) from None

@@ -1,0 +1,116 @@
+"""From a file to an ``EvalConfig``: compose, override, resolve, expand, validate. All problems come at once."""
+
+from __future__ import annotations
+
+import copy
+import os
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from nemo_evaluator.config import playbooks, user_settings
+from nemo_evaluator.config._document import Document, prune_nulls
+from nemo_evaluator.config._environment import expand_environment
+from nemo_evaluator.config._explain import explain
+from nemo_evaluator.config._self_references import resolve_self_references
+from nemo_evaluator.config.clusters import SlurmCluster, seconds_of
+from nemo_evaluator.config.compose import as_mapping, compose_document, drop_variables
+from nemo_evaluator.config.cross_check import cross_check
+from nemo_evaluator.config.eval_config import EvalConfig
+from nemo_evaluator.config.overrides import apply_overrides
+from nemo_evaluator.core.errors import ConfigError, Problem
+
+
+@dataclass(slots=True)
+class LoadedConfig:
+    """A config and where it came from.
+
+    ``raw`` is the composed data with environment references unexpanded: what the snapshot keeps. ``document`` has
+    the same data with line numbers.
+    """
+
+    config: EvalConfig
+    raw: dict[str, Any]
+    source: Path | None = None
+    overrides: tuple[str, ...] = ()
+    warnings: list[str] = field(default_factory=list)
+    document: Document = field(default_factory=lambda: Document({}))
+
+
+def load_config(
+    path: str | Path,
+    overrides: Iterable[str] = (),
+    output_dir: str | Path | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+) -> LoadedConfig:
+    """The config of a file. ``output_dir`` wins over ``output.dir``, as ``-o`` does.
+
+    Raises ConfigError with every problem found: path, line, what is wrong, how to mend it.
+    """
+    source, overrides = Path(path), tuple(overrides)
+    try:
+        composed = apply_overrides(compose_document(source), overrides)
+        resolved = resolve_self_references(composed)
+        plain = Document(prune_nulls(drop_variables(resolved.value)), resolved.marks)
+        plain.value = user_settings.under_config(plain.value, user_settings.load_settings())
+        if output_dir is not None and isinstance(plain.value.get("output", {}), dict):
+            plain.value["output"] = {**plain.value.get("output", {}), "dir": str(output_dir)}
+        document = playbooks.expand_playbooks(plain, source.parent)
+        config, said = _validate(document, os.environ if environment is None else environment)
+    except ConfigError as error:
+        raise ConfigError(error.problems, source=str(source)) from None
+    return LoadedConfig(config, copy.deepcopy(document.value), source, overrides, said, document)
+
+
+def parse_eval_config(data: dict[str, Any]) -> EvalConfig:
+    """The config of plain data: playbooks and environment references are expanded, then everything is checked."""
+    document = playbooks.expand_playbooks(as_mapping(Document(copy.deepcopy(data)), None), Path())
+    config, said = _validate(document, os.environ)
+    for text in said:
+        warnings.warn(text, UserWarning, stacklevel=2)
+    return config
+
+
+def _validate(document: Document, environment: Mapping[str, str]) -> tuple[EvalConfig, list[str]]:
+    data, problems = expand_environment(document, environment)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            config = EvalConfig.model_validate(data)
+        except ValidationError as error:
+            raise ConfigError(_all_problems(problems, error, document, data)) from None
+        except RecursionError:
+            raise ConfigError([document.problem((), "is nested too deeply", "flatten it")]) from None
+    if problems:
+        raise ConfigError(problems)
+    said = [str(item.message) for item in caught if issubclass(item.category, UserWarning)]
+    return config, [*said, *_slow_starts(config)]
+
+
+def _all_problems(problems: list[Problem], error: ValidationError, document: Document, data: Any) -> list[Problem]:
+    """Unset variables, schema errors and wrong references together; one word per place."""
+    schema = explain(error, document, EvalConfig)
+    references = [document.problem(*finding) for finding in cross_check(data)]
+    together: dict[str, Problem] = {}
+    for problem in (*problems, *schema, *references):
+        together.setdefault(problem.path, problem)
+    return sorted(together.values(), key=lambda problem: (problem.line is None, problem.line or 0))
+
+
+def _slow_starts(config: EvalConfig) -> list[str]:
+    cluster = config.cluster
+    if not isinstance(cluster, SlurmCluster):
+        return []
+    start = max((getattr(service, "startup_timeout", 0.0) for service in config.services.values()), default=0.0)
+    limit = seconds_of(cluster.walltime) or 0
+    return [
+        f"benchmark {benchmark.key}: start-up ({start:.0f} s) and one step ({benchmark.timeout:.0f} s) together "
+        f"exceed the walltime {cluster.walltime}"
+        for benchmark in config.benchmarks
+        if start + benchmark.timeout > limit
+    ]

@@ -1,0 +1,103 @@
+"""``full_config.yaml``: the composed config of a run, ready to be run again, with no secret in it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from nemo_evaluator.config._base import looks_secret
+from nemo_evaluator.config._document import Path as ConfigPath
+from nemo_evaluator.config._document import show_path
+from nemo_evaluator.config.load import LoadedConfig
+from nemo_evaluator.config.overrides import parse_override
+from nemo_evaluator.core.errors import ConfigError
+from nemo_evaluator.core.files import write_atomic
+from nemo_evaluator.core.secrets import MASK, scrub
+
+FILE_NAME = "full_config.yaml"
+INNER = "NEL_INNER_EXECUTION"
+
+
+def write_snapshot(
+    loaded: LoadedConfig,
+    folder: Path,
+    *,
+    run_id: str | None = None,
+    command: Sequence[str] = (),
+    keep: bool = False,
+) -> Path | None:
+    """Write the snapshot; with ``keep`` (a resumed run) an existing one stays. None when nothing was written."""
+    target = folder / FILE_NAME
+    if os.environ.get(INNER) == "1" or (keep and target.exists()):
+        return None
+    write_atomic(target, snapshot_text(loaded, run_id=run_id, command=command))
+    return target
+
+
+def snapshot_text(loaded: LoadedConfig, *, run_id: str | None = None, command: Sequence[str] = ()) -> str:
+    """The text of the snapshot: a header of comments, then the config with environment references unexpanded."""
+    masked: list[str] = []
+    data = _mask(loaded.raw, (), masked)
+    overrides = [_mask_override(override) for override in loaded.overrides]
+    facts = {
+        "version": version("nemo-evaluator"),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": shlex.join(_mask_words(command, loaded.overrides)) if command else None,
+        "source": str(loaded.source) if loaded.source else None,
+        "overrides": " ".join(overrides) or None,
+        "run_id": run_id,
+        "masked": ", ".join(masked) or None,
+    }
+    lines = [f"# Run it again with: nel eval run {FILE_NAME}"]
+    lines += [f"# {name}: {_one_line(value)}" for name, value in facts.items() if value]
+    body = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120)
+    return "\n".join(lines) + "\n" + body
+
+
+def _mask(value: Any, path: ConfigPath, masked: list[str]) -> Any:
+    """Literal secrets become ``***``; ``${VARIABLE}`` stays, it is no secret."""
+    if isinstance(value, dict):
+        return {key: _mask(item, (*path, key), masked) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_mask(item, (*path, number), masked) for number, item in enumerate(value)]
+    if not isinstance(value, str):
+        return value
+    name = next((key for key in reversed(path) if isinstance(key, str)), "")
+    if looks_secret(name) and value and "${" not in value:
+        masked.append(show_path(path))
+        return MASK
+    return scrub(value)
+
+
+def _mask_override(override: str) -> str:
+    key, _, value = override.partition("=")
+    try:
+        parts, parsed = parse_override(override)
+    except ConfigError:
+        return scrub(override)
+    if looks_secret(parts[-1]) and "${" not in value:
+        return f"{key}={MASK}"
+    if isinstance(parsed, dict | list):
+        return f"{key}={_mask(parsed, (), [])}"
+    return scrub(override)
+
+
+def _mask_words(command: Sequence[str], overrides: Sequence[str]) -> list[str]:
+    shown = {override: _mask_override(override) for override in overrides}
+    words: list[str] = []
+    for word in command:
+        for override, masked in shown.items():
+            word = word.replace(override, masked)
+        words.append(scrub(word))
+    return words
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

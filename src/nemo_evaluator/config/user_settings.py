@@ -1,0 +1,112 @@
+"""The user's own defaults, kept by ``nel config set`` and read by every run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field, ValidationError
+
+from nemo_evaluator.config._base import Above0, Model, Name, Positive
+from nemo_evaluator.config._document import Document
+from nemo_evaluator.config._explain import explain
+from nemo_evaluator.config._yaml import read_document
+from nemo_evaluator.config.output import ReportFormat
+from nemo_evaluator.core.errors import ConfigError
+from nemo_evaluator.core.files import write_atomic
+
+
+class OutputSettings(Model):
+    """Defaults of ``output``."""
+
+    dir: Name | None = Field(None, description="Folder of runs whose config names none.")
+    report: list[ReportFormat] | None = Field(None, description="Report formats.")
+    progress_interval: Above0 | None = Field(None, description="Seconds between progress lines.")
+
+
+class DatasetSettings(Model):
+    """Defaults of ``datasets``."""
+
+    mirror: str | None = Field(None, description="Folder of a dataset mirror.")
+    offline: bool | None = Field(None, description="Never reach for the network.")
+
+
+class BenchmarkSettings(Model):
+    """Defaults of every benchmark."""
+
+    max_concurrent: Positive | None = Field(None, description="Most steps at once.")
+    timeout: Above0 | None = Field(None, description="Seconds for one step.")
+
+
+class UserSettings(Model):
+    """Everything that can be kept."""
+
+    output: OutputSettings = Field(default_factory=OutputSettings, description="Defaults of `output`.")
+    datasets: DatasetSettings = Field(default_factory=DatasetSettings, description="Defaults of `datasets`.")
+    defaults: BenchmarkSettings = Field(default_factory=BenchmarkSettings, description="Defaults of benchmarks.")
+
+
+def config_home() -> Path:
+    """The folder of the user's files."""
+    base = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(base) if base else Path.home() / ".config") / "nemo-evaluator"
+
+
+def settings_path() -> Path:
+    """The file of the user's defaults."""
+    return config_home() / "config.yaml"
+
+
+def setting_names() -> list[str]:
+    """All keys that can be kept, dotted."""
+    return [
+        f"{group}.{name}"
+        for group, info in UserSettings.model_fields.items()
+        for name in getattr(info.annotation, "model_fields", {})
+    ]
+
+
+def load_settings() -> dict[str, Any]:
+    """The kept values as plain data; an absent file is empty, a wrong one is an error with its fix."""
+    path = settings_path()
+    if not path.is_file():
+        return {}
+    document = read_document(path)
+    if document.value is None:
+        return {}
+    return check_settings(document)
+
+
+def check_settings(document: Document) -> dict[str, Any]:
+    """The values of a settings document, validated."""
+    try:
+        settings = UserSettings.model_validate(document.value)
+    except ValidationError as error:
+        raise ConfigError(explain(error, document, UserSettings), source=str(settings_path())) from None
+    dumped: dict[str, Any] = settings.model_dump(exclude_none=True, exclude_defaults=True)
+    return dumped
+
+
+def save_settings(values: dict[str, Any]) -> None:
+    """Keep these values."""
+    write_atomic(settings_path(), yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
+
+
+def under_config(raw: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """The raw config with the user's defaults wherever it says nothing itself."""
+    merged = dict(raw)
+    for group in ("output", "datasets"):
+        kept = dict(settings.get(group, {}))
+        if group == "datasets" and os.environ.get("NEL_DATA_MIRROR"):
+            kept.pop("mirror", None)
+        own = merged.get(group)
+        if kept and (own is None or isinstance(own, dict)):
+            merged[group] = {**kept, **(own or {})}
+    defaults = settings.get("defaults")
+    if defaults and isinstance(merged.get("benchmarks"), list):
+        merged["benchmarks"] = [
+            {**defaults, **entry} if isinstance(entry, dict) else entry for entry in merged["benchmarks"]
+        ]
+    return merged
