@@ -44,6 +44,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "load": (
         "LoadedConfig",
         "load_config",
+        "load_mapping",
         "parse_eval_config",
     ),
     "output": (
@@ -57,7 +58,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "ModelTrafficConfig",
         "ProxyConfig",
     ),
-    "quick": ("quick_config",),
     "sandboxes": (
         "ApptainerSandbox",
         "CustomSandbox",
@@ -114,6 +114,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "ToolCallingSolverConfig",
     ),
     "support": (
+        "RUNTIME",
         "RuntimeSupport",
         "check_runtime",
     ),

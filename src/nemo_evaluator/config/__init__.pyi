@@ -25,6 +25,7 @@ from nemo_evaluator.config.generation import GenerationConfig as GenerationConfi
 from nemo_evaluator.config.json_schema import config_schema as config_schema
 from nemo_evaluator.config.load import LoadedConfig as LoadedConfig
 from nemo_evaluator.config.load import load_config as load_config
+from nemo_evaluator.config.load import load_mapping as load_mapping
 from nemo_evaluator.config.load import parse_eval_config as parse_eval_config
 from nemo_evaluator.config.output import OutputConfig as OutputConfig
 from nemo_evaluator.config.output import TrajectoriesConfig as TrajectoriesConfig
@@ -33,7 +34,6 @@ from nemo_evaluator.config.proxy import CacheConfig as CacheConfig
 from nemo_evaluator.config.proxy import InterceptorConfig as InterceptorConfig
 from nemo_evaluator.config.proxy import ModelTrafficConfig as ModelTrafficConfig
 from nemo_evaluator.config.proxy import ProxyConfig as ProxyConfig
-from nemo_evaluator.config.quick import quick_config as quick_config
 from nemo_evaluator.config.sandboxes import ApptainerSandbox as ApptainerSandbox
 from nemo_evaluator.config.sandboxes import CustomSandbox as CustomSandbox
 from nemo_evaluator.config.sandboxes import DockerSandbox as DockerSandbox
@@ -79,6 +79,7 @@ from nemo_evaluator.config.solvers import OracleSolverConfig as OracleSolverConf
 from nemo_evaluator.config.solvers import SimpleSolverConfig as SimpleSolverConfig
 from nemo_evaluator.config.solvers import SolverConfig as SolverConfig
 from nemo_evaluator.config.solvers import ToolCallingSolverConfig as ToolCallingSolverConfig
+from nemo_evaluator.config.support import RUNTIME as RUNTIME
 from nemo_evaluator.config.support import RuntimeSupport as RuntimeSupport
 from nemo_evaluator.config.support import check_runtime as check_runtime
 from nemo_evaluator.config.traffic import PriceConfig as PriceConfig

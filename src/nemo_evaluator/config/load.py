@@ -52,18 +52,38 @@ def load_config(
 
     Raises ConfigError with every problem found: path, line, what is wrong, how to mend it.
     """
-    source, overrides = Path(path), tuple(overrides)
+    source = Path(path)
     try:
-        composed = apply_overrides(compose_document(source), overrides)
-        resolved = resolve_self_references(composed)
-        plain = Document(prune_nulls(drop_variables(resolved.value)), resolved.marks)
-        plain.value = user_settings.under_config(plain.value, user_settings.load_settings())
-        if output_dir is not None and isinstance(plain.value.get("output", {}), dict):
-            plain.value["output"] = {**plain.value.get("output", {}), "dir": str(output_dir)}
-        document = playbooks.expand_playbooks(plain, source.parent)
-        config, said = _validate(document, os.environ if environment is None else environment)
+        return _load(compose_document(source), tuple(overrides), output_dir, source, environment)
     except ConfigError as error:
         raise ConfigError(error.problems, source=str(source)) from None
+
+
+def load_mapping(
+    data: dict[str, Any],
+    overrides: Iterable[str] = (),
+    output_dir: str | Path | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+) -> LoadedConfig:
+    """The config of plain data, on the same way as one from a file."""
+    return _load(as_mapping(Document(copy.deepcopy(data)), None), tuple(overrides), output_dir, None, environment)
+
+
+def _load(
+    composed: Document,
+    overrides: tuple[str, ...],
+    output_dir: str | Path | None,
+    source: Path | None,
+    environment: Mapping[str, str] | None,
+) -> LoadedConfig:
+    resolved = resolve_self_references(apply_overrides(composed, overrides))
+    plain = Document(prune_nulls(drop_variables(resolved.value)), resolved.marks)
+    plain.value = user_settings.under_config(plain.value, user_settings.load_settings())
+    if output_dir is not None and isinstance(plain.value.get("output", {}), dict):
+        plain.value["output"] = {**plain.value.get("output", {}), "dir": str(output_dir)}
+    document = playbooks.expand_playbooks(plain, source.parent if source else Path())
+    config, said = _validate(document, os.environ if environment is None else environment)
     return LoadedConfig(config, copy.deepcopy(document.value), source, overrides, said, document)
 
 

@@ -86,15 +86,16 @@ class RuntimeSupport:
     settings: dict[str, str] = field(default_factory=lambda: SETTINGS)
 
 
-def check_runtime(
-    config: EvalConfig, supported: RuntimeSupport | None = None, *, document: Document | None = None
-) -> None:
+RUNTIME = RuntimeSupport()
+
+
+def check_runtime(config: EvalConfig, supported: RuntimeSupport = RUNTIME, *, document: Document | None = None) -> None:
     """Refuse, by name and all at once, what the schema knows and this version cannot run.
 
     Raises ConfigError. ``document`` (of a LoadedConfig) gives the problems their lines.
     """
     place = document or Document({})
-    problems = [place.problem(*found) for found in _unbuilt(config, supported or RuntimeSupport())]
+    problems = [place.problem(*found) for found in _unbuilt(config, supported)]
     if problems:
         raise ConfigError(problems)
 
