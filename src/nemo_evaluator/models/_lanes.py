@@ -59,6 +59,5 @@ def _session() -> aiohttp.ClientSession:
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
         json_serialize=lambda value: orjson.dumps(value).decode(),
-        skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding"),
         read_bufsize=2**18,
     )

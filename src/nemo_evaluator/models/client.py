@@ -53,7 +53,7 @@ class Client:
         if tools:
             body["tools"] = tools
         started = perf_counter()
-        reply = await self._ask(ModelRequest(_CHAT, body, scope=call_scope.get()))
+        reply = await self._ask(ModelRequest(_CHAT, body, scope=call_scope.get(), whole=True))
         try:
             response = parse_chat(reply.body, self.endpoint.model)
         except (KeyError, IndexError, TypeError, AttributeError) as error:
@@ -67,7 +67,7 @@ class Client:
         body = self._body(generation)
         body["prompt"] = prompt
         started = perf_counter()
-        reply = await self._ask(ModelRequest(_TEXT, body, scope=call_scope.get()))
+        reply = await self._ask(ModelRequest(_TEXT, body, scope=call_scope.get(), whole=True))
         try:
             response = parse_completion(reply.body, self.endpoint.model)
         except (KeyError, IndexError, TypeError, AttributeError) as error:
@@ -77,7 +77,7 @@ class Client:
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """One vector per text, in order."""
         body = {"model": self.endpoint.model, "input": list(texts)}
-        reply = await self._ask(ModelRequest("/embeddings", body, scope=call_scope.get()))
+        reply = await self._ask(ModelRequest("/embeddings", body, scope=call_scope.get(), whole=True))
         try:
             rows = sorted(reply.body["data"], key=lambda row: row["index"])
             return [row["embedding"] for row in rows]
@@ -127,7 +127,7 @@ class Client:
         response.request_body = reply.sent
         response.attempts = reply.attempts
         response.from_cache = reply.from_cache
-        response.time_to_first_token_ms = reply.first_byte_ms if reply.stream is not None else None
+        response.time_to_first_token_ms = reply.first_token_ms
         if self._price is not None:
             response.cost_usd = 0.0 if reply.from_cache else cost_of(response, self._price)
         return response

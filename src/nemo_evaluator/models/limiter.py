@@ -207,8 +207,8 @@ class Limiter:
         self._roll(now)
         seen = self._sent_now + self._sent_before * (1.0 - now % 1.0)
         if self.rate is None:
-            self.rate = max(0.5, 0.9 * seen)
-            self._ceiling = max(1.0, seen)
+            self.rate = max(4.0, 0.9 * seen)
+            self._ceiling = max(4.0, seen)
         else:
             self._ceiling = self.rate
             self.rate = max(0.2, 0.5 * self.rate, min(0.9 * self.rate, seen))

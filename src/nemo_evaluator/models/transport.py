@@ -17,6 +17,7 @@ from nemo_evaluator.models._lanes import Lane, leave_lane, take_lane
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.faults import error_of, retry_after
 from nemo_evaluator.models.guard import guard_completions
+from nemo_evaluator.models.sse import gather_stream
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
 _LARGEST: Final = 64 * 2**20
@@ -57,7 +58,12 @@ class Transport:
         self._timeout = aiohttp.ClientTimeout(
             total=waits.total, connect=waits.connect, sock_read=min(waits.first_byte, waits.total)
         )
-        headers = {"Content-Type": "application/json", "User-Agent": "nemo-evaluator"}
+        headers = {
+            "Accept": "application/json, text/event-stream",
+            "Accept-Encoding": "identity",
+            "Content-Type": "application/json",
+            "User-Agent": "nemo-evaluator",
+        }
         if endpoint.api_key:
             headers["Authorization"] = f"Bearer {endpoint.api_key.reveal()}"
         self._own = {name.lower() for name in endpoint.extra_headers}
@@ -170,12 +176,9 @@ class Transport:
             if not content.is_eof():
                 self._watch_idle(response)
             if response.status < 400 and response.content_type == "text/event-stream":
-                return ModelReply(
-                    response.status,
-                    headers=response.headers,
-                    stream=_events(response, self._idle_words()),
-                    first_byte_ms=first_byte_ms,
-                )
+                reply = ModelReply(response.status, headers=response.headers, first_byte_ms=first_byte_ms)
+                reply.stream = self._events(response)
+                return await self._gather(request.path, reply, sent_at) if request.whole else reply
             raw = await _read(response, self.endpoint.name)
         except TimeoutError as error:
             raise self._timed_out(error, answered) from error
@@ -245,6 +248,39 @@ class Transport:
         given = {n: v for n, v in request.headers.items() if n.lower() not in _HOP and n.lower() not in mine}
         return {**given, **self._headers}
 
+    async def _gather(self, path: str, reply: ModelReply, sent_at: float) -> ModelReply:
+        """A streamed reply as a whole one; a stream that broke off or carried an error raises TransportError."""
+        assert reply.stream is not None
+        name = self.endpoint.name
+        try:
+            gathered = await gather_stream(path, reply.stream)
+        except orjson.JSONDecodeError as error:
+            raise TransportError(f"{name}: an event of the stream is not JSON: {error}") from error
+        if gathered.error is not None:
+            return _stream_error(reply, gathered.error)
+        if not gathered.complete:
+            raise TransportError(f"{name}: the stream ended before the answer did")
+        reply.stream, reply.body = None, gathered.body
+        if gathered.first_token_at is not None:
+            reply.first_token_ms = (gathered.first_token_at - sent_at) * 1000.0
+        return reply
+
+    async def _events(self, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in response.content.iter_any():
+                yield chunk
+        except TimeoutError as error:
+            raise self._timed_out(error, True) from error
+        except (aiohttp.ClientError, OSError) as error:
+            detail = str(error) or type(error).__name__
+            raise TransportError(f"{self.endpoint.name}: the stream broke: {detail}") from error
+        finally:
+            # Unless the stream was read to its end, the connection is closed, and the server learns that we left.
+            if response.content.at_eof():
+                response.release()
+            else:
+                response.close()
+
     async def _held_stream(self, stream: AsyncIterator[bytes], sent_at: float) -> AsyncIterator[bytes]:
         """The stream, holding its place in the limiter until it ends."""
         limiter = self.lane.limiter
@@ -259,6 +295,15 @@ class Transport:
             raise
         else:
             limiter.leave(sent_at, monotonic())
+
+
+def _stream_error(reply: ModelReply, error: Any) -> ModelReply:
+    """An error inside a stream, as the reply it would have been without streaming."""
+    fields = error if isinstance(error, dict) else {"message": str(error)}
+    said = fields.get("status") or fields.get("status_code") or fields.get("code")
+    reply.status = said if isinstance(said, int) and 400 <= said <= 599 else 502
+    reply.body, reply.stream = {"error": fields}, None
+    return reply
 
 
 async def _read(response: aiohttp.ClientResponse, name: str) -> bytes:
@@ -277,19 +322,6 @@ async def _read(response: aiohttp.ClientResponse, name: str) -> bytes:
             return b"".join(parts)
     response.close()
     raise TransportError(f"{name}: the answer is larger than {_LARGEST // 2**20} MB")
-
-
-async def _events(response: aiohttp.ClientResponse, idle: str) -> AsyncIterator[bytes]:
-    try:
-        async for chunk in response.content.iter_any():
-            yield chunk
-    except TimeoutError as error:
-        raise TransportError(idle) from error
-    except (aiohttp.ClientError, OSError) as error:
-        raise TransportError(f"the stream broke: {error or type(error).__name__}") from error
-    finally:
-        # Closes the connection unless the stream was read to its end: the server learns that we left.
-        response.close() if not response.content.at_eof() else response.release()
 
 
 def _flaw(path: str, body: dict[str, Any]) -> str | None:

@@ -31,6 +31,8 @@ class ModelRequest:
     body: JsonDict
     headers: dict[str, str] = field(default_factory=dict)
     scope: CallScope | None = None
+    # The asker wants the whole answer, even where it comes as a stream.
+    whole: bool = False
     # What stages of the pipeline leave for each other and for the log.
     notes: dict[str, Any] = field(default_factory=dict)
 
@@ -56,6 +58,7 @@ class ModelReply:
     stream: AsyncIterator[bytes] | None = None
     latency_ms: float = 0.0
     first_byte_ms: float | None = None
+    first_token_ms: float | None = None
     attempts: int = 1
     sent: JsonDict | None = None
     from_cache: bool = False

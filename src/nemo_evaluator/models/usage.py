@@ -26,6 +26,9 @@ def usage_of(body: JsonDict) -> Usage:
     usage = body.get("usage")
     if not isinstance(usage, dict):
         return _NOTHING
+    if len(usage) == 3 and type(total := usage.get("total_tokens")) is int:
+        # The usual three fields and nothing else: the short way.
+        return Usage(usage.get("prompt_tokens"), usage.get("completion_tokens"), total)
     prompt = _first(usage, "prompt_tokens", "input_tokens", "inputTokens")
     completion = _first(usage, "completion_tokens", "output_tokens", "outputTokens", "content_tokens")
     total = _first(usage, "total_tokens", "totalTokens")

@@ -67,6 +67,10 @@ class Say:
     size: int = 50_000_000
     body: Any = None
 
+    def __post_init__(self) -> None:
+        if self.fault is not None:
+            self.fault = Fault(self.fault)
+
     @classmethod
     def of(cls, value: Answer) -> Say:
         """A text, a mapping of fields or a ready answer."""
@@ -78,10 +82,7 @@ class Say:
         unknown = sorted(set(value) - known)
         if unknown:
             raise UsageError(f"unknown field {unknown[0]!r} of an answer", hint=f"known: {', '.join(sorted(known))}")
-        settings = dict(value)
-        if settings.get("fault") is not None:
-            settings["fault"] = Fault(settings["fault"])
-        return cls(**settings)
+        return cls(**value)
 
 
 @dataclass

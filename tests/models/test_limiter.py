@@ -1,0 +1,133 @@
+"""The limiter: slow start, cuts, pauses, pace, sharing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from nemo_evaluator.models import Endpoint, RetryConfig, Timeouts, open_client
+from nemo_evaluator.models.limiter import Limiter
+from nemo_evaluator.testing import Fault, Say, ScriptedServer, Weather
+
+HELLO = [{"role": "user", "content": "hello"}]
+
+
+async def _ask_all(client, count, width):
+    numbers = iter(range(count))
+    results = []
+
+    async def worker():
+        for number in numbers:
+            answer = await client.chat([{"role": "user", "content": f"question {number}"}])
+            results.append(answer)
+
+    await asyncio.gather(*(worker() for _ in range(width)))
+    return results
+
+
+async def test_slow_start_reaches_the_cap_in_a_few_rounds(asked):
+    async with asked(Say("ok", delay=0.06), max_concurrent=64) as (client, server):
+        started = time.monotonic()
+        await _ask_all(client, 400, 64)
+        elapsed = time.monotonic() - started
+        limits = [change["limit"] for change in client.stats["limiter"]["history"]]
+    assert server.max_in_flight == 64
+    assert limits == [16, 32, 64]
+    # 8 + 16 + 32 in three rounds, the rest 64 at a time: nine rounds of 60 ms, and some air.
+    assert elapsed < 3 * 9 * 0.06
+
+
+async def test_the_cap_is_kept(asked):
+    async with asked(Say("ok", delay=0.01), max_concurrent=5) as (client, server):
+        await _ask_all(client, 60, 30)
+    assert server.max_in_flight <= 5
+
+
+async def test_429_halves_and_growth_follows():
+    limiter = Limiter(64)
+    now = time.monotonic()
+    limiter.limit = 32.0
+    for _ in range(4):
+        assert limiter.enter(now)
+    limiter.leave_limited(now, now + 0.01, None)
+    assert limiter.limit == 16
+    # Others sent before the cut say nothing new.
+    limiter.leave_limited(now, now + 0.02, None)
+    assert limiter.limit == 16
+    limiter.leave_limited(now + 0.05, now + 0.06, None)
+    assert limiter.limit == 8
+    assert limiter.rate is not None
+    assert [change.why for change in limiter.history] == ["429", "429"]
+    assert limiter.in_flight == 1
+
+
+async def test_a_wave_of_failures_halves_but_a_few_do_not():
+    limiter = Limiter(64)
+    limiter.limit = 16.0
+    now = time.monotonic()
+    for number in range(16):
+        limiter.in_flight = 16
+        (limiter.leave_failed if number % 8 == 0 else limiter.leave)(now, now + 1)
+    assert limiter.limit == 32
+    for number in range(32):
+        limiter.in_flight = 32
+        (limiter.leave_failed if number % 2 == 0 else limiter.leave)(now + 1, now + 2)
+    assert limiter.limit == 16
+
+
+async def test_growth_holds_while_it_only_makes_answers_slower():
+    limiter = Limiter(512)
+    now = time.monotonic()
+    for latency in (1.0, 2.0, 4.0, 8.0, 16.0):
+        for _ in range(int(limiter.limit)):
+            limiter.in_flight = int(limiter.limit)
+            limiter.leave(now, now + latency)
+        now += latency
+    assert limiter.limit == 16
+
+
+async def test_a_cancelled_waiter_leaves_no_trace():
+    limiter = Limiter(1)
+    assert limiter.enter(time.monotonic())
+    waiting = asyncio.create_task(limiter.wait())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    limiter.leave(time.monotonic(), time.monotonic())
+    assert limiter.enter(time.monotonic())
+
+
+async def test_clients_of_one_endpoint_share_pool_and_limiter():
+    async with ScriptedServer(Say("ok", delay=0.02)) as server:
+        one = open_client(Endpoint("solver", server.url, max_concurrent=4))
+        two = open_client(Endpoint("judge", server.url, max_concurrent=4))
+        await asyncio.gather(_ask_all(one, 20, 10), _ask_all(two, 20, 10))
+        assert one.transport.lane is two.transport.lane
+        assert server.max_in_flight <= 4
+        session = one.transport.lane.session
+        await one.close()
+        assert not session.closed
+        await two.close()
+        assert session.closed
+
+
+async def test_storm():
+    """200 requests a second allowed, 429 beyond; 2 % 500s, 1 % resets, 1 % stalls: all succeed, little is wasted."""
+    weather = Weather(p500=0.02, preset=0.01, pstall=0.01, rate_limit=200, seed=7, stalls=Fault.STALL)
+    waits = Timeouts(connect=2, first_byte=1.0, idle=1.0, total=5)
+    count = 2000
+    with ScriptedServer("ok", weather=weather) as server:
+        endpoint = Endpoint("svc", server.url, timeouts=waits, retry=RetryConfig(6, 0.2, 2.0), max_concurrent=128)
+        async with open_client(endpoint) as client:
+            started = time.monotonic()
+            results = await _ask_all(client, count, 128)
+            elapsed = time.monotonic() - started
+            stats = client.stats
+    assert len(results) == count
+    assert all(result.content == "ok" for result in results)
+    wasted = server.count / count - 1
+    assert wasted <= 0.15, (wasted, server.statuses, stats)
+    assert elapsed < 2 * count / 200
+    assert stats["limiter"]["rate"] == pytest.approx(200, rel=0.5)
