@@ -58,6 +58,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "ModelTrafficConfig",
         "ProxyConfig",
     ),
+    "quick": ("quick_config",),
     "sandboxes": (
         "ApptainerSandbox",
         "CustomSandbox",

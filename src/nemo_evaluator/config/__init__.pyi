@@ -34,6 +34,7 @@ from nemo_evaluator.config.proxy import CacheConfig as CacheConfig
 from nemo_evaluator.config.proxy import InterceptorConfig as InterceptorConfig
 from nemo_evaluator.config.proxy import ModelTrafficConfig as ModelTrafficConfig
 from nemo_evaluator.config.proxy import ProxyConfig as ProxyConfig
+from nemo_evaluator.config.quick import quick_config as quick_config
 from nemo_evaluator.config.sandboxes import ApptainerSandbox as ApptainerSandbox
 from nemo_evaluator.config.sandboxes import CustomSandbox as CustomSandbox
 from nemo_evaluator.config.sandboxes import DockerSandbox as DockerSandbox

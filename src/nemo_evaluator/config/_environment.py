@@ -12,6 +12,12 @@ from nemo_evaluator.core.registry import nearest
 
 # `$${` is a literal `${`, left for a shell on another machine.
 _OPENING = re.compile(r"\$(?P<escaped>\$\{(?=\.|\w+(?::-|\})))|\$\{(?P<name>\w+)(?P<end>:-|\})")
+_REFERENCE = re.compile(r"\$\{(?=\.|\w+(?::-|\}))")
+
+
+def escape(text: str) -> str:
+    """The text written so that expansion gives it back as it is."""
+    return _REFERENCE.sub("$${", text)
 
 
 def expand_environment(document: Document, environment: Mapping[str, str]) -> tuple[Any, list[Problem]]:

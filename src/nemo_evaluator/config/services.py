@@ -35,7 +35,10 @@ Url = Annotated[str, AfterValidator(_url)]
 
 def protocol_of_url(url: str) -> Protocol | None:
     """The protocol that the path of a URL speaks of, if it speaks of one."""
-    path = urlsplit(url).path.rstrip("/")
+    try:
+        path = urlsplit(url).path.rstrip("/")
+    except ValueError:
+        return None
     return next((protocol for ending, protocol in PROTOCOL_OF_PATH.items() if path.endswith(ending)), None)
 
 
