@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 
 import click
-
-from nemo_evaluator.core.registry import load_object
 
 
 class LazyGroup(click.Group):
@@ -23,7 +22,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
         if cmd_name in self._lazy:
-            command: click.Command = load_object(self._lazy[cmd_name][0])
+            module, _, attribute = self._lazy[cmd_name][0].partition(":")
+            command: click.Command = getattr(importlib.import_module(module), attribute)
             return command
         return super().get_command(ctx, cmd_name)
 

@@ -24,7 +24,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -206,7 +205,8 @@ ERROR_OF_CAUSE: Final[dict[Cause, type[BoundaryError]]] = {
 
 @contextmanager
 def boundary(cause: Cause) -> Iterator[None]:
-    """Attribute whatever escapes the block to ``cause``; errors that already name a boundary pass through.
+    """Attribute whatever escapes the block to ``cause``; errors that already name a boundary pass through, and so do
+    cancellations, which are no ``Exception``.
 
     ::
 
@@ -215,7 +215,7 @@ def boundary(cause: Cause) -> Iterator[None]:
     """
     try:
         yield
-    except (BoundaryError, asyncio.CancelledError):
+    except BoundaryError:
         raise
     except Exception as error:
         detail = str(error) or type(error).__name__

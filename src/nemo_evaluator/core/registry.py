@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Iterator
-from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar, cast
 
 from nemo_evaluator.core.errors import UsageError
@@ -90,5 +89,7 @@ class Registry(Generic[T]):
         if self._scanned or self._group is None:
             return
         self._scanned = True
+        from importlib.metadata import entry_points  # noqa: PLC0415 - a heavy module, needed on a miss only
+
         for point in entry_points(group=self._group):
             self.add(point.name, point.value)

@@ -102,7 +102,7 @@ class _Session:
         self._job, self._plan, self._task, self._journal = job, plan, task, journal
         self._index = StepIndex(plan.dataset_size, plan.repeats)
         self._tally = Tally(planned=len(plan))
-        self._halt = job.halt or Halt()
+        self._halt = job.halt if job.halt is not None else Halt()
         self._verifier = job.verifier or Verifier(job.environment)
         self._prints = RunFingerprints.of(
             service=job.service,

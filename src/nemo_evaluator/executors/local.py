@@ -13,7 +13,7 @@ from pathlib import Path
 
 import uvloop
 
-from nemo_evaluator.config import RUNTIME, LoadedConfig, check_runtime, write_snapshot
+from nemo_evaluator.config import LoadedConfig, check_runtime, write_snapshot
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps, write_atomic
 from nemo_evaluator.executors.console import Console
@@ -32,7 +32,7 @@ PID_FILE = "nel.pid"
 def run_local(request: RunRequest) -> int:
     """Do what was asked; returns the exit code."""
     loaded = load_request(request)
-    check_runtime(loaded.config, RUNTIME)
+    check_runtime(loaded.config, document=loaded.document)
     if request.submit:
         raise UsageError("the local cluster has nothing to submit to", hint="use --background to run detached")
     shard = shard_of(request)
@@ -54,8 +54,7 @@ def _foreground(request: RunRequest, loaded: LoadedConfig, output_dir: Path, met
             level=logging.DEBUG, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
         )
     config = loaded.config
-    if os.environ.get("NEL_INNER_EXECUTION") != "1":
-        write_snapshot(loaded, output_dir, run_id=meta.run_id, keep=request.resume)
+    write_snapshot(loaded, output_dir, run_id=meta.run_id, command=["nel", *sys.argv[1:]])
     meta = replace(meta, details=meta.details | {"pid": os.getpid()})
     meta.save()
     pid_file = output_dir / PID_FILE

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nemo_evaluator.config import BenchmarkConfig, EvalConfig, NoSandbox
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.engine.evaluation import Evaluation
 from nemo_evaluator.engine.plan import Shard
@@ -18,12 +19,12 @@ from nemo_evaluator.engine.template import load_template
 from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.environments.registry import get_environment
 from nemo_evaluator.models import Client, endpoint_of, open_client
-from nemo_evaluator.sandbox.manager import SandboxManager
 from nemo_evaluator.services import service_identity
 from nemo_evaluator.solvers.base import describe_solver
 from nemo_evaluator.solvers.registry import SolverContext, build_solver
 
 if TYPE_CHECKING:
+    from nemo_evaluator.sandbox.manager import SandboxManager
     from nemo_evaluator.services import RunningService
 
 
@@ -48,9 +49,10 @@ class Builder:
         close = getattr(solver, "close", None)
         if close is not None:
             stack.push_async_callback(close)
-        sandboxes = None
+        sandboxes: SandboxManager | None = None
         if not isinstance(bench.sandbox, NoSandbox):
-            sandboxes = SandboxManager(bench.sandbox, self._run_id)
+            # Loaded by name: most runs need no sandbox, and starting must stay quick.
+            sandboxes = load_object("nemo_evaluator.sandbox.manager:SandboxManager")(bench.sandbox, self._run_id)
             stack.push_async_callback(sandboxes.close)
         settings = describe_solver(solver)
         return Evaluation(
@@ -80,7 +82,7 @@ class Builder:
         """A client of one service, with as many requests at once as the benchmark has steps."""
         service: Any = self._config.services[name]
         running = self._running[name]
-        endpoint = endpoint_of(name, service, url=running.url, model=self._config.model_id(name))
+        endpoint = endpoint_of(name, service, url=running.url)
         endpoint = replace(
             endpoint,
             api_key=running.api_key or endpoint.api_key,

@@ -1,0 +1,1 @@
+"""Measurements of cost, as ratios taken in one run: ``python -m bench [NAME …]``."""

@@ -1,0 +1,56 @@
+"""Running a command and measuring what it cost."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """CPU seconds (user and system, children included), wall seconds, peak resident kilobytes."""
+
+    cpu: float
+    wall: float
+    peak_kb: int
+
+
+def run(words: list[str], *, env: dict[str, str] | None = None, cwd: Path | None = None) -> Cost:
+    """Run a command to its end; a failing command is an error."""
+    started = time.monotonic()
+    with subprocess.Popen(
+        words, env=os.environ | (env or {}), cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        assert process.stdout is not None
+        output = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(words)} ended with {process.returncode}:\n{output.decode()[-3000:]}")
+    return Cost(usage.ru_utime + usage.ru_stime, time.monotonic() - started, usage.ru_maxrss)
+
+
+def best(times: int, words: list[str], **options: Any) -> Cost:
+    """The cheapest of a few runs: what the machine did beside is not ours."""
+    return min((run(words, **options) for _ in range(times)), key=lambda cost: cost.cpu)
+
+
+@contextmanager
+def server(*flags: str) -> Iterator[str]:
+    """The scripted server in a process of its own; gives its URL."""
+    words = [sys.executable, "-m", "nemo_evaluator.testing.server", "--until-eof", *flags]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdin is not None
+        try:
+            yield json.loads(process.stdout.readline())["url"]
+        finally:
+            process.stdin.close()
+            process.wait(20)

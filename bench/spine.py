@@ -1,0 +1,138 @@
+"""``nel eval run`` against the bare aiohttp client: CPU, wall time, memory, disk."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from bench._measure import Cost, best, run, server
+
+_PROBLEMS = 5_000
+_MANY = 200_000
+_ANSWER = "Let me work it out step by step. First I add the two numbers, then I take half of the sum. The answer is 42."
+
+_WORDS = "the a of and each has buys sells apples dollars more than half twice total how many left price day"
+
+_BENCHMARK = """
+from nemo_evaluator import ScorerInput, benchmark, numeric_match, scorer
+
+
+@benchmark(name="gsm8k_shaped", dataset="{data}", prompt="Solve the following math problem step by step. End with a "
+           "line that gives the final number after 'The answer is'.\\n\\nProblem: {{question}}", target_field="target")
+@scorer
+def score(sample: ScorerInput) -> dict:
+    return numeric_match(sample)
+"""
+
+_BARE = """
+import asyncio, sys
+import aiohttp, orjson
+
+async def main(url, path, concurrency):
+    bodies = iter(open(path, "rb"))
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=concurrency)) as session:
+        async def worker():
+            for body in bodies:
+                async with session.post(url, data=body, headers={"Content-Type": "application/json"}) as response:
+                    orjson.loads(await response.read())["choices"][0]["message"]["content"]
+        await asyncio.gather(*(worker() for _ in range(concurrency)))
+
+asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+"""
+
+
+def rows() -> list[dict[str, object]]:
+    """The limits of the spine."""
+    folder = Path(tempfile.mkdtemp(prefix="nel-bench-"))
+    try:
+        return [*_speed(folder), *_delay(folder), *_memory(folder)]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _speed(folder: Path) -> list[dict[str, object]]:
+    bodies = _prepare(folder, _PROBLEMS)
+    bare_script = folder / "bare.py"
+    bare_script.write_text(_BARE)
+    with server("--answer", _ANSWER) as url:
+        bare = best(3, [sys.executable, str(bare_script), f"{url}/chat/completions", str(bodies), "256"])
+        ours = min((_evaluate(folder, url, 256) for _ in range(3)), key=lambda cost: cost.cpu)
+    size = sum(path.stat().st_size for path in (folder / "out").rglob("*") if path.is_file())
+    return [
+        {
+            "name": "CPU of nel eval run / bare client, 5,000 problems",
+            "value": ours.cpu / bare.cpu,
+            "unit": "x",
+            "limit": 2.5,
+        },
+        {"name": "bytes on disk per problem", "value": size / _PROBLEMS / 1000, "unit": "KB", "limit": 5.0},
+    ]
+
+
+def _delay(folder: Path) -> list[dict[str, object]]:
+    problems, delay, concurrency = 2_000, 0.2, 64
+    _prepare(folder, problems)
+    with server("--answer", _ANSWER, "--delay", str(delay)) as url:
+        ours = _evaluate(folder, url, concurrency)
+        start = _evaluate(folder, url, concurrency, "-O", "benchmarks.0.max_problems=1").wall - delay
+    ideal = problems * delay / concurrency
+    return [
+        {
+            "name": f"wall time / ideal, {concurrency} at once, {delay:g} s delay, start-up taken off",
+            "value": (ours.wall - start) / ideal,
+            "unit": "x",
+            "limit": 1.15,
+        }
+    ]
+
+
+def _memory(folder: Path) -> list[dict[str, object]]:
+    peaks = []
+    for problems in (_PROBLEMS, _MANY):
+        _prepare(folder, problems)
+        with server("--answer", _ANSWER) as url:
+            peaks.append(_evaluate(folder, url, 256).peak_kb)
+    name = f"peak memory at {_MANY:,} problems / at {_PROBLEMS:,}"
+    return [{"name": name, "value": peaks[1] / peaks[0], "unit": "x", "limit": 1.25}]
+
+
+def _evaluate(folder: Path, url: str, concurrency: int, *more: str) -> Cost:
+    shutil.rmtree(folder / "out", ignore_errors=True)
+    config = {
+        "services": {
+            "model": {"type": "api", "url": f"{url}/chat/completions", "protocol": "chat_completions", "model": "m"}
+        },
+        "benchmarks": [
+            {
+                "name": str(folder / "bench.py"),
+                "max_concurrent": concurrency,
+                "solver": {"type": "simple", "service": "model"},
+            }
+        ],
+        "output": {"dir": str(folder / "out")},
+    }
+    (folder / "config.yaml").write_text(json.dumps(config))
+    nel = str(Path(sys.executable).with_name("nel"))
+    return run([nel, "eval", "run", str(folder / "config.yaml"), *more], env={"XDG_DATA_HOME": str(folder / "home")})
+
+
+def _prepare(folder: Path, problems: int) -> Path:
+    """GSM8K-shaped rows, a benchmark file for them, and the request bodies for the bare client."""
+    rng = random.Random(1)
+    words = _WORDS.split()
+    with (folder / "rows.jsonl").open("w") as rows_file, (folder / "bodies.jsonl").open("w") as bodies:
+        for number in range(problems):
+            question = f"Problem {number}: " + " ".join(rng.choices(words, k=45)) + "?"
+            answer = " ".join(rng.choices(words, k=55))
+            rows_file.write(json.dumps({"question": question, "answer": answer, "target": "42"}) + "\n")
+            prompt = (
+                "Solve the following math problem step by step. End with a line that gives the final number after "
+                f"'The answer is'.\n\nProblem: {question}"
+            )
+            bodies.write(json.dumps({"model": "m", "messages": [{"role": "user", "content": prompt}]}) + "\n")
+    (folder / "bench.py").write_text(_BENCHMARK.format(data=folder / "rows.jsonl"))
+    return folder / "bodies.jsonl"
