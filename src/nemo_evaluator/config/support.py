@@ -24,7 +24,7 @@ SERVICES: dict[str, str | None] = {
     "trt_llm": NOT_BUILT,
     "docker_model": NOT_BUILT,
     "dynamo": NOT_BUILT,
-    "gym": NOT_BUILT,
+    "gym": None,
     "nat": NOT_BUILT,
     "nat_agent": NOT_BUILT,
     "custom": NOT_BUILT,

@@ -32,7 +32,7 @@ class Launch:
     argv: Sequence[str]
     port: int
     base_path: str = "/v1"
-    health_path: str = "/health"
+    health_paths: Sequence[str] = ("/health",)
     startup_timeout: float = 600.0
     env: dict[str, str] = field(default_factory=dict)
     api_key: Secret | None = None
@@ -44,9 +44,9 @@ class Launch:
         return f"http://127.0.0.1:{self.port}{self.base_path}"
 
     @property
-    def health_url(self) -> str:
-        """Answers 200 when the server is ready."""
-        return f"http://127.0.0.1:{self.port}{self.health_path}"
+    def health_urls(self) -> list[str]:
+        """The server is ready when one of them answers 200."""
+        return [f"http://127.0.0.1:{self.port}{path}" for path in self.health_paths]
 
 
 class ServiceKind(Protocol):

@@ -9,3 +9,4 @@ from nemo_evaluator.services.base import ServiceKind
 
 KINDS: Final[Registry[ServiceKind]] = Registry("service type", group="nemo_evaluator.services")
 KINDS.add("llama_cpp", "nemo_evaluator.services.llama_cpp:KIND")
+KINDS.add("gym", "nemo_evaluator.services.gym:KIND")

@@ -131,11 +131,14 @@ class ManagedServer:
     async def _answers(self, session: aiohttp.ClientSession) -> bool:
         key = self.launch.api_key
         headers = {"Authorization": f"Bearer {key.reveal()}"} if key else {}
-        try:
-            async with session.get(self.launch.health_url, headers=headers) as response:
-                return response.status == 200
-        except (aiohttp.ClientError, TimeoutError, OSError):
-            return False
+        for url in self.launch.health_urls:
+            try:
+                async with session.get(url, headers=headers) as response:
+                    if response.status == 200:
+                        return True
+            except (aiohttp.ClientError, TimeoutError, OSError):
+                return False
+        return False
 
     def _failed(self, what: str) -> TransportError:
         tail = "\n".join(f"  | {line}" for line in self._tail()) or "  (the log is empty)"

@@ -1,0 +1,41 @@
+"""``type: gym``: a Gym resource server, started by the command that the config gives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from nemo_evaluator.core.errors import NotBuiltError
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.services.base import Launch
+
+if TYPE_CHECKING:
+    from nemo_evaluator.config import GymService
+
+
+class Gym:
+    """Plans a Gym server; one that has a ``url`` is never planned."""
+
+    def plan(self, name: str, service: GymService) -> Launch:
+        """``server_cmd`` through the shell, with ``PORT`` in its environment."""
+        if service.image:
+            raise NotBuiltError(f"services.{name}.image: Gym servers in containers are not built in this version")
+        if not service.server_cmd:
+            raise NotBuiltError(
+                f"services.{name}: serving a benchmark as a Gym server is not built in this version",
+                hint=f"give services.{name}.server_cmd, or the url of a running server",
+            )
+        return Launch(
+            argv=["bash", "-c", service.server_cmd],
+            port=service.port,
+            base_path="",
+            health_paths=("/health", "/openapi.json"),
+            startup_timeout=service.startup_timeout,
+            env={"PORT": str(service.port)},
+        )
+
+    def identity(self, service: GymService) -> JsonDict:
+        """The command that defines what the server offers."""
+        return {"type": "gym", "server_cmd": service.server_cmd}
+
+
+KIND: Final = Gym()
