@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from nemo_evaluator.core.types import SandboxSpec
+
+# Called with "stdout" or "stderr" and bytes as they arrive.
+OnOutput: TypeAlias = Callable[[str, bytes], None]
 
 
 @dataclass(frozen=True, slots=True)
 class ExecResult:
-    """What a command left behind. The exit code is always the command's own; a deadline is said, not encoded."""
+    """What a command left behind. The exit code is always the command's own; a deadline is said, not encoded.
+
+    A command that a signal ended has the code 128 + signal, as a shell would say it.
+    """
 
     exit_code: int
     stdout: str
@@ -26,6 +33,36 @@ class ExecResult:
         """True when the command ended by itself with 0."""
         return self.exit_code == 0 and not self.timed_out
 
+    @property
+    def return_code(self) -> int:
+        """Another name of ``exit_code``."""
+        return self.exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideEndpoint:
+    """A URL of the host (the model proxy) that the sandbox may reach; inside, ``env_var`` holds the address to use."""
+
+    url: str
+    env_var: str = "MODEL_BASE_URL"
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeMount:
+    """A folder of the host (or of EFS, under ECS) that is mounted into a sandbox."""
+
+    host_path: str = ""
+    container_path: str = ""
+    readonly: bool = False
+    efs_filesystem_id: str | None = None
+    efs_root_directory: str | None = None
+    efs_access_point_id: str | None = None
+
+    @property
+    def is_efs(self) -> bool:
+        """True for a volume that only ECS can mount."""
+        return self.efs_filesystem_id is not None
+
 
 @runtime_checkable
 class Sandbox(Protocol):
@@ -33,32 +70,63 @@ class Sandbox(Protocol):
 
     spec: SandboxSpec
 
-    async def start(self) -> None:
-        """Bring the sandbox up."""
+    @property
+    def is_running(self) -> bool:
+        """True between ``start`` and ``stop``."""
+        ...
+
+    async def start(self, *, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
+        """Bring the sandbox up; commands inside will reach ``outside_endpoints`` and see them in their environment."""
         ...
 
     async def exec(
         self,
-        command: str | list[str],
+        command: str | Sequence[str],
         *,
         timeout: float = 180.0,
         cwd: str | None = None,
-        env: dict[str, str] | None = None,
+        env: Mapping[str, str] | None = None,
         stdin: bytes | None = None,
         user: str | None = None,
         max_output_bytes: int = 1_000_000,
+        on_output: OnOutput | None = None,
+        background: bool = False,
     ) -> ExecResult:
-        """Run a command (a string goes through ``sh -c``) in its own process group with a hard deadline."""
+        """Run a command (a string goes through a shell) with a hard deadline.
+
+        Whatever it started dies with it, unless ``background`` is set and it ended by itself: then what it left
+        running lives on until the sandbox stops.
+        """
         ...
 
-    async def upload(self, source: Path | bytes, target: str) -> None:
-        """Put a file, a folder or bytes at ``target``."""
+    async def run_fresh(
+        self,
+        command: Sequence[str],
+        files: Mapping[str, bytes],
+        *,
+        timeout: float = 30.0,
+        max_output_bytes: int = 1_000_000,
+        memory: int | None = None,
+    ) -> ExecResult:
+        """Run a command in a folder of its own that holds ``files`` and nothing else, and is gone afterwards."""
         ...
 
-    async def download(self, source: str, target: Path) -> None:
-        """Fetch a file or folder."""
+    async def upload(self, source: Path | str | bytes, target: str) -> None:
+        """Put a file, a folder's content, or bytes at ``target``."""
+        ...
+
+    async def download(self, source: str, target: Path | str) -> None:
+        """Fetch a file or a folder's content to ``target``."""
         ...
 
     async def stop(self) -> None:
         """Take the sandbox down; safe to call twice."""
+        ...
+
+    def resolve_outside_endpoint(self, url: str) -> str:
+        """The address under which code inside reaches a URL of the host."""
+        ...
+
+    def resolved_endpoint_url(self, env_var: str) -> str | None:
+        """The address inside of the endpoint registered under ``env_var``; None when there is none."""
         ...

@@ -1,0 +1,210 @@
+"""What all backends share: commands, output, environment and transfers on top of one primitive, ``_run``."""
+
+from __future__ import annotations
+
+import shlex
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.core.types import SandboxSpec
+from nemo_evaluator.sandbox import _transfer
+from nemo_evaluator.sandbox._output import Capped
+from nemo_evaluator.sandbox.base import ExecResult, OnOutput, OutsideEndpoint
+
+
+@dataclass(slots=True)
+class Job:
+    """One command as a backend runs it."""
+
+    argv: list[str]
+    timeout: float
+    cwd: str
+    env: dict[str, str]
+    stdin: bytes | IO[bytes] | None = None
+    user: str | None = None
+    background: bool = False
+    memory: int | None = None
+    # For a run of its own: the files that it finds in its private working directory.
+    private: dict[str, bytes] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a command ended."""
+
+    code: int
+    timed_out: bool = False
+    out_of_memory: bool = False
+
+
+Emit = Callable[[str, bytes], None]
+
+
+@dataclass
+class Backend(ABC):
+    """Base of the backends: each gives ``start``, ``stop``, ``_run`` and says how a host URL looks from inside."""
+
+    spec: SandboxSpec
+    run_id: str = ""
+    name: str = field(default_factory=lambda: f"nel-{uuid.uuid4().hex[:12]}")
+    started: bool = field(default=False, init=False)
+    endpoints: dict[str, str] = field(default_factory=dict, init=False)
+    base_env: dict[str, str] = field(default_factory=dict, init=False)
+
+    @property
+    def is_running(self) -> bool:
+        """True between ``start`` and ``stop``."""
+        return self.started
+
+    @abstractmethod
+    async def start(self, *, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
+        """Bring the sandbox up."""
+
+    @abstractmethod
+    async def stop(self) -> None:
+        """Take it down; safe to call twice."""
+
+    @abstractmethod
+    async def _run(self, job: Job, emit: Emit) -> Exit:
+        """Run one command, handing over its output as it comes."""
+
+    def shell(self, command: str) -> list[str]:
+        """The argument list that runs a shell command."""
+        return ["bash", "-c", command]
+
+    async def exec(
+        self,
+        command: str | Sequence[str],
+        *,
+        timeout: float = 180.0,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | None = None,
+        user: str | None = None,
+        max_output_bytes: int = 1_000_000,
+        on_output: OnOutput | None = None,
+        background: bool = False,
+    ) -> ExecResult:
+        """Run a command with a hard deadline; see the contract."""
+        self._check()
+        job = Job(
+            argv=self.shell(command) if isinstance(command, str) else list(command),
+            timeout=timeout,
+            cwd=cwd or self.spec.workdir,
+            env=self._env(env),
+            stdin=stdin,
+            user=user,
+            background=background,
+        )
+        return await self._collect(job, max_output_bytes, on_output)
+
+    async def run_fresh(
+        self,
+        command: Sequence[str],
+        files: Mapping[str, bytes],
+        *,
+        timeout: float = 30.0,
+        max_output_bytes: int = 1_000_000,
+        memory: int | None = None,
+    ) -> ExecResult:
+        """Run a command in a folder of its own; see the contract."""
+        self._check()
+        job = Job(
+            argv=list(command),
+            timeout=timeout,
+            cwd=self.spec.workdir,
+            env=self._env(None),
+            private=dict(files),
+            memory=memory,
+        )
+        return await self._collect(job, max_output_bytes, None)
+
+    async def upload(self, source: Path | str | bytes, target: str) -> None:
+        """Put a file, a folder's content, or bytes at ``target``; verified by digest."""
+        self._check()
+        await _transfer.upload(self._pipe, source, self._absolute(target))
+
+    async def download(self, source: str, target: Path | str) -> None:
+        """Fetch a file or a folder's content; verified by digest, nothing is written outside ``target``."""
+        self._check()
+        await _transfer.download(self._pipe, self._absolute(source), Path(target))
+
+    async def __aenter__(self) -> Backend:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self.stop()
+
+    def resolve_outside_endpoint(self, url: str) -> str:
+        """The address under which code inside reaches a URL of the host."""
+        return url
+
+    def resolved_endpoint_url(self, env_var: str) -> str | None:
+        """The address inside of a registered endpoint."""
+        return self.endpoints.get(env_var)
+
+    async def _prepare_files(self) -> None:
+        """Upload the files that the spec names; call it at the end of ``start``."""
+        for local, remote in self.spec.files.items():
+            await self.upload(Path(local), remote)
+
+    async def _pipe(
+        self, argv: list[str], stdin: IO[bytes] | None, sink: Callable[[bytes], object] | None, timeout: float
+    ) -> tuple[Exit, str]:
+        """Run a command for a transfer: a file in, a callback for its output; (exit, stderr)."""
+        errors = Capped(20_000)
+
+        def emit(stream: str, data: bytes) -> None:
+            if stream == "stderr":
+                errors.add(data)
+            elif sink is not None:
+                sink(data)
+
+        job = Job(argv=argv, timeout=timeout, cwd="/", env=self._env(None), stdin=stdin)
+        ended = await self._run(job, emit)
+        return ended, errors.text()
+
+    async def _collect(self, job: Job, cap: int, on_output: OnOutput | None) -> ExecResult:
+        streams = {"stdout": Capped(cap), "stderr": Capped(cap)}
+
+        def emit(stream: str, data: bytes) -> None:
+            streams[stream].add(data)
+            if on_output is not None:
+                on_output(stream, data)
+
+        began = time.perf_counter()
+        ended = await self._run(job, emit)
+        out, err = streams["stdout"], streams["stderr"]
+        return ExecResult(
+            exit_code=ended.code,
+            stdout=out.text(),
+            stderr=err.text(),
+            timed_out=ended.timed_out,
+            truncated=out.truncated or err.truncated,
+            out_of_memory=ended.out_of_memory,
+            duration_ms=(time.perf_counter() - began) * 1e3,
+        )
+
+    def _env(self, extra: Mapping[str, str] | None) -> dict[str, str]:
+        return {**self.base_env, **self.spec.env, **self.endpoints, **(extra or {})}
+
+    def _absolute(self, path: str) -> str:
+        return path if path.startswith("/") else f"{self.spec.workdir.rstrip('/')}/{path}"
+
+    def _check(self) -> None:
+        if not self.started:
+            raise SandboxError("Sandbox not started", hint="call start() first, or use the sandbox in an async with")
+
+
+def keepalive(spec: SandboxSpec) -> str:
+    """The shell text of a container's main process."""
+    if spec.entrypoint is None:
+        return "sleep infinity"
+    return spec.entrypoint if isinstance(spec.entrypoint, str) else shlex.join(spec.entrypoint)

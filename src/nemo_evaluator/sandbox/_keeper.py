@@ -1,0 +1,199 @@
+"""The evaluator's end of the local sandboxes: starting the keeper, and talking to one warden per sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import uuid
+from pathlib import Path
+from typing import Any, Final
+
+from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.sandbox import _bwrap
+from nemo_evaluator.sandbox.jail import wire
+
+_START: Final = 20.0
+# High enough to belong to nobody; commands of one evaluator share it, their namespaces keep them apart.
+_FIRST_UID: Final = 5_129_000
+
+
+def state_root() -> Path:
+    """The folder in which live sandboxes of this user are recorded, for ``nel sandbox``."""
+    return Path(tempfile.gettempdir()) / f"nel-sandboxes-{os.getuid()}"
+
+
+def sandbox_uid() -> int | None:
+    """The unprivileged user for commands when we are root; None: we have no other user than ourselves."""
+    return _FIRST_UID + os.getpid() % 1000 if os.getuid() == 0 else None
+
+
+class Line:
+    """A socket to a warden: requests with numbers, answers as futures."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self._sock = sock
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[int, asyncio.Future[tuple[dict[str, Any], list[int]]]] = {}
+        self._number = 0
+        self.greeting: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.lost = False
+        self.gone = asyncio.Event()
+        self._loop.add_reader(sock.fileno(), self._read)
+
+    def ask(self, message: dict[str, Any], fds: list[int]) -> asyncio.Future[tuple[dict[str, Any], list[int]]]:
+        """Send a request; the future brings its answer and descriptors."""
+        self._number += 1
+        future: asyncio.Future[tuple[dict[str, Any], list[int]]] = self._loop.create_future()
+        self._waiting[self._number] = future
+        try:
+            wire.send(self._sock, {**message, "id": self._number}, fds)
+        except OSError as error:
+            self._waiting.pop(self._number, None)
+            raise SandboxError(f"the sandbox is gone: {error}") from error
+        return future
+
+    def close(self) -> None:
+        """Hang up: the warden ends and takes all commands along."""
+        if self._sock.fileno() >= 0:
+            self._loop.remove_reader(self._sock.fileno())
+            self._sock.close()
+        self._lose()
+
+    async def hang_up(self) -> None:
+        """Close and wait until the warden is gone."""
+        if self._sock.fileno() >= 0 and not self.lost:
+            with contextlib.suppress(OSError):
+                self._sock.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.gone.wait(), 5)
+        self.close()
+
+    def _read(self) -> None:
+        while True:
+            try:
+                message = wire.receive(self._sock)
+            except BlockingIOError:
+                return
+            if message is None:
+                self._loop.remove_reader(self._sock.fileno())
+                return self._lose()
+            body, fds = message
+            number = body.get("id")
+            if number is None:
+                self.greeting.put_nowait(body)
+                continue
+            future = self._waiting.pop(number, None)
+            if future is None or future.done():
+                for fd in fds:
+                    os.close(fd)
+            else:
+                future.set_result((body, fds))
+
+    def _lose(self) -> None:
+        self.lost = True
+        self.gone.set()
+        self.greeting.put_nowait({"error": "the sandbox process ended unexpectedly"})
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(SandboxError("the sandbox ended while a command was starting"))
+        self._waiting.clear()
+
+
+class KeeperClient:
+    """One keeper process; shared by all local sandboxes of a manager."""
+
+    def __init__(self) -> None:
+        self.uid = sandbox_uid()
+        self.controllers: list[str] = []
+        self._sock: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = asyncio.Lock()
+        self.folder = Path()
+
+    @property
+    def pid(self) -> int | None:
+        """The keeper's process id."""
+        return self._process.pid if self._process else None
+
+    async def start(self) -> None:
+        """Start the keeper process; does nothing when it runs."""
+        async with self._lock:
+            if self._sock is not None:
+                return
+            await asyncio.to_thread(self._launch)
+
+    def _launch(self) -> None:
+        root = state_root()
+        root.mkdir(mode=0o711, exist_ok=True)
+        if root.is_symlink() or root.stat().st_uid != os.getuid():
+            raise SandboxError(f"{root} belongs to someone else", hint="remove it, or set TMPDIR")
+        self.folder = root / f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self.folder.mkdir(mode=0o711)
+        _bwrap.prepare(self.folder, self.uid if self.uid is not None else os.getuid())
+        ours, theirs = wire.pair()
+        code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); from jail.keeper import main; main()"
+        argv = [sys.executable, "-I", "-S", "-c", code, str(theirs.fileno()), str(self.folder)]
+        with theirs:
+            self._process = subprocess.Popen(
+                argv, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env={}, cwd="/"
+            )
+        ours.settimeout(_START)
+        try:
+            message = wire.receive(ours)
+        except TimeoutError:
+            message = None
+        if message is None:
+            ours.close()
+            raise SandboxError("the keeper of local sandboxes did not start")
+        self.controllers = message[0]["controllers"]
+        self._sock = ours
+
+    async def open(self, request: dict[str, Any]) -> tuple[Line, list[str]]:
+        """Start a warden: its line and its control groups."""
+        await self.start()
+        if self._sock is None:
+            raise SandboxError("the keeper of local sandboxes is not running")
+        ours, theirs = wire.pair()
+        with theirs:
+            try:
+                wire.send(self._sock, request, [theirs.fileno()])
+            except OSError as error:
+                ours.close()
+                raise SandboxError(f"the keeper of local sandboxes is gone: {error}") from error
+        line = Line(ours)
+        try:
+            async with asyncio.timeout(_START):
+                message = await line.greeting.get()
+            if "error" in message:
+                raise SandboxError(f"cannot start a local sandbox: {message['error']}")
+            return line, message["groups"]
+        except TimeoutError as error:
+            line.close()
+            raise SandboxError("a local sandbox did not start in time") from error
+        except BaseException:
+            line.close()
+            raise
+
+    async def close(self) -> None:
+        """End the keeper and, through it, every sandbox that is still open."""
+        if self._sock is None or self._process is None:
+            return
+        self._sock.close()
+        self._sock = None
+        await asyncio.to_thread(self._wait)
+
+    def _wait(self) -> None:
+        assert self._process is not None
+        try:
+            self._process.wait(15)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,0 +1,114 @@
+"""The pipes of one command: output handed over as it comes, its end reported on a pipe of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable
+from typing import IO, Final
+
+_CHUNK: Final = 1 << 16
+# Reads in one turn of the loop: a command that floods us must not hold up the others.
+_TURNS: Final = 16
+
+
+class Pump:
+    """Makes the pipes of a command and reads our ends of them."""
+
+    def __init__(self, emit: Callable[[str, bytes], None]) -> None:
+        self._emit = emit
+        self._loop = asyncio.get_running_loop()
+        self._far: list[int] = []
+        self._near: dict[int, str] = {}
+        self._report = bytearray()
+        self._reported: asyncio.Future[None] = self._loop.create_future()
+        self._drained: asyncio.Future[None] = self._loop.create_future()
+
+    def open(self, stdin: bytes | IO[bytes] | None, owner: int | None) -> list[int]:
+        """The command's ends: stdin, stdout, stderr, report."""
+        self._far.append(_input(stdin, owner))
+        for name in ("stdout", "stderr", "report"):
+            near, far = os.pipe()
+            os.set_blocking(near, False)
+            if owner is not None and name != "report":
+                # So that the command may open /dev/stdout and /dev/stderr by name.
+                os.fchown(far, owner, owner)
+            self._far.append(far)
+            self._near[near] = name
+            self._loop.add_reader(near, self._ready, near)
+        return self._far
+
+    def close_far_ends(self) -> None:
+        """Close the command's ends on our side, so that we see when it has closed its own."""
+        for fd in self._far:
+            os.close(fd)
+        self._far = []
+
+    async def report(self) -> bytes:
+        """What the command's init said at its end; empty when it was killed."""
+        await asyncio.shield(self._reported)
+        return bytes(self._report)
+
+    async def drained(self) -> None:
+        """Wait until the command and all that it started have closed their output."""
+        await asyncio.shield(self._drained)
+
+    def report_now(self) -> bytes:
+        """The report as far as it came."""
+        return bytes(self._report)
+
+    def drain_now(self) -> None:
+        """Take what lies in the pipes without waiting for more."""
+        for fd in list(self._near):
+            self._ready(fd)
+
+    def close(self) -> None:
+        """Close everything."""
+        self.close_far_ends()
+        for fd in list(self._near):
+            self._forget(fd)
+
+    def _ready(self, fd: int) -> None:
+        name = self._near.get(fd)
+        if name is None:
+            return
+        for _ in range(_TURNS):
+            try:
+                data = os.read(fd, _CHUNK)
+            except BlockingIOError:
+                return
+            if not data:
+                return self._forget(fd)
+            if name == "report":
+                # One short write: it is here as a whole, and its writer may take a while to be gone.
+                self._report += data
+                if not self._reported.done():
+                    self._reported.set_result(None)
+            else:
+                self._emit(name, data)
+
+    def _forget(self, fd: int) -> None:
+        name = self._near.pop(fd)
+        self._loop.remove_reader(fd)
+        os.close(fd)
+        if name == "report" and not self._reported.done():
+            self._reported.set_result(None)
+        if not any(name != "report" for name in self._near.values()) and not self._drained.done():
+            self._drained.set_result(None)
+
+
+def _input(stdin: bytes | IO[bytes] | None, owner: int | None) -> int:
+    if stdin is None:
+        return os.open(os.devnull, os.O_RDONLY)
+    if not isinstance(stdin, bytes):
+        return os.dup(stdin.fileno())
+    fd = os.memfd_create("nel-stdin", os.MFD_CLOEXEC)
+    if owner is not None:
+        with contextlib.suppress(PermissionError):
+            os.fchown(fd, owner, owner)
+    left = memoryview(stdin)
+    while left:
+        left = left[os.write(fd, left) :]
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd

@@ -1,0 +1,193 @@
+"""Files in and out of a sandbox: one tar stream, digests compared, and nothing that a sandbox sent is trusted."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import os
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path, PurePosixPath
+from typing import IO, Final, Protocol
+
+from nemo_evaluator.core.errors import SandboxError
+
+TIMEOUT: Final = 600.0
+MAX_DOWNLOAD: Final = 16 * 2**30
+_SUMS: Final = ".nel-sums"
+_RECEIVE: Final = f"""set -e
+mkdir -p "$1"
+cd "$1"
+tar -x -o -f -
+sha256sum -c {_SUMS} >&2
+rm -f {_SUMS}
+"""
+# The digest goes out on stderr, the archive on stdout; tar's own failure is told in words, since pipes lose it.
+_SEND: Final = """
+if [ -d "$1" ]; then cd "$1" || exit 3; set -- .
+elif [ -e "$1" ] || [ -L "$1" ]; then cd "$(dirname "$1")" || exit 3; set -- "$(basename "$1")"
+else echo "NEL-MISSING" >&2; exit 4; fi
+{ { tar -c -f - -- "$1" || echo "NEL-TAR-FAILED" >&2; } | { tee /dev/fd/3 | sha256sum >&2; } 3>&1; }
+"""
+
+
+class Ended(Protocol):
+    """How a transfer command ended."""
+
+    @property
+    def code(self) -> int:
+        """Its exit code."""
+        ...
+
+    @property
+    def timed_out(self) -> bool:
+        """True when its time was up."""
+        ...
+
+
+Pipe = Callable[[list[str], IO[bytes] | None, Callable[[bytes], object] | None, float], Awaitable[tuple[Ended, str]]]
+
+
+async def upload(pipe: Pipe, source: Path | str | bytes, target: str) -> None:
+    """Send a file, a folder's content, or bytes to ``target``, an absolute path inside."""
+    folder = target
+    name = None
+    if isinstance(source, bytes) or not Path(source).is_dir():
+        path = PurePosixPath(target)
+        folder, name = str(path.parent), path.name
+    with tempfile.TemporaryFile() as archive:
+        try:
+            await asyncio.to_thread(_pack, source, name, archive)
+        except OSError as error:
+            raise SandboxError(f"cannot read {source!r} for upload: {error}") from error
+        archive.seek(0)
+        ended, errors = await pipe(["sh", "-c", _RECEIVE, "sh", folder], archive, None, TIMEOUT)
+    if ended.timed_out or ended.code != 0:
+        why = "timed out" if ended.timed_out else f"exit code {ended.code}: {errors.strip()[-500:]}"
+        raise SandboxError(f"upload to {target} failed ({why})")
+
+
+async def download(pipe: Pipe, source: str, target: Path) -> None:
+    """Fetch the file or the folder's content at ``source``, an absolute path inside, to ``target``."""
+    with tempfile.TemporaryFile() as archive:
+        digest = hashlib.sha256()
+        size = 0
+
+        def take(data: bytes) -> None:
+            nonlocal size
+            size += len(data)
+            if size <= MAX_DOWNLOAD:
+                digest.update(data)
+                archive.write(data)
+
+        ended, errors = await pipe(["sh", "-c", _SEND, "sh", source], None, take, TIMEOUT)
+        if "NEL-MISSING" in errors:
+            raise SandboxError(f"download failed: {source} does not exist in the sandbox")
+        if size > MAX_DOWNLOAD:
+            raise SandboxError(f"download of {source} is larger than {MAX_DOWNLOAD} bytes")
+        if ended.timed_out or ended.code != 0 or "NEL-TAR-FAILED" in errors:
+            raise SandboxError(f"download of {source} failed: {errors.strip()[-500:] or 'timed out'}")
+        if digest.hexdigest() not in errors:
+            raise SandboxError(f"download of {source} arrived damaged: digests differ")
+        archive.seek(0)
+        try:
+            await asyncio.to_thread(_unpack, archive, target)
+        except (tarfile.TarError, OSError) as error:
+            raise SandboxError(f"download of {source} holds something that may not be unpacked: {error}") from error
+
+
+def _pack(source: Path | str | bytes, name: str | None, archive: IO[bytes]) -> None:
+    """Write the tar with the checksum list that the receiver will check."""
+    sums: list[str] = []
+    with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        if isinstance(source, bytes):
+            _add(tar, name or "", source, 0o644, sums)
+        elif name is not None:
+            path = Path(source)
+            with path.open("rb") as file:
+                info = tarfile.TarInfo(name)
+                info.mode = path.stat().st_mode & 0o777
+                _add_file(tar, info, file, sums)
+        else:
+            _add_folder(tar, Path(source), sums)
+        _add(tar, _SUMS, "".join(sums).encode("utf-8", "surrogateescape"), 0o644, [])
+
+
+def _add_folder(tar: tarfile.TarFile, root: Path, sums: list[str]) -> None:
+    for path in sorted(root.rglob("*")):
+        info = tarfile.TarInfo(path.relative_to(root).as_posix())
+        state = path.lstat()
+        info.mode = state.st_mode & 0o777
+        info.mtime = int(state.st_mtime)
+        if path.is_symlink():
+            info.type = tarfile.SYMTYPE
+            info.linkname = str(path.readlink())
+            tar.addfile(info)
+        elif path.is_dir():
+            info.type = tarfile.DIRTYPE
+            tar.addfile(info)
+        elif path.is_file():
+            with path.open("rb") as file:
+                _add_file(tar, info, file, sums)
+
+
+def _add(tar: tarfile.TarFile, name: str, data: bytes, mode: int, sums: list[str]) -> None:
+    info = tarfile.TarInfo(name)
+    info.mode = mode
+    _add_file(tar, info, io.BytesIO(data), sums)
+
+
+def _add_file(tar: tarfile.TarFile, info: tarfile.TarInfo, file: IO[bytes], sums: list[str]) -> None:
+    digest = hashlib.sha256()
+    size = 0
+    while data := file.read(1 << 20):
+        digest.update(data)
+        size += len(data)
+    file.seek(0)
+    info.size = size
+    tar.addfile(info, file)
+    sums.append(_sum_line(digest.hexdigest(), info.name))
+
+
+def _sum_line(digest: str, name: str) -> str:
+    # The escape that sha256sum itself uses for names with a backslash or a newline.
+    escaped = name.replace("\\", "\\\\").replace("\n", "\\n")
+    return f"{'' if escaped == name else chr(92)}{digest}  {escaped}\n"
+
+
+def _unpack(archive: IO[bytes], target: Path) -> None:
+    """Unpack beside the target, then put it in place: a half-finished download is never seen."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=".nel-download-"))
+    try:
+        with tarfile.open(fileobj=archive, mode="r:") as tar:
+            # The "data" filter refuses absolute paths, "..", links that point outside, devices and odd modes.
+            tar.extractall(staging, filter="data")
+            names = [member.name for member in tar.getmembers()]
+        if names and names[0] in (".", "./"):
+            _merge(staging, target)
+        elif len(names) == 1:
+            place = target / names[0] if target.is_dir() else target
+            os.replace(staging / names[0], place)  # noqa: PTH105 - Path.replace is the same call
+        else:
+            raise tarfile.TarError("the archive does not hold what was asked for")
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _merge(staging: Path, target: Path) -> None:
+    """Move a folder's content into ``target``, replacing files and links but never following them."""
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        raise OSError(f"{target} is not a folder")
+    target.mkdir(exist_ok=True)
+    for path in staging.iterdir():
+        place = target / path.name
+        if path.is_dir() and not path.is_symlink() and place.is_dir() and not place.is_symlink():
+            _merge(path, place)
+            continue
+        if place.is_dir() and not place.is_symlink():
+            shutil.rmtree(place)
+        path.replace(place)

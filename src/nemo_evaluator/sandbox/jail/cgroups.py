@@ -1,0 +1,205 @@
+"""Limits by control groups, in the v1, v2 and hybrid layouts. Where nothing can be written, there is no group."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+CONTROLLERS: Final = ("memory", "pids", "cpu")
+_PERIOD: Final = 100_000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a sandbox may use; 0 means: no limit."""
+
+    memory: int = 0
+    pids: int = 0
+    cpus: float = 0.0
+
+
+@dataclass(frozen=True)
+class Parent:
+    """A folder in which groups for some controllers can be made."""
+
+    path: Path
+    controllers: tuple[str, ...]
+    version: int
+
+
+@dataclass
+class Group:
+    """The control groups of one sandbox: one folder per hierarchy."""
+
+    folders: list[tuple[Path, Parent]] = field(default_factory=list)
+
+    def limit(self, limits: Limits) -> None:
+        """Set the limits. One that cannot be set is an OSError."""
+        for folder, parent in self.folders:
+            for controller in parent.controllers:
+                _limit(folder, controller, limits, parent.version)
+
+    def join(self, pid: int = 0) -> None:
+        """Put a process (0: this one) into the group."""
+        for folder, _parent in self.folders:
+            (folder / "cgroup.procs").write_text(str(pid))
+
+    def members(self) -> set[int]:
+        """The processes inside."""
+        found: set[int] = set()
+        for folder, _parent in self.folders:
+            with contextlib.suppress(OSError):
+                found.update(int(line) for line in (folder / "cgroup.procs").read_text().split())
+        return found
+
+    def kill(self) -> None:
+        """SIGKILL everything inside."""
+        for folder, parent in self.folders:
+            if parent.version == 2:
+                with contextlib.suppress(OSError):
+                    (folder / "cgroup.kill").write_text("1")
+        for pid in self.members():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def remove(self, patience: float = 2.0) -> bool:
+        """Remove the folders, waiting for the last processes to go; False when some folder is left."""
+        until = time.monotonic() + patience
+        while True:
+            for folder, parent in list(self.folders):
+                try:
+                    folder.rmdir()
+                except FileNotFoundError:
+                    pass
+                except OSError:
+                    continue
+                self.folders.remove((folder, parent))
+            if not self.folders or time.monotonic() > until:
+                return not self.folders
+            time.sleep(0.01)
+
+
+def parents(proc: Path = Path("/proc")) -> list[Parent]:
+    """Where groups for memory, pids and cpu can be made by this process."""
+    mounts = _mounts(proc / "mounts")
+    own = _own_paths(proc / "self/cgroup")
+    found: list[Parent] = []
+    left = set(CONTROLLERS)
+    for point, version, names in mounts:
+        if version != 1:
+            continue
+        wanted = tuple(name for name in CONTROLLERS if name in names and name in left)
+        if not wanted:
+            continue
+        folder = _inside(point, own.get(wanted[0], "/"))
+        if _can_make_groups(folder):
+            found.append(Parent(folder, wanted, 1))
+            left -= set(wanted)
+    for point, version, _names in mounts:
+        if version == 2 and left:
+            folder = _inside(point, own.get("", "/"))
+            found += _unified(folder, point, left)
+    return found
+
+
+def create(name: str, where: list[Parent]) -> Group:
+    """Make the group ``name`` in every hierarchy, as yet without limits."""
+    group = Group()
+    try:
+        for parent in where:
+            folder = parent.path / name
+            folder.mkdir()
+            group.folders.append((folder, parent))
+    except OSError:
+        group.remove(0)
+        raise
+    return group
+
+
+def oom_kills(folders: list[str]) -> int:
+    """How many processes of the group the kernel has killed for want of memory."""
+    total = 0
+    for folder in folders:
+        for name in ("memory.oom_control", "memory.events"):
+            with contextlib.suppress(OSError), Path(folder, name).open() as file:
+                for line in file:
+                    key, _, value = line.partition(" ")
+                    if key == "oom_kill":
+                        total += int(value)
+    return total
+
+
+def _limit(folder: Path, controller: str, limits: Limits, version: int) -> None:
+    if controller == "memory" and limits.memory:
+        if version == 1:
+            (folder / "memory.limit_in_bytes").write_text(str(limits.memory))
+            swap, value = folder / "memory.memsw.limit_in_bytes", str(limits.memory)
+        else:
+            (folder / "memory.max").write_text(str(limits.memory))
+            swap, value = folder / "memory.swap.max", "0"
+        if swap.exists():
+            swap.write_text(value)
+    elif controller == "pids" and limits.pids:
+        (folder / "pids.max").write_text(str(limits.pids))
+    elif controller == "cpu" and limits.cpus:
+        quota = max(1000, int(limits.cpus * _PERIOD))
+        if version == 1:
+            (folder / "cpu.cfs_period_us").write_text(str(_PERIOD))
+            (folder / "cpu.cfs_quota_us").write_text(str(quota))
+        else:
+            (folder / "cpu.max").write_text(f"{quota} {_PERIOD}")
+
+
+def _mounts(file: Path) -> list[tuple[Path, int, set[str]]]:
+    found = []
+    for line in file.read_text().splitlines():
+        _device, point, kind, options, *_rest = line.split(" ")
+        if kind in ("cgroup", "cgroup2"):
+            version = 2 if kind == "cgroup2" else 1
+            found.append((Path(point.replace("\\040", " ")), version, set(options.split(","))))
+    return found
+
+
+def _own_paths(file: Path) -> dict[str, str]:
+    paths: dict[str, str] = {}
+    for line in file.read_text().splitlines():
+        _number, names, path = line.split(":", 2)
+        for name in names.split(","):
+            paths[name] = path
+    return paths
+
+
+def _inside(point: Path, path: str) -> Path:
+    # Inside a container the path may be the host's, of which only the last part is mounted.
+    folder = point / path.lstrip("/")
+    return folder if folder.is_dir() else point
+
+
+def _can_make_groups(folder: Path) -> bool:
+    if not os.access(folder, os.W_OK):
+        return False
+    probe = folder / f"nel-probe-{os.getpid()}"
+    try:
+        probe.mkdir()
+        probe.rmdir()
+    except OSError:
+        return False
+    return True
+
+
+def _unified(folder: Path, top: Path, wanted: set[str]) -> list[Parent]:
+    # A v2 group that holds processes cannot hand out controllers: the nearest ancestor that does is the place.
+    while True:
+        with contextlib.suppress(OSError):
+            enabled = set((folder / "cgroup.subtree_control").read_text().split())
+            names = tuple(name for name in CONTROLLERS if name in enabled and name in wanted)
+            if names and _can_make_groups(folder):
+                return [Parent(folder, names, 2)]
+        if folder == top or folder == folder.parent:
+            return []
+        folder = folder.parent

@@ -1,0 +1,123 @@
+"""Process 1 for commands that may leave something running: it serves many, and lives as long as the sandbox."""
+
+from __future__ import annotations
+
+import contextlib
+import marshal
+import os
+import select
+import signal
+import socket
+import time
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from . import init, wire
+
+_ROUNDS: Final = 20
+
+
+class Running(NamedTuple):
+    """A command under way."""
+
+    until: float
+    report: int
+    since: int
+
+
+def serve(sock: socket.socket, first: tuple[dict[str, Any], list[int]], seccomp: bytes | None) -> None:
+    """Run commands until the socket closes; never returns."""
+    init.give_up_powers(first[0], seccomp)
+    wake, bell = os.pipe()
+    os.set_blocking(bell, False)
+    os.set_blocking(wake, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(bell, warn_on_full_buffer=False)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+    running: dict[int, Running] = {}
+    _begin(running, *first)
+    while True:
+        now = time.monotonic()
+        left = min((job.until - now for job in running.values()), default=None)
+        ready, _, _ = select.select([sock, wake], [], [], None if left is None else max(0.0, left))
+        if wake in ready:
+            with contextlib.suppress(BlockingIOError):
+                os.read(wake, 4096)
+        _reap(running)
+        _enforce(running)
+        if sock in ready:
+            message = wire.receive(sock)
+            if message is None:
+                os._exit(0)
+            _begin(running, *message)
+
+
+def _begin(running: dict[int, Running], request: dict[str, Any], fds: list[int]) -> None:
+    # A process that starts in the same tick as the command is taken for its child: deadlines may not be outrun.
+    since = _start_time("self") if not running else _ticks()
+    started = init.spawn(request, fds)
+    if isinstance(started, dict):
+        return _tell(fds[3], started)
+    running[started] = Running(time.monotonic() + request["timeout"], fds[3], max(since, _start_time(str(started))))
+
+
+def _reap(running: dict[int, Running]) -> None:
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        job = running.pop(pid, None)
+        if job is not None:
+            _tell(job.report, {"status": status})
+
+
+def _enforce(running: dict[int, Running]) -> None:
+    now = time.monotonic()
+    for pid, job in list(running.items()):
+        if job.until <= now:
+            del running[pid]
+            _kill_since(job.since)
+            _tell(job.report, {"timed_out": True})
+
+
+def _kill_since(ticks: int) -> None:
+    """Kill all that began with the command or after it; if it breeds faster than that, kill everything."""
+    for _ in range(_ROUNDS):
+        young = [pid for pid in _processes() if pid != 1 and _start_time(str(pid)) >= ticks]
+        if not young:
+            return
+        for pid in young:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        while True:
+            with contextlib.suppress(ChildProcessError):
+                if os.waitpid(-1, os.WNOHANG)[0]:
+                    continue
+            break
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)
+
+
+def _processes() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _start_time(pid: str) -> int:
+    try:
+        fields = Path("/proc", pid, "stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return 0 if fields[0] == "Z" else int(fields[19])
+
+
+def _ticks() -> int:
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
+
+
+def _tell(report: int, message: dict[str, Any]) -> None:
+    with contextlib.suppress(OSError):
+        os.write(report, marshal.dumps(message))
+    os.close(report)

@@ -1,0 +1,143 @@
+"""Process 1 of one command: it gives up every power, starts the command, waits, and takes everything along when it ends.
+
+Nothing inside can signal it (it is process 1 of its namespace) or read it (it is not dumpable, and ptrace is refused).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import marshal
+import os
+import resource
+import signal
+import socket
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from . import home, syscalls, wire
+
+SPAWN_FAILED: Final = "spawn"
+_RESET: Final = [
+    signal.SIGCHLD,
+    signal.SIGPIPE,
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGXFSZ,
+    signal.SIGQUIT,
+]
+
+
+def run(sock: socket.socket, seccomp: bytes | None) -> None:
+    """Wait for one command and run it; never returns. A warden keeps one of these ready, since half the cost is here."""
+    try:
+        _prepare()
+        message = wire.receive(sock)
+    except OSError:
+        message = None
+    if message is None:
+        os._exit(1)
+    request, fds = message
+    if request["background"]:
+        home.serve(sock, message, seccomp)
+    sock.close()
+    try:
+        answer = _run(request, fds, seccomp)
+    except OSError as error:
+        answer = {"error": f"cannot prepare the command: {error}"}
+    with contextlib.suppress(OSError):
+        os.write(fds[3], marshal.dumps(answer))
+    os._exit(0)
+
+
+def _prepare() -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+    syscalls.die_with_parent()
+    syscalls.hide_memory()
+    syscalls.set_name("nel-init")
+    syscalls.mount("proc", "/proc", "proc", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
+    os.umask(0o022)
+
+
+def _run(request: dict[str, Any], fds: list[int], seccomp: bytes | None) -> dict[str, Any]:
+    """``fds`` are stdin, stdout, stderr and the pipe for the report."""
+    until = time.monotonic() + request["timeout"]
+    _private_folders(request)
+    give_up_powers(request, seccomp)
+    _write_files(request)
+    started = spawn(request, fds)
+    return started if isinstance(started, dict) else _wait(started, until)
+
+
+def give_up_powers(request: dict[str, Any], seccomp: bytes | None) -> None:
+    """No capabilities, no new ones, fewer system calls, lower limits: from here on we are like the command."""
+    syscalls.drop_capabilities()
+    if seccomp is not None:
+        syscalls.install_seccomp(seccomp)
+    for kind, value in request["rlimits"]:
+        _lower(kind, value)
+
+
+def spawn(request: dict[str, Any], fds: list[int]) -> int | dict[str, Any]:
+    """Start the command: its process id, or the report of why it could not be started."""
+    try:
+        os.chdir(request["cwd"])
+    except OSError as error:
+        return {"failed": SPAWN_FAILED, "errno": 0, "text": f"cannot enter {request['cwd']}: {error.strerror}"}
+    argv = request["argv"]
+    try:
+        pid = os.posix_spawnp(
+            argv[0],
+            argv,
+            request["env"],
+            file_actions=[(os.POSIX_SPAWN_DUP2, fds[n], n) for n in range(3)],
+            setsid=True,
+            setsigmask=[],
+            setsigdef=_RESET,
+        )
+    except OSError as error:
+        return {"failed": SPAWN_FAILED, "errno": error.errno, "text": f"{argv[0]}: {error.strerror}"}
+    for fd in fds[:3]:
+        os.close(fd)
+    return pid
+
+
+def _private_folders(request: dict[str, Any]) -> None:
+    # This process has a mount namespace of its own: what is mounted here, no other command sees.
+    for folder in request.get("private", ()):
+        owner = f"uid={os.getuid()},gid={os.getgid()}"
+        data = f"mode=0755,size={request['private_size']},{owner}"
+        syscalls.mount("tmpfs", folder, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, data)
+
+
+def _write_files(request: dict[str, Any]) -> None:
+    for path, content in request.get("files", {}).items():
+        file = Path(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+
+
+def _lower(kind: int, value: int) -> None:
+    _soft, hard = resource.getrlimit(kind)
+    if hard != resource.RLIM_INFINITY:
+        value = min(value, hard)
+    resource.setrlimit(kind, (value, value))
+
+
+def _wait(pid: int, until: float) -> dict[str, Any]:
+    while True:
+        left = until - time.monotonic()
+        if left <= 0:
+            return {"timed_out": True}
+        while True:
+            try:
+                done, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return {"error": "the command was lost"}
+            if done == 0:
+                break
+            if done == pid:
+                return {"status": status}
+        signal.sigtimedwait([signal.SIGCHLD], max(0.0, until - time.monotonic()))

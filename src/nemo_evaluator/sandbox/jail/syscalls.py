@@ -1,0 +1,141 @@
+"""The few system calls that Python 3.11 does not offer, by ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import struct
+from typing import Final
+
+CLONE_NEWNS: Final = 0x00020000
+CLONE_NEWCGROUP: Final = 0x02000000
+CLONE_NEWUTS: Final = 0x04000000
+CLONE_NEWIPC: Final = 0x08000000
+CLONE_NEWUSER: Final = 0x10000000
+CLONE_NEWPID: Final = 0x20000000
+CLONE_NEWNET: Final = 0x40000000
+CLONE_PIDFD: Final = 0x00001000
+NAMESPACES: Final = 0x7E020000
+
+MS_NOSUID: Final = 2
+MS_NODEV: Final = 4
+MS_NOEXEC: Final = 8
+
+_PR_SET_PDEATHSIG: Final = 1
+_PR_SET_DUMPABLE: Final = 4
+_PR_SET_NAME: Final = 15
+_PR_SET_SECCOMP: Final = 22
+_PR_CAPBSET_DROP: Final = 24
+_PR_SET_CHILD_SUBREAPER: Final = 36
+_PR_SET_NO_NEW_PRIVS: Final = 38
+_SECCOMP_MODE_FILTER: Final = 2
+_CAPABILITY_VERSION_3: Final = 0x20080522
+_LAST_CAP: Final = 63
+
+_SIGCHLD: Final = 17
+_CLONE_NR: Final = {"x86_64": 56, "aarch64": 220}
+_CAPSET_NR: Final = {"x86_64": 126, "aarch64": 91}
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _fail(what: str) -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def machine() -> str:
+    """The architecture, as the kernel calls it."""
+    return platform.machine()
+
+
+def clone(flags: int) -> tuple[int, int]:
+    """Fork into new namespaces: (pid, pidfd) in the parent, (0, -1) in the child. Only for a process with one thread."""
+    pidfd = ctypes.c_int(-1)
+    pid = _libc.syscall(
+        ctypes.c_long(_CLONE_NR[machine()]),
+        ctypes.c_ulong(flags | CLONE_PIDFD | _SIGCHLD),
+        ctypes.c_ulong(0),
+        ctypes.byref(pidfd),
+        ctypes.c_ulong(0),
+        ctypes.c_ulong(0),
+    )
+    if pid < 0:
+        raise _fail("clone")
+    return (int(pid), pidfd.value) if pid else (0, -1)
+
+
+def setns(fd: int, kind: int) -> None:
+    """Enter the namespace that ``fd`` stands for."""
+    if _libc.setns(ctypes.c_int(fd), ctypes.c_int(kind)) != 0:
+        raise _fail("setns")
+
+
+def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
+    """Mount a file system."""
+    if _libc.mount(source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), data.encode()) != 0:
+        raise _fail(f"mount {kind} on {target}")
+
+
+def _prctl(option: int, value: int, what: str, third: int = 0) -> None:
+    zero = ctypes.c_ulong(0)
+    if _libc.prctl(ctypes.c_int(option), ctypes.c_ulong(value), ctypes.c_ulong(third), zero, zero) != 0:
+        raise _fail(what)
+
+
+def die_with_parent() -> None:
+    """Ask for SIGKILL when the parent dies. Call it after changes of credentials: they clear it."""
+    _prctl(_PR_SET_PDEATHSIG, 9, "PR_SET_PDEATHSIG")
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose own parent died, so that they can be reaped at once."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1, "PR_SET_CHILD_SUBREAPER")
+
+
+def hide_memory() -> None:
+    """Keep processes of the same user from looking into this one."""
+    _prctl(_PR_SET_DUMPABLE, 0, "PR_SET_DUMPABLE")
+
+
+def set_name(name: str) -> None:
+    """The name that ``ps`` shows."""
+    _libc.prctl(ctypes.c_int(_PR_SET_NAME), ctypes.c_char_p(name.encode()[:15]), 0, 0, 0)
+
+
+def drop_bounding_set() -> None:
+    """No program that is started from here on can gain a capability."""
+    zero = ctypes.c_ulong(0)
+    for capability in range(_LAST_CAP + 1):
+        if _libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(capability), zero, zero, zero) != 0:
+            break
+
+
+def drop_capabilities() -> None:
+    """Give up every capability, for this process and all that it will start."""
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1, "PR_SET_NO_NEW_PRIVS")
+    header = struct.pack("Ii", _CAPABILITY_VERSION_3, 0)
+    if _libc.syscall(ctypes.c_long(_CAPSET_NR[machine()]), header, bytes(24)) != 0:
+        raise _fail("capset")
+
+
+class _Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
+
+
+def install_seccomp(program: bytes) -> None:
+    """Install a BPF program as the system-call filter of this process and its children."""
+    packed = _Program(len(program) // 8, program)
+    result = _libc.prctl(_PR_SET_SECCOMP, ctypes.c_ulong(_SECCOMP_MODE_FILTER), ctypes.byref(packed), 0, 0)
+    if result != 0:
+        raise _fail("PR_SET_SECCOMP")
+
+
+def blank_arguments() -> None:
+    """Wipe the command line that ``ps`` shows: a sandbox sees it on its process 1, and it holds paths of the host."""
+    with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+        fields = file.read().rpartition(")")[2].split()
+    start, end = int(fields[45]), int(fields[46])
+    if 0 < start < end:
+        ctypes.memset(start, 0, end - start)

@@ -1,0 +1,221 @@
+"""``local``: isolation on this machine without a daemon, by bubblewrap, control groups and a system-call filter."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import marshal
+import os
+import resource
+import shutil
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.sandbox._backend import Backend, Emit, Exit, Job
+from nemo_evaluator.sandbox._bwrap import PATH, arguments
+from nemo_evaluator.sandbox._forward import Forward, target_of
+from nemo_evaluator.sandbox._keeper import KeeperClient, Line
+from nemo_evaluator.sandbox._pump import Pump
+from nemo_evaluator.sandbox.base import OutsideEndpoint
+from nemo_evaluator.sandbox.jail import cgroups
+
+# How long after the deadline a command that was killed may take to let go of its output.
+_GRACE: Final = 0.2
+# Warden, waiting init and running init.
+_OWN_PIDS: Final = 8
+_PRIVATE_SIZE: Final = 256 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSettings:
+    """Limits and choices of a local sandbox."""
+
+    memory: int = 4 * 2**30
+    cpus: float = 2.0
+    pids: int = 512
+    network: str = "none"
+    read_only: bool = False
+
+
+@dataclass
+class LocalSandbox(Backend):
+    """A sandbox of namespaces: a warden process waits inside, each command gets a process space of its own."""
+
+    settings: LocalSettings = field(default_factory=LocalSettings)
+    keeper: KeeperClient | None = None
+    _own_keeper: bool = field(default=False, init=False)
+    _line: Line | None = field(default=None, init=False)
+    _groups: list[str] = field(default_factory=list, init=False)
+    _oom_kills: int = field(default=0, init=False)
+    _forwards: list[Forward] = field(default_factory=list, init=False)
+    _rewritten: dict[str, str] = field(default_factory=dict, init=False)
+
+    async def start(self, *, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
+        """Build the namespaces; about 10 ms."""
+        if self.started:
+            return
+        if self.keeper is None:
+            self.keeper, self._own_keeper = KeeperClient(), True
+        await self.keeper.start()
+        limits = self.settings
+        argv = arguments(self.spec, limits.memory, limits.network, self.keeper.folder)
+        request = {
+            "name": self.name,
+            "run_id": self.run_id,
+            "limits": {"memory": limits.memory, "pids": limits.pids + _OWN_PIDS, "cpus": limits.cpus},
+            "shape": {"bwrap": argv, "share_net": limits.network == "host", "uid": self.keeper.uid},
+        }
+        self._line, self._groups = await self.keeper.open(request)
+        home = self.spec.workdir
+        self.base_env = {"PATH": PATH, "HOME": home, "LANG": "C.UTF-8", "USER": "sandbox", "TMPDIR": "/tmp"}
+        self.started = True
+        try:
+            for endpoint in outside_endpoints:
+                self.endpoints[endpoint.env_var] = await self._let_in(endpoint.url)
+            await self._prepare_files()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Hang up: the warden and everything inside ends at once."""
+        self.started = False
+        line, self._line = self._line, None
+        for forward in self._forwards:
+            await forward.close()
+        self._forwards.clear()
+        if line is not None:
+            await line.hang_up()
+        if self._own_keeper and self.keeper is not None:
+            keeper, self.keeper = self.keeper, None
+            await keeper.close()
+
+    def shell(self, command: str) -> list[str]:
+        """``bash -c`` where there is a bash."""
+        root = self.spec.image if self.spec.image.startswith("/") else ""
+        return ["bash" if shutil.which("bash", path=f"{root}/usr/bin:{root}/bin") else "sh", "-c", command]
+
+    def resolve_outside_endpoint(self, url: str) -> str:
+        """The address under which code inside reaches a URL of the host, if it was opened at start."""
+        return self._rewritten.get(url, url)
+
+    async def _let_in(self, url: str) -> str:
+        if self.settings.network == "host":
+            return url
+        if self.settings.network != "model-only":
+            raise SandboxError(
+                f"network {self.settings.network!r} does not reach {url}", hint="set network: model-only on the sandbox"
+            )
+        assert self._line is not None
+        target = target_of(url)
+        answer, fds = await self._line.ask({"op": "listen", "port": 0}, [])
+        if "error" in answer:
+            raise SandboxError(f"cannot open a way to the model: {answer['error']}")
+        forward = Forward(target, fds[0])
+        await forward.start()
+        self._forwards.append(forward)
+        self._rewritten[url] = target.rewrite(url, answer["port"])
+        return self._rewritten[url]
+
+    async def _run(self, job: Job, emit: Emit) -> Exit:
+        if job.user not in (None, "sandbox"):
+            raise SandboxError(f"a local sandbox has no user {job.user!r}", hint="leave user out, or use docker")
+        line = self._line
+        if line is None:
+            raise SandboxError("Sandbox not started")
+        pump = Pump(emit)
+        pidfd = -1
+        try:
+            uid = self.keeper.uid if self.keeper else None
+            fds = pump.open(job.stdin, uid)
+            try:
+                started = line.ask(self._request(job), fds)
+            finally:
+                pump.close_far_ends()
+            answer, received = await started
+            if "error" in answer:
+                raise SandboxError(f"cannot start a command: {answer['error']}")
+            pidfd = received[0]
+            report = await self._await_end(job, pump, pidfd, time.monotonic() + job.timeout)
+        finally:
+            pump.close()
+            if pidfd >= 0:
+                if not job.background:
+                    _kill(pidfd)
+                os.close(pidfd)
+        return self._exit(report, emit)
+
+    def _out_of_memory(self) -> bool:
+        """True when the kernel has killed something inside for want of memory since this was last asked."""
+        before, self._oom_kills = self._oom_kills, cgroups.oom_kills(self._groups)
+        return self._oom_kills > before
+
+    def _request(self, job: Job) -> dict[str, Any]:
+        rlimits = [(resource.RLIMIT_CORE, 0)]
+        controllers = self.keeper.controllers if self.keeper else []
+        memory = job.memory or (0 if "memory" in controllers else self.settings.memory)
+        if memory:
+            rlimits.append((resource.RLIMIT_AS, memory))
+        if "pids" not in controllers:
+            rlimits.append((resource.RLIMIT_NPROC, self.settings.pids))
+        request: dict[str, Any] = {
+            "op": "exec",
+            "argv": job.argv,
+            "cwd": job.cwd,
+            "env": job.env,
+            "timeout": job.timeout,
+            "rlimits": rlimits,
+            "background": job.background,
+        }
+        if job.private is not None:
+            request["private"] = [self.spec.workdir, "/tmp"]
+            request["private_size"] = min(_PRIVATE_SIZE, self.settings.memory // 2)
+            request["files"] = {f"{self.spec.workdir}/{name}": data for name, data in job.private.items()}
+        return request
+
+    async def _await_end(self, job: Job, pump: Pump, pidfd: int, deadline: float) -> dict[str, Any]:
+        """Wait for the report; the command's own init enforces the deadline, and so do we."""
+        # A home of background processes is given more time to kill only what is late before it is killed itself.
+        slack = 0.15 if job.background else 0.05
+        try:
+            async with asyncio.timeout(max(0.0, deadline - time.monotonic()) + slack):
+                data = await pump.report()
+                if not job.background:
+                    await pump.drained()
+        except TimeoutError:
+            _kill(pidfd)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_GRACE):
+                    await pump.drained()
+            data = pump.report_now() or marshal.dumps({"timed_out": True})
+        pump.drain_now()
+        if not data:
+            return {}
+        report: dict[str, Any] = marshal.loads(data)
+        return report
+
+    def _exit(self, report: dict[str, Any], emit: Emit) -> Exit:
+        if report.get("timed_out"):
+            return Exit(128 + signal.SIGKILL, timed_out=True, out_of_memory=False)
+        if "failed" in report:
+            emit("stderr", f"{report['text']}\n".encode())
+            return Exit(127 if report["errno"] == errno.ENOENT else 126)
+        if "error" in report:
+            raise SandboxError(report["error"])
+        if "status" not in report:
+            if self._out_of_memory():
+                return Exit(128 + signal.SIGKILL, out_of_memory=True)
+            raise SandboxError("a command was lost: its sandbox ended under it")
+        code = os.waitstatus_to_exitcode(report["status"])
+        code = 128 - code if code < 0 else code
+        return Exit(code, out_of_memory=code != 0 and self._out_of_memory())
+
+
+def _kill(pidfd: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
