@@ -1,7 +1,7 @@
 """Pure statistics on columns of numbers: intervals, pass@k, paired tests, multiplicity, sequential rules, power."""
 
 from nemo_evaluator.metrics.bootstrap import bca_interval, bootstrap_ci, studentised_interval
-from nemo_evaluator.metrics.difference import paired_difference, unpaired_difference
+from nemo_evaluator.metrics.difference import Difference, mean_difference, paired_difference, unpaired_difference
 from nemo_evaluator.metrics.groups import by_problem, is_fractional
 from nemo_evaluator.metrics.headline import (
     breakdowns,
@@ -36,6 +36,7 @@ from nemo_evaluator.metrics.variance import VarianceComponents, variance_compone
 __all__ = [
     "Baseline",
     "Correction",
+    "Difference",
     "Interval",
     "MeanSequence",
     "MissingBounds",
@@ -61,6 +62,7 @@ __all__ = [
     "holm",
     "is_fractional",
     "mcnemar_test",
+    "mean_difference",
     "mean_interval",
     "missing_bounds",
     "paired_difference",
