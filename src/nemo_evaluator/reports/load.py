@@ -13,7 +13,7 @@ import orjson
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.reports.find import find_bundles
+from nemo_evaluator.store.find import find_bundles
 from nemo_evaluator.reports.model import (
     INVALID,
     UNCHECKED,

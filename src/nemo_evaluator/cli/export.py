@@ -1,0 +1,49 @@
+"""``nel export``: finished runs to a tracker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+import yaml
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.exporters import export_bundles
+
+
+def read_settings(name: str, file: Path | None, overrides: tuple[str, ...]) -> dict[str, Any]:
+    """The settings of an exporter: the file's part under its name (or the whole file), then ``key=value`` over it."""
+    settings: dict[str, Any] = {}
+    if file is not None:
+        try:
+            content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        except (OSError, yaml.YAMLError) as error:
+            raise UsageError(f"cannot read {file}: {error}") from error
+        if not isinstance(content, dict):
+            raise UsageError(f"{file} is not a mapping of settings")
+        settings = dict(content[name]) if isinstance(content.get(name), dict) else content
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        if not equals or not key:
+            raise UsageError(f"{override!r} is not key=value")
+        try:
+            settings[key] = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            settings[key] = text
+    return settings
+
+
+@click.command("export")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--dest", "-d", "name", required=True, help="inspect, mlflow, wandb, or one of an installed package.")
+@click.option("--override", "-o", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting; the value as JSON.")
+@click.option("--config", "-c", "file", type=click.Path(path_type=Path), help="Settings as YAML or JSON.")
+@click.option("--output-dir", type=click.Path(path_type=Path), help="Where files go; default: beside the bundles.")
+def export(
+    paths: tuple[Path, ...], name: str, overrides: tuple[str, ...], file: Path | None, output_dir: Path | None
+) -> None:
+    """Send finished runs to a tracker: bundle files, or folders that are searched for them."""
+    for place in export_bundles(name, paths, read_settings(name, file, overrides), output_dir=output_dir):
+        click.echo(place)

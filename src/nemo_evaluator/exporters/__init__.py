@@ -1,0 +1,14 @@
+"""Exporters: finished runs to inspect, mlflow, wandb, or to a third party's tracker."""
+
+from nemo_evaluator.exporters.base import ExportBundle, Exporter, ExportError
+from nemo_evaluator.exporters.registry import EXPORTERS, export_bundles, get_exporter, register_exporter
+
+__all__ = [
+    "EXPORTERS",
+    "ExportBundle",
+    "ExportError",
+    "Exporter",
+    "export_bundles",
+    "get_exporter",
+    "register_exporter",
+]

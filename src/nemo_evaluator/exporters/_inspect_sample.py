@@ -1,0 +1,140 @@
+"""One row as an Inspect sample: messages, output, scores; a failed row has an error and no score."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.exporters._optional import load
+
+_STOP: Final = {
+    "stop": "stop",
+    "length": "max_tokens",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "content_filter",
+}
+
+
+def to_sample(row: JsonDict, model_name: str) -> Any:
+    """The row as an EvalSample."""
+    log = load("inspect_ai.log")
+    prompt = _text(row.get("prompt")) or _first_question(row) or _text(row.get("expected_answer")) or "(no prompt)"
+    failure = row.get("failure")
+    usage = _usage(row)
+    latency = row.get("latency_ms")
+    seconds = latency / 1000 if isinstance(latency, int | float) else None
+    return log.EvalSample(
+        id=row.get("problem_idx", 0),
+        epoch=(row.get("repeat") or 0) + 1,
+        input=prompt,
+        target=_text(row.get("expected_answer")),
+        messages=list(_messages(row, prompt)),
+        output=_output(row, model_name, usage, seconds),
+        scores=None if failure or row.get("reward") is None else _scores(row),
+        metadata=_metadata(row),
+        model_usage={model_name or "none/none": usage} if usage else {},
+        total_time=seconds,
+        error=to_error(f"{failure.get('cause')}: {failure.get('message')}") if failure else None,
+        uuid=f"{row.get('problem_hash') or row.get('problem_idx')}-{row.get('repeat') or 0}",
+    )
+
+
+def to_error(message: str) -> Any:
+    """A failure in Inspect's shape."""
+    return load("inspect_ai.log").EvalError(message=message, traceback="", traceback_ansi="")
+
+
+def _metadata(row: JsonDict) -> JsonDict:
+    kept = {key: row[key] for key in ("label", "attempts", "problem_hash", "cost_usd") if row.get(key) is not None}
+    return {**(row.get("metadata") or {}), "scoring_details": row.get("scoring_details") or {}, **kept}
+
+
+def _scores(row: JsonDict) -> JsonDict:
+    score = load("inspect_ai.scorer").Score
+    extracted = row.get("extracted_answer")
+    answer = None if extracted is None else _text(extracted)
+    scores = {"reward": score(value=row["reward"], answer=answer, metadata=row.get("scoring_details") or None)}
+    for name, value in (row.get("scorer_rewards") or {}).items():
+        if value is not None:
+            scores[name.removeprefix("scorer:")] = score(value=value, answer=answer)
+    return scores
+
+
+def _usage(row: JsonDict) -> Any:
+    counts = [row.get(key) for key in ("prompt_tokens", "completion_tokens", "tokens")]
+    if all(count is None for count in counts):
+        return None
+    given, written, total = (count or 0 for count in counts)
+    return load("inspect_ai.model").ModelUsage(
+        input_tokens=given, output_tokens=written, total_tokens=total or given + written
+    )
+
+
+def _output(row: JsonDict, model_name: str, usage: Any, seconds: float | None) -> Any:
+    model = load("inspect_ai.model")
+    reason = _STOP.get(_text(row.get("finish_reason")), "unknown")
+    message = model.ChatMessageAssistant(content=_text(row.get("model_response")), source="generate")
+    choice = model.ChatCompletionChoice(message=message, stop_reason=reason)
+    return model.ModelOutput(model=model_name, choices=[choice], usage=usage, time=seconds)
+
+
+def _messages(row: JsonDict, prompt: str) -> Iterator[Any]:
+    model = load("inspect_ai.model")
+    steps = _steps(row)
+    if not steps:
+        yield model.ChatMessageUser(content=prompt)
+        yield model.ChatMessageAssistant(content=_text(row.get("model_response")))
+        return
+    functions: dict[str, str] = {}
+    for step in steps:
+        content = _text(step.get("message"))
+        if step.get("source") == "agent":
+            calls = [_call(call) for call in step.get("tool_calls") or []]
+            functions |= {call.id: call.function for call in calls}
+            yield model.ChatMessageAssistant(
+                content=_assistant(content, step.get("reasoning_content")),
+                tool_calls=calls or None,
+                model=step.get("model_name"),
+            )
+        elif step.get("source") == "user":
+            yield model.ChatMessageUser(content=content)
+        elif content:
+            yield model.ChatMessageSystem(content=content)
+        for result in (step.get("observation") or {}).get("results") or []:
+            call_id = result.get("source_call_id")
+            yield model.ChatMessageTool(
+                content=_text(result.get("content")), tool_call_id=call_id, function=functions.get(call_id)
+            )
+
+
+def _assistant(content: str, reasoning: str | None) -> Any:
+    if not reasoning:
+        return content
+    model = load("inspect_ai.model")
+    return [model.ContentReasoning(reasoning=reasoning), model.ContentText(text=content)]
+
+
+def _call(call: JsonDict) -> Any:
+    return load("inspect_ai.tool").ToolCall(
+        id=call["tool_call_id"], function=call["function_name"], arguments=call.get("arguments") or {}
+    )
+
+
+def _steps(row: JsonDict) -> list[JsonDict]:
+    documents = row.get("trajectory") or []
+    first = documents[0] if documents and isinstance(documents[0], dict) else {}
+    steps: list[JsonDict] = first.get("steps") or []
+    return steps
+
+
+def _first_question(row: JsonDict) -> str:
+    return next((_text(step.get("message")) for step in _steps(row) if step.get("source") == "user"), "")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,153 @@
+"""One MLflow trace per row: the sample as root, its conversation as children."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from itertools import islice
+from typing import Any, Final
+
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.exporters._optional import load
+from nemo_evaluator.exporters.base import ExportBundle
+
+_NS_IN_MS: Final = 1_000_000
+_LINK_BATCH: Final = 100
+
+
+class TraceWriter:
+    """Writes the rows of one bundle as traces of one MLflow run."""
+
+    def __init__(self, client: Any, experiment: str, run_id: str, *, content_max: int) -> None:
+        self._client = client
+        self._experiment = experiment
+        self._run_id = run_id
+        self._limit = content_max
+
+    def write(self, bundle: ExportBundle, *, limit: int | None = None) -> None:
+        """All rows, or the first ``limit`` of them."""
+        ids = [self._trace(bundle, row) for row in islice(bundle.rows(), limit)]
+        mlflow = load("mlflow")
+        mlflow.flush_trace_async_logging()
+        for at in range(0, len(ids), _LINK_BATCH):
+            self._client.link_traces_to_run(ids[at : at + _LINK_BATCH], self._run_id)
+
+    def _trace(self, bundle: ExportBundle, row: JsonDict) -> str:
+        start = _start_ns(bundle)
+        repeat = row.get("repeat") or 0
+        root = self._client.start_trace(
+            name=f"sample_{row.get('problem_idx')}" + (f".r{repeat}" if repeat else ""),
+            span_type="AGENT",
+            inputs={"prompt": self._cut(row.get("prompt"))},
+            attributes=_attributes(bundle, row),
+            tags={"nel.run_id": bundle.run_id},
+            experiment_id=self._experiment,
+            start_time_ns=start,
+        )
+        end = self._children(root, row, start)
+        failure = row.get("failure")
+        self._client.end_trace(
+            root.trace_id,
+            outputs={
+                "reward": row.get("reward"),
+                "extracted_answer": self._cut(row.get("extracted_answer")),
+                "response": self._cut(row.get("model_response")),
+                **({"failure": failure} if failure else {}),
+            },
+            status="ERROR" if failure else "OK",
+            end_time_ns=end,
+        )
+        return str(root.trace_id)
+
+    def _children(self, root: Any, row: JsonDict, start: int) -> int:
+        """The spans of the conversation, one after another; returns when the last of them ended."""
+        documents = row.get("trajectory") or []
+        steps: list[JsonDict] = documents[0].get("steps") or [] if documents else []
+        if not any(step.get("source") == "agent" for step in steps):
+            took = start + int((row.get("latency_ms") or 0) * _NS_IN_MS)
+            question = {"prompt": self._cut(row.get("prompt"))}
+            answer = {"response": self._cut(row.get("model_response"))}
+            self._span(root, "model", "LLM", question, answer, start, took, _usage(row))
+            return took
+        now = start
+        if steps[0].get("source") == "agent":
+            question = {"message": self._cut(row.get("prompt"))}
+            self._span(root, "user", "CHAIN", question, question, now, now, {})
+        for step in steps:
+            now = self._step(root, step, now)
+        return now
+
+    def _step(self, root: Any, step: JsonDict, now: int) -> int:
+        message = self._cut(step.get("message"))
+        if step.get("source") != "agent":
+            source = str(step.get("source"))
+            self._span(root, source, "CHAIN", {"message": message}, {"message": message}, now, now, {})
+            return now
+        metrics = step.get("metrics") or {}
+        took = now + int(((metrics.get("extra") or {}).get("latency_ms") or 0) * _NS_IN_MS)
+        calls = step.get("tool_calls") or []
+        outputs = {"message": message, "tool_calls": calls} if calls else {"message": message}
+        name = str(step.get("model_name") or "model")
+        self._span(
+            root, name, "LLM", {}, outputs, now, took, {f"nel.{k}": v for k, v in metrics.items() if k != "extra"}
+        )
+        results = {r.get("source_call_id"): r for r in (step.get("observation") or {}).get("results") or []}
+        outcomes = {o["tool_call_id"]: o for o in (step.get("extra") or {}).get("tool_outcomes") or []}
+        now = took
+        for call in calls:
+            outcome = outcomes.get(call["tool_call_id"]) or {}
+            end = now + int((outcome.get("latency_ms") or 0) * _NS_IN_MS)
+            content = self._cut((results.get(call["tool_call_id"]) or {}).get("content"))
+            facts = {"nel.is_error": bool(outcome.get("is_error"))}
+            self._span(
+                root, call["function_name"], "TOOL", call.get("arguments"), {"content": content}, now, end, facts
+            )
+            now = end
+        return now
+
+    def _span(
+        self, root: Any, name: str, kind: str, inputs: Any, outputs: Any, start: int, end: int, facts: JsonDict
+    ) -> None:
+        span = self._client.start_span(
+            name=name,
+            trace_id=root.trace_id,
+            parent_id=root.span_id,
+            span_type=kind,
+            inputs=inputs,
+            attributes=facts,
+            start_time_ns=start,
+        )
+        self._client.end_span(root.trace_id, span.span_id, outputs=outputs, end_time_ns=end)
+
+    def _cut(self, value: Any) -> str | None:
+        if value is None:
+            return None
+        text = value if isinstance(value, str) else json.dumps(value, default=str)
+        return text if len(text) <= self._limit else f"{text[: self._limit]}… ({len(text)} characters)"
+
+
+def _usage(row: JsonDict) -> JsonDict:
+    names = ("prompt_tokens", "completion_tokens", "tokens", "latency_ms", "finish_reason")
+    return {f"nel.{name}": row[name] for name in names if row.get(name) is not None}
+
+
+def _attributes(bundle: ExportBundle, row: JsonDict) -> JsonDict:
+    metadata = row.get("metadata") or {}
+    facts: JsonDict = {
+        "nel.benchmark": bundle.name,
+        "nel.model": bundle.model,
+        "nel.problem_idx": row.get("problem_idx"),
+        "nel.repeat": row.get("repeat") or 0,
+        "nel.reward": row.get("reward"),
+        "nel.status": row.get("status"),
+        "nel.scoring_details": row.get("scoring_details"),
+        **{f"nel.{key}": metadata.get(key) for key in ("task_id", "task_name", "category", "grading_type", "source")},
+        **{f"nel.scorer.{name.removeprefix('scorer:')}": v for name, v in (row.get("scorer_rewards") or {}).items()},
+    }
+    return {key: value for key, value in facts.items() if value is not None}
+
+
+def _start_ns(bundle: ExportBundle) -> int:
+    """The run's own time: rows carry durations, not clock times, so each trace starts when the run is dated."""
+    stamp = str(bundle.document.get("timestamp") or "")
+    return int(datetime.fromisoformat(stamp).timestamp() * 1e9) if stamp else 0

@@ -1,0 +1,202 @@
+"""``mlflow``: one MLflow run per bundle, with params, metrics, artifacts and a trace per row."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.exporters._mlflow_traces import TraceWriter
+from nemo_evaluator.exporters._optional import load, require
+from nemo_evaluator.exporters.base import ExportBundle, ExportError
+
+_STATE: Final = "nel.export"
+_PARAM_LIMIT: Final = 250
+_TAG_LIMIT: Final = 5000
+_NEVER: Final = ("*cache*", "*.db", "*.lock", "synthetic", "debug.json", "previous", "*_inspect.*")
+
+
+class MlflowExporter:
+    """Finds the MLflow run of a bundle again by its tag ``job_id``, so exporting twice leaves one run.
+
+    A run whose export broke off half-way is deleted and written anew.
+    """
+
+    def __init__(
+        self,
+        tracking_uri: str | None = None,
+        experiment_name: str = "nemo-evaluator",
+        artifact_location: str | None = None,
+        log_config_params: bool = False,
+        log_config_params_max_depth: int = 10,
+        skip_existing: bool = False,
+        run_name: str | None = None,
+        description: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        extra_metadata: Mapping[str, Any] | None = None,
+        copy_artifacts: bool = True,
+        only_required: bool = True,
+        copy_logs: bool = False,
+        exclude_patterns: Sequence[str] = (),
+        emit_traces: bool = True,
+        emit_traces_max_samples: int | None = None,
+        emit_traces_content_max: int = 4000,
+    ) -> None:
+        require("mlflow")
+        self.tracking_uri = _resolve_uri(tracking_uri)
+        self.experiment_name, self.artifact_location = experiment_name, artifact_location
+        self.log_config_params, self.max_depth = log_config_params, log_config_params_max_depth
+        self.skip_existing, self.run_name, self.description = skip_existing, run_name, description
+        self.tags, self.extra_metadata = dict(tags or {}), dict(extra_metadata or {})
+        self.copy_artifacts, self.only_required, self.copy_logs = copy_artifacts, only_required, copy_logs
+        self.exclude_patterns = [*_NEVER, *exclude_patterns]
+        self.emit_traces, self.max_traces, self.content_max = (
+            emit_traces,
+            emit_traces_max_samples,
+            emit_traces_content_max,
+        )
+
+    def export(self, bundles: Sequence[ExportBundle], config: JsonDict) -> list[str]:
+        """Send each bundle; what fails does not keep the others back, and is raised at the end."""
+        mlflow = load("mlflow")
+        mlflow.set_tracking_uri(self.tracking_uri)
+        client = mlflow.MlflowClient(tracking_uri=self.tracking_uri)
+        experiment = self._experiment(client)
+        places, broken = [], []
+        for bundle in bundles:
+            try:
+                places.append(self._export_one(client, experiment, bundle, Path(config["output_dir"])))
+            except (mlflow.exceptions.MlflowException, OSError) as error:
+                broken.append(f"{bundle.name}: {error}")
+        if broken:
+            raise ExportError("; ".join(broken))
+        return places
+
+    def _experiment(self, client: Any) -> str:
+        found = client.get_experiment_by_name(self.experiment_name)
+        if found is not None:
+            return str(found.experiment_id)
+        location = self.artifact_location or _beside_database(self.tracking_uri)
+        return str(client.create_experiment(self.experiment_name, artifact_location=location))
+
+    def _export_one(self, client: Any, experiment: str, bundle: ExportBundle, output_dir: Path) -> str:
+        existing = self._find(client, experiment, bundle)
+        if existing is not None and self.skip_existing:
+            return f"{self.tracking_uri} run {existing} (was there)"
+        run_id = existing or self._create(client, experiment, bundle, output_dir)
+        self._log_metrics(client, run_id, bundle)
+        if self.copy_artifacts:
+            self._log_artifacts(client, run_id, bundle, output_dir)
+        if existing is None:
+            if self.emit_traces:
+                writer = TraceWriter(client, experiment, run_id, content_max=self.content_max)
+                writer.write(bundle, limit=self.max_traces)
+            client.set_terminated(run_id, "FINISHED")
+            client.set_tag(run_id, _STATE, "complete")
+        return f"{self.tracking_uri} run {run_id}"
+
+    def _find(self, client: Any, experiment: str, bundle: ExportBundle) -> str | None:
+        name = bundle.run_id.replace("'", "")
+        for run in client.search_runs([experiment], filter_string=f"tags.job_id = '{name}'"):
+            if run.data.tags.get(_STATE) != "started":
+                return str(run.info.run_id)
+            self._delete(client, experiment, run.info.run_id)
+        return None
+
+    def _delete(self, client: Any, experiment: str, run_id: str) -> None:
+        """A half-written run and its traces."""
+        while traces := client.search_traces(locations=[experiment], run_id=run_id, include_spans=False):
+            client.delete_traces(experiment, trace_ids=[trace.info.trace_id for trace in traces])
+        client.delete_run(run_id)
+
+    def _create(self, client: Any, experiment: str, bundle: ExportBundle, output_dir: Path) -> str:
+        document = bundle.document
+        tags = {
+            _STATE: "started",
+            "job_id": bundle.run_id.replace("'", ""),
+            "benchmark": bundle.name,
+            "config_hash": str(document.get("config_hash") or ""),
+            "sdk_version": str(document.get("sdk_version") or ""),
+            "validity": str(bundle.validity.get("status") or "UNCHECKED"),
+            **{str(key): str(value) for key, value in self.tags.items()},
+        }
+        if self.description:
+            tags["mlflow.note.content"] = self.description
+        cut = {key[:_PARAM_LIMIT]: value[:_TAG_LIMIT] for key, value in tags.items()}
+        run = client.create_run(experiment, run_name=self.run_name or f"eval-{bundle.run_id}", tags=cut)
+        params: JsonDict = {
+            "run_id": bundle.run_id,
+            "benchmark": bundle.name,
+            "model": bundle.model,
+            "timestamp": document.get("timestamp"),
+            "sdk_version": document.get("sdk_version"),
+            "config_hash": document.get("config_hash"),
+            "n_results": document.get("n_results"),
+            "results_dir": str(output_dir),
+            **self.extra_metadata,
+        }
+        if self.log_config_params:
+            params |= flatten(bundle.config, "config", self.max_depth)
+        for key, value in params.items():
+            client.log_param(run.info.run_id, _key(key), str(value)[:_PARAM_LIMIT])
+        return str(run.info.run_id)
+
+    def _log_metrics(self, client: Any, run_id: str, bundle: ExportBundle) -> None:
+        known = client.get_run(run_id).data.metrics
+        for name, value in bundle.metrics().items():
+            if known.get(_key(name)) != value:
+                client.log_metric(run_id, _key(name), value)
+
+    def _log_artifacts(self, client: Any, run_id: str, bundle: ExportBundle, output_dir: Path) -> None:
+        task, target = bundle.path.parent, safe_name(bundle.name)
+        if self.only_required:
+            chosen = [path for path in (bundle.path, task / "results.jsonl") if path.is_file()]
+        else:
+            chosen = [path for path in sorted(task.rglob("*")) if path.is_file() and not self._excluded(path, task)]
+        for path in chosen:
+            within = path.parent.relative_to(task).as_posix()
+            client.log_artifact(run_id, str(path), target if within == "." else f"{target}/{within}")
+        if self.copy_logs:
+            for path in sorted((output_dir / "logs").glob("*.log")):
+                client.log_artifact(run_id, str(path), "logs")
+
+    def _excluded(self, path: Path, root: Path) -> bool:
+        parts = path.relative_to(root).parts
+        return any(fnmatch.fnmatch(part, pattern) for part in parts for pattern in self.exclude_patterns)
+
+
+def _resolve_uri(given: str | None) -> str:
+    """A URI, or the name of an environment variable that holds one."""
+    uri = given or os.environ.get("MLFLOW_TRACKING_URI")
+    if uri and "://" not in uri and not uri.startswith("databricks"):
+        uri = os.environ.get(uri)
+    if not uri:
+        hint = "set tracking_uri (for example sqlite:///mlflow.db) or MLFLOW_TRACKING_URI"
+        raise UsageError(f"mlflow has no tracking URI{f' ({given} is not set)' if given else ''}", hint=hint)
+    return uri
+
+
+def _beside_database(uri: str) -> str | None:
+    """Where artifacts go when the store is a SQLite file: beside it, not into the current directory."""
+    match = re.fullmatch(r"sqlite:///(?P<path>.+)", uri)
+    return (Path(match["path"]).resolve().parent / "mlartifacts").as_uri() if match else None
+
+
+def _key(name: str) -> str:
+    return re.sub(r"[^\w\-. /:]", "_", name.replace("@", "_at_").replace("^", "_pow_"))[:_PARAM_LIMIT]
+
+
+def flatten(value: Any, prefix: str, depth: int) -> JsonDict:
+    """A nested config as dotted names, down to ``depth``."""
+    if isinstance(value, dict) and value and depth > 0:
+        flat: JsonDict = {}
+        for key, part in value.items():
+            flat |= flatten(part, f"{prefix}.{key}", depth - 1)
+        return flat
+    return {prefix: value}

@@ -1,0 +1,60 @@
+"""The exporters by name. Third parties add theirs by entry point."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from nemo_evaluator.core.errors import NelError, UsageError
+from nemo_evaluator.core.registry import Registry, nearest
+from nemo_evaluator.core.secrets import scrub
+from nemo_evaluator.exporters.base import Exporter, ExportError, read_bundle
+from nemo_evaluator.store.find import find_bundles
+
+EXPORTERS: Final[Registry[Callable[..., Exporter]]] = Registry("exporter", group="nemo_evaluator.exporters")
+EXPORTERS.add("inspect", "nemo_evaluator.exporters.inspect:InspectExporter")
+EXPORTERS.add("mlflow", "nemo_evaluator.exporters.mlflow:MlflowExporter")
+EXPORTERS.add("wandb", "nemo_evaluator.exporters.wandb:WandbExporter")
+
+
+def register_exporter(name: str, target: Callable[..., Exporter] | str) -> None:
+    """Add an exporter: its class, or ``"package.module:Name"``."""
+    EXPORTERS.add(name, target)
+
+
+def get_exporter(name: str, **settings: Any) -> Exporter:
+    """The exporter called ``name``. Raises a NelError for an unknown name, an unknown setting, or a missing library."""
+    factory = EXPORTERS.get(name)
+    known = inspect.signature(factory).parameters
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values()):
+        unknown = [key for key in settings if key not in known]
+        if unknown:
+            close = nearest(unknown[0], list(known))
+            hint = f"did you mean {close!r}?" if close else f"known: {', '.join(known)}"
+            raise UsageError(f"exporter {name!r} has no setting {unknown[0]!r}", hint=hint)
+    return factory(**settings)
+
+
+def export_bundles(
+    name: str,
+    paths: Sequence[Path | str],
+    settings: Mapping[str, Any] | None = None,
+    *,
+    output_dir: Path | str | None = None,
+) -> list[str]:
+    """Send every bundle under ``paths`` to the exporter called ``name``; returns where they went.
+
+    Raises a NelError when anything did not go: the caller decides whether that fails a run.
+    """
+    exporter = get_exporter(name, **(settings or {}))
+    bundles = [read_bundle(path) for path in find_bundles(paths)]
+    folder = Path(output_dir) if output_dir is not None else bundles[0].path.parent.parent
+    try:
+        return exporter.export(bundles, {"output_dir": str(folder)})
+    except NelError:
+        raise
+    except Exception as error:
+        # Whatever a tracker's library raises is one failed export, never a traceback at the end of a paid run.
+        raise ExportError(scrub(f"{type(error).__name__}: {error}")) from error

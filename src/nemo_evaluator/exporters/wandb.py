@@ -1,0 +1,112 @@
+"""``wandb``: one Weights & Biases run for all bundles, online or offline."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.core.hashing import digest
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.exporters._optional import load, require
+from nemo_evaluator.exporters.base import ExportBundle
+
+Mode = Literal["online", "offline", "disabled"]
+_COLUMNS = ["benchmark", "model", "samples", "metric", "value", "ci_lower", "ci_upper", "coverage", "status"]
+
+
+class WandbExporter:
+    """Logs ``<benchmark>/<metric>`` of every bundle, a table of all metrics, and the bundles as an artifact.
+
+    The id of the W&B run follows from the ids of the bundles, so exporting twice updates one run. ``mode`` is
+    W&B's own setting (or ``WANDB_MODE``); ``offline`` writes below the output directory, for ``wandb sync`` later.
+    """
+
+    def __init__(
+        self,
+        project: str = "nemo-evaluator",
+        entity: str | None = None,
+        tags: Sequence[str] = (),
+        name: str | None = None,
+        group: str | None = None,
+        mode: Mode | None = None,
+        artifacts: bool = True,
+    ) -> None:
+        if mode not in (None, "online", "offline", "disabled"):
+            raise UsageError(f"wandb has no mode {mode!r}", hint="use online, offline or disabled")
+        require("wandb")
+        self.project, self.entity, self.tags = project, entity, list(tags)
+        self.name, self.group, self.artifacts = name, group, artifacts
+        self.mode = mode or os.environ.get("WANDB_MODE") or "online"
+
+    def export(self, bundles: Sequence[ExportBundle], config: JsonDict) -> list[str]:
+        """Send everything as one run."""
+        wandb = load("wandb")
+        folder = Path(config["output_dir"])
+        identity = digest([bundle.run_id for bundle in bundles])[:16]
+        run = wandb.init(
+            project=self.project,
+            entity=self.entity,
+            tags=self.tags or None,
+            name=self.name,
+            group=self.group,
+            id=identity,
+            # Offline runs are new folders that `wandb sync` joins by id; only a server can be asked to resume.
+            resume="allow" if self.mode == "online" else None,
+            mode=self.mode,
+            dir=str(folder),
+            config=_config(bundles),
+            settings=wandb.Settings(silent=True, console="off"),
+        )
+        try:
+            run.log(_metrics(bundles) | {"results": wandb.Table(columns=_COLUMNS, data=_table(bundles))})
+            if self.artifacts:
+                run.log_artifact(_artifact(bundles, identity))
+            place = run.url or str(Path(run.dir).parent)
+        finally:
+            run.finish()
+        return [place]
+
+
+def _labels(bundles: Sequence[ExportBundle]) -> list[str]:
+    """A prefix for each bundle: the benchmark, with the model where one benchmark is there twice."""
+    names = [bundle.name for bundle in bundles]
+    both = [name if names.count(name) == 1 else f"{name}@{one.model}" for name, one in zip(names, bundles, strict=True)]
+    return [label if both.count(label) == 1 else f"{label}@{at}" for at, label in enumerate(both)]
+
+
+def _config(bundles: Sequence[ExportBundle]) -> JsonDict:
+    return {label: {"run_id": one.run_id, **one.config} for label, one in zip(_labels(bundles), bundles, strict=True)}
+
+
+def _metrics(bundles: Sequence[ExportBundle]) -> dict[str, float]:
+    return {
+        f"{label}/{name}": value
+        for label, bundle in zip(_labels(bundles), bundles, strict=True)
+        for name, value in bundle.metrics().items()
+    }
+
+
+def _table(bundles: Sequence[ExportBundle]) -> list[list[Any]]:
+    rows = []
+    for bundle in bundles:
+        bench = bundle.document["benchmark"]
+        tail = [(bench.get("coverage") or {}).get("share"), str(bundle.validity.get("status") or "UNCHECKED")]
+        for name, raw in bundle.scores.items():
+            fields = raw if isinstance(raw, dict) else {"value": raw}
+            numbers = [fields.get("value"), fields.get("ci_lower"), fields.get("ci_upper")]
+            rows.append([bundle.name, bundle.model, bench.get("samples"), name, *numbers, *tail])
+    return rows
+
+
+def _artifact(bundles: Sequence[ExportBundle], identity: str) -> Any:
+    artifact = load("wandb").Artifact(f"nel-{identity}", type="evaluation")
+    for label, bundle in zip(_labels(bundles), bundles, strict=True):
+        results = bundle.path.parent / "results.jsonl"
+        for path in (bundle.path, results):
+            if path.is_file():
+                artifact.add_file(str(path), name=f"{safe_name(label)}/{path.name}")
+    return artifact

@@ -1,0 +1,141 @@
+"""A real MLflow store in SQLite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.exporters import ExportError, export_bundles, get_exporter
+from nemo_evaluator.exporters._mlflow_traces import TraceWriter
+from nemo_evaluator.exporters.mlflow import flatten
+
+pytestmark = [pytest.mark.needs("mlflow"), pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One database for the module (making one takes seconds); each test has an experiment of its own."""
+    return f"sqlite:///{tmp_path_factory.mktemp('mlflow')}/mlflow.db"
+
+
+@pytest.fixture
+def settings(store: str, request: pytest.FixtureRequest) -> dict[str, Any]:
+    return {"tracking_uri": store, "experiment_name": request.node.name}
+
+
+def _client(settings: dict[str, Any]) -> tuple[Any, str]:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=settings["tracking_uri"])
+    return client, client.get_experiment_by_name(settings["experiment_name"]).experiment_id
+
+
+def test_a_run_has_params_metrics_artifacts_and_traces(run_dir: Path, settings: dict[str, Any]) -> None:
+    export_bundles("mlflow", [run_dir / "gsm8k"], settings | {"tags": {"team": "x"}, "log_config_params": True})
+    client, experiment = _client(settings)
+    (run,) = client.search_runs([experiment])
+    assert run.data.metrics["pass_at_1"] == 0.5
+    assert run.data.metrics["pass_at_1/ci_lower"] == 0.1
+    assert run.data.metrics["coverage"] == 0.75
+    assert run.data.params["benchmark"] == "gsm8k"
+    assert run.data.params["config.generation.temperature"] == "0.5"
+    assert (run.data.tags["job_id"], run.data.tags["team"], run.data.tags["validity"]) == (
+        "eval-20261115T001802Z-gsm8k",
+        "x",
+        "VALID",
+    )
+    assert run.info.status == "FINISHED"
+    assert run.info.run_name == "eval-eval-20261115T001802Z-gsm8k"
+    files = sorted(file.path for file in client.list_artifacts(run.info.run_id, "gsm8k"))
+    assert files == ["gsm8k/eval-20261115T001802Z-gsm8k.json", "gsm8k/results.jsonl"]
+    traces = client.search_traces(locations=[experiment], run_id=run.info.run_id)
+    assert len(traces) == 4
+    names = {trace.data.spans[0].name: trace for trace in traces}
+    assert sorted(names) == ["sample_0", "sample_0.r1", "sample_1", "sample_1.r1"]
+    root = names["sample_0"].data.spans[0]
+    assert (root.attributes["nel.reward"], root.attributes["nel.category"]) == (1.0, "algebra")
+    assert [span.span_type for span in names["sample_0"].data.spans] == ["AGENT", "LLM"]
+    assert str(names["sample_1.r1"].info.state).endswith("ERROR")
+
+
+def test_an_agents_trace_shows_each_call_with_its_time(run_dir: Path, settings: dict[str, Any]) -> None:
+    export_bundles(
+        "mlflow", [run_dir / "agents"], settings | {"emit_traces_max_samples": 1, "emit_traces_content_max": 4}
+    )
+    client, experiment = _client(settings)
+    (trace,) = client.search_traces(locations=[experiment])
+    spans = {span.name: span for span in trace.data.spans}
+    kinds = sorted(span.span_type for span in trace.data.spans)
+    assert kinds == ["AGENT", "CHAIN", "CHAIN", "LLM", "LLM", "TOOL"]
+    tool = spans["bash"]
+    assert (tool.end_time_ns - tool.start_time_ns) == 7_000_000
+    assert tool.inputs == {"command": "ls"}
+    assert tool.outputs["content"] == "a b … (5 characters)"
+
+
+def test_exporting_twice_leaves_one_run_and_no_second_trace(run_dir: Path, settings: dict[str, Any]) -> None:
+    for _ in range(2):
+        export_bundles("mlflow", [run_dir], settings)
+    client, experiment = _client(settings)
+    runs = client.search_runs([experiment])
+    assert sorted(run.data.params["benchmark"] for run in runs) == ["agents", "gsm8k"]
+    assert len(client.search_traces(locations=[experiment], include_spans=False)) == 6
+    assert len(client.get_metric_history(runs[0].info.run_id, "pass_at_1")) == 1
+
+
+def test_an_export_that_broke_off_is_done_again_whole(
+    run_dir: Path, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, wrote = TraceWriter._trace, []
+
+    def breaks(self: TraceWriter, bundle: Any, row: Any) -> str:
+        if len(wrote) == 2:
+            raise OSError("disk full")
+        wrote.append(real(self, bundle, row))
+        return wrote[-1]
+
+    monkeypatch.setattr(TraceWriter, "_trace", breaks)
+    with pytest.raises(ExportError, match="disk full"):
+        export_bundles("mlflow", [run_dir / "gsm8k"], settings)
+    monkeypatch.setattr(TraceWriter, "_trace", real)
+    export_bundles("mlflow", [run_dir / "gsm8k"], settings)
+    client, experiment = _client(settings)
+    (run,) = client.search_runs([experiment])
+    assert len(client.search_traces(locations=[experiment], run_id=run.info.run_id, include_spans=False)) == 4
+
+
+def test_the_whole_folder_goes_without_what_is_excluded(run_dir: Path, settings: dict[str, Any]) -> None:
+    task = run_dir / "gsm8k"
+    for name in ("notes.txt", "response_cache/x.json", "a.lock", "secret.key", "previous/old.json", "deep/er.txt"):
+        (task / name).parent.mkdir(exist_ok=True)
+        (task / name).write_text("x")
+    (run_dir / "logs").mkdir()
+    (run_dir / "logs" / "server.log").write_text("x")
+    more = {"only_required": False, "exclude_patterns": ["*.key"], "emit_traces": False, "copy_logs": True}
+    export_bundles("mlflow", [task], settings | more, output_dir=run_dir)
+    client, experiment = _client(settings)
+    (run,) = client.search_runs([experiment])
+    names = {
+        file.path
+        for folder in ("gsm8k", "gsm8k/deep", "logs")
+        for file in client.list_artifacts(run.info.run_id, folder)
+    }
+    assert {"gsm8k/notes.txt", "gsm8k/deep/er.txt", "logs/server.log"} <= names
+    assert not {name for name in names if "cache" in name or "lock" in name or "key" in name or "previous" in name}
+
+
+def test_the_uri_may_be_a_variables_name_and_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setenv("MY_URI", "sqlite:///x.db")
+    assert get_exporter("mlflow", tracking_uri="MY_URI").tracking_uri == "sqlite:///x.db"  # type: ignore[attr-defined]
+    with pytest.raises(UsageError, match="no tracking URI"):
+        get_exporter("mlflow")
+    with pytest.raises(UsageError, match="NOT_SET is not set"):
+        get_exporter("mlflow", tracking_uri="NOT_SET")
+
+
+def test_flatten_stops_at_its_depth() -> None:
+    assert flatten({"a": {"b": {"c": 1}}, "d": 2}, "config", 2) == {"config.a.b": {"c": 1}, "config.d": 2}
