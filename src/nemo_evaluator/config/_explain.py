@@ -98,7 +98,7 @@ class _Explainer:
         known = sorted(owner.model_fields) if owner else []
         close = nearest(name, known)
         elsewhere = _elsewhere(name, self.path)
-        hint = f"did you mean {close!r}?" if close else elsewhere or f"known keys: {', '.join(known)}"
+        hint = elsewhere or (f"did you mean {close!r}?" if close else f"known keys: {', '.join(known)}")
         return f"unknown key {name!r}", hint
 
     def missing(self) -> tuple[str, str]:
@@ -148,6 +148,8 @@ class _Explainer:
         return f"true or false is expected, found {self._found()}", "write true or false"
 
     def mapping(self) -> tuple[str, str]:
+        if kinds_at(self.root, self.path, self.document.value):
+            return self.no_tag()
         return f"a mapping is expected, found {self._found()}", "write indented 'key: value' lines under it"
 
     def listing(self) -> tuple[str, str]:
@@ -192,9 +194,12 @@ class _Explainer:
         return message[:1].lower() + message[1:] if not message[:2].isupper() else message
 
     def _fallback(self) -> str:
-        field = field_at(self.root, self.path, self.document.value)
+        path = self.path
+        while path and isinstance(path[-1], int):
+            path = path[:-1]
+        field = field_at(self.root, path, self.document.value)
         if field is not None and field.description:
-            return f"{self.path[-1]}: {field.description}"
+            return f"{path[-1]}: {field.description}"
         return "see `nel config schema` or docs/configuration.md"
 
 

@@ -104,7 +104,7 @@ class _Builder:
         self._nodes = 0
 
     def build(self, events: Iterator[Any]) -> Document:
-        document = Document(None)
+        document = Document(None, {(): Mark(self.source, 1)})
         seen = 0
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
