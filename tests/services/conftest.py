@@ -23,8 +23,9 @@ if mode == "dies":
 if mode == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if mode == "parent":
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
-    (notes / f"{port}.child.pid").write_text(str(child.pid))
+    # A grandchild in a session of its own whose parent has ended.
+    orphan = subprocess.run(["sh", "-c", "sleep 600 >/dev/null & echo $!"], stdout=-1, start_new_session=True)
+    (notes / f"{port}.child.pid").write_text(orphan.stdout.decode())
 if mode == "silent":
     time.sleep(600)
 
