@@ -9,7 +9,6 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
 from nemo_evaluator.scoring import Score, numeric_match
 
-
 # Notes for a calculator in the published solutions, such as <<3*4=12>>.
 _NOTES: Final = re.compile(r"<<[^<>]*>>")
 
@@ -22,7 +21,11 @@ def target_of(solution: str) -> str:
 def prepare(row: JsonDict) -> JsonDict:
     """Split a solution into its text and its number."""
     solution, _, _ = row["answer"].rpartition("####")
-    return {"question": row["question"], "target": target_of(row["answer"]), "solution": _NOTES.sub("", solution).strip()}
+    return {
+        "question": row["question"],
+        "target": target_of(row["answer"]),
+        "solution": _NOTES.sub("", solution).strip(),
+    }
 
 
 @benchmark(

@@ -60,6 +60,8 @@ class BenchmarkEnvironment(EvalEnvironment):
             self.judge_prompt = definition.judge_prompt
         if definition.parse_judge is not None:
             self.parse_judge = definition.parse_judge
+        if definition.summary is not None:
+            self.summary = definition.summary
 
     async def seed(self, idx: int) -> SeedResult:
         row = self._dataset[idx]

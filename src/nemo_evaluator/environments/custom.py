@@ -57,6 +57,7 @@ def benchmark(
     params: JsonDict | None = None,
     judge_prompt: Callable[..., Any] | None = None,
     parse_judge: Callable[..., Any] | None = None,
+    summary: Callable[..., dict[str, float]] | None = None,
     info: BenchmarkInfo | None = None,
     **kwargs: Any,
 ) -> Callable[[F], F]:
@@ -91,6 +92,7 @@ def benchmark(
             params=dict(params or {}),
             judge_prompt=judge_prompt,
             parse_judge=parse_judge,
+            summary=summary,
             info=info or BenchmarkInfo(),
             score=function if _is_scorer(function) else None,
             image_builder=getattr(function, "_image_builder", None),

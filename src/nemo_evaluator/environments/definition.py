@@ -60,6 +60,8 @@ class BenchmarkDefinition:
     params: JsonDict = field(default_factory=dict)
     judge_prompt: Callable[..., Any] | None = None
     parse_judge: Callable[..., Any] | None = None
+    # From the scoring details of all rows to further numbers of the benchmark.
+    summary: Callable[..., dict[str, float]] | None = None
     info: BenchmarkInfo = field(default_factory=BenchmarkInfo)
     score: Callable[..., Any] | None = None
     image_builder: Callable[..., Any] | None = None

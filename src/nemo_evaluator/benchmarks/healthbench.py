@@ -1,0 +1,98 @@
+"""HealthBench: health conversations, graded against the points of a physician-written rubric."""
+
+from __future__ import annotations
+
+from nemo_evaluator.benchmarks._judged import read_json
+from nemo_evaluator.core.errors import JudgeError
+from nemo_evaluator.core.types import JsonDict, Message, SeedResult
+from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.scoring import Score, needs_judge, strip_reasoning
+
+_RUBRIC = """You grade the last answer of a conversation about health against a list of criteria.
+
+Conversation:
+{conversation}
+
+Answer to grade:
+{response}
+
+Criteria:
+{criteria}
+
+Judge each criterion by itself: is it true of the answer to grade? A criterion may describe something bad; then "met"
+means that the answer does that bad thing. If a criterion names several things joined by "and", all must be there;
+examples after "such as" or "e.g." need not all be there.
+
+Reply with a JSON object: {{"met": [true or false for each criterion, in order]}}"""
+
+
+def seed(row: JsonDict, idx: int) -> SeedResult:
+    """The conversation as it stands; the theme is the category."""
+    messages: list[Message] = [{"role": turn["role"], "content": turn["content"]} for turn in row["prompt"]]
+    theme = next((tag.removeprefix("theme:") for tag in row["example_tags"] if tag.startswith("theme:")), "")
+    criteria = [{"criterion": point["criterion"], "points": point["points"]} for point in row["rubrics"]]
+    return SeedResult(
+        prompt=messages[-1]["content"],
+        expected_answer="",
+        messages=messages,
+        metadata={
+            "source": "byob",
+            "benchmark": "healthbench",
+            "prompt_id": row["prompt_id"],
+            "category": theme,
+            "criteria": criteria,
+        },
+        shown=frozenset({"criteria"}),
+    )
+
+
+def judge_prompt(seed: SeedResult, response: str) -> list[Message]:
+    """One question for all criteria, numbered."""
+    turns = seed.messages or [{"role": "user", "content": seed.prompt}]
+    text = _RUBRIC.format(
+        conversation="\n\n".join(f"{turn['role']}: {turn['content']}" for turn in turns),
+        response=strip_reasoning(response),
+        criteria="\n".join(f"{n}. {point['criterion']}" for n, point in enumerate(seed.metadata["criteria"], 1)),
+    )
+    return [{"role": "user", "content": text}]
+
+
+def parse_judge(answer: str, seed: SeedResult) -> JsonDict:
+    """Points of the criteria met over the points that could be had, between 0 and 1."""
+    value = read_json(answer)
+    met = value.get("met") if isinstance(value, dict) else value
+    points = [int(point["points"]) for point in seed.metadata["criteria"]]
+    if not isinstance(met, list) or len(met) != len(points) or not all(isinstance(one, bool) for one in met):
+        raise JudgeError(f"the judge did not judge each of {len(points)} criteria: {answer[:120]!r}")
+    possible = sum(point for point in points if point > 0)
+    earned = sum(point for point, is_met in zip(points, met, strict=True) if is_met)
+    return {
+        "reward": min(1.0, max(0.0, earned / possible)) if possible else 0.0,
+        "points": earned,
+        "possible": possible,
+        "met": met,
+    }
+
+
+@benchmark(
+    name="healthbench",
+    dataset="hf://openai/healthbench?split=test&file=2025-05-07-06-14-12_oss_eval.jsonl",
+    seed_fn=seed,
+    judge_prompt=judge_prompt,
+    parse_judge=parse_judge,
+    info=BenchmarkInfo(
+        title="HealthBench",
+        group="health",
+        size=5000,
+        scorer="judge, rubric points",
+        needs=("judge",),
+        license="MIT",
+        source="https://huggingface.co/datasets/openai/healthbench",
+        columns=("prompt", "prompt_id", "rubrics", "example_tags"),
+        categories="theme (7)",
+    ),
+)
+@scorer
+def healthbench(sample: ScorerInput) -> Score:
+    """Left to the judge; without one nothing is measured."""
+    return needs_judge(sample)

@@ -1,0 +1,56 @@
+"""HellaSwag: which of four endings continues a scene."""
+
+from __future__ import annotations
+
+import re
+
+from nemo_evaluator.benchmarks._choice import LETTERS, instruction, option_lines
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.scoring import Score, multichoice_regex
+
+# Marks that the how-to articles left in the text, such as "[header]" and "[step]".
+_MARKS = re.compile(r"\s*\[(?:title|header|step|substeps)\]\s*")
+
+
+def _clean(text: str) -> str:
+    return re.sub(r" {2,}", " ", _MARKS.sub(". ", text).replace("..", ".")).strip(" .") if "[" in text else text.strip()
+
+
+def prepare(row: JsonDict) -> JsonDict:
+    """The activity is the category."""
+    endings = [_clean(ending) for ending in row["endings"]]
+    return {
+        "ind": row["ind"],
+        "context": f"{row['activity_label']}: {_clean(row['ctx'])}",
+        "choices": endings,
+        "lines": option_lines(endings),
+        "target": LETTERS[int(row["label"])],
+        "category": row["activity_label"],
+    }
+
+
+@benchmark(
+    name="hellaswag",
+    dataset="hf://Rowan/hellaswag?split=validation",
+    prompt=instruction("ABCD", "question: which ending continues the text best?")
+    + "\n\n{fewshot}{context} ...\n\n{lines}",
+    prepare_row=prepare,
+    carried=("choices",),
+    fewshot_split="train",
+    fewshot_format="{context} ...\n\n{lines}\nAnswer: {target}",
+    info=BenchmarkInfo(
+        title="HellaSwag",
+        group="common sense",
+        size=10042,
+        scorer="multichoice_regex",
+        license="MIT",
+        source="https://huggingface.co/datasets/Rowan/hellaswag",
+        columns=("ind", "activity_label", "ctx", "endings", "label"),
+        categories="activity_label",
+    ),
+)
+@scorer
+def hellaswag(sample: ScorerInput) -> Score:
+    """Is the letter that the response picks the right one?"""
+    return multichoice_regex(sample, labels="ABCD")

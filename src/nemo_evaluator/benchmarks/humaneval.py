@@ -1,0 +1,45 @@
+"""HumanEval: complete a Python function so that its hidden tests pass, in a sandbox."""
+
+from __future__ import annotations
+
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.scoring import Score, code_sandbox_async
+
+
+def prepare(row: JsonDict) -> JsonDict:
+    """What the scorer needs stands under names with an underscore."""
+    return {
+        "task_id": row["task_id"],
+        "entry_point": row["entry_point"],
+        "_prompt": row["prompt"],
+        "_test": row["test"],
+        "_entry_point": row["entry_point"],
+    }
+
+
+@benchmark(
+    name="humaneval",
+    dataset="hf://openai/openai_humaneval?split=test",
+    prompt=(
+        "Implement the following Python function. Reply with the whole function in one ```python code block and "
+        "nothing else.\n\n```python\n{_prompt}```"
+    ),
+    target_field="entry_point",
+    prepare_row=prepare,
+    carried=("_test", "_entry_point"),
+    info=BenchmarkInfo(
+        title="HumanEval",
+        group="code",
+        size=164,
+        scorer="code_sandbox",
+        needs=("sandbox",),
+        license="MIT",
+        source="https://huggingface.co/datasets/openai/openai_humaneval",
+        columns=("task_id", "prompt", "entry_point", "test"),
+    ),
+)
+@scorer
+async def humaneval(sample: ScorerInput) -> Score:
+    """Do the tests pass?"""
+    return await code_sandbox_async(sample, sample.sandbox)

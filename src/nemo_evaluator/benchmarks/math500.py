@@ -1,0 +1,39 @@
+"""MATH-500: competition mathematics with answers in LaTeX, compared as mathematics."""
+
+from __future__ import annotations
+
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.scoring import Score, math
+
+
+def prepare(row: JsonDict) -> JsonDict:
+    """The subject is the category."""
+    kept = {key: row[key] for key in ("problem", "answer", "level", "unique_id")}
+    return {**kept, "category": row["subject"]}
+
+
+@benchmark(
+    name="math500",
+    dataset="hf://HuggingFaceH4/MATH-500?split=test",
+    prompt=(
+        "Solve the following math problem step by step. The last line of your response should be of the form "
+        "'Answer: $ANSWER' (without quotes) where $ANSWER is the answer to the problem.\n\n{problem}"
+    ),
+    target_field="answer",
+    prepare_row=prepare,
+    info=BenchmarkInfo(
+        title="MATH-500",
+        group="math",
+        size=500,
+        scorer="math",
+        license="MIT",
+        source="https://huggingface.co/datasets/HuggingFaceH4/MATH-500",
+        columns=("problem", "answer", "subject", "level", "unique_id"),
+        categories="subject (7)",
+    ),
+)
+@scorer
+async def math500(sample: ScorerInput) -> Score:
+    """Is the announced answer mathematically equal to the published one?"""
+    return await math(sample)

@@ -1,0 +1,76 @@
+"""MBPP: short Python tasks, each with three assertions, run in a sandbox."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.scoring import Score, code_sandbox_async
+
+_PROMPT = (
+    "{fewshot}{text}\nYour code should pass these tests:\n\n{tests}\n\n"
+    "Reply with the code in one ```python code block and nothing else."
+)
+_EXAMPLE = "{text}\nYour code should pass these tests:\n\n{tests}\n\n```python\n{solution}\n```"
+_CALL = re.compile(
+    r"assert\s+(?:not\s+)?\(*(?:\w+\.)*(?:(?:set|sorted|list|tuple|round|len|abs|str|isclose)\()*(\w+)\s*\("
+)
+
+
+def prepare(row: JsonDict) -> JsonDict:
+    """Both forms of the dataset in one: text, tests, and what must run before them."""
+    tests = row["test_list"]
+    setup: Any = row.get("test_setup_code") or "\n".join(row.get("test_imports") or [])
+    called = _CALL.search(tests[0])
+    return {
+        "task_id": row["task_id"],
+        "text": row.get("text") or row.get("prompt"),
+        "tests": "\n".join(tests),
+        "solution": row["code"].replace("\r\n", "\n").strip(),
+        "entry_point": called[1] if called else "",
+        "_test": "\n".join([setup, *tests]).replace("\r\n", "\n"),
+        "_entry_point": called[1] if called else "",
+    }
+
+
+def _info(title: str, size: int) -> BenchmarkInfo:
+    return BenchmarkInfo(
+        title=title,
+        group="code",
+        size=size,
+        scorer="code_sandbox",
+        needs=("sandbox",),
+        license="CC-BY-4.0",
+        source="https://huggingface.co/datasets/google-research-datasets/mbpp",
+        columns=("task_id", "text or prompt", "code", "test_list", "test_setup_code or test_imports"),
+    )
+
+
+@benchmark(
+    name="mbpp",
+    dataset="hf://google-research-datasets/mbpp?config=full&split=test",
+    prompt=_PROMPT,
+    target_field="entry_point",
+    prepare_row=prepare,
+    carried=("solution", "_test", "_entry_point"),
+    fewshot_split="prompt",
+    fewshot_format=_EXAMPLE,
+    info=_info("MBPP", 500),
+)
+@benchmark(
+    name="mbpp_sanitized",
+    dataset="hf://google-research-datasets/mbpp?config=sanitized&split=test",
+    prompt=_PROMPT,
+    target_field="entry_point",
+    prepare_row=prepare,
+    carried=("solution", "_test", "_entry_point"),
+    fewshot_split="prompt",
+    fewshot_format=_EXAMPLE,
+    info=_info("MBPP (sanitized)", 257),
+)
+@scorer
+async def mbpp(sample: ScorerInput) -> Score:
+    """Do the assertions hold?"""
+    return await code_sandbox_async(sample, sample.sandbox)

@@ -1,0 +1,81 @@
+"""MMMU-Pro: college questions about pictures, with up to ten options."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any, Final
+
+from nemo_evaluator.benchmarks._choice import LETTERS, instruction, option_lines
+from nemo_evaluator.core.errors import SeedError
+from nemo_evaluator.core.types import JsonDict, SeedResult
+from nemo_evaluator.datasets import Rows, open_rows
+from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.scoring import Score, multichoice_regex
+
+_IMAGES: Final = tuple(f"image_{number}" for number in range(1, 8))
+_TYPES: Final = {"iVBOR": "png", "/9j/": "jpeg", "R0lGO": "gif", "UklGR": "webp"}
+
+
+def dataset(variant: str) -> Rows:
+    """One of the published forms of the questions."""
+    return open_rows(f"hf://MMMU/MMMU_Pro?config={variant.replace(' ', '%20')}&split=test")
+
+
+def data_uri(cell: Any) -> str:
+    """A picture cell (base64 text, as rows are kept) as a data URI."""
+    encoded = cell["bytes_base64"]
+    kind = next((kind for start, kind in _TYPES.items() if encoded.startswith(start)), "png")
+    return f"data:image/{kind};base64,{encoded}"
+
+
+def seed(row: JsonDict, idx: int) -> SeedResult:
+    """The question with its pictures, in the order of their numbers; the text keeps its ``<image n>`` marks."""
+    options = ast.literal_eval(row["options"]) if isinstance(row["options"], str) else list(row["options"])
+    letters = LETTERS[: len(options)]
+    question = row.get("question") or "Answer the question in the image."
+    numbers = [column for column in _IMAGES if row.get(column)]
+    if not numbers and row.get("image"):
+        numbers = ["image"]
+    named = {int(number) for number in re.findall(r"<image (\d)>", f"{question} {' '.join(options)}")}
+    missing = sorted(f"<image {number}>" for number in named if not row.get(f"image_{number}"))
+    if missing:
+        raise SeedError(f"{row['id']}: the dataset has no picture for {', '.join(missing)}")
+    return SeedResult(
+        prompt=f"{instruction(letters)}\n\n{question}\n\n{option_lines(options)}",
+        expected_answer=row["answer"],
+        images=[data_uri(row[column]) for column in numbers] or None,
+        metadata={
+            "source": "byob",
+            "benchmark": "mmmu_pro",
+            "id": row["id"],
+            "category": row.get("subject") or row["id"].split("_", 1)[-1].rsplit("_", 1)[0],
+            "options": options,
+            "letters": letters,
+        },
+        shown=frozenset({"options", "letters"}),
+    )
+
+
+@benchmark(
+    name="mmmu_pro",
+    dataset=dataset,
+    seed_fn=seed,
+    params={"variant": "standard (10 options)"},
+    info=BenchmarkInfo(
+        title="MMMU-Pro",
+        group="vision",
+        size=1730,
+        scorer="multichoice_regex",
+        needs=("images",),
+        license="Apache-2.0",
+        source="https://huggingface.co/datasets/MMMU/MMMU_Pro",
+        columns=("id", "question", "options", "answer", "subject", *_IMAGES),
+        categories="subject (30)",
+        params={"variant": "standard (10 options), standard (4 options) or vision"},
+    ),
+)
+@scorer
+def mmmu_pro(sample: ScorerInput) -> Score:
+    """Is the letter that the response picks the right one?"""
+    return multichoice_regex(sample, labels=sample.metadata["letters"])

@@ -1,0 +1,90 @@
+"""SimpleQA: short questions with one undisputed answer, graded as correct, incorrect or not attempted."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from nemo_evaluator.benchmarks._judged import fallback, grade_hooks
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.scoring import Score, fuzzy_match
+
+_GRADES = """You grade the answer to a factual question against the known answer.
+
+Question: {question}
+Known answer: {target}
+Answer to grade: {response}
+
+CORRECT: it contains the known answer in full and contradicts it nowhere. Case, punctuation, order and further true
+details do not matter; a number must agree to the last significant figure of the known answer.
+INCORRECT: it says something that contradicts the known answer, even if it hedges.
+NOT_ATTEMPTED: it does not give the known answer in full, and contradicts it nowhere.
+
+Reply with a JSON object: {{"grade": "CORRECT", "INCORRECT" or "NOT_ATTEMPTED", "reason": "one sentence"}}"""
+
+
+def prepare(row: JsonDict) -> JsonDict:
+    """The topic is the category; upstream it stands in a Python dict written as text."""
+    about = ast.literal_eval(row["metadata"])
+    return {
+        "problem": row["problem"],
+        "answer": row["answer"],
+        "category": about.get("topic", ""),
+        "answer_type": about.get("answer_type", ""),
+    }
+
+
+def _details(grade: str) -> JsonDict:
+    return {"correct": grade == "CORRECT", "attempted": grade != "NOT_ATTEMPTED"}
+
+
+def summary(details: Iterable[JsonDict]) -> dict[str, float]:
+    """Accuracy, share attempted, accuracy of what was attempted, and the F1 of the last and the first."""
+    graded = [detail for detail in details if "grade" in detail]
+    if not graded:
+        return {}
+    right = sum(detail["grade"] == "CORRECT" for detail in graded)
+    tried = sum(detail["grade"] != "NOT_ATTEMPTED" for detail in graded)
+    accuracy, precision = right / len(graded), right / tried if tried else 0.0
+    harmonic = 2 * accuracy * precision / (accuracy + precision) if right else 0.0
+    return {
+        "accuracy": accuracy,
+        "attempted": tried / len(graded),
+        "accuracy_given_attempted": precision,
+        "f1": harmonic,
+    }
+
+
+judge_prompt, parse_judge = grade_hooks(
+    lambda seed, response: _GRADES.format(question=seed.prompt, target=seed.expected_answer, response=response),
+    {"CORRECT": 1.0, "INCORRECT": 0.0, "NOT_ATTEMPTED": 0.0},
+    _details,
+)
+
+
+@benchmark(
+    name="simpleqa",
+    dataset="hf://basicv8vc/SimpleQA?split=test",
+    prompt="{problem}",
+    target_field="answer",
+    prepare_row=prepare,
+    judge_prompt=judge_prompt,
+    parse_judge=parse_judge,
+    summary=summary,
+    info=BenchmarkInfo(
+        title="SimpleQA",
+        group="facts",
+        size=4326,
+        scorer="judge, three grades (without one: fuzzy_match)",
+        needs=("judge",),
+        license="MIT",
+        source="https://huggingface.co/datasets/basicv8vc/SimpleQA",
+        columns=("problem", "answer", "metadata"),
+        categories="topic (10)",
+    ),
+)
+@scorer
+def simpleqa(sample: ScorerInput) -> Score:
+    """Left to the judge; without one, does the response state the answer?"""
+    return fallback(fuzzy_match(sample), sample, "normalised match")
