@@ -58,7 +58,9 @@ class Scripted:
             raise said
         if isinstance(said, SolveResult):
             return said
-        reply = ModelResponse(content=said, model="m", finish_reason="stop", prompt_tokens=7, completion_tokens=1, total_tokens=8)
+        reply = ModelResponse(
+            content=said, model="m", finish_reason="stop", prompt_tokens=7, completion_tokens=1, total_tokens=8
+        )
         return SolveResult(response=said, model_response=reply)
 
     def describe(self) -> dict[str, Any]:

@@ -168,7 +168,9 @@ async def test_a_step_that_takes_too_long_fails(sums: Any, tmp_path: Path) -> No
 async def test_a_template_reaches_the_solver_and_the_files(sums: Any, scripted: Any, tmp_path: Path) -> None:
     template = tmp_path / "t.md"
     template.write_text("{{ category }}: {{ original_prompt }} Say 0 + {{ 7 }}?\n")
-    await run_evaluation(sums, scripted, step_log_dir=tmp_path / "out", instruction_template=str(template), max_problems=1)
+    await run_evaluation(
+        sums, scripted, step_log_dir=tmp_path / "out", instruction_template=str(template), max_problems=1
+    )
     assert scripted.asked == ["even: How much is 0 + 0? Say 0 + 7?"]
     assert rows_of(tmp_path / "out")[0, 0]["prompt"] == scripted.asked[0]
 
@@ -214,5 +216,8 @@ async def test_a_step_in_back_off_gives_its_slot_away(sums: Any, scripted: Any, 
 
 
 def test_last_user_text_reads_parts() -> None:
-    messages = [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image_url"}]}, {"role": "assistant"}]
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image_url"}]},
+        {"role": "assistant"},
+    ]
     assert last_user_text(messages) == "a"

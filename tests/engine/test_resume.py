@@ -49,7 +49,8 @@ def _solver(**settings: Any) -> dict[str, Any]:
     return {"solver_settings": {"type": "simple", "temperature": 0.0, "system_prompt": None} | settings}
 
 
-NOTHING: Callable[[Case], None] = lambda case: None
+def NOTHING(case: Case) -> None:
+    """Change nothing."""
 
 
 def _row(case: Case) -> None:

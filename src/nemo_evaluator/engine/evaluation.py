@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.engine.bundle import BundleFacts, write_bundle
 from nemo_evaluator.engine.columns import write_views
 from nemo_evaluator.engine.halt import Halt, HaltKind
@@ -18,6 +18,7 @@ from nemo_evaluator.engine.plan import Plan, Shard, make_plan
 from nemo_evaluator.engine.progress import Progress, SilentProgress
 from nemo_evaluator.engine.resume import ASK, REUSE, VERIFY, Reuse, ReusePlan, fresh_plan
 from nemo_evaluator.engine.step import StepContext, StepRunner
+from nemo_evaluator.engine.stopping import OrderedStop
 from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.engine.template import InstructionTemplate
 from nemo_evaluator.engine.trajectories import trajectory_of
@@ -110,6 +111,7 @@ class _Session:
             template=job.template,
             scorer=self._verifier.fingerprint,
         )
+        self._stop = OrderedStop(job.stop_rule, plan.steps()) if job.stop_rule is not None else None
         self._started = time.monotonic()
 
     async def run(self) -> Finished:
@@ -120,7 +122,7 @@ class _Session:
         progress = self._job.progress
         progress.started(self._name, self._tally, reuse if self._job.resume else None, todo)
         try:
-            if todo:
+            if todo and not self._halt:
                 await self._loop(reuse)
         finally:
             self._journal.flush()
@@ -135,8 +137,12 @@ class _Session:
         if not self._job.resume or not history.runs:
             return fresh_plan(self._plan)
         old = history.fingerprints
-        reuse = Reuse(self._job.environment, self._journal, self._index, self._prints, self._tally, old)
+        reuse = Reuse(self._job.environment, self._journal, self._index, self._prints, self._tally, old, self._reused)
         return await reuse.decide(self._plan)
+
+    def _reused(self, step: Step, problem: str, reward: float) -> None:
+        if self._stop is not None and (reason := self._stop.ended(step, problem, reward)) is not None:
+            self._halt.set(HaltKind.RULE, reason)
 
     async def _loop(self, reuse: ReusePlan) -> None:
         job = self._job
@@ -158,7 +164,7 @@ class _Session:
             max_attempts=max(1, job.max_system_retries),
             skip_failed=job.skip_failed,
             reuse=reuse,
-            stop_rule=job.stop_rule,
+            stop=self._stop,
         )
         await run_loop(
             reuse.todo(self._plan),
@@ -181,10 +187,17 @@ class _Session:
             min_coverage=job.min_coverage,
             elapsed=history.elapsed + (time.monotonic() - self._started if worked else 0.0),
             finished=datetime.now(UTC),
-            stopped={"kind": halt.kind, "reason": halt.reason} if halt.kind else None,
+            stopped=self._stopped(),
             extra_scores=job.aggregate(self._task.results) if job.aggregate and columns.scored else {},
         )
         return Finished(write_bundle(self._task, columns, facts), halt, reuse, self._task)
+
+    def _stopped(self) -> JsonDict | None:
+        rule = self._job.stop_rule
+        if self._halt.kind is None and rule is None:
+            return None
+        facts: JsonDict = {"kind": self._halt.kind, "reason": self._halt.reason} if self._halt.kind else {}
+        return facts | {"rule": rule.summary(len(self._plan.problems))} if rule is not None else facts
 
     @property
     def _name(self) -> str:

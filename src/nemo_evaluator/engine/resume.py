@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -62,6 +62,8 @@ class Reuse:
     prints: RunFingerprints
     tally: Tally
     old_parts: JsonDict = field(default_factory=dict)
+    # Told of every reused reward: a stop rule may be satisfied by what is there already.
+    on_reward: Callable[[Step, str, float], None] | None = None
 
     async def decide(self, plan: Plan) -> ReusePlan:
         """Look at every step once. Reused outcomes are counted in the tally."""
@@ -92,7 +94,8 @@ class Reuse:
     def _decide(self, step: Step, seed: SeedResult | None) -> tuple[int, str]:
         if seed is None:
             return ASK, "the problem could not be read"
-        fingerprint = self.prints.answer(problem_hash(seed), step)
+        problem = problem_hash(seed)
+        fingerprint = self.prints.answer(problem, step)
         answer = self._read(self.index.answer(step))
         outcome = self._read(self.index.outcome(step))
         if answer is not None and answer["fp"] != fingerprint:
@@ -107,6 +110,8 @@ class Reuse:
             return (VERIFY, "scorer changed") if _stands_alone(answer) else (ASK, "scorer changed, sandbox gone")
         self.tally.add_scored(outcome["reward"])
         self.tally.reused += 1
+        if self.on_reward is not None:
+            self.on_reward(step, problem, outcome["reward"])
         return REUSE, "unchanged"
 
     def _decide_failed(self, answer: JsonDict | None, cause: Cause) -> tuple[int, str]:

@@ -33,6 +33,7 @@ from nemo_evaluator.core.types import (
 )
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.resume import VERIFY, ReusePlan
+from nemo_evaluator.engine.stopping import OrderedStop
 from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.engine.template import InstructionTemplate
 from nemo_evaluator.engine.verify import Verifier
@@ -43,7 +44,6 @@ from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.records import answer_record, outcome_record, turn_record, unanswered
 
 if TYPE_CHECKING:
-    from nemo_evaluator.metrics.sequential import StopRule
     from nemo_evaluator.sandbox.base import Sandbox
     from nemo_evaluator.sandbox.manager import SandboxManager
 
@@ -73,7 +73,7 @@ class StepContext:
     max_attempts: int = 3
     skip_failed: bool = False
     reuse: ReusePlan | None = None
-    stop_rule: StopRule | None = None
+    stop: OrderedStop | None = None
 
 
 @dataclass(slots=True)
@@ -233,9 +233,9 @@ class StepRunner:
         tally = self._ctx.tally
         offset = self._ctx.journal.append(record, lambda: tally.add(outcome, tokens, cost))
         self._ctx.index.set_outcome(work.step, offset)
-        rule = self._ctx.stop_rule
-        if rule is not None and isinstance(outcome, Scored):
-            reason = rule.add(work.problem, work.step.repeat, outcome.verdict.reward)
+        if self._ctx.stop is not None:
+            reward = outcome.verdict.reward if isinstance(outcome, Scored) else None
+            reason = self._ctx.stop.ended(work.step, work.problem, reward)
             if reason is not None:
                 self._ctx.halt.set(HaltKind.RULE, reason, drain=_RULE_DRAIN)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nemo_evaluator.core.types import JsonDict, ModelResponse
 from nemo_evaluator.solvers.trajectory import single_turn
-from nemo_evaluator.store.rows import prompt_of
+from nemo_evaluator.store.rows import content_of, prompt_of
 
 
 def trajectory_of(answer: JsonDict) -> list[JsonDict]:
@@ -13,7 +13,7 @@ def trajectory_of(answer: JsonDict) -> list[JsonDict]:
     if stored or "finish_reason" not in answer:
         return stored
     reply = ModelResponse(
-        content=answer.get("content", answer.get("response", "")),
+        content=content_of(answer),
         model=answer.get("model", ""),
         finish_reason=answer["finish_reason"],
         prompt_tokens=answer.get("prompt_tokens"),

@@ -79,7 +79,7 @@ def _foreground(request: RunRequest, loaded: LoadedConfig, output_dir: Path, met
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
     try:
-        result = uvloop.run(run_suite(config, options))
+        result: SuiteResult = uvloop.run(run_suite(config, options))
     finally:
         pid_file.unlink(missing_ok=True)
     _tell(console, result, output_dir)

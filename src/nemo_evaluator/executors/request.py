@@ -96,9 +96,9 @@ def shard_of(request: RunRequest) -> Shard | None:
         index, _, total = request.shard.partition("/")
         return _shard(index, total, f"--shard {request.shard}")
     for index_name, total_name in _SHARD_VARIABLES:
-        found, total = os.environ.get(index_name), os.environ.get(total_name)
-        if found is not None and total is not None:
-            return _shard(found, total, f"{index_name}={found}, {total_name}={total}")
+        found, count = os.environ.get(index_name), os.environ.get(total_name)
+        if found is not None and count is not None:
+            return _shard(found, count, f"{index_name}={found}, {total_name}={count}")
     return None
 
 

@@ -61,7 +61,7 @@ def trajectory_row(answer: JsonDict | None, outcome: JsonDict, trajectory: list[
     asked = answer or outcome
     details = outcome.get("scoring_details", {})
     row: JsonDict = {
-        "step_id": asked.get("fp", outcome["fp"])[:12],
+        "step_id": str(asked.get("fp") or outcome["fp"])[:12],
         "problem_idx": outcome["problem_idx"],
         "repeat": outcome["repeat"],
         "timestamp": asked.get("at"),
@@ -80,7 +80,7 @@ def trajectory_row(answer: JsonDict | None, outcome: JsonDict, trajectory: list[
     }
     if answer and "finish_reason" in answer:
         row["model"] = {
-            "content": answer.get("content", answer.get("response", "")),
+            "content": content_of(answer),
             "model": answer.get("model", ""),
             "finish_reason": answer["finish_reason"],
             "tokens": {
@@ -96,6 +96,11 @@ def trajectory_row(answer: JsonDict | None, outcome: JsonDict, trajectory: list[
     if trajectory:
         row["trajectory"] = trajectory
     return row
+
+
+def content_of(answer: JsonDict) -> str:
+    """What the model said, where that is not the answer itself."""
+    return str(answer["content"] if "content" in answer else answer.get("response", ""))
 
 
 def scorer_rewards(details: JsonDict) -> dict[str, Any]:

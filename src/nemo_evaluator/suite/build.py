@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -10,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from nemo_evaluator.config import BenchmarkConfig, EvalConfig, NoSandbox
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.core.files import iter_jsonl, safe_name
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.decisions.bundles import discover_bundles
 from nemo_evaluator.engine.evaluation import Evaluation
 from nemo_evaluator.engine.plan import Shard
 from nemo_evaluator.engine.template import load_template
 from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.environments.registry import get_environment
+from nemo_evaluator.metrics.sequential import Baseline, StopRule
 from nemo_evaluator.models import Client, endpoint_of, open_client
 from nemo_evaluator.services import service_identity
 from nemo_evaluator.solvers.base import describe_solver
@@ -76,6 +79,7 @@ class Builder:
             template=load_template(bench.instruction_template),
             sandboxes=sandboxes,
             resume=resume,
+            stop_rule=_stop_rule(bench, environment.name),
         )
 
     def open_client(self, name: str, bench: BenchmarkConfig) -> Client:
@@ -105,6 +109,36 @@ class Builder:
                 "generation": generation | (solver.get("generation") or {}),
             }
         return facts
+
+
+def _stop_rule(bench: BenchmarkConfig, name: str) -> StopRule | None:
+    when = bench.stop_when
+    if when is None:
+        return None
+    baseline = None
+    if when.decided_against is not None:
+        runs = discover_bundles(when.decided_against)
+        run = runs.get(bench.key) or runs.get(name)
+        if run is None:
+            hint = f"it has: {', '.join(sorted(runs)) or 'no finished benchmark'}"
+            raise UsageError(f"the baseline {when.decided_against} has no benchmark {bench.key!r}", hint=hint)
+        baseline = Baseline(_rewards(run.results), when.max_drop, str(when.decided_against))
+    return StopRule(
+        interval_width=when.interval_width,
+        baseline=baseline,
+        confidence=when.confidence,
+        min_problems=when.min_problems,
+        repeats=bench.repeats,
+    )
+
+
+def _rewards(results: Path) -> dict[str, float]:
+    """The mean reward of every problem of a finished run, by problem hash."""
+    sums: dict[str, list[float]] = defaultdict(list)
+    for row in iter_jsonl(results):
+        if row["reward"] is not None:
+            sums[row["problem_hash"]].append(row["reward"])
+    return {problem: sum(rewards) / len(rewards) for problem, rewards in sums.items()}
 
 
 class _Clients(Mapping[str, Client]):

@@ -47,7 +47,7 @@ _QUICK: Final = {
 @click.option("--no-progress", is_flag=True, help="No progress lines.")
 @click.option("--verbose", "-v", is_flag=True, help="Log what happens inside, on stderr.")
 @click.pass_context
-def run(ctx: click.Context, config_file: str | None, api_key: str | None, **flags: object) -> None:
+def run(ctx: click.Context, /, config_file: str | None, api_key: str | None, **flags: object) -> None:
     """Run the benchmarks of CONFIG_FILE, or one benchmark in quick mode (--bench, --model-url, --model-id).
 
     Exit codes: 0 done, 1 config or usage error, 2 a benchmark failed, 3 finished but INVALID (coverage under its

@@ -1,0 +1,83 @@
+"""``nel validate``: ask a few problems of a benchmark, as a sanity check."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+
+import click
+
+from nemo_evaluator.core.errors import EXIT_FAILED, UsageError
+from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.secrets import Secret
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.engine.api import run_evaluation
+from nemo_evaluator.environments.registry import get_environment
+from nemo_evaluator.models import Endpoint, open_client
+from nemo_evaluator.solvers.simple import SimpleSolver
+
+_SHOWN = 60
+
+
+@click.command()
+@click.option("--benchmark", "-b", required=True, help="The benchmark.")
+@click.option("--samples", "-s", type=click.IntRange(1), default=5, show_default=True, help="How many problems.")
+@click.option("--model-url", envvar="NEMO_MODEL_URL", help="Base URL of the model's API.")
+@click.option("--model-id", envvar="NEMO_MODEL_ID", help="The model's name in requests.")
+@click.option("--api-key", help="The key; better in NEMO_API_KEY or NVIDIA_API_KEY.")
+@click.option("--json", "as_json", is_flag=True, help="The rows as JSON.")
+@click.option("--verbose", "-v", is_flag=True, help="Show prompts and answers whole.")
+@click.pass_context
+def validate(
+    ctx: click.Context,
+    benchmark: str,
+    samples: int,
+    model_url: str | None,
+    model_id: str | None,
+    api_key: str | None,
+    as_json: bool,
+    verbose: bool,
+) -> None:
+    """Ask the first problems of a benchmark and show what came back. Writes no files.
+
+    Exit codes: 0 every problem could be scored, 2 some could not.
+    """
+    if not model_url or not model_id:
+        hint = "give --model-url and --model-id, or set NEMO_MODEL_URL and NEMO_MODEL_ID"
+        raise UsageError("validate needs a model", hint=hint)
+    key = api_key or os.environ.get("NEMO_API_KEY") or os.environ.get("NVIDIA_API_KEY")
+    bundle = asyncio.run(_ask(benchmark, samples, model_url, model_id, Secret(key) if key else None))
+    rows = bundle["_results"]
+    if as_json:
+        click.echo(dumps(rows).decode())
+    else:
+        _show(rows, verbose)
+    ctx.exit(0 if all(row["status"] == "scored" for row in rows) and rows else EXIT_FAILED)
+
+
+async def _ask(benchmark: str, samples: int, url: str, model: str, key: Secret | None) -> JsonDict:
+    environment = get_environment(benchmark, num_examples=samples)
+    client = open_client(Endpoint(name="model", url=url, protocol="chat_completions", model=model, api_key=key))
+    try:
+        with tempfile.TemporaryDirectory(prefix="nel-validate-") as folder:
+            return await run_evaluation(environment, SimpleSolver(client), max_problems=samples, step_log_dir=folder)
+    finally:
+        await client.close()
+        await environment.close()
+
+
+def _show(rows: list[JsonDict], verbose: bool) -> None:
+    correct = sum(row["reward"] == 1.0 for row in rows)
+    scored = sum(row["status"] == "scored" for row in rows)
+    click.echo(f"{correct}/{len(rows)} correct, {scored}/{len(rows)} scored")
+    for row in rows:
+        if row["status"] == "failed":
+            click.echo(f"[FAILED] p{row['problem_idx']}: {row['failure']['cause']}: {row['failure']['message']}")
+            continue
+        word = "PASS" if row["reward"] == 1.0 else "FAIL"
+        got, expected = (str(row[key]) for key in ("extracted_answer", "expected_answer"))
+        cost = f"({row['latency_ms']:.0f}ms {row['tokens']}tok)"
+        click.echo(f"[{word}] p{row['problem_idx']}: expected={expected[:_SHOWN]} got={got[:_SHOWN]} {cost}")
+        if verbose:
+            click.echo(f"  prompt: {row['prompt']}\n  answer: {row['model_response']}")

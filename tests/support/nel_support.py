@@ -1,0 +1,91 @@
+"""What end-to-end tests share: the real command, a real server in a process of its own, config blocks."""
+
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+NEL = str(Path(sys.executable).with_name("nel"))
+
+
+@contextmanager
+def scripted_server(*flags: str) -> Iterator[str]:
+    """The scripted server; gives its URL."""
+    words = [sys.executable, "-m", "nemo_evaluator.testing.server", "--until-eof", *flags]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdin is not None
+        try:
+            yield json.loads(process.stdout.readline())["url"]
+        finally:
+            process.stdin.close()
+            process.wait(20)
+
+
+def server_stats(url: str) -> dict[str, Any]:
+    """What the server has counted."""
+    with urllib.request.urlopen(url.removesuffix("/v1") + "/stats", timeout=10) as answer:
+        stats: dict[str, Any] = json.load(answer)
+        return stats
+
+
+class Nel:
+    """Runs ``nel`` in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.env = dict(os.environ)
+
+    def __call__(self, *words: str, code: int | None = 0, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [NEL, *words], cwd=self.folder, env=self.env, capture_output=True, text=True, timeout=timeout
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        if code is not None:
+            assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [NEL, *words], cwd=self.folder, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def config(self, name: str, **parts: Any) -> str:
+        """Write a config (JSON is YAML) and return its name."""
+        (self.folder / name).write_text(json.dumps(parts))
+        return name
+
+
+def api(url: str, **more: Any) -> dict[str, Any]:
+    """A service block."""
+    return {"type": "api", "url": f"{url}/chat/completions", "protocol": "chat_completions", "model": "m", **more}
+
+
+def bench(name: str, **more: Any) -> dict[str, Any]:
+    """A benchmark block."""
+    return {"name": name, "solver": {"type": "simple", "service": "model"}, **more}
+
+
+SUMS = """
+from nemo_evaluator import ScorerInput, benchmark, exact_match, scorer
+
+
+def rows():
+    return [{{"question": f"How much is {{n}} + {{n}}?", "target": str(2 * n)}} for n in range({size})]
+
+
+@benchmark(name="sums", dataset=rows, prompt="{{question}}", target_field="target")
+@scorer
+def score(sample: ScorerInput) -> dict:
+    return exact_match(sample)
+"""
+
+
+def rows(folder: Path, drop: set[str] | frozenset[str] = frozenset()) -> list[dict[str, Any]]:
+    """The rows of results.jsonl, without some fields."""
+    lines = (folder / "results.jsonl").read_text().splitlines()
+    return [{key: value for key, value in json.loads(line).items() if key not in drop} for line in lines]
