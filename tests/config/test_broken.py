@@ -190,6 +190,7 @@ EDITS = [
     ("name: gsm8k", "name: !!python/name:os.system gsm8k", "benchmarks[0].name", "remove the tag"),
     ("name: gsm8k", "name: *unknown", "benchmarks[0].name", "&unknown"),
     ("name: gsm8k", "name: a: b", "(whole file)", "colon"),
+    ("temperature: 0.5", "seed: ${SEED}", "(whole file)", "quotes around ${...}"),
     ("name: gsm8k", "name: 'gsm8k", "(whole file)", "quotes"),
     ("  - name: gsm8k", "\t- name: gsm8k", "(whole file)", "tabs"),
     ("name: gsm8k", "name: gsm8k\n    ? [a]\n    : b", "benchmarks[0]", "quote the key"),

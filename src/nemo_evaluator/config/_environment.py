@@ -68,8 +68,9 @@ class _Expander:
             return value
         if default is not None:
             return self._text(default, path)
-        close = nearest(name, list(self.environment)) or nearest(name.upper(), list(self.environment))
-        meant = f"did you mean ${{{close}}}? or " if close and close != name else ""
+        names = {known.lower(): known for known in self.environment}
+        close = nearest(name, list(names))
+        meant = f"did you mean ${{{names[close]}}}? or " if close else ""
         hint = f"{meant}export {name}=..., or give a default: ${{{name}:-value}}"
         self.problems.append(self.document.problem(path, f"the environment variable {name} is not set", hint))
         return ""

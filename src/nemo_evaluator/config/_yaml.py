@@ -89,6 +89,8 @@ def _syntax_problem(error: yaml.YAMLError, source: str, text: str) -> Problem:
         written = lines[line - 1]
         if "\t" in written:
             hint = "indent with spaces; YAML does not allow tabs"
+        elif "${" in written and "{" in written.replace("${", ""):
+            hint = "inside { } put quotes around ${...}"
         elif "mapping values" in str(what):
             hint = "put quotes around a value that holds a colon"
     return Problem(WHOLE_FILE, f"is not valid YAML: {what}", hint, line, source)

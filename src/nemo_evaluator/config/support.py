@@ -18,8 +18,8 @@ NOT_BUILT = "not built in this version"
 SERVICES: dict[str, str | None] = {
     "api": None,
     "llama_cpp": None,
-    "vllm": NOT_BUILT,
-    "sglang": NOT_BUILT,
+    "vllm": None,
+    "sglang": None,
     "nim": NOT_BUILT,
     "trt_llm": NOT_BUILT,
     "docker_model": NOT_BUILT,
