@@ -1,1 +1,23 @@
 """Sandboxes: places where untrusted code runs."""
+
+from nemo_evaluator.sandbox._backend import Backend, Exit, Job
+from nemo_evaluator.sandbox.base import (
+    ExecResult,
+    ImageBuildRequest,
+    ImageSpec,
+    OutsideEndpoint,
+    Sandbox,
+    VolumeMount,
+)
+
+__all__ = [
+    "Backend",
+    "ExecResult",
+    "Exit",
+    "ImageBuildRequest",
+    "ImageSpec",
+    "Job",
+    "OutsideEndpoint",
+    "Sandbox",
+    "VolumeMount",
+]

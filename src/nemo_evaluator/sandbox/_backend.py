@@ -30,6 +30,8 @@ class Job:
     user: str | None = None
     background: bool = False
     memory: int | None = None
+    # One of ours that carries files in or out.
+    transfer: bool = False
     # For a run of its own: the files that it finds in its private working directory.
     private: dict[str, bytes] | None = None
 
@@ -167,7 +169,7 @@ class Backend(ABC):
             elif sink is not None:
                 sink(data)
 
-        job = Job(argv=argv, timeout=timeout, cwd="/", env=self._env(None), stdin=stdin)
+        job = Job(argv=argv, timeout=timeout, cwd="/", env=self._env(None), stdin=stdin, transfer=True)
         ended = await self._run(job, emit)
         return ended, errors.text()
 

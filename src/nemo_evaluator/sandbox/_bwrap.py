@@ -69,7 +69,7 @@ def arguments(spec: SandboxSpec, memory: int, network: str, folder: Path) -> lis
         raise SandboxError(f"{workdir!r} cannot be the working directory of a local sandbox")
     argv += ["--size", size, "--tmpfs", workdir]
     for volume in spec.volumes:
-        argv += _volume(volume)
+        argv += _volume(volume, size)
     return [*argv, "--remount-ro", "/", "--chdir", "/", "--", "/bin/cat"]
 
 
@@ -113,7 +113,7 @@ def _python() -> list[str]:
 
 
 def prepare(folder: Path, uid: int) -> None:
-    """Write the /etc and, where we may, the /dev of all sandboxes of this evaluator: one mount each instead of twenty."""
+    """Write the /etc and, where we may, the /dev of all sandboxes: one mount each instead of twenty."""
     etc = folder / "etc"
     etc.mkdir()
     for name in _ETC:
@@ -164,8 +164,10 @@ def _dev(folder: Path) -> list[str]:
     return [*argv, *shm, "--remount-ro", "/dev"]
 
 
-def _volume(volume: Any) -> list[str]:
+def _volume(volume: Any, size: str) -> list[str]:
     mount = volume if isinstance(volume, VolumeMount) else VolumeMount(**volume)
     if mount.is_efs:
         return []
+    if not mount.host_path:
+        return ["--size", size, "--tmpfs", mount.container_path]
     return ["--ro-bind" if mount.readonly else "--bind", mount.host_path, mount.container_path]

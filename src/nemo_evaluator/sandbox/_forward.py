@@ -1,4 +1,4 @@
-"""The one way out of a sandbox without a network: a listening socket inside, whose connections we carry to the model."""
+"""The one way out of a sandbox without a network: a socket inside, whose connections we carry to the model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Target:
 
 
 def target_of(url: str) -> Target:
-    """Host and port of a proxy URL; only plain HTTP can be carried, since names inside differ from the certificate's."""
+    """Host and port of a proxy URL; only plain HTTP can be carried: a certificate would not fit the name inside."""
     parts = urlsplit(url)
     if parts.scheme != "http" or not parts.hostname:
         raise SandboxError(f"{url!r} cannot be carried into a sandbox", hint="give the http:// address of the proxy")

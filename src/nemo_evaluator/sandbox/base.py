@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from nemo_evaluator.core.types import SandboxSpec
 
@@ -62,6 +62,23 @@ class VolumeMount:
     def is_efs(self) -> bool:
         """True for a volume that only ECS can mount."""
         return self.efs_filesystem_id is not None
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSpec:
+    """An image that an environment can build; ``source`` is its own affair."""
+
+    image: str
+    source: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ImageBuildRequest:
+    """Images to build before the first problem: ``docker_build_fn`` gets the missing ones, and raises on failure."""
+
+    specs: Sequence[ImageSpec]
+    docker_build_fn: Callable[[list[ImageSpec]], None] | None = None
+    codebuild_buildspec_fn: Callable[..., str] | None = None
 
 
 @runtime_checkable

@@ -171,6 +171,7 @@ class LocalSandbox(Backend):
             "timeout": job.timeout,
             "rlimits": rlimits,
             "background": job.background,
+            "read_only": [self.spec.workdir] if self.settings.read_only and not job.transfer else [],
         }
         if job.private is not None:
             request["private"] = [self.spec.workdir, "/tmp"]

@@ -27,6 +27,7 @@ class Running(NamedTuple):
 
 def serve(sock: socket.socket, first: tuple[dict[str, Any], list[int]], seccomp: bytes | None) -> None:
     """Run commands until the socket closes; never returns."""
+    init.private_folders(first[0])
     init.give_up_powers(first[0], seccomp)
     wake, bell = os.pipe()
     os.set_blocking(bell, False)
@@ -39,13 +40,13 @@ def serve(sock: socket.socket, first: tuple[dict[str, Any], list[int]], seccomp:
     while True:
         now = time.monotonic()
         left = min((job.until - now for job in running.values()), default=None)
-        ready, _, _ = select.select([sock, wake], [], [], None if left is None else max(0.0, left))
+        ready, _, _ = select.select([sock.fileno(), wake], [], [], None if left is None else max(0.0, left))
         if wake in ready:
             with contextlib.suppress(BlockingIOError):
                 os.read(wake, 4096)
         _reap(running)
         _enforce(running)
-        if sock in ready:
+        if sock.fileno() in ready:
             message = wire.receive(sock)
             if message is None:
                 os._exit(0)
@@ -102,7 +103,7 @@ def _kill_since(ticks: int) -> None:
 
 
 def _processes() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
 
 
 def _start_time(pid: str) -> int:

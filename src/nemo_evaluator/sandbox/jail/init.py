@@ -1,4 +1,4 @@
-"""Process 1 of one command: it gives up every power, starts the command, waits, and takes everything along when it ends.
+"""Process 1 of one command: it gives up every power, starts the command, waits, and takes all along when it ends.
 
 Nothing inside can signal it (it is process 1 of its namespace) or read it (it is not dumpable, and ptrace is refused).
 """
@@ -30,7 +30,7 @@ _RESET: Final = [
 
 
 def run(sock: socket.socket, seccomp: bytes | None) -> None:
-    """Wait for one command and run it; never returns. A warden keeps one of these ready, since half the cost is here."""
+    """Wait for one command and run it; never returns. A warden keeps one ready, since half the cost is here."""
     try:
         _prepare()
         message = wire.receive(sock)
@@ -64,7 +64,7 @@ def _prepare() -> None:
 def _run(request: dict[str, Any], fds: list[int], seccomp: bytes | None) -> dict[str, Any]:
     """``fds`` are stdin, stdout, stderr and the pipe for the report."""
     until = time.monotonic() + request["timeout"]
-    _private_folders(request)
+    private_folders(request)
     give_up_powers(request, seccomp)
     _write_files(request)
     started = spawn(request, fds)
@@ -104,12 +104,16 @@ def spawn(request: dict[str, Any], fds: list[int]) -> int | dict[str, Any]:
     return pid
 
 
-def _private_folders(request: dict[str, Any]) -> None:
+def private_folders(request: dict[str, Any]) -> None:
     # This process has a mount namespace of its own: what is mounted here, no other command sees.
     for folder in request.get("private", ()):
         owner = f"uid={os.getuid()},gid={os.getgid()}"
         data = f"mode=0755,size={request['private_size']},{owner}"
         syscalls.mount("tmpfs", folder, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, data)
+    if "private" not in request:
+        for folder in request["read_only"]:
+            flags = syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY
+            syscalls.mount("none", folder, "", flags | syscalls.MS_NOSUID | syscalls.MS_NODEV)
 
 
 def _write_files(request: dict[str, Any]) -> None:

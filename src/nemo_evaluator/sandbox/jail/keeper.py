@@ -56,12 +56,12 @@ class Keeper:
         while True:
             if self._next is None:
                 self._next = self._conceive(self._shape)
-            ready, _, _ = select.select([self._sock, wake], [], [], 5.0 if self._leftover else None)
+            ready, _, _ = select.select([self._sock.fileno(), wake], [], [], 5.0 if self._leftover else None)
             if wake in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.read(wake, 4096)
             self._reap()
-            if self._sock in ready:
+            if self._sock.fileno() in ready:
                 message = wire.receive(self._sock)
                 if message is None:
                     return self._end()

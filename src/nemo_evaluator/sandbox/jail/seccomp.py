@@ -144,7 +144,7 @@ _CLONE: Final = {"x86_64": 56, "aarch64": 220}
 _SOCKET: Final = {"x86_64": 41, "aarch64": 198}
 _IOCTL: Final = {"x86_64": 16, "aarch64": 29}
 _X32_BIT: Final = 0x40000000
-# Unix, IPv4, IPv6, netlink. Others (packet, vsock, bluetooth, ...) reach past a network namespace or are attack surface.
+# Unix, IPv4, IPv6, netlink. Others (packet, vsock, ...) reach past a network namespace or are attack surface.
 _FAMILIES: Final = (1, 2, 10, 16)
 # TIOCSTI types into the terminal of whoever started us; TIOCLINUX does worse.
 _IOCTLS: Final = (0x5412, 0x541C)

@@ -18,9 +18,12 @@ CLONE_NEWNET: Final = 0x40000000
 CLONE_PIDFD: Final = 0x00001000
 NAMESPACES: Final = 0x7E020000
 
+MS_RDONLY: Final = 1
 MS_NOSUID: Final = 2
 MS_NODEV: Final = 4
 MS_NOEXEC: Final = 8
+MS_REMOUNT: Final = 32
+MS_BIND: Final = 4096
 
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_DUMPABLE: Final = 4
@@ -51,7 +54,7 @@ def machine() -> str:
 
 
 def clone(flags: int) -> tuple[int, int]:
-    """Fork into new namespaces: (pid, pidfd) in the parent, (0, -1) in the child. Only for a process with one thread."""
+    """Fork into new namespaces: (pid, pidfd) in the parent, (0, -1) in the child. For a process with one thread."""
     pidfd = ctypes.c_int(-1)
     pid = _libc.syscall(
         ctypes.c_long(_CLONE_NR[machine()]),

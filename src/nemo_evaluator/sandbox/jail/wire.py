@@ -21,7 +21,7 @@ def pair() -> tuple[socket.socket, socket.socket]:
 
 
 def pack(message: dict[str, Any], fds: list[int]) -> tuple[bytes, list[int], int | None]:
-    """(packet, descriptors, descriptor to close afterwards). A message too long for a packet travels as a memory file."""
+    """(packet, descriptors, descriptor to close afterwards). A message too long for a packet goes as a memory file."""
     data = marshal.dumps(message)
     if len(data) <= _IN_PACKET:
         return b"P" + data, fds, None

@@ -1,0 +1,32 @@
+"""A program in a folder of its own, for sandboxes that can only run commands."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+# The program's own exit code, with its folder gone, whatever it did in there.
+_SCRIPT: Final = """
+folder=$(mktemp -d) || exit 125
+cd "$folder" || exit 125
+tar -x -o -f - || exit 125
+"$@" < /dev/null
+code=$?
+cd /
+rm -rf "$folder"
+exit $code
+"""
+NOT_PREPARED: Final = 125
+
+
+def as_command(command: Sequence[str], files: Mapping[str, bytes]) -> tuple[list[str], bytes]:
+    """(argument list, stdin) that run ``command`` among ``files``; exit code 125 means that it was not run."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size, info.mode = len(data), 0o644
+            tar.addfile(info, io.BytesIO(data))
+    return ["sh", "-c", _SCRIPT, "sh", *command], buffer.getvalue()

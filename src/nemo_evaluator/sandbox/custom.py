@@ -1,0 +1,54 @@
+"""``custom``: a sandbox of your own, named by its class."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from nemo_evaluator.config.sandboxes import CustomSandbox as CustomConfig
+from nemo_evaluator.core.errors import SandboxError, UsageError
+from nemo_evaluator.core.registry import load_object
+from nemo_evaluator.core.types import SandboxSpec
+from nemo_evaluator.sandbox.base import Sandbox
+
+_METHODS = ("start", "exec", "upload", "download", "stop")
+
+
+class CustomProvider:
+    """Calls ``class_path(spec, **config)`` for every sandbox. The class follows the contract in ``sandbox.base``."""
+
+    walled = False
+
+    def __init__(self, config: CustomConfig, run_id: str) -> None:
+        self._class = load_object(config.class_path)
+        self._config = config.config
+        self.concurrency = config.concurrency
+        missing = [name for name in _METHODS if not inspect.iscoroutinefunction(getattr(self._class, name, None))]
+        if missing:
+            raise UsageError(
+                f"{config.class_path} is not a sandbox: it lacks async {', '.join(missing)}",
+                hint="see nemo_evaluator.sandbox.base.Sandbox, or subclass nemo_evaluator.sandbox.Backend",
+            )
+
+    async def check(self) -> None:
+        """A class's own ``check`` says whether its sandboxes can be had."""
+        check = getattr(self._class, "check", None)
+        if check is not None:
+            await check()
+
+    async def ensure_image(self, image: str) -> None:
+        """Images are the class's own affair: it sees the name in its spec."""
+
+    async def build_images(self, requests: Sequence[Any]) -> None:
+        """Refuse what nobody would do."""
+        if requests:
+            raise SandboxError("this benchmark builds images, which a custom sandbox cannot run", hint="use docker")
+
+    def create(self, spec: SandboxSpec) -> Sandbox:
+        """One sandbox."""
+        made: Sandbox = self._class(spec, **self._config)
+        return made
+
+    async def close(self) -> None:
+        """Nothing is shared."""

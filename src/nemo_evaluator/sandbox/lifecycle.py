@@ -1,0 +1,147 @@
+"""From solving to verifying: in one sandbox, or by carrying the agent's work into a fresh one.
+
+- *stateful*: the verifier sees the sandbox as the agent left it;
+- *stateless* (the problem names a verifier's sandbox): the work is captured, carried over and applied;
+- without a spec there is none.
+
+Every step between is the harness's own: when one fails, that is a SandboxError, never a verdict.
+"""
+
+from __future__ import annotations
+
+import shlex
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.core.types import SandboxSpec, SeedResult
+from nemo_evaluator.sandbox import git_scrub, workspace
+from nemo_evaluator.sandbox.base import OutsideEndpoint, Sandbox, VolumeMount
+from nemo_evaluator.sandbox.lazy import LazySandbox
+
+if TYPE_CHECKING:
+    from nemo_evaluator.sandbox.manager import SandboxManager
+
+OUTPUT: Final = "/output"
+INPUT: Final = "/input"
+_CAPTURE_TIMEOUT: Final = 300.0
+_PREPARE_TIMEOUT: Final = 900.0
+_BASE_COMMIT: Final = "/tmp/_nel_base_commit"
+
+
+class Session:
+    """The sandboxes of one attempt: one for both parts."""
+
+    def __init__(self, agent: LazySandbox | None) -> None:
+        self._agent = agent
+
+    @property
+    def agent(self) -> Sandbox | None:
+        """Where the solver works; it starts when it is first used."""
+        return self._agent
+
+    async def for_verify(self) -> Sandbox | None:
+        """Where the verifier works."""
+        return self._agent
+
+    async def close(self) -> None:
+        """Stop what is left."""
+        if self._agent is not None:
+            await self._agent.stop()
+
+
+class StatelessSession(Session):
+    """A sandbox for the agent and a fresh one for the verifier, with the agent's work applied."""
+
+    def __init__(self, manager: SandboxManager, seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
+        config = manager.config
+        self._manager = manager
+        self._seed = seed
+        self._capture_cmd: str | None = config.capture_cmd or seed.capture_cmd
+        self._scrub: bool = config.scrub_git_history
+        self._timeout: float = config.verify_timeout
+        agent_spec = _with_folders(manager.resolve(seed.sandbox_spec or seed.verify_sandbox_spec, seed.metadata))
+        self._verify_spec = _with_folders(manager.resolve(seed.verify_sandbox_spec, seed.metadata))
+        self._started = LazySandbox(manager, agent_spec, outside_endpoints, self._prepare_agent)
+        self._verifier: LazySandbox | None = None
+        super().__init__(self._started)
+
+    async def for_verify(self) -> Sandbox | None:
+        """The verifier's sandbox; the agent's is captured and stopped first, if it was used."""
+        if self._verifier is not None:
+            return self._verifier
+        agent = self._started
+        if not agent.started:
+            await agent.stop()
+            self._verifier = LazySandbox(self._manager, self._verify_spec)
+            return self._verifier
+        with tempfile.TemporaryDirectory(prefix="nel-carry-") as folder:
+            carried = Path(folder) / "output"
+            await self._capture(agent, carried)
+            await agent.stop()
+            self._verifier = LazySandbox(self._manager, self._verify_spec)
+            await self._apply(self._verifier, carried)
+        return self._verifier
+
+    async def close(self) -> None:
+        """Stop both."""
+        await super().close()
+        if self._verifier is not None:
+            await self._verifier.stop()
+
+    async def _prepare_agent(self, sandbox: Sandbox) -> None:
+        workdir = shlex.quote(sandbox.spec.workdir)
+        await sandbox.exec(f"git -C {workdir} rev-parse HEAD > {_BASE_COMMIT} 2>/dev/null", timeout=10)
+        if self._scrub:
+            await _must(sandbox, git_scrub.command(sandbox.spec.workdir), _PREPARE_TIMEOUT, "removing git history")
+        if self._seed.pre_agent_cmd:
+            await _must(sandbox, self._seed.pre_agent_cmd, _PREPARE_TIMEOUT, "pre_agent_cmd")
+
+    async def _capture(self, agent: Sandbox, target: Path) -> None:
+        command = self._capture_cmd or workspace.capture_command(agent.spec.workdir)
+        await _must(agent, command, _CAPTURE_TIMEOUT, "capture_cmd")
+        await agent.download(OUTPUT, target)
+        if not any(target.iterdir()):
+            raise SandboxError(f"capture_cmd left nothing in {OUTPUT}")
+
+    async def _apply(self, verifier: Sandbox, carried: Path) -> None:
+        await verifier.upload(carried, INPUT)
+        command = self._seed.apply_cmd
+        if command is None and self._capture_cmd is None:
+            command = workspace.apply_command(verifier.spec.workdir)
+        if command is not None:
+            await _must(verifier, command, self._timeout, "apply_cmd")
+
+
+def open_session(
+    manager: SandboxManager, seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint] = ()
+) -> Session:
+    """The life cycle that a problem and the config ask for."""
+    if seed.verify_sandbox_spec is not None and not manager.config.stateful:
+        return StatelessSession(manager, seed, outside_endpoints)
+    spec = manager.resolve(seed.sandbox_spec or seed.verify_sandbox_spec, seed.metadata)
+    return Session(LazySandbox(manager, spec, outside_endpoints))
+
+
+def _with_folders(spec: SandboxSpec) -> SandboxSpec:
+    """The same with scratch folders for what is carried from one sandbox to the other."""
+    extra = [VolumeMount(container_path=OUTPUT), VolumeMount(container_path=INPUT)]
+    return SandboxSpec(
+        image=spec.image,
+        workdir=spec.workdir,
+        env=spec.env,
+        files=spec.files,
+        entrypoint=spec.entrypoint,
+        volumes=[*spec.volumes, *extra],
+        environment_dir=spec.environment_dir,
+    )
+
+
+async def _must(sandbox: Sandbox, command: str, timeout: float, what: str) -> None:
+    result = await sandbox.exec(command, timeout=timeout)
+    if not result.ok:
+        why = f"timed out after {timeout:g} s" if result.timed_out else f"exit code {result.exit_code}"
+        tail = (result.stderr or result.stdout).strip()[-500:]
+        raise SandboxError(f"{what} failed in the sandbox ({why}): {tail}")

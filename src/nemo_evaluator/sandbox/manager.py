@@ -1,0 +1,208 @@
+"""All sandboxes of one benchmark run: how many at once, warm ones, images, and the end of every one of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, Protocol
+
+from nemo_evaluator.config.sandboxes import LocalSandbox as LocalConfig
+from nemo_evaluator.config.sandboxes import SandboxConfig
+from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.core.hashing import digest
+from nemo_evaluator.core.types import SandboxSpec, SeedResult
+from nemo_evaluator.sandbox.base import OutsideEndpoint, Sandbox
+from nemo_evaluator.sandbox.lifecycle import Session, open_session
+from nemo_evaluator.sandbox.registry import PROVIDERS, Provider
+
+log = logging.getLogger(__name__)
+
+
+class SandboxedEnvironment(Protocol):
+    """What of an environment the manager asks before the first problem."""
+
+    async def sandbox_specs(self) -> list[SandboxSpec] | None:
+        """The sandboxes that the problems will need."""
+        ...
+
+    async def image_build_requests(self) -> list[Any] | None:
+        """Images to build."""
+        ...
+
+
+class SandboxManager:
+    """Gives out sandboxes.
+
+    ::
+
+        manager = SandboxManager(config, run_id)
+        async with manager.session(seed) as session:
+            answer = await solver.solve(seed, sandbox=session.agent)
+            verdict = await environment.verify_answer(answer.response, seed, await session.for_verify())
+        await manager.close()
+
+    Without a config, sandboxes are ``local`` ones. A sandbox that nobody touches is never started.
+    """
+
+    def __init__(self, config: SandboxConfig | None, run_id: str = "") -> None:
+        self.config: Any = config if config is not None else LocalConfig(type="local")
+        self.run_id = run_id
+        self._provider: Provider = PROVIDERS.get(self.config.type)(self.config, run_id)
+        self._room = asyncio.Semaphore(self._provider.concurrency)
+        self._live: set[Sandbox] = set()
+        self._idle: dict[str, deque[Sandbox]] = {}
+        self._ready: asyncio.Task[None] | None = None
+        self._images: dict[str, asyncio.Task[None]] = {}
+        self._expiries: dict[Sandbox, asyncio.TimerHandle] = {}
+        self._stopping: set[asyncio.Task[None]] = set()
+
+    @property
+    def live(self) -> int:
+        """How many sandboxes are up, idle ones included."""
+        return len(self._live)
+
+    def session(self, seed: SeedResult, *, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> _SessionContext:
+        """The sandboxes of one attempt at one problem."""
+        return _SessionContext(open_session(self, seed, outside_endpoints))
+
+    async def prepare(self, environment: SandboxedEnvironment) -> None:
+        """Check that sandboxes can be had, then build and pull images before the first problem waits for one."""
+        await self.check()
+        await self._provider.build_images(await environment.image_build_requests() or [])
+        specs = await environment.sandbox_specs() or []
+        images = {self.resolve(spec).image for spec in specs} - {""}
+        outcomes = await asyncio.gather(*(self.ensure_image(image) for image in images), return_exceptions=True)
+        for image, outcome in zip(images, outcomes, strict=True):
+            # Not the end: the problem that needs the image will say so, and be retried.
+            if isinstance(outcome, BaseException):
+                log.warning("image %s is not ready: %s", image, outcome)
+
+    async def check(self) -> None:
+        """Raise SandboxError when sandboxes of this kind cannot be had here."""
+        if self._ready is None:
+            self._ready = asyncio.ensure_future(self._provider.check())
+        try:
+            await asyncio.shield(self._ready)
+        except SandboxError:
+            self._ready = None
+            raise
+
+    async def ensure_image(self, image: str) -> None:
+        """Have an image ready; those who ask at the same time wait for one pull."""
+        task = self._images.get(image)
+        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
+            task = self._images[image] = asyncio.ensure_future(self._provider.ensure_image(image))
+        await asyncio.shield(task)
+
+    def resolve(self, spec: SandboxSpec | None, metadata: dict[str, Any] | None = None) -> SandboxSpec:
+        """The spec of a problem, completed by the config: image, template and environment."""
+        base = spec or SandboxSpec()
+        image = base.image or getattr(self.config, "image", None) or ""
+        template = getattr(self.config, "image_template", None)
+        if template:
+            try:
+                image = template.format(**(metadata or {}))
+            except (KeyError, IndexError) as error:
+                if metadata is not None:
+                    log.warning("image_template %r needs %s, which the problem does not have", template, error)
+        environment = {**getattr(self.config, "container_env", {}), **base.env}
+        return replace(base, image=image, env=environment)
+
+    async def acquire(self, spec: SandboxSpec, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> Sandbox:
+        """A sandbox of one's own, started. Waits while there are as many as the config allows."""
+        await self.check()
+        if spec.image:
+            await self.ensure_image(spec.image)
+        await self._room.acquire()
+        try:
+            return await self._start(spec, outside_endpoints)
+        except BaseException:
+            self._room.release()
+            raise
+
+    async def release(self, sandbox: Sandbox) -> None:
+        """Give a sandbox back; it is stopped."""
+        if sandbox in self._live:
+            try:
+                await asyncio.shield(self._stop(sandbox))
+            finally:
+                self._room.release()
+
+    @asynccontextmanager
+    async def warm(self, spec: SandboxSpec) -> AsyncIterator[Sandbox]:
+        """A sandbox in which others ran before and will run after; for ``run_fresh`` alone, which walls them off."""
+        await self.check()
+        if spec.image:
+            await self.ensure_image(spec.image)
+        key = digest([spec.image, spec.workdir, spec.env, spec.files, spec.entrypoint, list(map(str, spec.volumes))])
+        await self._room.acquire()
+        sandbox: Sandbox | None = None
+        try:
+            waiting = self._idle.setdefault(key, deque())
+            sandbox = waiting.pop() if waiting else await self._start(spec)
+            yield sandbox
+        except BaseException:
+            # Whatever went wrong, the next program shall not find its traces.
+            if sandbox is not None:
+                await self._stop(sandbox)
+            raise
+        else:
+            if sandbox in self._live and sandbox.is_running:
+                waiting.append(sandbox)
+        finally:
+            self._room.release()
+
+    async def close(self) -> None:
+        """Stop every sandbox."""
+        self._idle.clear()
+        await asyncio.gather(*(self._stop(sandbox) for sandbox in list(self._live)), *self._stopping)
+        for task in [*self._images.values(), *([self._ready] if self._ready else [])]:
+            task.cancel()
+        await self._provider.close()
+
+    async def _start(self, spec: SandboxSpec, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> Sandbox:
+        idle = [queue for queue in self._idle.values() if queue]
+        if idle and len(self._live) >= self._provider.concurrency:
+            await self._stop(idle[0].popleft())
+        sandbox = self._provider.create(spec)
+        self._live.add(sandbox)
+        try:
+            await sandbox.start(outside_endpoints=outside_endpoints)
+        except BaseException:
+            await self._stop(sandbox)
+            raise
+        life = getattr(self.config, "timeout", None)
+        if life is not None:
+            loop = asyncio.get_running_loop()
+            self._expiries[sandbox] = loop.call_later(float(life), self._expire, sandbox)
+        return sandbox
+
+    async def _stop(self, sandbox: Sandbox) -> None:
+        self._live.discard(sandbox)
+        timer = self._expiries.pop(sandbox, None)
+        if timer is not None:
+            timer.cancel()
+        await sandbox.stop()
+
+    def _expire(self, sandbox: Sandbox) -> None:
+        log.warning("a sandbox lived longer than its timeout of %s s and was stopped", self.config.timeout)
+        task = asyncio.ensure_future(sandbox.stop())
+        self._stopping.add(task)
+        task.add_done_callback(self._stopping.discard)
+
+
+class _SessionContext:
+    """``async with`` around a session, so that it is closed whatever happens."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def __aenter__(self) -> Session:
+        return self._session
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self._session.close()
