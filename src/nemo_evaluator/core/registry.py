@@ -76,6 +76,10 @@ class Registry(Generic[T]):
         self._scan()
         return sorted(self._targets)
 
+    def knows(self, name: str) -> bool:
+        """True when a name was added in this process; entry points are not looked at."""
+        return name in self._targets
+
     def __contains__(self, name: object) -> bool:
         if name in self._targets:
             return True

@@ -7,8 +7,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-import jinja2
-
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import Message, SeedResult
 
@@ -34,6 +32,8 @@ class InstructionTemplate:
 
     def __init__(self, text: str) -> None:
         self.text = text
+        import jinja2  # noqa: PLC0415 - most runs have no template
+
         environment = jinja2.Environment(keep_trailing_newline=True, undefined=jinja2.StrictUndefined, autoescape=False)
         try:
             self._template = environment.from_string(text)

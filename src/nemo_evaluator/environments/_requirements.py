@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from packaging.requirements import InvalidRequirement, Requirement
-
 from nemo_evaluator.core.errors import UsageError
 
 
@@ -33,6 +31,8 @@ def read_requirements(value: Sequence[str] | str | None, folder: Path | None) ->
 
 
 def _is_met(line: str, benchmark: str) -> bool:
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - few benchmarks name any
+
     try:
         requirement = Requirement(line)
     except InvalidRequirement as error:

@@ -43,7 +43,7 @@ def register(name: str) -> Callable[[E], E]:
     def decorate(environment: E) -> E:
         key = name.lower()
         ours = environment.__module__.startswith(_BUILTIN) or _definition_module(environment).startswith(_BUILTIN)
-        if not ours and (key in _environments or key in builtin_modules()):
+        if not ours and (_environments.knows(key) or key in builtin_modules()):
             _log.warning("benchmark %r shadows another one of that name", name)
         _environments.add(key, environment, replace=True)
         if not environment.name:
@@ -91,7 +91,7 @@ def environment_class(name: str) -> type[EvalEnvironment]:
     """The class of a registered benchmark, or of one in a file."""
     path, is_file, wanted = _file_and_name(name)
     key = _name_in_file(path, wanted) if is_file else _known_name(name)
-    if key not in _environments and key in builtin_modules():
+    if not _environments.knows(key) and key in builtin_modules():
         importlib.import_module(f"{_BUILTIN}.{builtin_modules()[key]}")
     found = _environments.get(key)
     environment: type[EvalEnvironment] = getattr(found, "environment", found)

@@ -75,7 +75,6 @@ def _foreground(request: RunRequest, loaded: LoadedConfig, output_dir: Path, met
         say=console.say,
     )
     # Objects made so far live for the whole run: the collector need not look at them again.
-    gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
     try:
