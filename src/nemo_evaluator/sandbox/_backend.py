@@ -48,7 +48,7 @@ class Exit:
 Emit = Callable[[str, bytes], None]
 
 
-@dataclass
+@dataclass(eq=False)
 class Backend(ABC):
     """Base of the backends: each gives ``start``, ``stop``, ``_run`` and says how a host URL looks from inside."""
 

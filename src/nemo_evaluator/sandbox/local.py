@@ -42,7 +42,7 @@ class LocalSettings:
     read_only: bool = False
 
 
-@dataclass
+@dataclass(eq=False)
 class LocalSandbox(Backend):
     """A sandbox of namespaces: a warden process waits inside, each command gets a process space of its own."""
 
