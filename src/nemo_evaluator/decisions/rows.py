@@ -22,6 +22,7 @@ Flags: TypeAlias = NDArray[np.bool_]
 
 _CHUNK: Final = 20_000
 _HEAD: Final = 160
+_64_BITS: Final = (1 << 64) - 1
 _REFUSALS: Final = (
     "i cannot",
     "i can't",
@@ -269,9 +270,11 @@ def _content(found: Any) -> int:
     if not found:
         return 0
     try:
-        return int(found[:16], 16)
+        number = int(found, 16)
     except (ValueError, TypeError):
-        return int.from_bytes(hashlib.blake2b(str(found).encode(), digest_size=8).digest())
+        number = int.from_bytes(hashlib.blake2b(str(found).encode(), digest_size=8).digest())
+    # All digits count, folded into 64 bits; 0 is kept for "no hash".
+    return (number ^ (number >> 64)) & _64_BITS or 1
 
 
 def _cause(row: JsonDict) -> str:

@@ -1,0 +1,56 @@
+"""Decisions on finished runs: compare, gate, power, validity. Names are loaded on first use."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nemo_evaluator.decisions.bundles import Matched, Run, discover_bundles, find_runs, match_bundles
+    from nemo_evaluator.decisions.compare import (
+        CompareOptions,
+        PairedRecords,
+        compare_results,
+        compare_runs,
+        load_paired_records,
+    )
+    from nemo_evaluator.decisions.flips import Flip, FlipReport, build_flip_report
+    from nemo_evaluator.decisions.report import RegressionReport, write_regression
+    from nemo_evaluator.decisions.verdict import Relation, Verdict
+
+_MODULES = {
+    "bundles": ("Matched", "Run", "discover_bundles", "find_runs", "match_bundles"),
+    "compare": ("CompareOptions", "PairedRecords", "compare_results", "compare_runs", "load_paired_records"),
+    "flips": ("Flip", "FlipReport", "build_flip_report"),
+    "report": ("RegressionReport", "write_regression"),
+    "verdict": ("Relation", "Verdict"),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [
+    "CompareOptions",
+    "Flip",
+    "FlipReport",
+    "Matched",
+    "PairedRecords",
+    "RegressionReport",
+    "Relation",
+    "Run",
+    "Verdict",
+    "build_flip_report",
+    "compare_results",
+    "compare_runs",
+    "discover_bundles",
+    "find_runs",
+    "load_paired_records",
+    "match_bundles",
+    "write_regression",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value

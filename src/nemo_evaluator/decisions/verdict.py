@@ -1,0 +1,89 @@
+"""From an interval and a limit to a word: what a comparison allows to say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from nemo_evaluator.metrics import Interval
+
+
+class Verdict(StrEnum):
+    """The outcome of a comparison, from best to worst."""
+
+    PASS = "PASS"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    WARN = "WARN"
+    BLOCK = "BLOCK"
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code under ``--strict``."""
+        return {Verdict.PASS: 0, Verdict.BLOCK: 1}.get(self, 2)
+
+
+_ORDER = list(Verdict)
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """The worst of several; nothing to judge is INCONCLUSIVE."""
+    return max(verdicts, key=_ORDER.index, default=Verdict.INCONCLUSIVE)
+
+
+class Relation(StrEnum):
+    """What is proved about candidate and baseline."""
+
+    SUPERIOR = "superior"
+    EQUIVALENT = "equivalent"
+    NON_INFERIOR = "non-inferior"
+    INFERIOR = "inferior"
+    WORSE = "worse than allowed"
+    UNKNOWN = "undecided"
+
+
+def relation_of(interval: Interval, max_drop: float) -> Relation:
+    """Superior: surely above. Equivalent: surely within the limit both ways. Non-inferior: surely not below it."""
+    if interval.lower is None or interval.upper is None:
+        return Relation.UNKNOWN
+    if interval.upper < -max_drop:
+        return Relation.WORSE
+    if interval.lower > 0:
+        return Relation.SUPERIOR
+    if interval.lower >= -max_drop:
+        return Relation.EQUIVALENT if interval.upper <= max_drop else Relation.NON_INFERIOR
+    return Relation.INFERIOR if interval.upper < 0 else Relation.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A verdict with its reasons."""
+
+    verdict: Verdict
+    relation: Relation
+    reasons: tuple[str, ...]
+
+
+def judge(interval: Interval, max_drop: float, *, needed: int | None = None) -> Judgement:
+    """The verdict on a mean difference; ``needed`` is how many problems would settle it."""
+    relation = relation_of(interval, max_drop)
+    if interval.n == 0 or interval.lower is None or interval.upper is None:
+        return Judgement(Verdict.INCONCLUSIVE, relation, ("nothing was paired, so nothing can be said",))
+    limit = f"the limit of {max_drop:g}"
+    found = f"{interval.value:+.4f} [{interval.lower:+.4f}, {interval.upper:+.4f}] over {interval.n} problems"
+    if relation is Relation.WORSE:
+        return Judgement(Verdict.BLOCK, relation, (f"the drop is surely more than {limit}: {found}",))
+    if relation is Relation.INFERIOR and interval.value < -max_drop:
+        return Judgement(Verdict.BLOCK, relation, (f"a drop is certain and its estimate is beyond {limit}: {found}",))
+    if relation is Relation.INFERIOR:
+        return Judgement(Verdict.WARN, relation, (f"a drop is certain and may be beyond {limit}: {found}",))
+    if relation is Relation.UNKNOWN:
+        more = f"; about {needed:,} problems would settle it" if needed else ""
+        return Judgement(Verdict.INCONCLUSIVE, relation, (f"a drop beyond {limit} is not excluded: {found}{more}",))
+    words = {
+        Relation.SUPERIOR: "the candidate is better",
+        Relation.EQUIVALENT: f"the difference is within {limit} both ways",
+        Relation.NON_INFERIOR: f"a drop beyond {limit} is excluded",
+    }[relation]
+    small = " (a small drop is certain)" if interval.upper < 0 else ""
+    return Judgement(Verdict.PASS, relation, (f"{words}{small}: {found}",))
