@@ -20,6 +20,8 @@ MODULES: Final[dict[str, str]] = {
     "healthbench": "healthbench",
     "hellaswag": "hellaswag",
     "humaneval": "humaneval",
+    "ifbench": "ifbench",
+    "ifeval": "ifeval",
     "math500": "math500",
     "mbpp": "mbpp",
     "mbpp_sanitized": "mbpp",

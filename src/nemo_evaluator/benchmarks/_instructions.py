@@ -1,0 +1,74 @@
+"""Following instructions: run the checkers of a row, strictly and with harmless wrapping forgiven."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.scoring import Score, ScorerInput, strip_reasoning
+
+Check = Callable[[str, JsonDict], bool]
+
+
+def prepare(row: JsonDict) -> JsonDict:
+    """The instructions with the arguments that are set: the hub pads every entry with nulls."""
+    arguments = [{key: value for key, value in (one or {}).items() if value is not None} for one in row["kwargs"]]
+    return {
+        "key": row["key"],
+        "prompt": row["prompt"],
+        "instruction_id_list": row["instruction_id_list"],
+        "arguments": arguments,
+        "category": row["instruction_id_list"][0].partition(":")[0],
+    }
+
+
+def check_all(sample: ScorerInput, checks: Mapping[str, Check]) -> Score:
+    """Correct when every instruction is followed to the letter. The loose verdict forgives an introduction, a closing
+    line and markdown emphasis, each instruction by itself."""
+    ids: list[str] = sample.metadata["instruction_id_list"]
+    arguments: list[JsonDict] = sample.metadata["arguments"]
+    unknown = [name for name in ids if name not in checks]
+    if unknown:
+        raise UsageError(f"no checker for the instruction {unknown[0]!r}")
+    response = strip_reasoning(sample.response)
+    if not response.strip():
+        followed = loose = [False] * len(ids)
+    else:
+        followed = [checks[name](response, args) for name, args in zip(ids, arguments, strict=True)]
+        loose = [
+            right or any(checks[name](form, args) for form in _forms(response))
+            for name, args, right in zip(ids, arguments, followed, strict=True)
+        ]
+    return {
+        "correct": all(followed),
+        "loose": all(loose),
+        "followed": followed,
+        "followed_loose": loose,
+        "extracted": response.strip()[:200] or None,
+        **({} if response.strip() else {"unparsed": True}),
+    }
+
+
+def summary(details: object) -> dict[str, float]:
+    """Accuracy by prompt and by instruction, strict and loose."""
+    rows = [detail for detail in details if "followed" in detail]  # type: ignore[attr-defined]
+    strict = [right for row in rows for right in row["followed"]]
+    loose = [right for row in rows for right in row["followed_loose"]]
+    if not strict:
+        return {}
+    return {
+        "prompt_strict": sum(all(row["followed"]) for row in rows) / len(rows),
+        "prompt_loose": sum(all(row["followed_loose"]) for row in rows) / len(rows),
+        "instruction_strict": sum(strict) / len(strict),
+        "instruction_loose": sum(loose) / len(loose),
+    }
+
+
+def _forms(response: str) -> Iterator[str]:
+    lines = response.split("\n")
+    for text in (response, "\n".join(lines[1:]), "\n".join(lines[:-1]), "\n".join(lines[1:-1])):
+        text = text.strip()
+        if text:
+            yield text
+            yield text.replace("*", "")

@@ -1,0 +1,92 @@
+"""Prose as pieces: sentences, words, paragraphs, syllables; what the instruction checkers count."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+WORD: Final = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+_ABBREVIATIONS: Final = re.compile(
+    r"\b(?:Mr|Mrs|Ms|Dr|Prof|Sr|Jr|St|vs|etc|e\.g|i\.e|cf|al|Inc|Ltd|Co|No|Fig|approx|[A-Z])\.$", re.IGNORECASE
+)
+_END: Final = re.compile(r"[.!?…]+[\"'”’)\]*_]*(?=\s|$)|[。！？]+")
+_MARKS: Final = re.compile(r"^[ \t]*(?:[*+-]|#+|\d+[.)])[ \t]+")
+_VOWELS: Final = re.compile(r"[aeiouy]+")
+
+
+def word_list(name: str) -> frozenset[str]:
+    """A list of words that lies beside the code."""
+    return frozenset((Path(__file__).parent / "data" / f"{name}.txt").read_text(encoding="utf-8").split())
+
+
+STOP_WORDS: Final = word_list("stop_words")
+PRONOUNS: Final = word_list("pronouns")
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, apostrophes and hyphens inside them kept."""
+    return WORD.findall(text)
+
+
+def paragraphs(text: str) -> list[str]:
+    """The blocks between blank lines."""
+    return [block.strip() for block in re.split(r"\n\s*\n", text.strip()) if block.strip()]
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text. A blank line and the start of a list item or heading end a sentence too."""
+    found: list[str] = []
+    for block in paragraphs(text):
+        piece = ""
+        for line in block.split("\n"):
+            if _MARKS.match(line):
+                found += _split(piece)
+                piece = _MARKS.sub("", line)
+            else:
+                piece = f"{piece} {line.strip()}" if piece else line.strip()
+        found += _split(piece)
+    return found
+
+
+def _split(text: str) -> list[str]:
+    pieces, start = [], 0
+    for end in _END.finditer(text):
+        upto = text[start : end.start()] + end[0].rstrip("\"'”’)]*_")
+        if end[0] == "." and _ABBREVIATIONS.search(upto) and end.end() < len(text):
+            continue
+        pieces.append(text[start : end.end()].strip())
+        start = end.end()
+    pieces.append(text[start:].strip())
+    return [piece for piece in pieces if WORD.search(piece)]
+
+
+def kind_of(sentence: str) -> str:
+    """declarative, interrogative or exclamatory, by the sign at the end."""
+    bare = sentence.rstrip("\"'”’)]*_ ")
+    return "interrogative" if bare.endswith("?") else "exclamatory" if bare.endswith("!") else "declarative"
+
+
+def syllables(word: str) -> int:
+    """How many syllables an English word has, by its vowel groups: right for most words, a guess for the rest."""
+    plain = re.sub(r"[^a-z]", "", word.lower())
+    count = len(_VOWELS.findall(plain))
+    if plain.endswith("e") and not plain.endswith(("le", "ee", "ye", "ie", "oe", "ue")) and count > 1:
+        count -= 1
+    if plain.endswith("le") and len(plain) > 2 and plain[-3] in "aeiouy" and count > 1:
+        count -= 1
+    if re.search(r"[^aeiouydt]ed$", plain) and count > 1:
+        count -= 1
+    if re.search(r"[^aeiouysxzgc]es$", plain) and count > 1:
+        count -= 1
+    return max(count, 1)
+
+
+def same_word(left: str, right: str) -> bool:
+    """Equal but for case."""
+    return left.casefold() == right.casefold()
+
+
+def bullets(text: str, signs: str = "*-") -> list[str]:
+    """The lines that begin with a bullet sign (``**bold**`` at the start of a line is none)."""
+    return [line for line in text.split("\n") if re.match(rf"\s*[{re.escape(signs)}](?![*-])\s*\S", line)]

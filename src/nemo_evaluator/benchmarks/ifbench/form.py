@@ -1,0 +1,168 @@
+"""IFBench: how the response is laid out."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Final
+
+from nemo_evaluator.benchmarks._instructions import Check
+from nemo_evaluator.benchmarks._prose import sentences, words
+from nemo_evaluator.core.types import JsonDict
+
+_EMOJI: Final = (
+    "[\U0001f000-\U0001faff\u2600-\u27bf\u2b05-\u2b55\u231a-\u23ff\u2190-\u21ff\u3030\u303d\u3297\u3299\u00a9\u00ae"
+    "\u203c\u2049\u2122\u2139][\ufe0f\u200d\u20e3\U0001f3fb-\U0001f3ff\U0001f000-\U0001faff\u2600-\u27bf]*"
+)
+_SENTENCE: Final = re.compile(rf"(?P<body>[^.!?\n]+)(?P<end>[.!?]+[\"'”’)\]*]*|\n|$)[ \t]*(?P<emoji>{_EMOJI})?")
+_ENDS_IN_EMOJI: Final = re.compile(rf"{_EMOJI}\s*[\"'”’)\]*]*\s*$")
+_MINOR: Final = frozenset(
+    ("a", "an", "the", "and", "but", "or", "nor", "for", "so", "yet", "as", "at", "by", "in", "of", "off", "on", "per",
+     "to", "up", "via", "with", "from", "into", "onto", "over", "than", "that", "if", "vs", "is", "it", "its")
+)  # fmt: skip
+_PAIRS: Final = {")": "(", "]": "[", "}": "{"}
+_DEPTH: Final = 5
+_QUOTES: Final = 3
+
+
+def emoji(text: str, args: JsonDict) -> bool:
+    """An emoji at the end of every sentence, before or after its full stop."""
+    plain = re.sub(r"(?<=\d)\.(?=\d)", "·", text)
+    ends = [found for found in _SENTENCE.finditer(plain) if re.search(r"\w", found["body"])]
+    return bool(ends) and all(found["emoji"] or _ENDS_IN_EMOJI.search(found["body"]) for found in ends)
+
+
+def line_indent(text: str, args: JsonDict) -> bool:
+    """Every line is indented further than the one before."""
+    lines = [line.expandtabs(4) for line in text.strip("\n").split("\n") if line.strip()]
+    depths = [len(line) - len(line.lstrip()) for line in lines]
+    return len(lines) > 1 and all(left < right for left, right in itertools.pairwise(depths))
+
+
+def listed(text: str, args: JsonDict) -> bool:
+    """At least two items that begin with the separator, and no other bullets."""
+    sep = args["sep"]
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    items = [line for line in lines if line.startswith(sep) and line[len(sep) :].strip()]
+    others = [line for line in lines if not line.startswith(sep) and re.match(r"(?:[*•+-]|\d+[.)])\s", line)]
+    return len(items) >= 2 and not others
+
+
+def newline(text: str, args: JsonDict) -> bool:
+    """One word a line."""
+    lines = [line.strip() for line in text.strip().split("\n") if line.strip()]
+    return len(lines) > 1 and all(len(line.split()) == 1 for line in lines)
+
+
+def no_bullets_bullets(text: str, args: JsonDict) -> bool:
+    """Two sentences with full stops, then two bullet points."""
+    lines = text.split("\n")
+    starts = [number for number, line in enumerate(lines) if re.match(r"\s*\*(?!\*)\s*\S", line)]
+    if len(starts) < 2:
+        return False
+    before = [sentence for sentence in sentences("\n".join(lines[: starts[0]])) if sentence.rstrip("*_ ").endswith(".")]
+    return len(before) >= 2
+
+
+def no_whitespace(text: str, args: JsonDict) -> bool:
+    """No space, tab or line break inside the response."""
+    return re.search(r"\s", text.strip()) is None
+
+
+def options(text: str, args: JsonDict) -> bool:
+    """Exactly one of the options and nothing else."""
+    offered = re.split(r"/|\s+or\s+|,\s*", args["options"])
+    said = " ".join(text.split()).casefold().strip(" .!\"'*").rstrip(")").replace("’", "'")
+    return said in {option.strip().casefold().rstrip(")") for option in offered}
+
+
+def output_template(text: str, args: JsonDict) -> bool:
+    """The three labels of the template in order, each with something after it."""
+    template = r"[\s*]*My Answer:(.+?)My Conclusion:(.+?)Future Outlook:(.+)"
+    found = re.fullmatch(template, text.strip(), re.DOTALL)
+    return found is not None and all(re.search(r"\w", part) for part in found.groups())
+
+
+def parentheses(text: str, args: JsonDict) -> bool:
+    """Brackets of any kind nested at least five deep, each closed by its own kind."""
+    stack: list[str] = []
+    deepest = 0
+    for sign in text:
+        if sign in "([{":
+            stack.append(sign)
+        elif sign in _PAIRS:
+            if stack and stack[-1] == _PAIRS[sign]:
+                deepest = max(deepest, len(stack))
+                stack.pop()
+            else:
+                stack.clear()
+    return deepest >= _DEPTH
+
+
+def quote_unquote(text: str, args: JsonDict) -> bool:
+    """After every quoted phrase come unquoted words."""
+    parts = re.split(r'["“”]', text)
+    quoted = len(parts) // 2
+    return quoted > 0 and len(parts) % 2 == 1 and all(words(parts[2 * n + 2]) for n in range(quoted))
+
+
+def quotes(text: str, args: JsonDict) -> bool:
+    """Quotes within quotes within quotes, double and single in turn."""
+    plain = text.translate(str.maketrans("“”‘’", "\"\"''"))
+    stack: list[str] = []
+    deepest = 0
+    for at, sign in enumerate(plain):
+        if sign not in "\"'":
+            continue
+        before, after = plain[at - 1] if at else " ", plain[at + 1] if at + 1 < len(plain) else " "
+        if sign == "'" and before.isalnum() and after.isalnum():
+            continue
+        if stack and stack[-1] == sign:
+            if len(stack) >= _QUOTES:
+                deepest = max(deepest, len(stack))
+            stack.pop()
+        else:
+            stack.append(sign)
+    return deepest >= _QUOTES
+
+
+def sub_bullets(text: str, args: JsonDict) -> bool:
+    """Under every ``*`` bullet at least one ``-`` bullet."""
+    marks = [found[1] for line in text.split("\n") if (found := re.match(r"\s*(\*(?!\*)|-)\s*\S", line))]
+    if "*" not in marks or marks[0] != "*":
+        return False
+    return all(mark == "-" or marks[at + 1 : at + 2] == ["-"] for at, mark in enumerate(marks))
+
+
+def thesis(text: str, args: JsonDict) -> bool:
+    """Every section (what follows a heading; without headings, the whole) begins with HTML italics."""
+    heading = r"(?m)^\s*(?:#{1,6}\s.*|<h[1-6]>.*</h[1-6]>|\*\*[^*\n]+\*\*\s*)$"
+    parts = [part.strip() for part in re.split(heading, text)]
+    sections = [part for part in parts if part]
+    italics = re.compile(r"(?:<p>\s*)?<(i|em)\b[^>]*>\s*\S.*?</\1>", re.DOTALL | re.IGNORECASE)
+    return bool(sections) and all(italics.match(section) for section in sections)
+
+
+def title_case(text: str, args: JsonDict) -> bool:
+    """Every major word begins with a capital letter."""
+    said = words(text)
+    major = [word for at, word in enumerate(said) if at == 0 or word.casefold() not in _MINOR]
+    return bool(said) and all(word[0].isupper() or not word[0].isalpha() for word in major)
+
+
+CHECKS: Final[dict[str, Check]] = {
+    "format:emoji": emoji,
+    "format:line_indent": line_indent,
+    "format:list": listed,
+    "format:newline": newline,
+    "format:no_bullets_bullets": no_bullets_bullets,
+    "format:no_whitespace": no_whitespace,
+    "format:options": options,
+    "format:output_template": output_template,
+    "format:parentheses": parentheses,
+    "format:quote_unquote": quote_unquote,
+    "format:quotes": quotes,
+    "format:sub-bullets": sub_bullets,
+    "format:thesis": thesis,
+    "format:title_case": title_case,
+}
