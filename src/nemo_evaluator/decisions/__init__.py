@@ -15,6 +15,8 @@ if TYPE_CHECKING:
         load_paired_records,
     )
     from nemo_evaluator.decisions.flips import Flip, FlipReport, build_flip_report
+    from nemo_evaluator.decisions.gate import gate_runs
+    from nemo_evaluator.decisions.gate_report import BenchmarkGate, GateReport, GateVerdict, write_gate_report
     from nemo_evaluator.decisions.report import RegressionReport, write_regression
     from nemo_evaluator.decisions.verdict import Relation, Verdict
 
@@ -22,15 +24,20 @@ _MODULES = {
     "bundles": ("Matched", "Run", "discover_bundles", "find_runs", "match_bundles"),
     "compare": ("CompareOptions", "PairedRecords", "compare_results", "compare_runs", "load_paired_records"),
     "flips": ("Flip", "FlipReport", "build_flip_report"),
+    "gate": ("gate_runs",),
+    "gate_report": ("BenchmarkGate", "GateReport", "GateVerdict", "write_gate_report"),
     "report": ("RegressionReport", "write_regression"),
     "verdict": ("Relation", "Verdict"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "BenchmarkGate",
     "CompareOptions",
     "Flip",
     "FlipReport",
+    "GateReport",
+    "GateVerdict",
     "Matched",
     "PairedRecords",
     "RegressionReport",
@@ -42,8 +49,10 @@ __all__ = [
     "compare_runs",
     "discover_bundles",
     "find_runs",
+    "gate_runs",
     "load_paired_records",
     "match_bundles",
+    "write_gate_report",
     "write_regression",
 ]
 

@@ -39,7 +39,7 @@ TestName: TypeAlias = Literal["auto", "mcnemar", "sign", "permutation"]
 
 DEFAULT_MAX_DROP: Final = 0.05
 # A comparison on less than half of the smaller side says little about either run.
-_LEAST_SHARE: Final = 0.5
+LEAST_SHARE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,14 @@ def compare_runs(
     """
     options = options or CompareOptions(**changes)
     left, right = (run if isinstance(run, Run) else one_run(run) for run in (baseline, candidate))
-    return _Comparison(left, right, _rows(left), _rows(right), options).report()
+    return compare_columns(left, right, _rows(left), _rows(right), options)
+
+
+def compare_columns(
+    baseline: Run, candidate: Run, left: Rows, right: Rows, options: CompareOptions
+) -> RegressionReport:
+    """Compare two runs whose rows are already read."""
+    return _Comparison(baseline, candidate, left, right, options).report()
 
 
 def compare_results(
@@ -157,7 +164,7 @@ class _Comparison:
     def _guard(self, judgement: Judgement) -> Judgement:
         """What no interval can make good: invalid runs, hardly any pairs, another scorer."""
         reasons = [f"{word} {reason}" for word, run in zip(_WORDS, self._invalid(), strict=True) for reason in run]
-        if len(self._pairing) and self._pairing.share < _LEAST_SHARE:
+        if len(self._pairing) and self._pairing.share < LEAST_SHARE:
             share = f"{self._pairing.share:.0%} of the smaller side"
             reasons.append(f"only {len(self._pairing)} problems pair ({share})")
         if reasons and judgement.verdict is not Verdict.BLOCK:

@@ -51,13 +51,19 @@ class Difference:
 
 
 def mean_difference(
-    differences: Floats, *, lattice: bool = False, scale: float = 1.0, clusters: Ints | None = None
+    differences: Floats,
+    *,
+    lattice: bool = False,
+    scale: float = 1.0,
+    clusters: Ints | None = None,
+    made_up: float | None = None,
 ) -> Difference:
     """The mean of per-problem differences.
 
     ``lattice`` says that the rewards are 0 or 1, so that most differences may be zero: then two made-up problems, one
     of each sign, are added (Bonett and Price 2012). The same is done, in units of ``scale``, when no difference
     shows a spread, because ten equal differences do not prove that the eleventh is equal too. Otherwise Student's t.
+    ``made_up`` sets the size of the added pair; without it, it is the usual size of the differences that are not zero.
     """
     values = np.asarray(differences, dtype=np.float64)
     n = len(values)
@@ -70,14 +76,15 @@ def mean_difference(
             error = math.sqrt(spread.variance)
             return Difference(mean, mean, error, spread.df, "paired_cluster_t", spread.df + 1, scale)
     if lattice or n == 1 or np.ptp(values) == 0.0:
-        return _with_made_up_pair(values, scale)
+        return _with_made_up_pair(values, scale, made_up)
     return Difference(mean, mean, float(values.std(ddof=1)) / math.sqrt(n), n - 1, "paired_t", n, scale)
 
 
-def _with_made_up_pair(values: Floats, scale: float) -> Difference:
+def _with_made_up_pair(values: Floats, scale: float, size: float | None) -> Difference:
     n = len(values)
     moved = values[values != 0.0]
-    size = math.sqrt(float((moved**2).mean())) if len(moved) else scale
+    if size is None:
+        size = math.sqrt(float((moved**2).mean())) if len(moved) else scale
     centre = float(values.sum()) / (n + 2)
     square = (float((values**2).sum()) + 2 * size * size) / (n + 2)
     error = math.sqrt(max(square - centre * centre, 0.0) / (n + 2))

@@ -53,13 +53,24 @@ class MeanSequence:
         """The mean so far."""
         return self._total / self.n if self.n else math.nan
 
+    def p_above(self, value: float) -> float:
+        """Anytime-valid one-sided p-value of "the true mean is not above ``value``": one over the wealth."""
+        return math.exp(-max(0.0, self._wealth_above(self._unit(value))))
+
+    def p_below(self, value: float) -> float:
+        """Anytime-valid one-sided p-value of "the true mean is not below ``value``"."""
+        return math.exp(-max(0.0, self._wealth_below(self._unit(value))))
+
     def above(self, value: float) -> bool:
         """Whether the true mean is proved to be above ``value``, now and under any peeking."""
-        return self._wealth_above((value - self.low) / (self.high - self.low)) >= self._goal
+        return self.p_above(value) <= (1 - self.confidence) / 2
 
     def below(self, value: float) -> bool:
         """Whether the true mean is proved to be below ``value``."""
-        return self._wealth_below((value - self.low) / (self.high - self.low)) >= self._goal
+        return self.p_below(value) <= (1 - self.confidence) / 2
+
+    def _unit(self, value: float) -> float:
+        return (value - self.low) / (self.high - self.low)
 
     def interval(self) -> Interval:
         """The bounds so far."""

@@ -1,0 +1,239 @@
+"""GO, NO-GO or INCONCLUSIVE for a candidate, by a policy, on intervals alone.
+
+A GO needs proof on *every* required benchmark, so it needs no correction for their number: one bad benchmark is let
+through with at most the chance that its own test errs. A NO-GO needs proof on *any*, so there the number counts
+and the policy's correction applies, within each tier: a critical benchmark is not diluted by supporting ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from nemo_evaluator.config.gate_policy import GatePolicy, PolicyDefaults, default_policy, load_gate_policy
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.decisions.bundles import Run, discover_bundles, match_bundles
+from nemo_evaluator.decisions.comparability import differences
+from nemo_evaluator.decisions.compare import LEAST_SHARE, CompareOptions, compare_columns
+from nemo_evaluator.decisions.gate_report import BenchmarkGate, GateReport, GateVerdict, Status
+from nemo_evaluator.decisions.pairing import Pairing, pair
+from nemo_evaluator.decisions.remedy import remedy_for
+from nemo_evaluator.decisions.rows import Rows, read_rows, rows_of
+from nemo_evaluator.decisions.thresholds import Measured, measure
+from nemo_evaluator.metrics import adjust
+
+_GATED: Final = ("mean_reward", "pass@1")
+
+
+def gate_runs(
+    baseline: Path | str, candidate: Path | str, policy: GatePolicy | Path | str | None = None, *, details: bool = True
+) -> GateReport:
+    """Decide on a candidate. ``details`` attaches the full comparison of each benchmark."""
+    rules = policy if isinstance(policy, GatePolicy) else load_gate_policy(policy) if policy else default_policy()
+    return _Gate(Path(baseline), Path(candidate), rules, details).report()
+
+
+@dataclass(slots=True)
+class _Open:
+    """A benchmark that was measured and waits for the correction."""
+
+    entry: BenchmarkGate
+    measured: Measured
+    pairing: Pairing
+    rows: tuple[Rows, Rows]
+    # What keeps a good result from being proof.
+    doubts: list[str]
+
+
+class _Gate:
+    def __init__(self, baseline: Path, candidate: Path, policy: GatePolicy, details: bool) -> None:
+        self._paths, self._policy, self._details = (baseline, candidate), policy, details
+        self._alpha = (1 - policy.confidence) / 2
+        sides = discover_bundles(_folder(baseline)), discover_bundles(_folder(candidate))
+        self._matched = match_bundles(*sides)
+        self._warnings = [f"{name} is only in the baseline" for name in self._matched.only_baseline]
+        self._warnings += [f"{name} is only in the candidate" for name in self._matched.only_candidate]
+
+    def report(self) -> GateReport:
+        entries: list[BenchmarkGate] = []
+        measured: list[_Open] = []
+        for name, (left, right) in self._matched.pairs.items():
+            entry = self._entry(name)
+            entries.append(entry)
+            found = self._measure(entry, left, right)
+            if found is not None:
+                measured.append(found)
+        self._decide(measured)
+        missing = [name for name in self._policy.required() if name not in self._matched.pairs]
+        entries += [self._entry(name, Status.MISSING) for name in missing]
+        verdict, reasons = aggregate(entries)
+        return GateReport(
+            verdict,
+            reasons,
+            entries,
+            missing,
+            self._warnings,
+            str(self._paths[0]),
+            str(self._paths[1]),
+            self._policy.confidence,
+            self._policy.correction,
+            self._policy.sequential,
+        )
+
+    def _entry(self, name: str, status: Status = Status.INSUFFICIENT) -> BenchmarkGate:
+        limits = self._policy.resolve(name)
+        if limits.tier != "advisory" and limits.metric not in (None, *_GATED):
+            raise UsageError(
+                f"{name}: metric {limits.metric!r} cannot be gated",
+                hint=f"use {' or '.join(_GATED)}, or make the tier advisory",
+            )
+        entry = BenchmarkGate(
+            benchmark=name,
+            tier=limits.tier,
+            status=status,
+            metric=limits.metric,
+            direction=limits.direction,
+            max_drop_threshold=limits.max_drop,
+            max_relative_drop_threshold=limits.max_relative_drop,
+        )
+        if status is Status.MISSING:
+            entry.reasons.append("required by the policy, but not on both sides")
+        return entry
+
+    def _measure(self, entry: BenchmarkGate, left: Run, right: Run) -> _Open | None:
+        limits = self._policy.resolve(entry.benchmark)
+        scorer = limits.metric if limits.metric and limits.metric not in _GATED else None
+        rows = _rows(left, limits.metric, scorer), _rows(right, limits.metric, scorer)
+        invalid = _unfit(left, right, rows, limits)
+        if self._details and scorer is None:
+            options = CompareOptions(
+                max_drop=limits.max_drop, confidence=self._policy.confidence, seed=self._policy.seed
+            )
+            entry.regression = compare_columns(left, right, *rows, options)
+        pairing = pair(rows[0], rows[1])
+        unlike = differences(left, right)
+        notes = [*pairing.warnings, *map(str, unlike)]
+        self._warnings += [f"{entry.benchmark}: {note}" for note in notes]
+        entry.metric = limits.metric or ("pass@1" if pairing.lattice else "mean_reward")
+        entry.n_paired = len(pairing)
+        if invalid:
+            entry.status, entry.reasons = Status.INVALID, invalid
+        if len(pairing) < limits.min_paired:
+            need = f"only {len(pairing)} problems pair, the policy asks for {limits.min_paired}"
+            entry.reasons.append(need if len(pairing) else "no problem pairs")
+            return None
+        measured = measure(pairing, limits, confidence=self._policy.confidence, sequential=self._policy.sequential)
+        _fill(entry, measured, pairing)
+        doubts = [str(item) for item in unlike if item.kind == "scorer"]
+        if pairing.share < LEAST_SHARE:
+            doubts.append(f"only {len(pairing)} problems pair ({pairing.share:.0%} of the smaller side)")
+        return None if invalid else _Open(entry, measured, pairing, rows, doubts)
+
+    def _decide(self, found: list[_Open]) -> None:
+        for tier in ("critical", "supporting", "advisory"):
+            family = [one for one in found if one.entry.tier == tier]
+            p_values = [min(limit.p_breach for limit in one.measured.limits) for one in family]
+            # Two limits on one benchmark are two chances to breach.
+            p_values = [min(1.0, p * len(one.measured.limits)) for p, one in zip(p_values, family, strict=True)]
+            for one, adjusted in zip(family, adjust(p_values, self._policy.correction), strict=True):
+                self._status(one, adjusted)
+
+    def _status(self, one: _Open, p_breach: float) -> None:
+        entry, limits = one.entry, one.measured.limits
+        entry.p_pass = max(limit.p_pass for limit in limits)
+        entry.p_breach = min(limit.p_breach for limit in limits)
+        entry.p_breach_adjusted = p_breach
+        if p_breach <= self._alpha:
+            entry.status = Status.BREACH
+            broken = [limit for limit in limits if limit.p_breach <= self._alpha]
+            entry.absolute_breached = any(limit.name == "max_drop" for limit in broken)
+            entry.relative_breached = any(limit.name == "max_relative_drop" for limit in broken)
+            entry.reasons += [f"{limit.name} is surely exceeded, by {-limit.margin.value:.4f}" for limit in broken]
+        elif all(limit.holds(self._alpha) for limit in limits):
+            entry.status = Status.INSUFFICIENT if one.doubts else Status.PASS
+            entry.reasons += one.doubts
+        else:
+            entry.status = Status.INSUFFICIENT
+            unproved = [limit for limit in limits if not limit.holds(self._alpha)]
+            entry.reasons += [f"{limit.name} is neither surely kept nor surely exceeded" for limit in unproved]
+            entry.remedy = remedy_for(one.pairing, one.rows, unproved, alpha=self._alpha)
+
+
+def aggregate(entries: list[BenchmarkGate]) -> tuple[GateVerdict, list[str]]:
+    """The decision over all benchmarks that have a say.
+
+    NO-GO: a breach, a missing benchmark, or an invalid run of a critical one. INCONCLUSIVE: anything unproved, an
+    invalid run of a supporting one, or nothing to decide on. GO: every required benchmark is proved to keep its limits.
+    """
+    required = [entry for entry in entries if entry.required]
+    stopped = [entry for entry in required if _stops(entry)]
+    if stopped:
+        return GateVerdict.NO_GO, [_reason(entry) for entry in stopped]
+    unproved = [entry for entry in required if entry.status is not Status.PASS]
+    if unproved:
+        return GateVerdict.INCONCLUSIVE, [_reason(entry) for entry in unproved]
+    if not required:
+        return GateVerdict.INCONCLUSIVE, ["no benchmark was evaluated, so nothing can be approved"]
+    return GateVerdict.GO, [f"all {len(required)} required benchmarks keep their limits"]
+
+
+def _stops(entry: BenchmarkGate) -> bool:
+    if entry.status in (Status.BREACH, Status.MISSING):
+        return True
+    return entry.status is Status.INVALID and entry.tier == "critical"
+
+
+def _reason(entry: BenchmarkGate) -> str:
+    return f"{entry.benchmark} ({entry.tier}): {entry.status}" + (f": {entry.reasons[0]}" if entry.reasons else "")
+
+
+def _fill(entry: BenchmarkGate, measured: Measured, pairing: Pairing) -> None:
+    delta = measured.delta
+    before = float(pairing.baseline.rewards.mean())
+    entry.baseline_score = round(before, 6)
+    entry.candidate_score = round(float(pairing.candidate.rewards.mean()), 6)
+    entry.delta = round(delta.value, 6)
+    entry.relative_drop_pct = round(100 * delta.value / before, 4) if before else None
+    entry.delta_ci_lower, entry.delta_ci_upper, entry.ci_method = delta.lower, delta.upper, delta.method
+
+
+def _unfit(left: Run, right: Run, rows: tuple[Rows, Rows], limits: PolicyDefaults) -> list[str]:
+    """Why the numbers of a benchmark must not be used, whatever they are."""
+    reasons = []
+    for word, run, columns in zip(("baseline", "candidate"), (left, right), rows, strict=True):
+        reasons += [f"the {word} run is INVALID: {reason}" for reason in run.invalid]
+        if not len(columns):
+            reasons.append(f"the {word} run has no rows")
+            continue
+        share = _coverage(run, columns)
+        if share < limits.min_coverage:
+            reasons.append(
+                f"the {word} has scored {share:.1%} of its steps, at least {limits.min_coverage:.0%} is asked"
+            )
+    if limits.max_truncated is not None and len(rows[1]) and rows[1].scored.any():
+        share = float(rows[1].truncated[rows[1].scored].mean())
+        if share > limits.max_truncated:
+            reasons.append(
+                f"{share:.1%} of the candidate's answers are cut off, at most {limits.max_truncated:.0%} may be"
+            )
+    return reasons
+
+
+def _coverage(run: Run, rows: Rows) -> float:
+    planned = int((run.benchmark.get("coverage") or {}).get("planned") or len(rows))
+    return float(rows.scored.sum()) / max(planned, 1)
+
+
+def _rows(run: Run, metric: str | None, scorer: str | None) -> Rows:
+    rows = read_rows(run.results, scorer=scorer) if run.results.is_file() else rows_of([])
+    if metric == "pass@1":
+        rows.reward = np.where(rows.scored, rows.reward > 0, np.nan)
+    return rows
+
+
+def _folder(path: Path) -> Path:
+    """A bundle file stands for its folder."""
+    return path.parent if path.is_file() else path

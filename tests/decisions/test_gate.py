@@ -1,0 +1,245 @@
+"""The gate: what can never be GO, what the tiers mean, and what each limit does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nemo_evaluator.config.gate_policy import GatePolicy
+from nemo_evaluator.core.errors import NelError
+from nemo_evaluator.decisions import gate_runs, write_gate_report
+from nemo_evaluator.decisions.gate_report import GateVerdict, Status
+
+GOOD = [1.0] * 300 + [0.0] * 200
+
+
+def policy(**fields: Any) -> GatePolicy:
+    return GatePolicy.model_validate(fields)
+
+
+def drop(share: float, rewards: list[float] = GOOD) -> list[float]:
+    """The rewards with a share of all problems turned from right to wrong."""
+    count = round(share * len(rewards))
+    return [0.0] * count + rewards[count:]
+
+
+def test_two_empty_folders_are_not_go(tmp_path: Path) -> None:
+    """W12: nothing evaluated used to be GO."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    report = gate_runs(tmp_path / "a", tmp_path / "b")
+    assert report.verdict is GateVerdict.INCONCLUSIVE
+    assert "nothing can be approved" in report.reasons[0]
+
+
+def test_disjoint_problems_are_not_go(write_run: Any, make_rows: Any, tmp_path: Path) -> None:
+    other = make_rows(GOOD)
+    for row in other:
+        row["problem_hash"] = f"{row['problem_idx'] + 10_000:032x}"
+    write_run("a/toy", GOOD)
+    write_run("b/toy", rows=other)
+    report = gate_runs(tmp_path / "a", tmp_path / "b")
+    assert report.verdict is GateVerdict.INCONCLUSIVE
+    assert report.benchmarks[0].reasons == ["no problem pairs"]
+
+
+def test_equal_runs_go_and_broken_ones_do_not(write_run: Any, tmp_path: Path) -> None:
+    write_run("a/toy", GOOD)
+    write_run("same/toy", GOOD)
+    write_run("broken/toy", drop(0.2))
+    assert gate_runs(tmp_path / "a", tmp_path / "same").verdict is GateVerdict.GO
+    broken = gate_runs(tmp_path / "a", tmp_path / "broken")
+    assert broken.verdict is GateVerdict.NO_GO
+    assert broken.benchmarks[0].absolute_breached
+    assert broken.benchmarks[0].p_breach_adjusted < 0.025
+
+
+def test_bundle_files_stand_for_their_folders(write_run: Any) -> None:
+    base, same = write_run("a", GOOD), write_run("b", GOOD)
+    report = gate_runs(next(base.glob("eval-*.json")), next(same.glob("eval-*.json")))
+    assert report.verdict is GateVerdict.GO
+
+
+def test_a_second_run_in_the_folder_is_not_missing(write_run: Any, tmp_path: Path) -> None:
+    """W12, W16: two bundles in a task folder used to be skipped silently."""
+    write_run("a/toy", GOOD)
+    write_run("b/toy", drop(0.5), stamp="20260101T000000Z")
+    write_run("b/toy", GOOD, stamp="20260102T000000Z")
+    report = gate_runs(tmp_path / "a", tmp_path / "b", policy(benchmarks={"toy": {"tier": "critical"}}))
+    assert report.verdict is GateVerdict.GO
+
+
+def test_a_required_benchmark_that_is_missing_stops(write_run: Any, tmp_path: Path) -> None:
+    write_run("a/toy", GOOD)
+    write_run("b/toy", GOOD)
+    rules = policy(benchmarks={"toy": {}, "math": {"tier": "supporting"}, "chat": {"tier": "advisory"}})
+    report = gate_runs(tmp_path / "a", tmp_path / "b", rules)
+    assert report.verdict is GateVerdict.NO_GO
+    assert report.missing == ["math"]
+
+
+@pytest.mark.parametrize(("tier", "verdict"), [("critical", "NO-GO"), ("supporting", "INCONCLUSIVE")])
+def test_an_invalid_run_is_never_go(tier: str, verdict: str, write_run: Any, tmp_path: Path) -> None:
+    write_run("a/toy", GOOD)
+    write_run("b/toy", [None if i % 8 == 0 else reward for i, reward in enumerate(GOOD)])
+    report = gate_runs(tmp_path / "a", tmp_path / "b", policy(benchmarks={"toy": {"tier": tier}}))
+    assert report.benchmarks[0].status is Status.INVALID
+    assert report.verdict == verdict
+
+
+def test_advisory_benchmarks_only_inform(write_run: Any, tmp_path: Path) -> None:
+    for name, rewards in (("toy", GOOD), ("chat", drop(0.5))):
+        write_run(f"a/{name}", GOOD, name=name)
+        write_run(f"b/{name}", rewards, name=name)
+    report = gate_runs(tmp_path / "a", tmp_path / "b", policy(benchmarks={"chat": {"tier": "advisory"}}))
+    assert report.verdict is GateVerdict.GO
+    assert {entry.benchmark: entry.status for entry in report.benchmarks}["chat"] is Status.BREACH
+    alone = gate_runs(tmp_path / "a/chat", tmp_path / "b/chat", policy(defaults={"tier": "advisory"}))
+    assert alone.verdict is GateVerdict.INCONCLUSIVE
+
+
+def test_too_little_evidence_is_inconclusive_and_says_what_would_help(write_run: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    base = rng.integers(0, 2, 100).astype(float)
+    candidate = np.where(rng.random(100) < 0.1, 1 - base, base)
+    write_run("a/toy", base)
+    write_run("b/toy", candidate)
+    report = gate_runs(tmp_path / "a", tmp_path / "b")
+    entry = report.benchmarks[0]
+    assert report.verdict is GateVerdict.INCONCLUSIVE
+    assert entry.status is Status.INSUFFICIENT
+    assert entry.remedy is not None
+    assert entry.remedy.problems_needed > 100
+    assert "paired problems" in entry.remedy.words
+
+
+def test_repeats_are_offered_when_answers_are_noisy(write_run: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    write_run("a/toy", [list(row) for row in rng.integers(0, 2, (150, 4)).astype(float)])
+    write_run("b/toy", [list(row) for row in rng.integers(0, 2, (150, 4)).astype(float)])
+    entry = gate_runs(tmp_path / "a", tmp_path / "b", policy(defaults={"max_drop": 0.08})).benchmarks[0]
+    assert entry.remedy is not None
+    assert entry.remedy.repeats_needed is not None
+    assert entry.remedy.repeats_needed > 4
+
+
+def test_equal_differences_are_no_certainty(write_run: Any, tmp_path: Path) -> None:
+    """W12: ten identical small drops used to give a zero-width interval."""
+    write_run("a/toy", [0.900] * 10)
+    write_run("b/toy", [0.880] * 10)
+    entry = gate_runs(tmp_path / "a", tmp_path / "b").benchmarks[0]
+    assert entry.delta_ci_upper - entry.delta_ci_lower > 0
+    assert entry.status is Status.INSUFFICIENT
+
+
+def test_the_relative_guard_needs_proof_too(write_run: Any, tmp_path: Path) -> None:
+    """W12: it used to be a point estimate, checked first."""
+    write_run("few/toy", [1.0] * 6 + [0.0] * 54)
+    write_run("fewer/toy", [1.0] * 5 + [0.0] * 55)
+    rules = policy(defaults={"max_drop": 1.0, "max_relative_drop": 0.05})
+    open_ = gate_runs(tmp_path / "few", tmp_path / "fewer", rules).benchmarks[0]
+    assert open_.status is Status.INSUFFICIENT
+    assert not open_.relative_breached
+    same = gate_runs(tmp_path / "few", tmp_path / "few", rules).benchmarks[0]
+    assert same.status is Status.INSUFFICIENT, "six problems that held do not prove that a twentieth part is kept"
+    write_run("many/toy", [1.0] * 400 + [0.0] * 1600)
+    write_run("half/toy", [1.0] * 200 + [0.0] * 1800)
+    broken = gate_runs(tmp_path / "many", tmp_path / "half", rules).benchmarks[0]
+    assert broken.status is Status.BREACH
+    assert (broken.relative_breached, broken.absolute_breached) == (True, False)
+    guarded = policy(defaults={"max_drop": 1.0, "max_relative_drop": 0.05, "relative_guard_below": 0.1})
+    assert gate_runs(tmp_path / "many", tmp_path / "half", guarded).benchmarks[0].status is Status.PASS
+
+
+def test_lower_is_better(write_run: Any, tmp_path: Path) -> None:
+    write_run("a/toy", [0.2] * 100)
+    write_run("b/toy", [0.5] * 100)
+    rules = policy(defaults={"direction": "lower_is_better"})
+    assert gate_runs(tmp_path / "a", tmp_path / "b", rules).verdict is GateVerdict.NO_GO
+    assert gate_runs(tmp_path / "b", tmp_path / "a", rules).verdict is GateVerdict.GO
+
+
+def test_floors_of_the_policy(write_run: Any, make_rows: Any, tmp_path: Path) -> None:
+    write_run("a/toy", GOOD)
+    write_run("holes/toy", [None if i % 50 == 0 else reward for i, reward in enumerate(GOOD)])
+    write_run("cut/toy", rows=make_rows(GOOD, finish_reason="length"))
+    write_run("b/toy", GOOD)
+    status = lambda side, **rule: gate_runs(tmp_path / "a", tmp_path / side, policy(defaults=rule)).benchmarks[0]  # noqa: E731
+    assert status("holes").status is Status.PASS
+    assert status("holes", min_coverage=0.99).status is Status.INVALID
+    assert status("cut").status is Status.PASS
+    assert status("cut", max_truncated=0.1).status is Status.INVALID
+    assert status("b", min_paired=501).status is Status.INSUFFICIENT
+
+
+def test_another_scorer_is_not_proof(write_run: Any, tmp_path: Path) -> None:
+    write_run("a/toy", GOOD, config={"fingerprints": {"scorer": "x"}})
+    write_run("b/toy", GOOD, config={"fingerprints": {"scorer": "y"}})
+    report = gate_runs(tmp_path / "a", tmp_path / "b")
+    assert report.verdict is GateVerdict.INCONCLUSIVE
+    assert "scorer differs" in report.benchmarks[0].reasons[0]
+
+
+def test_correction_guards_against_many_benchmarks(write_run: Any, tmp_path: Path) -> None:
+    """One of twenty at p = 0.01 is a breach alone, and chance among twenty."""
+    for at in range(20):
+        write_run(f"a/b{at}", GOOD, name=f"b{at}")
+        write_run(f"b/b{at}", drop(0.04) if at == 0 else GOOD, name=f"b{at}")
+    none = gate_runs(tmp_path / "a", tmp_path / "b", policy(correction="none"))
+    holm = gate_runs(tmp_path / "a", tmp_path / "b", policy(correction="holm"))
+    p = none.benchmarks[0].p_breach
+    assert p is not None
+    assert 0.025 / 20 < p < 0.025
+    assert none.verdict is GateVerdict.NO_GO
+    assert holm.verdict is GateVerdict.INCONCLUSIVE
+    critical = policy(benchmarks={"b0": {"tier": "critical"}})
+    assert gate_runs(tmp_path / "a", tmp_path / "b", critical).verdict is GateVerdict.NO_GO
+
+
+def test_sequential_bounds_are_wider(write_run: Any, tmp_path: Path) -> None:
+    write_run("a/toy", GOOD)
+    write_run("b/toy", drop(0.05))
+    once = gate_runs(tmp_path / "a", tmp_path / "b").benchmarks[0]
+    always = gate_runs(tmp_path / "a", tmp_path / "b", policy(sequential=True)).benchmarks[0]
+    assert always.ci_method == "betting"
+    assert always.delta_ci_lower < once.delta_ci_lower < once.delta_ci_upper < always.delta_ci_upper
+
+
+def test_a_metric_that_cannot_be_gated_fails_early(write_run: Any, tmp_path: Path) -> None:
+    write_run("a/toy", GOOD)
+    write_run("b/toy", GOOD)
+    with pytest.raises(NelError, match="cannot be gated"):
+        gate_runs(tmp_path / "a", tmp_path / "b", policy(defaults={"metric": "exact_match"}))
+
+
+def test_advisory_may_look_at_another_scorer(write_run: Any, make_rows: Any, tmp_path: Path) -> None:
+    write_run("a/toy", rows=make_rows(GOOD, scorer_rewards={"scorer:style": 1.0}))
+    write_run("b/toy", rows=make_rows(GOOD, scorer_rewards={"scorer:style": 0.0}))
+    rules = policy(defaults={"tier": "advisory", "metric": "scorer:style"})
+    assert gate_runs(tmp_path / "a", tmp_path / "b", rules).benchmarks[0].status is Status.BREACH
+
+
+def test_pass_at_1_counts_what_is_above_zero(write_run: Any, tmp_path: Path) -> None:
+    write_run("a/toy", [0.9] * 100)
+    write_run("b/toy", [0.1] * 100)
+    assert gate_runs(tmp_path / "a", tmp_path / "b").verdict is GateVerdict.NO_GO
+    rules = policy(defaults={"metric": "pass@1", "max_drop": 0.05})
+    assert gate_runs(tmp_path / "a", tmp_path / "b", rules).verdict is GateVerdict.GO
+
+
+def test_report_json_keeps_its_keys(write_run: Any, tmp_path: Path) -> None:
+    write_run("a/toy", GOOD)
+    write_run("b/toy", GOOD)
+    report = gate_runs(tmp_path / "a", tmp_path / "b")
+    document = json.loads(write_gate_report(report, tmp_path / "g.json").read_text())
+    assert {"report_version", "verdict", "verdict_reasons", "benchmarks", "missing", "warnings"} <= set(document)
+    assert {
+        "benchmark", "tier", "status", "metric", "baseline_score", "candidate_score", "delta", "relative_drop_pct",
+        "delta_ci_lower", "delta_ci_upper", "n_paired", "max_drop_threshold", "max_relative_drop_threshold",
+        "direction", "absolute_breached", "relative_breached", "reasons", "regression_report",
+    } <= set(document["benchmarks"][0])  # fmt: skip
+    assert document["benchmarks"][0]["regression_report"]["verdict"] == "PASS"
