@@ -11,6 +11,7 @@ MODULES: Final[dict[str, str]] = {
     "arc_challenge": "arc",
     "arc_easy": "arc",
     "bbh": "bbh",
+    "bfcl": "bfcl",
     "boolq": "boolq",
     "commonsense_qa": "commonsense_qa",
     "drop": "drop",

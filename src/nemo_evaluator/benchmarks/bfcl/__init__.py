@@ -1,0 +1,116 @@
+"""BFCL, single turn: does a model call the right functions with the right arguments, and only when one fits?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import orjson
+
+from nemo_evaluator.benchmarks.bfcl.calls import parse_calls
+from nemo_evaluator.benchmarks.bfcl.check import mismatch
+from nemo_evaluator.core.errors import SeedError, UsageError
+from nemo_evaluator.core.types import JsonDict, Message, SeedResult
+from nemo_evaluator.datasets import ChainedRows, MappedRows, Rows, open_rows
+from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.scoring import Score, strip_reasoning
+
+BASE: Final = (
+    "https://raw.githubusercontent.com/ShishirPatil/gorilla/main/berkeley-function-call-leaderboard/bfcl_eval/data"
+)
+CATEGORIES: Final = (
+    "simple_python", "simple_java", "simple_javascript", "multiple", "parallel", "parallel_multiple", "irrelevance",
+    "live_simple", "live_multiple", "live_parallel", "live_parallel_multiple", "live_irrelevance",
+)  # fmt: skip
+_INSTRUCTION: Final = """You can call functions to answer the user. The functions, in JSON:
+
+{functions}
+
+Reply only with the calls, as a list in Python syntax with named arguments, such as
+[first.function(name="value", number=3), second_function(items=["a", "b"])]
+Give values as Python literals; a variable of the user's code is given by its name. If no function fits the request,
+or the request lacks what a function needs, reply with [] and say why."""
+
+
+def is_irrelevant(category: str) -> bool:
+    """Categories in which no function fits."""
+    return category.endswith("irrelevance")
+
+
+def dataset(categories: str | Sequence[str]) -> Rows:
+    """The problems of some categories with their accepted calls."""
+    chosen = [categories] if isinstance(categories, str) else list(categories)
+    unknown = [category for category in chosen if category not in CATEGORIES]
+    if unknown:
+        raise UsageError(f"bfcl has no category {unknown[0]!r}", hint=f"it has: {', '.join(CATEGORIES)}")
+    return ChainedRows(_one(category) for category in chosen)
+
+
+def _one(category: str) -> Rows:
+    questions = open_rows(f"{BASE}/BFCL_v4_{category}.json")
+    answers = None if is_irrelevant(category) else open_rows(f"{BASE}/possible_answer/BFCL_v4_{category}.json")
+
+    def joined(row: JsonDict, idx: int) -> JsonDict:
+        accepted = {"id": row["id"], "ground_truth": []} if answers is None else answers[idx]
+        if accepted["id"] != row["id"]:
+            raise SeedError(f"bfcl {category}: the answer of {row['id']} is not in its place")
+        return {**row, "ground_truth": accepted["ground_truth"], "category": category}
+
+    return MappedRows(questions, joined)
+
+
+def seed(row: JsonDict, idx: int) -> SeedResult:
+    """The functions in the system message, the request as it stands."""
+    turns: list[Message] = row["question"][0]
+    own = [turn["content"] for turn in turns if turn["role"] == "system"]
+    functions = orjson.dumps(row["function"], option=orjson.OPT_INDENT_2).decode()
+    system = "\n\n".join([*own, _INSTRUCTION.format(functions=functions)])
+    asked = [turn for turn in turns if turn["role"] != "system"]
+    return SeedResult(
+        prompt=asked[-1]["content"],
+        expected_answer=orjson.dumps(row["ground_truth"]).decode(),
+        messages=[{"role": "system", "content": system}, *asked],
+        metadata={
+            "source": "byob",
+            "benchmark": "bfcl",
+            "id": row["id"],
+            "category": row["category"],
+            "function": row["function"],
+            "ground_truth": row["ground_truth"],
+        },
+        shown=frozenset({"function", "ground_truth"}),
+    )
+
+
+@benchmark(
+    name="bfcl",
+    dataset=dataset,
+    seed_fn=seed,
+    params={"categories": list(CATEGORIES)},
+    info=BenchmarkInfo(
+        title="BFCL (single turn)",
+        group="tools",
+        scorer="calls parsed and compared with the accepted ones",
+        license="Apache-2.0",
+        source="https://github.com/ShishirPatil/gorilla/tree/main/berkeley-function-call-leaderboard",
+        columns=("id", "question", "function", "ground_truth"),
+        categories=f"category ({len(CATEGORIES)})",
+        params={"categories": f"one of, or a list of: {' '.join(CATEGORIES)}"},
+    ),
+)
+@scorer
+def bfcl(sample: ScorerInput) -> Score:
+    """Are the calls of the response the accepted ones? In the irrelevance categories: is nothing called?"""
+    response = strip_reasoning(sample.response)
+    calls = parse_calls(response, sample.metadata["function"])
+    if is_irrelevant(sample.metadata["category"]):
+        return {"correct": not calls, "extracted": _shown(calls) if calls else "[]", "calls": len(calls or [])}
+    if calls is None:
+        return {"correct": False, "extracted": None, "unparsed": True}
+    problem = mismatch(calls, sample.metadata["ground_truth"], sample.metadata["function"])
+    score: Score = {"correct": problem is None, "extracted": _shown(calls), "calls": len(calls)}
+    return score if problem is None else {**score, "mismatch": problem}
+
+
+def _shown(calls: object) -> str:
+    return orjson.dumps(calls, default=str, option=orjson.OPT_NON_STR_KEYS).decode()[:500]
