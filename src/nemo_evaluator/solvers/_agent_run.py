@@ -1,0 +1,177 @@
+"""One problem under way in the tool loop: the conversation, the record of it, and what comes out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import orjson
+
+from nemo_evaluator.core.errors import ContextExceededError
+from nemo_evaluator.core.turns import record_turn
+from nemo_evaluator.core.types import ErrorKind, JsonDict, Message, ModelResponse, SolveResult, ToolCallInfo
+from nemo_evaluator.solvers._context import fit, size_of
+from nemo_evaluator.solvers.tools.toolbox import Outcome, Toolbox
+from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
+
+if TYPE_CHECKING:
+    from nemo_evaluator.models import Client
+
+AGENT: Final = "nemo-evaluator-tool-calling"
+_SMALLEST_CONTEXT: Final = 1_000
+
+
+@dataclass(slots=True)
+class AgentRun:
+    """One problem under way."""
+
+    client: Client
+    toolbox: Toolbox
+    messages: list[Message]
+    generation: JsonDict | None
+    context_tokens: int
+    replies: list[ModelResponse] = field(default_factory=list)
+    started: float = field(default_factory=time.perf_counter)
+    asked: list[Message] = field(init=False)
+    document: TrajectoryBuilder = field(init=False)
+    _ids: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.asked = list(self.messages)
+        self.document = TrajectoryBuilder(agent=AGENT, tools=self.toolbox.definitions)
+        for message in self.messages:
+            self.document.message(str(message.get("role") or "user"), message.get("content"))
+
+    async def loop(self, max_turns: int) -> str | None:
+        """Turn after turn; returns why it was cut short, or None when the model was done."""
+        for turn in range(1, max_turns + 1):
+            try:
+                reply = await self._ask()
+            except ContextExceededError as error:
+                if not self.replies:
+                    raise
+                return f"context_exceeded ({error.message})"
+            calls = self._with_ids(reply.tool_calls, turn)
+            self.replies.append(reply)
+            self.document.agent(reply, calls)
+            record_turn(_reply_record(turn, reply, calls))
+            if not calls:
+                return None
+            self.messages.append(_assistant(reply, calls))
+            outcomes = await self.toolbox.run(calls)
+            record_turn({"turn": turn, "event": "tools", "results": [_outcome_record(outcome) for outcome in outcomes]})
+            for outcome in outcomes:
+                self._observe(outcome)
+        return f"max_turns_exhausted ({max_turns} turns)"
+
+    async def _ask(self) -> ModelResponse:
+        """Ask with what fits. A model whose context is smaller than we thought is asked with less."""
+        budget = self.context_tokens
+        while True:
+            messages = fit(self.messages, budget)
+            try:
+                return await self.client.chat(messages, tools=self.toolbox.definitions, generation=self.generation)
+            except ContextExceededError:
+                budget = min(budget, size_of(messages)) // 2
+                if budget < _SMALLEST_CONTEXT or fit(self.messages, budget) == messages:
+                    raise
+
+    def _with_ids(self, calls: Sequence[ToolCallInfo], turn: int) -> list[ToolCallInfo]:
+        """The calls under ids that are there and used once: some servers number each turn from zero."""
+        fresh = []
+        for at, call in enumerate(calls):
+            identity = call.id
+            if not identity or identity in self._ids:
+                identity = f"{call.id or 'call'}_{turn}_{at}"
+            self._ids.add(identity)
+            fresh.append(ToolCallInfo(identity, call.name or "(unnamed)", call.arguments))
+        return fresh
+
+    def _observe(self, outcome: Outcome) -> None:
+        content = outcome.result.content
+        self.messages.append({"role": "tool", "tool_call_id": outcome.call.id, "content": content})
+        self.document.observe(
+            outcome.call.id,
+            content,
+            latency_ms=outcome.latency_ms,
+            is_error=outcome.result.is_error,
+            source=outcome.source,
+        )
+
+    def result(self, error: str | None, *, artifact: bool) -> SolveResult:
+        """What the problem is answered with."""
+        text = next((reply.content for reply in reversed(self.replies) if reply.content), "")
+        document = self.document.finish(status="error" if error else "completed", error=error, turns=len(self.replies))
+        return SolveResult(
+            response="" if artifact else text,
+            model_response=self._totals(text),
+            trajectory=document,
+            error=error,
+            error_kind=ErrorKind.GRACEFUL if error else ErrorKind.NONE,
+        )
+
+    def _totals(self, text: str) -> ModelResponse:
+        last = self.replies[-1]
+        return ModelResponse(
+            content=text,
+            model=last.model,
+            finish_reason=last.finish_reason,
+            prompt_tokens=_sum([reply.prompt_tokens for reply in self.replies]),
+            completion_tokens=_sum([reply.completion_tokens for reply in self.replies]),
+            total_tokens=_sum([reply.total_tokens for reply in self.replies]),
+            reasoning_tokens=_sum([reply.reasoning_tokens for reply in self.replies]),
+            cached_tokens=_sum([reply.cached_tokens for reply in self.replies]),
+            latency_ms=round((time.perf_counter() - self.started) * 1000, 2),
+            request_body={"messages": self.asked},
+            attempts=max(reply.attempts for reply in self.replies),
+            time_to_first_token_ms=self.replies[0].time_to_first_token_ms,
+            cost_usd=None if last.cost_usd is None else sum(reply.cost_usd or 0.0 for reply in self.replies),
+        )
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def _assistant(reply: ModelResponse, calls: Sequence[ToolCallInfo]) -> Message:
+    # Arguments go back as valid JSON even where the model's were not: servers parse them before the model sees them.
+    shown = [
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": orjson.dumps(call.arguments, default=str).decode()},
+        }
+        for call in calls
+    ]
+    message: Message = {"role": "assistant", "tool_calls": shown}
+    if reply.content:
+        message["content"] = reply.content
+    return message
+
+
+def _reply_record(turn: int, reply: ModelResponse, calls: Sequence[ToolCallInfo]) -> JsonDict:
+    return {
+        "turn": turn,
+        "event": "model",
+        "content": reply.content,
+        "reasoning_content": reply.reasoning_content,
+        "tool_calls": [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls],
+        "finish_reason": reply.finish_reason,
+        "prompt_tokens": reply.prompt_tokens,
+        "completion_tokens": reply.completion_tokens,
+        "latency_ms": reply.latency_ms,
+    }
+
+
+def _outcome_record(outcome: Outcome) -> JsonDict:
+    return {
+        "id": outcome.call.id,
+        "name": outcome.call.name,
+        "source": outcome.source,
+        "content": outcome.result.content,
+        "is_error": outcome.result.is_error,
+        "latency_ms": round(outcome.latency_ms, 2),
+    }

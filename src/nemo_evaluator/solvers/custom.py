@@ -1,0 +1,52 @@
+"""``type: custom``: a solver of the user's own, by class path."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.registry import load_object, nearest
+
+if TYPE_CHECKING:
+    from nemo_evaluator.config import CustomSolverConfig
+    from nemo_evaluator.solvers.registry import SolverContext
+
+
+def build(config: CustomSolverConfig, context: SolverContext) -> Any:
+    """The class, made with the settings of ``config`` and, if it names a ``client``, a client of ``service``.
+
+    Raises UsageError when the class cannot be had, does not take the settings, or has no ``async solve``.
+    """
+    kind = load_object(config.class_path)
+    if not callable(kind):
+        raise UsageError(f"{config.class_path} is not a class or a function")
+    parameters = inspect.signature(kind).parameters
+    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    settings = dict(config.config)
+    if config.service is not None:
+        if "client" not in parameters and not takes_all:
+            raise UsageError(
+                f"{config.class_path} takes no client, but the solver names the service {config.service!r}",
+                hint="add a `client` parameter to the class, or remove `service`",
+            )
+        settings["client"] = context.clients[config.service]
+    unknown = [] if takes_all else [name for name in settings if name not in parameters]
+    if unknown:
+        close = nearest(unknown[0], list(parameters))
+        hint = f"did you mean {close!r}?" if close else f"it takes: {', '.join(parameters) or 'nothing'}"
+        raise UsageError(f"{config.class_path} does not take {unknown[0]!r}", hint=hint)
+    missing = [
+        name
+        for name, parameter in parameters.items()
+        if parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        and name not in settings
+    ]
+    if missing:
+        hint = "name a `service`" if missing == ["client"] else "put it under `config`"
+        raise UsageError(f"{config.class_path} needs {', '.join(missing)}", hint=hint)
+    solver = kind(**settings)
+    if not inspect.iscoroutinefunction(getattr(solver, "solve", None)):
+        raise UsageError(f"{config.class_path} has no `async def solve(self, task)`")
+    return solver

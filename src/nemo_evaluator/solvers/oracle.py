@@ -1,0 +1,130 @@
+"""The oracle solver: runs the known solution of a task, which measures the ceiling of the harness."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from nemo_evaluator.core.errors import SandboxError, SeedError
+from nemo_evaluator.core.types import ErrorKind, JsonDict, ModelResponse, SeedResult, SolveResult, ToolCallInfo
+from nemo_evaluator.solvers.tools.sandbox import shown
+from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
+
+if TYPE_CHECKING:
+    from nemo_evaluator.config import OracleSolverConfig
+    from nemo_evaluator.sandbox.base import Sandbox
+    from nemo_evaluator.solvers.registry import SolverContext
+
+Strategy = Literal["override", "task", "max"]
+DEFAULT_TIMEOUT: Final = 1800.0
+_INSIDE: Final = "/solution"
+_SCRIPT: Final = "solve.sh"
+
+
+class OracleSolver:
+    """Copies ``<task_dir>/solution`` (or ``metadata["solution"]``, a script) into the sandbox and runs ``solve.sh``.
+
+    A script that fails only says so in the trajectory: verification decides. A problem without a sandbox and with a
+    known answer is answered with it.
+    """
+
+    def __init__(
+        self,
+        *,
+        run_timeout: float | None = None,
+        timeout_strategy: Strategy = "override",
+        max_agent_timeout: float | None = None,
+    ) -> None:
+        self._run_timeout = run_timeout
+        self._strategy = timeout_strategy
+        self._cap = max_agent_timeout
+
+    async def solve(self, task: SeedResult, sandbox: Sandbox | None = None) -> SolveResult:
+        """Run the solution. Raises SeedError when there is none, SandboxError when there is no place to run it."""
+        folder = _folder(task)
+        script = task.metadata.get("solution") if folder is None else None
+        if folder is None and not isinstance(script, str):
+            if sandbox is None and task.expected_answer:
+                return SolveResult(response=task.expected_answer)
+            raise SeedError("the task has no known solution (no task_dir with solution/solve.sh)")
+        if sandbox is None:
+            raise SandboxError("the oracle needs a sandbox to run the solution", hint="give the benchmark a sandbox")
+        if folder is not None:
+            await sandbox.upload(folder, _INSIDE)
+        else:
+            await sandbox.upload(str(script).encode(), f"{_INSIDE}/{_SCRIPT}")
+        timeout = self.timeout_for(task)
+        started = time.perf_counter()
+        result = await sandbox.exec(["bash", f"{_INSIDE}/{_SCRIPT}"], timeout=timeout)
+        took = (time.perf_counter() - started) * 1000
+        output = shown(result, timeout)
+        error = f"the solution did not end within {timeout:g} s" if result.timed_out else None
+        return SolveResult(
+            response="",
+            trajectory=_trajectory(task, output.content, output.is_error, took, error),
+            error=error,
+            error_kind=ErrorKind.SOLVE_TIMEOUT if error else ErrorKind.NONE,
+            scoring_details={"oracle_exit_code": result.exit_code},
+        )
+
+    def timeout_for(self, task: SeedResult) -> float:
+        """Seconds for the solution: ours, the task's, or the larger of both, under the cap."""
+        ours, theirs = self._run_timeout, _task_timeout(task)
+        known = [limit for limit in (ours, theirs) if limit is not None]
+        if self._strategy == "max" and known:
+            chosen = max(known)
+        elif self._strategy == "task":
+            chosen = theirs or ours or DEFAULT_TIMEOUT
+        else:
+            chosen = ours or theirs or DEFAULT_TIMEOUT
+        return min(chosen, self._cap) if self._cap is not None else chosen
+
+    def describe(self) -> JsonDict:
+        """The settings that change answers."""
+        return {
+            "type": "oracle",
+            "run_timeout": self._run_timeout,
+            "timeout_strategy": self._strategy,
+            "max_agent_timeout": self._cap,
+        }
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def _folder(task: SeedResult) -> Path | None:
+    """The folder of the known solution, if the task has one."""
+    place = task.metadata.get("task_dir")
+    if not isinstance(place, str) or not place:
+        return None
+    folder = Path(place) / "solution"
+    if not (folder / _SCRIPT).is_file():
+        raise SeedError(f"the task's folder has no solution/{_SCRIPT}: {folder}")
+    return folder
+
+
+def _task_timeout(task: SeedResult) -> float | None:
+    for name in ("agent_timeout", "max_agent_timeout_sec", "timeout"):
+        value = task.metadata.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+            return float(value)
+    return None
+
+
+def _trajectory(task: SeedResult, output: str, is_error: bool, took: float, error: str | None) -> list[JsonDict]:
+    document = TrajectoryBuilder(agent="oracle")
+    document.message("user", task.prompt)
+    call = ToolCallInfo("oracle_1", "bash", {"command": f"bash {_INSIDE}/{_SCRIPT}"})
+    document.agent(ModelResponse(content=""), [call])
+    document.observe(call.id, output, latency_ms=took, is_error=is_error, source="sandbox")
+    return document.finish(status="error" if error else "completed", error=error)
+
+
+def build(config: OracleSolverConfig, context: SolverContext) -> OracleSolver:
+    """``type: oracle``."""
+    return OracleSolver(
+        run_timeout=config.run_timeout,
+        timeout_strategy=config.timeout_strategy,
+        max_agent_timeout=config.max_agent_timeout,
+    )

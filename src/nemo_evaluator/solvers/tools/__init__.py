@@ -1,0 +1,1 @@
+"""Sources of tools for the tool-calling solver: sandbox, Gym resource servers, MCP servers."""

@@ -1,0 +1,133 @@
+"""Tools of a Gym resource server, found at ``/openapi.json`` and called by POST."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import aiohttp
+import orjson
+
+from nemo_evaluator.core.errors import TransportError
+from nemo_evaluator.core.types import JsonDict, SeedResult
+from nemo_evaluator.solvers.tools._openapi import Endpoint, endpoints_of, request_schema
+from nemo_evaluator.solvers.tools.base import Tool, ToolResult
+
+if TYPE_CHECKING:
+    from nemo_evaluator.sandbox.base import Sandbox
+
+_SEED: Final = "/seed_session"
+_ERROR_LIMIT: Final = 4096
+_DISCOVERY_TIMEOUT: Final = 30.0
+
+
+class GymTools:
+    """One server; cookies are not shared: each problem is a session of its own."""
+
+    def __init__(self, name: str, base_url: str) -> None:
+        self.name = name
+        self._base = base_url.rstrip("/")
+        self._document: JsonDict | None = None
+        self._lock = asyncio.Lock()
+
+    async def open(self, task: SeedResult, sandbox: Sandbox | None) -> GymSession:
+        """A session, seeded where the server asks for it and the problem has what it asks for."""
+        # A call has effects, so it is never sent twice; a connection that the server may have closed is not used again.
+        connector = aiohttp.TCPConnector(limit=0, force_close=True)
+        http = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.CookieJar(unsafe=True))
+        try:
+            document = await self._discover(http)
+            session = GymSession(self.name, self._base, http, endpoints_of(document))
+            schema = request_schema(document, _SEED)
+            if schema is not None:
+                await session.seed(schema, task.metadata)
+        except BaseException:
+            await http.close()
+            raise
+        return session
+
+    def describe(self) -> JsonDict:
+        """The service by its name: the port it got is not part of what it is."""
+        return {"kind": "gym", "service": self.name}
+
+    async def close(self) -> None:
+        """Sessions are closed with their problems."""
+
+    async def _discover(self, http: aiohttp.ClientSession) -> JsonDict:
+        async with self._lock:
+            if self._document is None:
+                url = f"{self._base}/openapi.json"
+                try:
+                    async with http.get(url, timeout=aiohttp.ClientTimeout(total=_DISCOVERY_TIMEOUT)) as reply:
+                        body = await reply.read()
+                    if reply.status != 200:
+                        raise TransportError(f"{url} answered {reply.status}", status=reply.status)
+                    self._document = orjson.loads(body)
+                except (aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError) as error:
+                    raise TransportError(f"cannot read the tools of {self.name!r} at {url}: {error!r}") from error
+            return self._document
+
+
+class GymSession:
+    """The tools of the server, for one problem."""
+
+    def __init__(self, name: str, base: str, http: aiohttp.ClientSession, endpoints: list[Endpoint]) -> None:
+        self.name = name
+        self._base = base
+        self._http = http
+        self._endpoints = {endpoint.tool.name: endpoint for endpoint in endpoints}
+
+    async def seed(self, schema: JsonDict, metadata: JsonDict) -> None:
+        """Begin a session with those fields of the problem that the server knows."""
+        known = schema.get("properties") or {}
+        if any(name not in metadata for name in schema.get("required") or []):
+            return
+        body = {name: metadata[name] for name in known if name in metadata}
+        status, text = await self._post(_SEED, body, _DISCOVERY_TIMEOUT)
+        if status >= 400:
+            raise TransportError(f"{self.name}: {_SEED} answered {status}: {text[:300]}", status=status)
+
+    async def tools(self) -> list[Tool]:
+        """Every endpoint as a tool."""
+        return [endpoint.tool for endpoint in self._endpoints.values()]
+
+    async def call(self, tool: str, arguments: JsonDict, timeout: float) -> ToolResult:
+        """POST the arguments; an answer of 400 and above is told to the model."""
+        endpoint = self._endpoints[tool]
+        missing = [place for place in endpoint.places if place not in arguments]
+        if missing:
+            return ToolResult(f"Missing arguments: {', '.join(missing)}.", is_error=True)
+        path = endpoint.path
+        for place in endpoint.places:
+            path = path.replace(f"{{{place}}}", quote(str(arguments[place]), safe=""))
+        body = {name: value for name, value in arguments.items() if name not in endpoint.places}
+        try:
+            status, text = await self._post(path, body, timeout)
+        except TimeoutError:
+            return ToolResult(f"The tool did not answer within {timeout:g} s.", is_error=True)
+        if status >= 400:
+            return ToolResult(f"HTTP {status}: {text[:_ERROR_LIMIT]}", is_error=True)
+        return ToolResult(_pretty(text))
+
+    async def close(self) -> None:
+        """Forget the session."""
+        await self._http.close()
+
+    async def _post(self, path: str, body: JsonDict, timeout: float) -> tuple[int, str]:
+        url = f"{self._base}{path}"
+        headers = {"Content-Type": "application/json"}
+        limit = aiohttp.ClientTimeout(total=timeout)
+        try:
+            async with self._http.post(url, data=orjson.dumps(body), headers=headers, timeout=limit) as reply:
+                return reply.status, (await reply.read()).decode("utf-8", "replace")
+        except aiohttp.ClientError as error:
+            raise TransportError(f"tool server {self.name!r} cannot be reached: {error!r}") from error
+
+
+def _pretty(text: str) -> str:
+    try:
+        value: Any = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+    return value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()

@@ -1,0 +1,132 @@
+"""Tools of an MCP server: a program that we start, or a URL. Each problem gets a session of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from nemo_evaluator._version import __version__
+from nemo_evaluator.core.errors import TransportError
+from nemo_evaluator.core.types import JsonDict, SeedResult
+from nemo_evaluator.solvers.tools._jsonrpc import Channel, RpcError
+from nemo_evaluator.solvers.tools._mcp_http import HttpChannel
+from nemo_evaluator.solvers.tools._mcp_stdio import StdioChannel
+from nemo_evaluator.solvers.tools.base import Tool, ToolResult
+
+if TYPE_CHECKING:
+    from nemo_evaluator.sandbox.base import Sandbox
+
+PROTOCOL: Final = "2025-06-18"
+_START_TIMEOUT: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class McpTools:
+    """One server of the config."""
+
+    name: str
+    command: str | None = None
+    args: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    url: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    async def open(self, task: SeedResult, sandbox: Sandbox | None) -> McpSession:
+        """Connect and shake hands. Raises TransportError when the server does not come up."""
+        channel: StdioChannel | HttpChannel
+        if self.command is not None:
+            channel = StdioChannel(self.name, self.command, self.args, self.env)
+            await channel.start()
+        else:
+            channel = HttpChannel(self.name, self.url or "", self.headers)
+        session = McpSession(self.name, channel)
+        try:
+            await session.begin()
+        except BaseException:
+            await channel.close()
+            raise
+        return session
+
+    def describe(self) -> JsonDict:
+        """The server by what starts or names it; environment and headers may hold secrets and are left out."""
+        return {"kind": "mcp", "name": self.name, "command": self.command, "args": list(self.args), "url": self.url}
+
+    async def close(self) -> None:
+        """Sessions are closed with their problems."""
+
+
+class McpSession:
+    """A connection to a server, for one problem."""
+
+    def __init__(self, name: str, channel: Channel) -> None:
+        self.name = name
+        self._channel = channel
+
+    async def begin(self) -> None:
+        """The handshake."""
+        params = {
+            "protocolVersion": PROTOCOL,
+            "capabilities": {},
+            "clientInfo": {"name": "nemo-evaluator", "version": __version__},
+        }
+        try:
+            agreed = await self._channel.request("initialize", params, _START_TIMEOUT)
+            if isinstance(self._channel, HttpChannel):
+                self._channel.agree(str(agreed.get("protocolVersion") or PROTOCOL))
+            await self._channel.notify("notifications/initialized")
+        except (RpcError, TimeoutError) as error:
+            raise TransportError(f"MCP server {self.name!r} does not shake hands: {error!r}") from error
+
+    async def tools(self) -> list[Tool]:
+        """Everything it lists, page by page."""
+        tools: list[Tool] = []
+        params: JsonDict = {}
+        while True:
+            try:
+                page = await self._channel.request("tools/list", params, _START_TIMEOUT)
+            except (RpcError, TimeoutError) as error:
+                raise TransportError(f"MCP server {self.name!r} does not list its tools: {error!r}") from error
+            tools += [_tool(one) for one in page.get("tools") or []]
+            if not page.get("nextCursor"):
+                return tools
+            params = {"cursor": page["nextCursor"]}
+
+    async def call(self, tool: str, arguments: JsonDict, timeout: float) -> ToolResult:
+        """Call one tool; what it answers in error is told to the model."""
+        try:
+            result = await self._channel.request("tools/call", {"name": tool, "arguments": arguments}, timeout)
+        except TimeoutError:
+            return ToolResult(f"The tool did not answer within {timeout:g} s.", is_error=True)
+        except RpcError as error:
+            return ToolResult(f"Error {error.code}: {error}", is_error=True)
+        return ToolResult(_text(result), is_error=bool(result.get("isError")))
+
+    async def close(self) -> None:
+        """End the connection, and the program if it is ours."""
+        await self._channel.close()
+
+
+def _tool(given: JsonDict) -> Tool:
+    schema = given.get("inputSchema") or {"type": "object", "properties": {}}
+    return Tool(str(given["name"]), str(given.get("description") or given.get("title") or given["name"]), schema)
+
+
+def _text(result: JsonDict) -> str:
+    parts = [_part(part) for part in result.get("content") or []]
+    if not parts and result.get("structuredContent") is not None:
+        return orjson.dumps(result["structuredContent"], option=orjson.OPT_INDENT_2).decode()
+    return "\n".join(parts) or "(no output)"
+
+
+def _part(part: Any) -> str:
+    if not isinstance(part, dict):
+        return str(part)
+    if part.get("type") == "text":
+        return str(part.get("text") or "")
+    resource = part.get("resource")
+    if isinstance(resource, dict) and isinstance(resource.get("text"), str):
+        return str(resource["text"])
+    return f"[{part.get('type') or 'content'} {part.get('mimeType') or part.get('uri') or ''}]".replace(" ]", "]")

@@ -1,0 +1,130 @@
+"""Real MCP servers over stdio and over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nemo_evaluator.core.errors import TransportError
+from nemo_evaluator.core.types import SeedResult
+from nemo_evaluator.solvers.tools.mcp import McpTools
+
+SERVER = str(Path(__file__).parents[1] / "mcp_server.py")
+TASK = SeedResult("q", "a")
+
+
+@pytest.fixture(params=["stdio", "http"])
+def source(request: pytest.FixtureRequest) -> McpTools:
+    if request.param == "stdio":
+        return McpTools("notes", command=sys.executable, args=[SERVER])
+    return McpTools("notes", url=request.getfixturevalue("mcp_url"))
+
+
+@pytest.mark.needs("mcp")
+async def test_a_real_server_lists_runs_fails_and_times_out(source: McpTools) -> None:
+    session = await source.open(TASK, None)
+    try:
+        tools = {tool.name: tool for tool in await session.tools()}
+        assert sorted(tools) == ["add_note", "bash", "fail", "slow"]
+        assert tools["add_note"].description == "Keep a note."
+        assert tools["add_note"].parameters["required"] == ["text"]
+        added = await session.call("add_note", {"text": "a"}, 20)
+        assert added.content.endswith(" notes")
+        assert not added.is_error
+        failed = await session.call("fail", {"reason": "because"}, 20)
+        assert failed.is_error
+        assert "fail" in failed.content
+        unknown = await session.call("nope", {}, 20)
+        assert unknown.is_error
+        late = await session.call("slow", {"seconds": 1.5}, 0.3)
+        assert (late.content, late.is_error) == ("The tool did not answer within 0.3 s.", True)
+    finally:
+        await session.close()
+
+
+@pytest.mark.needs("mcp")
+async def test_a_program_is_started_for_each_problem_and_ended_with_it() -> None:
+    source = McpTools("notes", command=sys.executable, args=[SERVER])
+    first, second = await asyncio.gather(source.open(TASK, None), source.open(TASK, None))
+    for _ in range(2):
+        last = await first.call("add_note", {"text": "a"}, 20)
+    assert last.content == "2 notes"
+    assert (await second.call("add_note", {"text": "b"}, 20)).content == "1 notes"
+    pids = [session._channel._process.pid for session in (first, second)]  # type: ignore[attr-defined]
+    await asyncio.gather(first.close(), second.close())
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+ECHO = """
+import json, os, sys
+def say(message): print(json.dumps(message), flush=True)
+pinged = False
+for line in sys.stdin:
+    request = json.loads(line)
+    method, number = request.get("method"), request.get("id")
+    pinged = pinged or (number == 77 and request.get("result") == {})
+    if method == "initialize":
+        say({"jsonrpc": "2.0", "id": 77, "method": "ping"})
+        say({"jsonrpc": "2.0", "id": number, "result": {"protocolVersion": "2025-06-18"}})
+    elif method == "tools/list":
+        cursor = request["params"].get("cursor")
+        page = {"tools": [{"name": "two" if cursor else "one"}]} | ({} if cursor else {"nextCursor": "x"})
+        print("a line that is no JSON", flush=True)
+        say({"jsonrpc": "2.0", "id": number, "result": page})
+    elif method == "tools/call" and request["params"]["name"] == "die":
+        print("out of ideas", file=sys.stderr, flush=True)
+        sys.exit(3)
+    elif method == "tools/call":
+        secret = os.environ.get("HOST_SECRET", "none") + os.environ.get("GIVEN", "none") + str(pinged)
+        content = [{"type": "image", "mimeType": "image/png", "data": "AAAA"}, {"type": "text", "text": secret}]
+        say({"jsonrpc": "2.0", "id": number, "result": {"content": content}})
+"""
+
+
+async def test_pages_pings_and_noise_are_handled_and_our_environment_stays_ours(monkeypatch: Any) -> None:
+    monkeypatch.setenv("HOST_SECRET", "leaked")
+    session = await McpTools("echo", command=sys.executable, args=["-c", ECHO], env={"GIVEN": "given"}).open(TASK, None)
+    assert [tool.name for tool in await session.tools()] == ["one", "two"]
+    assert (await session.call("one", {}, 10)).content == "[image image/png]\nnonegivenTrue"
+    await session.close()
+
+
+async def test_a_server_that_dies_is_a_failure_of_the_harness_with_its_last_words() -> None:
+    session = await McpTools("echo", command=sys.executable, args=["-c", ECHO]).open(TASK, None)
+    with pytest.raises(TransportError, match="out of ideas"):
+        await session.call("die", {}, 10)
+    await session.close()
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (McpTools("x", command="/no/such/program"), "does not start"),
+        (McpTools("x", command=sys.executable, args=["-c", "raise SystemExit('no config')"]), "no config"),
+        (McpTools("x", url="http://127.0.0.1:9/mcp"), "cannot be reached"),
+    ],
+)
+async def test_a_server_that_does_not_come_up_says_why(source: McpTools, said: str) -> None:
+    with pytest.raises(TransportError, match=said):
+        await source.open(TASK, None)
+
+
+async def test_a_program_that_will_not_end_is_ended() -> None:
+    stubborn = (
+        "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + ECHO + "\nwhile True: time.sleep(1)"
+    )
+    session = await McpTools("echo", command=sys.executable, args=["-c", stubborn]).open(TASK, None)
+    pid = session._channel._process.pid  # type: ignore[attr-defined]
+    started = time.monotonic()
+    await session.close()
+    assert time.monotonic() - started < 5
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
