@@ -82,14 +82,19 @@ def _number_as_text(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-Int = Annotated[int, BeforeValidator(_no_bool)]
-Count = Annotated[int, BeforeValidator(_no_bool), Field(ge=0, le=2**53)]
-Positive = Annotated[int, BeforeValidator(_no_bool), Field(ge=1, le=2**53)]
-Port = Annotated[int, BeforeValidator(_no_bool), Field(ge=1, le=65535)]
-Number = Annotated[float, BeforeValidator(_no_bool)]
-NonNegative = Annotated[float, BeforeValidator(_no_bool), Field(ge=0)]
-Above0 = Annotated[float, BeforeValidator(_no_bool), Field(gt=0)]
-Share = Annotated[float, BeforeValidator(_no_bool), Field(ge=0, le=1)]
+# Last in the list, so that the bounds before it stay bounds in the JSON Schema.
+NotBool = BeforeValidator(_no_bool)
+Int = Annotated[int, NotBool]
+Count = Annotated[int, Field(ge=0, le=2**53), NotBool]
+Positive = Annotated[int, Field(ge=1, le=2**53), NotBool]
+Port = Annotated[int, Field(ge=1, le=65535), NotBool]
+Number = Annotated[float, NotBool]
+NonNegative = Annotated[float, Field(ge=0), NotBool]
+Above0 = Annotated[float, Field(gt=0), NotBool]
+Share = Annotated[float, Field(ge=0, le=1), NotBool]
+Temperature = Annotated[float, Field(ge=0, le=2), NotBool]
+Penalty = Annotated[float, Field(ge=-2, le=2), NotBool]
+Confidence = Annotated[float, Field(ge=0.5, lt=1), NotBool]
 Name = Annotated[str, Field(min_length=1)]
 Regex = Annotated[str, AfterValidator(_regex)]
 Size = Annotated[str, BeforeValidator(_size)]

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from nemo_evaluator.config._base import Above0, Model, NonNegative, Number, Positive
+from nemo_evaluator.config._base import Above0, Confidence, Model, NonNegative, NotBool, Positive
 
 
 class BudgetConfig(Model):
@@ -31,14 +31,14 @@ class StepLimits(Model):
 class StopWhen(Model):
     """Stop a benchmark as soon as an anytime-valid rule allows it."""
 
-    interval_width: Annotated[Number, Field(gt=0, le=1)] | None = Field(
+    interval_width: Annotated[float, Field(gt=0, le=1), NotBool] | None = Field(
         None, description="Stop when the interval of the headline score is at most this wide."
     )
     decided_against: str | None = Field(
         None, description="Folder of a baseline run; stop when the comparison with it is decided."
     )
     max_drop: NonNegative = Field(0.015, description="Largest acceptable drop, for `decided_against`.")
-    confidence: Annotated[Number, Field(ge=0.5, lt=1)] = Field(0.95, description="Confidence of the rule.")
+    confidence: Confidence = Field(0.95, description="Confidence of the rule.")
     min_problems: Positive = Field(30, description="Never stop before this many problems are scored.")
 
     @model_validator(mode="after")

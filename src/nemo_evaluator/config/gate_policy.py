@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
-from nemo_evaluator.config._base import Int, Model, NonNegative, Number, Positive, Share
+from nemo_evaluator.config._base import Confidence, Int, Model, NonNegative, Positive, Share
 from nemo_evaluator.config._document import Document
 from nemo_evaluator.config._explain import explain
 from nemo_evaluator.config._yaml import read_document
@@ -55,7 +55,7 @@ class GatePolicy(Model):
     defaults: PolicyDefaults = Field(default_factory=PolicyDefaults, description="Thresholds of all benchmarks.")
     benchmarks: dict[str, BenchmarkPolicy] = Field(default_factory=dict, description="Thresholds by benchmark.")
     correction: Correction = Field("holm", description="Correction for testing several benchmarks.")
-    confidence: Annotated[Number, Field(ge=0.5, lt=1)] = Field(0.95, description="Confidence of intervals.")
+    confidence: Confidence = Field(0.95, description="Confidence of intervals.")
     sequential: bool = Field(False, description="Use intervals that stay valid when looked at again and again.")
     seed: Int = Field(42, description="Seed of resampling.")
 

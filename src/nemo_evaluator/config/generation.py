@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from pydantic import Field
 
-from nemo_evaluator.config._base import Int, Model, Number, Positive, Share
-
-Penalty = Annotated[Number, Field(ge=-2, le=2)]
+from nemo_evaluator.config._base import Int, Model, Penalty, Positive, Share, Temperature
 
 
 class GenerationConfig(Model):
     """Generation settings of a service or a solver; the solver's win, field by field."""
 
-    temperature: Annotated[Number, Field(ge=0, le=2)] | None = Field(None, description="Sampling temperature.")
+    temperature: Temperature | None = Field(None, description="Sampling temperature.")
     top_p: Share | None = Field(None, description="Nucleus sampling: share of probability mass to keep.")
     max_tokens: Positive | None = Field(None, description="Longest answer, in tokens.")
     seed: Int | None = Field(None, description="Sampling seed, for servers that honour one.")

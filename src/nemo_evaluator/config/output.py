@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
@@ -23,11 +23,16 @@ class TrajectoriesConfig(Model):
 class ExportBlock(TypedDict):
     """An exporter written as a mapping; all keys but ``type`` are its settings."""
 
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
+
     type: str
 
 
 def _listed(value: Any) -> Any:
     return [value] if isinstance(value, str | dict) else value
+
+
+_Exports = Name | ExportBlock | list[Name | ExportBlock]
 
 
 class OutputConfig(Model):
@@ -36,10 +41,10 @@ class OutputConfig(Model):
     dir: Name = Field("./eval_results", description="Folder of the run.")
     timestamped: bool = Field(True, description="On SLURM: append the run id to the folder.")
     progress_interval: Above0 = Field(60.0, description="Seconds between progress lines when not on a terminal.")
-    report: Annotated[list[ReportFormat], BeforeValidator(_listed)] = Field(
-        default_factory=_REPORTS.copy, description="Report formats written at the end."
-    )
-    export: Annotated[list[Name], BeforeValidator(_listed, json_schema_input_type=list[Name | ExportBlock])] = Field(
+    report: Annotated[
+        list[ReportFormat], BeforeValidator(_listed, json_schema_input_type=ReportFormat | list[ReportFormat])
+    ] = Field(default_factory=_REPORTS.copy, description="Report formats written at the end.")
+    export: Annotated[list[Name], BeforeValidator(_listed, json_schema_input_type=_Exports)] = Field(
         default_factory=list, description="Exporters: names, or mappings with `type` and settings."
     )
     export_config: dict[str, Options] = Field(default_factory=dict, description="Settings by exporter name.")

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from nemo_evaluator.config._base import Above0, Count, Model, Name, Number, Options, Positive
+from nemo_evaluator.config._base import Above0, Count, Model, Name, Number, Options, Positive, Temperature
 from nemo_evaluator.config.solvers import ServiceName
 
 
@@ -25,7 +25,7 @@ class RubricMetric(Model):
     rubric: str | None = Field(None, description="What the judge looks for.")
     rubric_file: str | None = Field(None, description="File with the rubric.")
     max_score: Positive = Field(5, description="Highest grade; grades start at 1.")
-    temperature: Annotated[Number, Field(ge=0, le=2)] = Field(0.0, description="Temperature of the judge.")
+    temperature: Temperature = Field(0.0, description="Temperature of the judge.")
     timeout: Above0 = Field(120.0, description="Seconds for one judgement.")
     max_retries: Count = Field(2, description="Tries after the first one.")
 

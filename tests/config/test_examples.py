@@ -1,0 +1,76 @@
+"""Every example config is right, by our own check and by the JSON Schema that editors use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from nemo_evaluator.config import EvalConfig, config_schema, load_config, parse_eval_config
+from nemo_evaluator.config.playbooks import PACKAGED, playbook_names
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = jsonschema.Draft202012Validator(config_schema())
+EXAMPLES = sorted((ROOT / "examples" / "configs").glob("*.yaml"))
+# The numbers of the walkthrough.
+NUMBERED = {"00", "01", "02", "03", "04", "05", "06", "07", "09", "13", "14", "15", "16", "17", "21", "22", "23"}
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NVIDIA_API_KEY", "nvapi-example")
+
+
+def test_the_walkthrough_is_complete() -> None:
+    assert {path.name[:2] for path in EXAMPLES} >= NUMBERED
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example(path: Path) -> None:
+    loaded = load_config(path)
+    assert not loaded.warnings
+    assert "nvapi-example" not in str(loaded.config.model_dump())
+    SCHEMA.validate(yaml.safe_load(path.read_text()))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_a_config_comes_back_from_its_own_data(path: Path) -> None:
+    config = load_config(path).config
+    data = config.model_dump()
+    again = EvalConfig.model_validate(data)
+    assert again.model_dump() == data
+    assert parse_eval_config(data).model_dump() == data
+
+
+@pytest.mark.parametrize("name", playbook_names())
+def test_playbook(name: str, write) -> None:
+    text = f"""
+services:
+  model: {{type: api, url: "http://h/v1", protocol: chat_completions}}
+  judge: {{type: api, url: "http://h/v1", protocol: chat_completions}}
+benchmarks:
+  - playbook: {name}
+    max_problems: 3
+    sandbox: {{region: us-east-1}}
+"""
+    benchmark = load_config(write(config=text)).config.benchmarks[0]
+    packaged = yaml.safe_load((PACKAGED / f"{name}.yaml").read_text())
+    assert benchmark.max_problems == 3
+    assert benchmark.name == packaged["name"]
+    assert benchmark.max_concurrent == packaged["max_concurrent"]
+    assert benchmark.sandbox.type == "ecs_fargate"
+    assert benchmark.sandbox.region == "us-east-1"
+    assert benchmark.sandbox.concurrency == packaged["sandbox"]["concurrency"]
+
+
+def test_a_playbook_of_ones_own_beside_the_config(write) -> None:
+    path = write(
+        config="services: {}\nbenchmarks: [{playbook: mine, repeats: 2}]\n",
+        mine="name: gsm8k\nrepeats: 9\nsolver: {type: oracle}\n",
+    )
+    loaded = load_config(path)
+    assert loaded.config.benchmarks[0].name == "gsm8k"
+    assert loaded.config.benchmarks[0].repeats == 2
+    assert loaded.raw["benchmarks"] == [{"name": "gsm8k", "repeats": 2, "solver": {"type": "oracle"}}]

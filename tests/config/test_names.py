@@ -1,0 +1,21 @@
+"""The public face: stub and module agree, and importing it loads nothing."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nemo_evaluator.config as public
+
+
+def test_the_stub_has_the_same_names() -> None:
+    stub = Path(public.__file__).with_suffix(".pyi").read_text()
+    assert sorted(re.findall(r"import (\w+) as \1$", stub, re.MULTILINE)) == public.__all__
+
+
+def test_importing_the_room_loads_no_library() -> None:
+    code = "import sys, nemo_evaluator.config; print({'pydantic', 'yaml'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
