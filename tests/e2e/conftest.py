@@ -5,14 +5,16 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from nel_support import SUMS, Nel, scripted_server
+from nel_support import SUMS, Nel
+
+from nemo_evaluator.testing import ScriptedServer
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[..., str]]:
-    """Start scripted servers; all are gone after the test."""
+def serve() -> Iterator[Callable[..., ScriptedServer]]:
+    """Start scripted servers, each in a thread of its own; all are gone after the test."""
     with ExitStack() as stack:
-        yield lambda *flags: stack.enter_context(scripted_server(*flags))
+        yield lambda *script, **options: stack.enter_context(ScriptedServer(*script, **options))
 
 
 @pytest.fixture

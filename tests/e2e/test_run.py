@@ -3,61 +3,57 @@
 import json
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from nel_support import api, bench, rows, server_stats
+from nel_support import Nel, Serve, Sums, api, bench, rows
+
+from nemo_evaluator.testing import Say
 
 SECRET = "sk-very-secret-0123456789"
 
 
-def test_quick_mode(nel: Any, serve: Callable[..., str], sums: Callable[[int], str]) -> None:
-    url = serve("--answer", "6")
-    done = nel("eval", "run", "--bench", sums(8), "--model-url", url, "--model-id", "m", "--repeats", "3")
+def test_quick_mode(nel: Nel, serve: Serve, sums: Sums) -> None:
+    server = serve("6")
+    done = nel("eval", "run", "--bench", sums(8), "--model-url", server.url, "--model-id", "m", "--repeats", "3")
     assert "sums" in done.stdout and "100.0%" in done.stdout
     assert len(rows(nel.folder / "eval_results" / "sums")) == 24
     report = nel("eval", "report", "./eval_results/", "-f", "markdown", "-o", "report.md")
     assert "sums" in (nel.folder / "report.md").read_text(), report.stdout
 
 
-def test_a_config_and_its_resume(nel: Any, serve: Callable[..., str], sums: Callable[[int], str]) -> None:
-    url = serve("--answer", "6")
-    config = nel.config("c.yaml", services={"model": api(url)}, benchmarks=[bench(sums(8))])
+def test_a_config_and_its_resume(nel: Nel, serve: Serve, sums: Sums) -> None:
+    server = serve("6")
+    config = nel.config("c.yaml", services={"model": api(server.url)}, benchmarks=[bench(sums(8))])
     nel("eval", "run", config)
-    before = server_stats(url)["count"]
+    before = server.count
     done = nel("eval", "run", config, "--resume")
     assert "8 reused" in done.stderr
-    assert server_stats(url)["count"] == before
+    assert server.count == before
 
 
-def test_solver_settings_win_and_system_prompt_reaches_the_model(
-    nel: Any, serve: Callable[..., str], sums: Callable[[int], str]
-) -> None:
-    url = serve("--answer", "6", "--record", "10")
+def test_solver_settings_win_and_system_prompt_reaches_the_model(nel: Nel, serve: Serve, sums: Sums) -> None:
+    server = serve("6")
     solver = {
         "type": "simple",
         "service": "model",
         "system_prompt": "Be brief.",
         "generation": {"temperature": 0.9, "max_tokens": 99},
     }
-    service = api(url, generation={"temperature": 0.1, "max_tokens": 11, "top_p": 0.5})
+    service = api(server.url, generation={"temperature": 0.1, "max_tokens": 11, "top_p": 0.5})
     config = nel.config("c.yaml", services={"model": service}, benchmarks=[{"name": sums(1), "solver": solver}])
     nel("eval", "run", config)
-    body = server_stats(url)["requests"][0]["body"]
+    body = server.requests[0].body
     assert (body["temperature"], body["max_tokens"], body["top_p"]) == (0.9, 99, 0.5)
     assert body["messages"][0] == {"role": "system", "content": "Be brief."}
 
 
-def test_one_benchmark_that_fails_does_not_stop_the_others(
-    nel: Any, serve: Callable[..., str], sums: Callable[[int], str]
-) -> None:
-    url = serve("--answer", "6")
+def test_one_benchmark_that_fails_does_not_stop_the_others(nel: Nel, serve: Serve, sums: Sums) -> None:
+    server = serve("6")
     broken = api("http://127.0.0.1:9", retry={"max_retries": 0})
     config = nel.config(
         "c.yaml",
-        services={"model": api(url), "dead": broken},
+        services={"model": api(server.url), "dead": broken},
         benchmarks=[
             bench("no_such_file.py"),
             {"name": sums(4), "id": "dead", "solver": {"type": "simple", "service": "dead"}, "max_system_retries": 1},
@@ -73,33 +69,29 @@ def test_one_benchmark_that_fails_does_not_stop_the_others(
     assert state["completed_benchmarks"].keys() == {"sums", "sums-2", "dead"}
 
 
-def test_a_run_under_its_coverage_floor_exits_3(
-    nel: Any, serve: Callable[..., str], sums: Callable[[int], str]
-) -> None:
+def test_a_run_under_its_coverage_floor_exits_3(nel: Nel, serve: Serve, sums: Sums) -> None:
     broken = api("http://127.0.0.1:9", retry={"max_retries": 0})
     config = nel.config("c.yaml", services={"model": broken}, benchmarks=[bench(sums(4), max_system_retries=1)])
     done = nel("eval", "run", config, code=3)
     assert "INVALID" in done.stdout and "coverage 0.0%" in done.stdout
 
 
-def test_a_wrong_key_stops_within_seconds(nel: Any, serve: Callable[..., str], sums: Callable[[int], str]) -> None:
-    url = serve("--answer", "6", "--api-key", SECRET)
+def test_a_wrong_key_stops_within_seconds(nel: Nel, serve: Serve, sums: Sums) -> None:
+    server = serve("6", api_key=SECRET)
     config = nel.config(
-        "c.yaml", services={"model": api(url, api_key="wrong-key-99999")}, benchmarks=[bench(sums(2000))]
+        "c.yaml", services={"model": api(server.url, api_key="wrong-key-99999")}, benchmarks=[bench(sums(2000))]
     )
     started = time.monotonic()
     done = nel("eval", "run", config, code=2)
     assert time.monotonic() - started < 10
-    assert server_stats(url)["count"] < 100
+    assert server.count < 100
     assert "401" in done.stderr and "fix:" in done.stderr
     assert "wrong-key-99999" not in done.stderr + done.stdout
 
 
-def test_no_key_in_any_file_log_or_process_list(
-    nel: Any, serve: Callable[..., str], sums: Callable[[int], str]
-) -> None:
-    url = serve("--answer", "6", "--api-key", SECRET, "--delay", "0.2")
-    words = ["--bench", sums(30), "--model-url", url, "--model-id", "m", "--api-key", SECRET, "-v"]
+def test_no_key_in_any_file_log_or_process_list(nel: Nel, serve: Serve, sums: Sums) -> None:
+    server = serve(Say("6", delay=0.2), api_key=SECRET)
+    words = ["--bench", sums(30), "--model-url", server.url, "--model-id", "m", "--api-key", SECRET, "-v"]
     process = nel.start("eval", "run", *words)
     seen = False
     while process.poll() is None:
@@ -121,13 +113,11 @@ def test_no_key_in_any_file_log_or_process_list(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_closes_cleanly_and_loses_nothing(
-    nel: Any, serve: Callable[..., str], sums: Callable[[int], str], number: signal.Signals
-) -> None:
-    url = serve("--answer", "6", "--delay", "0.1", "--record", "1")
-    config = nel.config("c.yaml", services={"model": api(url)}, benchmarks=[bench(sums(300), max_concurrent=8)])
+def test_a_signal_closes_cleanly_and_loses_nothing(nel: Nel, serve: Serve, sums: Sums, number: signal.Signals) -> None:
+    server = serve(Say("6", delay=0.1))
+    config = nel.config("c.yaml", services={"model": api(server.url)}, benchmarks=[bench(sums(300), max_concurrent=8)])
     process = nel.start("eval", "run", config)
-    while server_stats(url)["count"] < 30:
+    while server.count < 30:
         time.sleep(0.02)
     process.send_signal(number)
     out, err = process.communicate(timeout=30)
@@ -135,17 +125,17 @@ def test_a_signal_closes_cleanly_and_loses_nothing(
     assert "Traceback" not in err
     assert "--resume" in out
     assert not (nel.folder / "eval_results" / "nel.pid").exists()
-    asked = server_stats(url)["count"]
+    asked = server.count
     assert len(rows(nel.folder / "eval_results" / "sums")) == asked
     nel("eval", "run", config, "--resume")
-    assert server_stats(url)["count"] == 300
+    assert server.count == 300
 
 
-def test_a_second_signal_is_immediate(nel: Any, serve: Callable[..., str], sums: Callable[[int], str]) -> None:
-    url = serve("--answer", "6", "--delay", "30")
-    config = nel.config("c.yaml", services={"model": api(url)}, benchmarks=[bench(sums(20))])
+def test_a_second_signal_is_immediate(nel: Nel, serve: Serve, sums: Sums) -> None:
+    server = serve(Say("6", delay=30))
+    config = nel.config("c.yaml", services={"model": api(server.url)}, benchmarks=[bench(sums(20))])
     process = nel.start("eval", "run", config)
-    while server_stats(url)["count"] < 8:
+    while server.count < 8:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     time.sleep(0.5)
@@ -157,16 +147,16 @@ def test_a_second_signal_is_immediate(nel: Any, serve: Callable[..., str], sums:
     assert process.returncode == 130
 
 
-def test_background_status_logs_stop_resume(nel: Any, serve: Callable[..., str], sums: Callable[[int], str]) -> None:
-    url = serve("--answer", "6", "--delay", "0.1")
+def test_background_status_logs_stop_resume(nel: Nel, serve: Serve, sums: Sums) -> None:
+    server = serve(Say("6", delay=0.1))
     config = nel.config(
         "c.yaml",
-        services={"model": api(url)},
+        services={"model": api(server.url)},
         benchmarks=[bench(sums(200), max_concurrent=4)],
         output={"progress_interval": 0.2},
     )
     nel("eval", "run", config, "--background")
-    while server_stats(url)["count"] < 20:
+    while server.count < 20:
         time.sleep(0.05)
     state = json.loads(nel("eval", "status", "--json").stdout)
     assert state["running"] and state["benchmarks"][0]["scored"] > 0
@@ -178,25 +168,25 @@ def test_background_status_logs_stop_resume(nel: Any, serve: Callable[..., str],
     done = nel("eval", "resume", "-r", state["run_id"])
     assert "reused" in done.stderr
     assert len(rows(nel.folder / "eval_results" / "sums")) == 200
-    assert server_stats(url)["count"] == 200
+    assert server.count == 200
     nel("eval", "clean", "--all", "-y")
     assert nel("eval", "runs").stdout == "No tracked runs.\n"
 
 
-def test_json_lines_for_machines(nel: Any, serve: Callable[..., str], sums: Callable[[int], str]) -> None:
-    url = serve("--answer", "6")
-    done = nel("eval", "run", "-b", sums(8), "--model-url", url, "--model-id", "m", "--json")
+def test_json_lines_for_machines(nel: Nel, serve: Serve, sums: Sums) -> None:
+    server = serve("6")
+    done = nel("eval", "run", "-b", sums(8), "--model-url", server.url, "--model-id", "m", "--json")
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert [event["event"] for event in events] == ["started", "finished", "result"]
     assert events[-1]["benchmarks"][0]["status"] == "VALID"
 
 
-def test_dry_run_asks_and_writes_nothing(nel: Any, serve: Callable[..., str], sums: Callable[[int], str]) -> None:
-    url = serve("--answer", "6")
-    config = nel.config("c.yaml", services={"model": api(url)}, benchmarks=[bench(sums(8), repeats=3)])
+def test_dry_run_asks_and_writes_nothing(nel: Nel, serve: Serve, sums: Sums) -> None:
+    server = serve("6")
+    config = nel.config("c.yaml", services={"model": api(server.url)}, benchmarks=[bench(sums(8), repeats=3)])
     done = nel("eval", "run", config, "--dry-run")
     assert "8 problems x 3 = 24 steps" in done.stdout
-    assert server_stats(url)["count"] == 0
+    assert server.count == 0
     assert not (nel.folder / "eval_results").exists()
 
 
@@ -217,16 +207,16 @@ def test_dry_run_asks_and_writes_nothing(nel: Any, serve: Callable[..., str], su
         (["evil"], "No such command"),
     ],
 )
-def test_errors_say_the_fix(nel: Any, sums: Callable[[int], str], words: list[str], said: str) -> None:
+def test_errors_say_the_fix(nel: Nel, sums: Sums, words: list[str], said: str) -> None:
     nel.config("c.yaml", services={"model": api("http://127.0.0.1:9")}, benchmarks=[bench(sums(2))])
     done = nel(*words, code=None)
     assert done.returncode in (1, 2)
     assert said in done.stderr
 
 
-def test_shards_merge_to_what_one_run_writes(nel: Any, serve: Callable[..., str], sums: Callable[[int], str]) -> None:
-    url = serve("--answer", "6")
-    config = nel.config("c.yaml", services={"model": api(url)}, benchmarks=[bench(sums(11), repeats=2)])
+def test_shards_merge_to_what_one_run_writes(nel: Nel, serve: Serve, sums: Sums) -> None:
+    server = serve("6")
+    config = nel.config("c.yaml", services={"model": api(server.url)}, benchmarks=[bench(sums(11), repeats=2)])
     nel("eval", "run", config, "-o", "whole")
     for index in range(3):
         nel("eval", "run", config, "-o", "parts", "--shard", f"{index}/3")

@@ -4,33 +4,15 @@ import json
 import os
 import subprocess
 import sys
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from nemo_evaluator.testing import ScriptedServer
+
+Serve = Callable[..., ScriptedServer]
+Sums = Callable[[int], str]
 NEL = str(Path(sys.executable).with_name("nel"))
-
-
-@contextmanager
-def scripted_server(*flags: str) -> Iterator[str]:
-    """The scripted server; gives its URL."""
-    words = [sys.executable, "-m", "nemo_evaluator.testing.server", "--until-eof", *flags]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None and process.stdin is not None
-        try:
-            yield json.loads(process.stdout.readline())["url"]
-        finally:
-            process.stdin.close()
-            process.wait(20)
-
-
-def server_stats(url: str) -> dict[str, Any]:
-    """What the server has counted."""
-    with urllib.request.urlopen(url.removesuffix("/v1") + "/stats", timeout=10) as answer:
-        stats: dict[str, Any] = json.load(answer)
-        return stats
 
 
 class Nel:

@@ -1,0 +1,70 @@
+"""Starting takes a blink, and the public face is what it says."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import nemo_evaluator
+
+HEAVY = (
+    "datasets",
+    "pandas",
+    "pyarrow",
+    "scipy",
+    "numpy",
+    "aiohttp",
+    "pydantic",
+    "yaml",
+    "rich",
+    "jinja2",
+    "asyncio",
+    "starlette",
+    "orjson",
+    "importlib.metadata",
+)
+
+
+def _loaded(code: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys\nprint('\\n'.join(sys.modules))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(done.stdout.split())
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = "import sys\nsys.argv = ['nel', '--help']\nfrom nemo_evaluator.cli.main import nel\nnel.main(standalone_mode=False)"
+    loaded = _loaded(code)
+    assert not loaded & set(HEAVY)
+    ours = {name for name in loaded if name.startswith("nemo_evaluator.")}
+    rooms = {name.split(".")[1] for name in ours}
+    assert rooms <= {"cli", "core"}
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    assert not _loaded("import nemo_evaluator") & set(HEAVY)
+
+
+def test_every_public_name_resolves() -> None:
+    for name in nemo_evaluator.__all__:
+        assert getattr(nemo_evaluator, name) is not None
+    assert set(nemo_evaluator.__all__) <= set(dir(nemo_evaluator))
+
+
+def test_every_command_can_be_loaded_and_helps() -> None:
+    nel = str(Path(sys.executable).with_name("nel"))
+    from nemo_evaluator.cli.eval import LAZY as EVAL
+    from nemo_evaluator.cli.main import LAZY
+
+    for words in [[name] for name in LAZY] + [["eval", name] for name in EVAL]:
+        done = subprocess.run([nel, *words, "--help"], capture_output=True, text=True)
+        assert done.returncode == 0, (words, done.stderr)
+        assert "Usage: nel" in done.stdout
+
+
+def test_the_version_is_said() -> None:
+    nel = str(Path(sys.executable).with_name("nel"))
+    done = subprocess.run([nel, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"nel {nemo_evaluator.__version__}\n"
