@@ -118,7 +118,13 @@ def write_run(tmp_path: Path) -> WriteRun:
     return run
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
+def write_to() -> Callable[..., Path]:
+    """Write a run folder anywhere: ``write_to(folder, rows, name=...)``."""
+    return write
+
+
+@pytest.fixture(scope="session")
 def make_rows() -> Callable[..., list[dict[str, Any]]]:
     """Rows of results.jsonl from rewards."""
     return build_rows
