@@ -9,8 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from nemo_evaluator.benchmarks import xstest
+from nemo_evaluator.benchmarks import bfcl, xstest
 from nemo_evaluator.datasets.mirror import Mirror, MirrorEntry, write_index
+
+BFCL = (
+    "simple_python", "simple_java", "simple_javascript", "multiple", "parallel", "parallel_multiple", "irrelevance",
+    "live_simple", "live_parallel",
+)  # fmt: skip
+
+
+def _bfcl(folder: Path, file: str, remote: str) -> MirrorEntry:
+    rows = len((folder / "bfcl" / file).read_text(encoding="utf-8").splitlines())
+    return MirrorEntry(f"{bfcl.BASE}/{remote}", "test", f"bfcl/{file}", rows)
+
+
+@pytest.fixture
+def bfcl_categories() -> list[str]:
+    """The categories whose rows the mirror holds."""
+    return list(BFCL)
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +51,10 @@ def full_mirror_dir(mirror_dir: Path, tmp_path_factory: pytest.TempPathFactory) 
         ),
         MirrorEntry("google-research-datasets/mbpp", "test", "mbpp/sanitized.jsonl", 427, config="sanitized"),
     ]
+    for category in BFCL:
+        add.append(_bfcl(folder, f"{category}.jsonl", f"BFCL_v4_{category}.json"))
+        if category != "irrelevance":
+            add.append(_bfcl(folder, f"possible_answer/{category}.jsonl", f"possible_answer/BFCL_v4_{category}.json"))
     write_index(folder, [*entries, *add])
     return folder
 

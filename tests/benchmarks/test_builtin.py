@@ -44,8 +44,8 @@ def test_every_definition_is_whole(name: str) -> None:
 
 @pytest.mark.needs("mirror")
 @pytest.mark.parametrize("name", sorted(set(MODULES) - ABSENT))
-async def test_every_row_can_be_asked(name: str, full_mirror: Path) -> None:
-    params = {"categories": "mirror"} if name == "bfcl" else None
+async def test_every_row_can_be_asked(name: str, full_mirror: Path, bfcl_categories: list[str]) -> None:
+    params = {"categories": bfcl_categories} if name == "bfcl" else None
     fewshot = 0 if name == "drop" else None
     env = get_environment(name, params=params, num_fewshot=fewshot)
     assert len(env) == SIZES[name]

@@ -8,7 +8,7 @@ from typing import Final
 
 WORD: Final = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _ABBREVIATIONS: Final = re.compile(
-    r"\b(?:Mr|Mrs|Ms|Dr|Prof|Sr|Jr|St|vs|etc|e\.g|i\.e|cf|al|Inc|Ltd|Co|No|Fig|approx|[A-Z])\.$", re.IGNORECASE
+    r"\b(?:(?i:Mr|Mrs|Ms|Dr|Prof|Sr|Jr|St|vs|etc|e\.g|i\.e|cf|al|Inc|Ltd|Co|No|Fig|approx)|[A-Z])\.$"
 )
 _END: Final = re.compile(r"[.!?…]+[\"'”’)\]*_]*(?=\s|$)|[。！？]+")
 _MARKS: Final = re.compile(r"^[ \t]*(?:[*+-]|#+|\d+[.)])[ \t]+")

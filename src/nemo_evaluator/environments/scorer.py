@@ -105,7 +105,7 @@ def _gather(function: Callable[..., Any], files: set[Path], versions: set[str], 
     elif file in files:
         return
     else:
-        files.add(file)
+        files.update(file.parent.glob("*.py") if file.name == "__init__.py" else [file])
     if code is None:
         return
     known = getattr(function, "__globals__", {})
@@ -120,7 +120,11 @@ def _is_near(function: Callable[..., Any], file: Path | None) -> bool:
     if isinstance(getattr(function, "version", None), str):
         return True
     other = source_file(function)
-    return other is not None and file is not None and file.parent in other.parents
+    if other is None or file is None:
+        return False
+    # A benchmark that is a package shares the helpers of the room around it.
+    room = file.parent.parent if file.name == "__init__.py" else file.parent
+    return room in other.parents
 
 
 def _names(code: CodeType) -> set[str]:

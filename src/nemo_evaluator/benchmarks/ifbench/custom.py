@@ -88,7 +88,8 @@ def mcq_count_length(text: str, args: JsonDict) -> bool:
     if len(blocks) != 5 or blocks[0].strip():
         return False
     stems = []
-    for block in blocks[1:]:
+    for numbered in blocks[1:]:
+        block = re.sub(r"^\s*\d*\s*[:.)]?", "", numbered)
         options = re.findall(r"(?m)^[\s*-]*\(?[A-Ea-e1-5][.):]\s*\S", block)
         if len(options) != 5:
             return False

@@ -85,7 +85,7 @@ def postscript(text: str, args: JsonDict) -> bool:
     """A postscript that begins with the marker."""
     letters = re.sub(r"[^A-Za-z]", "", args["postscript_marker"])
     pattern = r"\.?\s?".join(letters)
-    return re.search(rf"(?:^|\n)[\s*_#>]*{pattern}\.?\b?[\s\S]*\S", text, re.IGNORECASE) is not None
+    return re.search(rf"(?:^|\n)[\s*_#>]*{pattern}\b\.?[\s\S]*\S", text, re.IGNORECASE) is not None
 
 
 def number_bullets(text: str, args: JsonDict) -> bool:
