@@ -121,3 +121,17 @@ def test_an_atomic_write_leaves_no_litter(tmp_path: Path) -> None:
     write_atomic(tmp_path / "x", b"two")
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
     assert (tmp_path / "x").read_text() == "two"
+
+
+async def test_cancelling_everybody_at_once_leaves_nobody_behind() -> None:
+    slots = Slots(1)
+    await slots.acquire()
+    waiters = [asyncio.create_task(slots.acquire()) for _ in range(3)]
+    await asyncio.sleep(0)
+    waiters[0].cancel()
+    slots.release()
+    done = await asyncio.gather(*waiters[:2], return_exceptions=True)
+    assert isinstance(done[0], asyncio.CancelledError)
+    assert done[1] is None
+    waiters[2].cancel()
+    await asyncio.gather(waiters[2], return_exceptions=True)

@@ -34,7 +34,7 @@ class Slots:
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():
                 self.release()
-            else:
+            elif waiter in self._waiters:
                 self._waiters.remove(waiter)
             raise
 

@@ -78,7 +78,7 @@ class Limiter:
             if waiter.done() and not waiter.cancelled():
                 self.in_flight -= 1
                 self._wake()
-            else:
+            elif waiter in self._waiters:
                 self._waiters.remove(waiter)
             raise
 
