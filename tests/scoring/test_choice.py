@@ -56,6 +56,7 @@ WRONG = [
     ("Answer: A and C", "A"),
     ("Answer: A\nNo: Answer: C", "A"),
     ("The answer is not B", "B"),
+    ("First I thought that the answer is B.\nAnswer: K", "B"),
     ("<think>Answer: B", "B"),
 ]
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -33,12 +35,16 @@ class PlainSandbox:
     ) -> ExecResult:
         argv = ["sh", "-c", command] if isinstance(command, str) else command
         process = await asyncio.create_subprocess_exec(
-            *argv, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+            *argv,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
         )
         try:
             out, err = await asyncio.wait_for(process.communicate(stdin), timeout)
         except TimeoutError:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
             return ExecResult(-9, "", "", timed_out=True)
         return ExecResult(process.returncode or 0, out.decode(), err.decode())
@@ -79,7 +85,7 @@ async def test_a_deadline_is_said() -> None:
     sample = ScorerInput("def add(a, b):\n    while True: pass", "add", META)
     score = await code_sandbox_async(sample, PlainSandbox(), timeout=0.5)
     assert score["correct"] is False
-    assert score["timed_out"] is True
+    assert score["verdict"] == "timeout"
 
 
 async def test_without_a_sandbox_nothing_is_measured() -> None:

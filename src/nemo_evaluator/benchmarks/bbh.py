@@ -104,7 +104,9 @@ def _announced(sample: ScorerInput) -> str | None:
 
 def brackets(sample: ScorerInput) -> Score:
     """The closing brackets, spaces aside; a response may repeat the given part before them."""
-    text = strip_reasoning(sample.response).replace("`", "").replace("*", "")
+    text = strip_reasoning(sample.response)
+    announced = next(claimed_texts(text), "")
+    text = (announced if _BRACKETS.search(announced) else text).replace("`", "").replace("*", "")
     last = next((line for line in reversed(text.splitlines()) if re.search(r"[][(){}<>]", line)), "")
     runs = _BRACKETS.findall(last.rpartition(":")[2] if ":" in last else last)
     said = "".join(max(runs, key=len).split()) if runs else None

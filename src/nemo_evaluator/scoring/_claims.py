@@ -33,14 +33,15 @@ _AFTER: Final = re.compile(
        (?::|=|→|⇒|-{1,2}>|—|–)[*_]*
      |,?[ \t]+(?:(?:therefore|thus|then|hence|clearly|simply)[ ,]+)?
        (?:is|was|are|equals|(?:would|should|must|will|has[ ]to|ought[ ]to|can[ ]only|may|might|could)[ ]be
-        |comes[ ](?:out[ ])?to|turns[ ]out[ ]to[ ]be|of(?=[ ]\S{1,12}[.\s]))\b)
+        |comes[ ](?:out[ ])?to|turns[ ]out[ ]to[ ]be)\b
+     |(?<=answer)[ ]of(?=[ ]\S{1,12}[.\s]))
     [ \t]*:?""",
     re.IGNORECASE | re.VERBOSE,
 )
 _HEADING: Final = re.compile(r"ans(?:wers?)?[*_`~ \t:)\]]*\n\s*", re.IGNORECASE)
 _BARE: Final = re.compile(r"ans(?:wers?)?[*_`~]*[ \t]+", re.IGNORECASE)
 _LEAD: Final = re.compile(
-    r"(?:[\s*_`~>#:]+|(?:therefore|thus|hence|simply|clearly|indeed|actually|also|still|exactly|just|likely|probably"
+    r"(?:[\s*_`~#:]+|(?:therefore|thus|hence|simply|clearly|indeed|actually|also|still|exactly|just|likely|probably"
     r"|definitely|certainly|equal to|equals|given by|approximately|approx\.|about|around|roughly|that|as follows"
     r"|so|then|therefore|hence|=|≈|is)\b[,:]?)*",
     re.IGNORECASE,
@@ -162,6 +163,8 @@ def _boxed(text: str, lower: str, place: int) -> Claim | None:
     depth, start = 1, place + len("boxed{")
     for index in range(start, len(text)):
         char = text[index]
+        if text[index - 1] == "\\":
+            continue
         if char == "{":
             depth += 1
         elif char == "}":

@@ -9,6 +9,7 @@ import queue
 import subprocess
 import sys
 import threading
+from collections import OrderedDict
 from functools import cache
 from typing import Final
 
@@ -16,6 +17,7 @@ from nemo_evaluator.core.errors import ScorerError
 
 _WALL_FACTOR: Final = 6.0
 _START_SECONDS: Final = 120.0
+_REMEMBERED: Final = 4096
 
 
 class MathPool:
@@ -23,16 +25,25 @@ class MathPool:
 
     def __init__(self, size: int = 2) -> None:
         self._idle: queue.LifoQueue[_Worker] = queue.LifoQueue()
+        # Repeats of a problem give the same answers again.
+        self._known: OrderedDict[tuple[str, str, float], bool | None] = OrderedDict()
         for _ in range(max(1, size)):
             self._idle.put(_Worker())
 
     def equal(self, target: str, said: str, seconds: float) -> bool | None:
         """Whether the expressions are equal; None when the CPU limit ended the comparison."""
+        key = (target, said, seconds)
+        if key in self._known:
+            return self._known[key]
         worker = self._idle.get()
         try:
-            return worker.ask(target, said, seconds)
+            verdict = worker.ask(target, said, seconds)
         finally:
             self._idle.put(worker)
+        self._known[key] = verdict
+        if len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+        return verdict
 
     def close(self) -> None:
         """End the workers that are idle."""

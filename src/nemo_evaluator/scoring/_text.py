@@ -58,14 +58,14 @@ def prepare(text: str) -> str:
 _LATEX_GAPS: Final = re.compile(r"\\[,;:! ]|\\q?quad\b|\{,\}|~|\\left\b|\\right\b|\\displaystyle\b")
 _LATEX_WRAP: Final = re.compile(
     r"\\(?:text(?:bf|it|rm|sf|tt|normal|color\{\w+\})?|math(?:rm|bf|sf|it|bb|tt)|mbox|hbox|fbox|boxed|rm|bf|emph"
-    r"|underline|operatorname\*?|bm|boldsymbol)\s*\{([^{}]*)\}"
+    r"|underline|operatorname\*?|bm|boldsymbol)\s*\{((?:[^{}\\]|\\.)*)\}"
 )
 _FRACTION: Final = re.compile(r"\\[dtc]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
 _SHORT_FRACTION: Final = re.compile(r"\\[dtc]?frac\s*(\d)\s*(\d)")
 _MATH_SIGNS: Final = (
     ("\\$", "$"), ("\\%", "%"), ("\\(", " "), ("\\)", " "), ("\\[", " "), ("\\]", " "), ("\\times", "×"),
     ("\\cdot", "·"), ("\\div", "÷"), ("\\approx", "≈"), ("\\pm", "±"), ("^\\circ", "°"), ("^{\\circ}", "°"),
-    ("\\#", "#"),
+    ("\\#", "#"), ("\\{", "{"), ("\\}", "}"),
 )  # fmt: skip
 
 
@@ -86,7 +86,9 @@ def unlatex(text: str) -> str:
 
 
 _MARKUP: Final = re.compile(
-    r"\*\*|__|`+|~~|^\s{0,3}(?:#{1,6}|>|[-*+]|\d{1,2}[.)](?=\s+\*))\s+|(?<!\w)[*_]|[*_](?!\w)", re.M
+    r"\*\*|__|`+|~~|(?<!\w)[*_]|[*_](?!\w)"
+    r"|^\s{0,3}(?:#{1,6}|>(?=\s+[\w*])|[-*+](?=\s+[\w*$\\(\"'])|\d{1,2}[.)](?=\s+\*))\s+",
+    re.MULTILINE,
 )
 
 
@@ -104,7 +106,8 @@ def normalise(text: str) -> str:
     """Case, accents, articles, punctuation and spacing taken away; signs inside numbers stay (3.14 is not 314)."""
     text = text.casefold()
     if not text.isascii():
-        text = unicodedata.normalize("NFC", _DIACRITICS.sub("", unicodedata.normalize("NFKD", text)))
+        # The dotless i is what remains of an i in Turkish capitals.
+        text = unicodedata.normalize("NFC", _DIACRITICS.sub("", unicodedata.normalize("NFKD", text))).replace("ı", "i")
     elif text.isalnum() and len(text) > 3:
         return text
     kept = _NOT_WORD.sub(_keep_number_sign, text)

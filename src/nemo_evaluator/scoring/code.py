@@ -8,14 +8,17 @@ import textwrap
 from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.sandbox import run_fresh
+from nemo_evaluator.sandbox._fresh import NOT_PREPARED
 from nemo_evaluator.scoring._text import strip_reasoning
 from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
 
 if TYPE_CHECKING:
-    from nemo_evaluator.sandbox.base import Sandbox
+    from nemo_evaluator.sandbox.base import ExecResult, Sandbox
 
 _FENCE: Final = re.compile(r"```[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:\n[ \t]*```|\Z)", re.DOTALL)
-_PYTHON: Final = 'exec "$(command -v python3 || command -v python || echo python3)" -'
+_FILE: Final = "main.py"
+_SYNTAX: Final = ("SyntaxError", "IndentationError", "TabError")
 _NO_INTERPRETER: Final = 127
 _SHOWN: Final = 500
 
@@ -64,13 +67,13 @@ def program_of(sample: ScorerInput) -> tuple[str, str]:
     return f"{assemble(prompt, code, entry)}\n\n{test}\n{call}", code
 
 
-@versioned("1", inline=False)
+@versioned("2", inline=False)
 async def code_sandbox(sample: ScorerInput, timeout: float = 30.0) -> Score:
     """Does the code pass its tests in the sample's sandbox? ``_prompt``, ``_test``, ``_entry_point`` are metadata."""
     return await code_sandbox_async(sample, sample.sandbox, timeout)
 
 
-@versioned("1", inline=False)
+@versioned("2", inline=False)
 async def code_sandbox_async(sample: ScorerInput, sandbox: Sandbox | None, timeout: float = 30.0) -> Score:
     """The same in a given sandbox; raises SandboxError when there is none, for then nothing was measured."""
     program, code = program_of(sample)
@@ -80,20 +83,54 @@ async def code_sandbox_async(sample: ScorerInput, sandbox: Sandbox | None, timeo
 
 
 async def run_program(program: str, sandbox: Sandbox | None, timeout: float = 30.0) -> dict[str, Any]:
-    """Run a program; it passed only when it reached its last line, so an early ``exit(0)`` does not count."""
+    """Run a program in a process and a folder of its own.
+
+    It passed only when it reached its last line, so an early ``exit(0)`` does not count. ``verdict`` says how it ended:
+    passed, wrong, compile_error, timeout, out_of_memory or crash.
+    """
     if sandbox is None:
         raise SandboxError(
             "running model-written code needs a sandbox",
             hint="give the benchmark a sandbox, e.g. `sandbox: {type: local}`",
         )
     reached = f"reached-{secrets.token_hex(8)}"
-    whole = f"{program}\nprint({reached!r})\n"
-    result = await sandbox.exec(["sh", "-c", _PYTHON], stdin=whole.encode(), timeout=timeout)
-    if result.exit_code == _NO_INTERPRETER and not result.timed_out:
-        raise SandboxError("the sandbox has no Python", hint="choose an image with python3")
-    passed = result.ok and reached in result.stdout
-    details: dict[str, Any] = {"correct": passed, "exit_code": result.exit_code}
-    if not passed:
+    files = {_FILE: f"{program}\nprint({reached!r})\n".encode("utf-8", "replace")}
+    result = await run_fresh(sandbox, ["python3", _FILE], files, timeout=timeout)
+    if result.exit_code in (_NO_INTERPRETER, NOT_PREPARED) and not result.timed_out:
+        # Either the program chose that code itself, or it was never run.
+        python = await _interpreter(sandbox)
+        if python != "python3":
+            result = await run_fresh(sandbox, [python, _FILE], files, timeout=timeout)
+    verdict = _verdict(result, reached)
+    details: dict[str, Any] = {
+        "correct": verdict == "passed",
+        "verdict": verdict,
+        "exit_code": result.exit_code,
+        "duration_ms": round(result.duration_ms, 1),
+    }
+    if verdict != "passed":
         details["stderr"] = result.stderr[-_SHOWN:]
-        details |= {name: True for name in ("timed_out", "out_of_memory") if getattr(result, name)}
     return details
+
+
+async def _interpreter(sandbox: Sandbox) -> str:
+    ask = ["sh", "-c", "command -v python3 || command -v python"]
+    result = await run_fresh(sandbox, ask, {}, timeout=30)
+    if not result.ok:
+        raise SandboxError("the sandbox has no Python", hint="choose an image with python3 and tar")
+    return result.stdout.strip().rpartition("/")[2]
+
+
+def _verdict(result: ExecResult, reached: str) -> str:
+    last = result.stderr.rstrip().rpartition("\n")[2]
+    if result.timed_out:
+        return "timeout"
+    if result.ok and reached in result.stdout:
+        return "passed"
+    if result.out_of_memory or last.startswith("MemoryError"):
+        return "out_of_memory"
+    if last.startswith(_SYNTAX) and "Traceback (most recent call last)" not in result.stderr:
+        return "compile_error"
+    if result.ok or last.startswith("AssertionError"):
+        return "wrong"
+    return "crash"

@@ -9,7 +9,7 @@ from typing import Final
 
 from nemo_evaluator.scoring._claims import Kind, claims, foreign_claims
 from nemo_evaluator.scoring._math_pool import MathPool, shared_pool
-from nemo_evaluator.scoring._text import prepare, unlatex, unmark
+from nemo_evaluator.scoring._text import prepare
 from nemo_evaluator.scoring.number import parse_number
 from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
 
@@ -18,6 +18,7 @@ _WRAP: Final = re.compile(r"\\(?:text(?:bf|it|rm)?|math(?:rm|bf)|mbox)\{([^{}]*)
 _NUMBER: Final = re.compile(r"-?\d[\d,]*(?:\.\d+)?|-?\.\d+")
 _SENTENCE: Final = re.compile(r"\.(?:\s+[A-Z]|\s*$)|,?\s+(?:because|since|as|which|so|where|for)\s+\w", re.DOTALL)
 _MATH_SPAN: Final = re.compile(r"\$\$?(.+?)\$\$?|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
+_PROSE: Final = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{3,}")
 _DEFAULT_SECONDS: Final = 5.0
 
 
@@ -42,7 +43,8 @@ async def math(sample: ScorerInput, timeout: float = _DEFAULT_SECONDS, pool: Mat
 
 def extract_expression(response: str) -> str | None:
     """The expression a response gives as its answer: announced, else the last formula, else a short last line."""
-    text = prepare(response)
+    # A dollar sign of money would be taken for the end of a formula, and adds nothing to its value.
+    text = prepare(response).replace("\\$", "")
     for source in (claims, foreign_claims):
         for claim in source(text):
             said = _expression(claim.text, whole=claim.kind is Kind.BOXED)
@@ -54,8 +56,8 @@ def extract_expression(response: str) -> str | None:
     spans = list(_spans(lines[-1]))
     if spans:
         return spans[-1].rpartition("=")[2].strip() or spans[-1]
-    if len(lines[-1].split()) <= 4:
-        return unmark(lines[-1]).strip().rstrip(".") or None
+    if len(lines[-1].split()) <= 4 or not _PROSE.search(lines[-1]):
+        return lines[-1].replace("**", "").strip("`# \t").rstrip(".") or None
     everywhere = list(_spans(text))
     return everywhere[-1].rpartition("=")[2].strip() or everywhere[-1] if everywhere else None
 
@@ -102,8 +104,3 @@ def _bare(text: str) -> str:
         .removesuffix("^{\\circ}")
         .casefold()
     )
-
-
-def plain_words(text: str) -> str:
-    """A target such as ``\\text{Evelyn}`` as plain words."""
-    return unlatex(text).strip()
