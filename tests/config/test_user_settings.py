@@ -14,8 +14,8 @@ from nemo_evaluator.core.errors import ConfigError
 TEXT = """
 services: {}
 benchmarks:
-  - {name: a, solver: {type: oracle}}
-  - {name: b, solver: {type: oracle}, max_concurrent: 2}
+  - {name: gsm8k, solver: {type: oracle}}
+  - {name: mmlu, solver: {type: oracle}, max_concurrent: 2}
 """
 
 
@@ -94,7 +94,7 @@ def test_check_says_what_a_right_file_holds(write, tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert result.stdout == (
         f"ok: {path}\n  services: m (api)\n  cluster: local\n  output: ./eval_results\n"
-        "  benchmark a: all problems x 1, solver oracle\n  benchmark b: all problems x 1, solver oracle\n"
+        "  benchmark gsm8k: all problems x 1, solver oracle\n  benchmark mmlu: all problems x 1, solver oracle\n"
     )
     assert result.stderr.startswith("warning: the URL path speaks of responses")
     wrong = nel("check", str(path), "-O", "benchmarks.0.repeats=0")

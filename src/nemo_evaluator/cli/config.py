@@ -13,10 +13,12 @@ from nemo_evaluator.cli._errors import problem_place, render_error
 from nemo_evaluator.config import LoadedConfig, check_runtime, config_schema, load_config, load_settings
 from nemo_evaluator.config._document import Document
 from nemo_evaluator.config.overrides import parse_value
+from nemo_evaluator.config.reference import reference_markdown
 from nemo_evaluator.config.user_settings import check_settings, save_settings, setting_names, settings_path
-from nemo_evaluator.core.errors import ConfigError, NelError, UsageError
+from nemo_evaluator.core.errors import ConfigError, NelError, Problem, UsageError
 from nemo_evaluator.core.registry import nearest
 from nemo_evaluator.core.secrets import scrub
+from nemo_evaluator.suite.names import check_names
 
 
 @click.group()
@@ -33,7 +35,7 @@ def check(context: click.Context, file: str, overrides: tuple[str, ...], as_json
     """Say everything that is wrong with FILE, or that it is right."""
     try:
         loaded = load_config(file, overrides)
-        check_runtime(loaded.config, document=loaded.document)
+        _check_built(loaded)
     except ConfigError as error:
         shown = ConfigError(error.problems, source=error.source or file)
         if as_json:
@@ -52,9 +54,10 @@ def check(context: click.Context, file: str, overrides: tuple[str, ...], as_json
 
 
 @config.command()
-def schema() -> None:
+@click.option("--markdown", is_flag=True, help="Print tables for people instead.")
+def schema(markdown: bool) -> None:
     """Print the JSON Schema of config files, for editors."""
-    click.echo(json.dumps(config_schema(), indent=2))
+    click.echo(reference_markdown() if markdown else json.dumps(config_schema(), indent=2))
 
 
 @config.command()
@@ -105,6 +108,18 @@ def unset(key: str) -> None:
     kept = {other: value for other, value in settings.items() if other != group}
     save_settings({**kept, group: rest} if rest else kept)
     click.echo(f"{key} is no longer set")
+
+
+def _check_built(loaded: LoadedConfig) -> None:
+    """What the schema allows but nothing here answers to; everything is said at once."""
+    problems: list[Problem] = []
+    for look in (check_runtime, check_names):
+        try:
+            look(loaded.config, document=loaded.document)
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(problems)
 
 
 def _settings() -> dict[str, Any]:

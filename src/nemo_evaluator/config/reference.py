@@ -1,0 +1,120 @@
+"""The schema as Markdown tables: the reference part of docs/configuration.md is written by this, so it cannot drift."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from nemo_evaluator.config._base import Model
+from nemo_evaluator.config._schema_walk import kinds, literal_words
+from nemo_evaluator.config.eval_config import EvalConfig
+from nemo_evaluator.core.secrets import Secret
+
+_PLAIN = {str: "text", int: "whole number", float: "number", bool: "true/false", Secret: "secret", Any: "anything"}
+
+
+def reference_markdown() -> str:
+    """A section for every class of the schema, in the order in which the top level reaches them."""
+    return "\n".join(_section(model) for model in schema_classes())
+
+
+def schema_classes() -> list[type[BaseModel]]:
+    """Every class that a config can hold, the whole config first."""
+    found: list[type[BaseModel]] = []
+    queue: list[type[BaseModel]] = [EvalConfig]
+    while queue:
+        model = queue.pop(0)
+        if model not in found:
+            found.append(model)
+            queue += [inner for field in model.model_fields.values() for inner in _models(field.annotation)]
+            queue += _shared(model)
+    return sorted(found, key=_order)
+
+
+def _order(model: type[BaseModel]) -> tuple[int, bool, str]:
+    rooms = ["eval_config", "_service_base", "services", "generation", "traffic", "proxy", "benchmarks", "solvers"]
+    rooms += ["scoring", "sandboxes", "budgets", "clusters", "output", "datasets"]
+    return rooms.index(model.__module__.rpartition(".")[2]), "type" in model.model_fields, title(model)
+
+
+def _shared(model: type[BaseModel]) -> list[type[BaseModel]]:
+    """The class whose keys this one takes over, if there is one."""
+    return [base for base in model.__bases__ if issubclass(base, Model) and base is not Model]
+
+
+def title(model: type[BaseModel]) -> str:
+    """The heading of a class: its ``type`` word where it is a kind, its name otherwise."""
+    words = literal_words(model.model_fields["type"].annotation) if "type" in model.model_fields else []
+    noun = model.__module__.rpartition(".")[2].removesuffix("es").removesuffix("s")
+    noun = {"servic": "service", "sandbox": "sandbox", "scoring": "metric"}.get(noun, noun)
+    return f"{noun} `{'` / `'.join(words)}`" if words else f"`{model.__name__}`"
+
+
+def _section(model: type[BaseModel]) -> str:
+    about = " ".join((model.__doc__ or "").split()).partition(". Make one with")[0].rstrip(".") + "."
+    own = [name for name in model.__annotations__ if name in model.model_fields and name != "type"]
+    rows = "\n".join(_row(name, model.model_fields[name]) for name in own)
+    table = f"| key | type | default | meaning |\n|---|---|---|---|\n{rows}\n" if rows else ""
+    links = " and ".join(type_words(base) for base in _shared(model))
+    shared = f"All keys of {links}{', and:' if rows else '.'}\n\n" if links else ""
+    return f"### {title(model)}\n\n{about}\n\n{shared}{table}"
+
+
+def _row(name: str, field: FieldInfo) -> str:
+    return f"| `{name}` | {type_words(field.annotation)} | {_default(field)} | {_cell(field.description or '')} |"
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "**required**"
+    value = field.get_default(call_default_factory=True, validated_data={})
+    if value is None or value is PydanticUndefined:
+        return "null"
+    if isinstance(value, BaseModel):
+        changed = value.model_dump(exclude_unset=True)
+        return f"`{changed}`".replace("'", "") if changed else "defaults"
+    if isinstance(value, bool):
+        return "`true`" if value else "`false`"
+    if isinstance(value, float) and value.is_integer():
+        return f"`{int(value)}`"
+    return f"`{value}`".replace("'", "") if value != "" else '`""`'
+
+
+def type_words(annotation: Any) -> str:
+    """A type in plain words."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return type_words(arguments[0])
+    if origin is Literal:
+        return " \\| ".join(f"`{word}`" for word in arguments)
+    if origin in (Union, types.UnionType):
+        members = kinds(annotation)
+        if members:
+            return "mapping with `type`"
+        return " or ".join(dict.fromkeys(type_words(one) for one in arguments if one is not type(None)))
+    if origin is list:
+        return f"list of {type_words(arguments[0])}"
+    if origin is tuple:
+        return "list of " + ", ".join(type_words(one) for one in arguments)
+    if origin is dict:
+        inner = type_words(arguments[1])
+        return "mapping" if inner == "anything" else f"mapping of {inner}"
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return f"[`{annotation.__name__}`](#{annotation.__name__.lower()})"
+    return _PLAIN.get(annotation, str(annotation))
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models(argument)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
