@@ -25,6 +25,7 @@ _EXEMPLAR_CHARS: Final = 500
 _NOT_GROUPS: Final = {"correct", "extracted", "method", "reward", "unparsed", "error", "raw"}
 _GROUP_CHARS: Final = 100
 _GROUPS_MAX: Final = 50
+_TOKENS: Final = ("prompt_tokens", "completion_tokens", "total_tokens", "reasoning_tokens", "cached_tokens")
 
 
 @dataclass(slots=True)
@@ -62,8 +63,8 @@ class Columns:
     failures: Counter[str] = field(default_factory=Counter)
     exemplars: dict[str, list[JsonDict]] = field(default_factory=dict)
 
-    def add(self, answer: JsonDict | None, outcome: JsonDict) -> None:
-        """Take in one step."""
+    def add(self, answer: JsonDict | None, outcome: JsonDict) -> str | None:
+        """Take in one step; returns its failure category, if it has one."""
         if answer is not None:
             self._add_answer(answer)
         category = failure_category(answer, outcome)
@@ -71,8 +72,9 @@ class Columns:
             self._add_failure(category, answer, outcome)
         if outcome["status"] == "failed":
             self.failed += 1
-            return
-        self._add_scored(answer, outcome)
+        else:
+            self._add_scored(answer, outcome)
+        return category
 
     def _add_answer(self, answer: JsonDict) -> None:
         self.latency.append(answer.get("latency_ms") or 0.0)
@@ -80,8 +82,10 @@ class Columns:
         if reason:
             self.finish_reasons[reason] += 1
             self.truncated += reason == "length"
-        for key in ("prompt_tokens", "completion_tokens", "total_tokens", "reasoning_tokens", "cached_tokens"):
-            self.totals[key] += answer.get(key) or 0
+        for key in _TOKENS:
+            count = answer.get(key)
+            if count:
+                self.totals[key] += count
         self.totals["attempts"] += answer.get("attempts") or 1
         self.cost_usd += answer.get("cost_usd") or 0.0
 
@@ -108,7 +112,8 @@ class Columns:
                 rows = self.extra.setdefault(name, (array("q"), array("d")))
                 rows[0].append(outcome["problem_idx"])
                 rows[1].append(float(reward))
-        self._add_groups(details)
+        if self.groups or self.scored == 1:
+            self._add_groups(details)
 
     def _add_groups(self, details: JsonDict) -> None:
         if self.scored == 1:
@@ -148,10 +153,10 @@ def write_views(
                     continue
                 answer = journal.read_at(answer_at) if answer_at is not None else None
                 rows += 1
-                columns.add(answer, outcome)
+                category = columns.add(answer, outcome)
                 results.write(dumps(result_row(answer, outcome)) + b"\n")
                 turns = trajectory_of(answer) if answer is not None else []
-                trajectories.write(dumps(trajectory_row(answer, outcome, turns)) + b"\n")
+                trajectories.write(dumps(trajectory_row(answer, outcome, turns, category)) + b"\n")
             columns.samples += rows > 0
     return columns
 

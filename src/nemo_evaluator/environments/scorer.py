@@ -20,12 +20,14 @@ from nemo_evaluator.scoring.types import SCORING_VERSION, ScorerInput
 
 # A call that takes longer than this on the event loop would hold up every other request.
 SLOW_SECONDS: Final = 0.005
+_SLOW_CALLS: Final = 3
+_FORGIVEN: Final = 0.1
 _OURS: Final = "nemo_evaluator."
 _SHOWN: Final = 200
 
 
 class ScorerRunner:
-    """Calls one scorer. A synchronous one from a user's file moves to a thread of its own at its first slow call.
+    """Calls one scorer. A synchronous one from a user's file moves to a thread of its own after a few slow calls.
 
     One thread per benchmark, so that a scorer that keeps state between calls is never entered twice at once.
     """
@@ -37,6 +39,7 @@ class ScorerRunner:
         self._is_async = inspect.iscoroutinefunction(function)
         self._may_move = not (function.__module__ or "").startswith(_OURS)
         self._pool: ThreadPoolExecutor | None = None
+        self._slow = 0.0
 
     async def run(self, sample: ScorerInput) -> VerifyResult:
         """The verdict on one answer."""
@@ -47,14 +50,19 @@ class ScorerRunner:
         elif self._may_move:
             started = perf_counter()
             scores = self.function(sample)
-            if perf_counter() - started > SLOW_SECONDS:
-                self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"nel-{self._method}")
-                self.in_thread = True
+            self._note(perf_counter() - started)
         else:
             scores = self.function(sample)
         if inspect.isawaitable(scores):
             scores = await scores
         return verdict(scores, sample.response, self._method)
+
+    def _note(self, seconds: float) -> None:
+        # One slow call may be the machine's doing; several close together are the scorer's.
+        self._slow = self._slow + 1.0 if seconds > SLOW_SECONDS else max(0.0, self._slow - _FORGIVEN)
+        if self._slow >= _SLOW_CALLS:
+            self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"nel-{self._method}")
+            self.in_thread = True
 
     def close(self) -> None:
         """End the thread, if there is one."""

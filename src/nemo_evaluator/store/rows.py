@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.store.records import last_user_text
 
-_REFUSAL: Final = re.compile(
-    r"I cannot\b|I'm unable\b|I can't\b|\bas an AI\b|I don't have the ability|I apologize", re.IGNORECASE
-)
+_REFUSALS: Final = ("i cannot", "i'm unable", "i can't", "as an ai", "i don't have the ability", "i apologize")
 
 
 def prompt_of(record: JsonDict) -> str:
@@ -56,7 +53,9 @@ def result_row(answer: JsonDict | None, outcome: JsonDict) -> JsonDict:
     return row
 
 
-def trajectory_row(answer: JsonDict | None, outcome: JsonDict, trajectory: list[JsonDict]) -> JsonDict:
+def trajectory_row(
+    answer: JsonDict | None, outcome: JsonDict, trajectory: list[JsonDict], category: str | None
+) -> JsonDict:
     """A line of trajectories.jsonl."""
     asked = answer or outcome
     details = outcome.get("scoring_details", {})
@@ -74,7 +73,7 @@ def trajectory_row(answer: JsonDict | None, outcome: JsonDict, trajectory: list[
         "scoring_details": details,
         "seed_metadata": asked.get("metadata", {}),
         "timing": outcome.get("timing", {}),
-        "failure_category": failure_category(answer, outcome),
+        "failure_category": category,
         "failure": outcome.get("failure"),
         "retries": _attempts(answer, outcome) - 1,
     }
@@ -124,8 +123,10 @@ def failure_category(answer: JsonDict | None, outcome: JsonDict) -> str | None:
     if outcome.get("label"):
         return str(outcome["label"])
     text = answer.get("response", "") if answer else ""
-    if text and _REFUSAL.search(text):
-        return "refusal"
+    if text:
+        lowered = text.lower()
+        if any(phrase in lowered for phrase in _REFUSALS):
+            return "refusal"
     if is_unparsed(outcome) and text:
         return "format_error"
     return None
