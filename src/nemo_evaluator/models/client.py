@@ -16,11 +16,13 @@ from nemo_evaluator.models.cost import cost_of, price_of
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.faults import error_of
 from nemo_evaluator.models.reasoning import cut_pattern
+from nemo_evaluator.models.responses import parse_response, to_responses
 from nemo_evaluator.models.transport import Transport
 from nemo_evaluator.models.types import ModelReply, ModelRequest, Send, call_scope
 
 _CHAT = "/chat/completions"
 _TEXT = "/completions"
+_RESPONSES = "/responses"
 
 
 class Client:
@@ -52,10 +54,13 @@ class Client:
         body["messages"] = messages
         if tools:
             body["tools"] = tools
+        path, parse = _CHAT, parse_chat
+        if self.endpoint.protocol == "responses":
+            path, body, parse = _RESPONSES, to_responses(body), parse_response
         started = perf_counter()
-        reply = await self._ask(ModelRequest(_CHAT, body, scope=call_scope.get(), whole=True))
+        reply = await self._ask(ModelRequest(path, body, scope=call_scope.get(), whole=True))
         try:
-            response = parse_chat(reply.body, self.endpoint.model)
+            response = parse(reply.body, self.endpoint.model)
         except (KeyError, IndexError, TypeError, AttributeError) as error:
             raise self._unreadable(error, reply) from error
         return self._finish(response, reply, started)
@@ -142,6 +147,5 @@ def open_client(endpoint: Endpoint) -> Client:
     if endpoint.bare:
         return Client(endpoint)
     # The pipeline lives in a room above this one, so it is found by name.
-    in_process = load_object("nemo_evaluator.adapters.door:in_process")
-    transport = Transport(endpoint)
-    return Client(endpoint, in_process(endpoint, transport), transport=transport)
+    client: Client = load_object("nemo_evaluator.adapters.door:client_of")(endpoint)
+    return client

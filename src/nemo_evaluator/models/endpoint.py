@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from nemo_evaluator.config import ModelService
+from nemo_evaluator.config import ModelService, ProxyConfig
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict
@@ -79,6 +79,17 @@ class StageSpec:
     config: JsonDict = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """What the traffic log keeps of a call."""
+
+    tool_calls: bool = True
+    reasoning: bool = True
+    messages: bool = True
+    request_body: bool = False
+    max_chars: int = 0
+
+
 @dataclass(slots=True)
 class Endpoint:
     """A model behind a URL. ``url`` may end in the path of a protocol; that ending is cut off."""
@@ -103,6 +114,8 @@ class Endpoint:
     finish_reason_fixup: bool = False
     cache_mode: str = "off"
     cache_dir: str | None = None
+    # None: calls are not logged, whoever asks.
+    traffic: Capture | None = None
     # Folder of the config file: interceptors may be given as files beside it.
     base_dir: Path | None = None
     identity: JsonDict = field(default_factory=dict)
@@ -121,7 +134,7 @@ class Endpoint:
     @property
     def bare(self) -> bool:
         """True when nothing stands between the client and the transport."""
-        return not (self.stages or self.verbose or self.finish_reason_fixup or self.cache_mode != "off")
+        return not (self.stages or self.verbose or self.finish_reason_fixup or self.cache_mode != "off" or self.traffic)
 
     def describe(self) -> JsonDict:
         """What may change an answer, free of ports, keys and places: the service's part of a fingerprint."""
@@ -183,8 +196,20 @@ def endpoint_of(name: str, service: Any, url: str | None = None, *, base_dir: Pa
         finish_reason_fixup=proxy.finish_reason_fixup if proxy else True,
         cache_mode=proxy.cache.mode if proxy else "off",
         cache_dir=proxy.cache.dir if proxy else None,
+        traffic=_capture(proxy) if proxy else Capture(),
         base_dir=base_dir,
         identity=_identity(service),
+    )
+
+
+def _capture(proxy: ProxyConfig) -> Capture:
+    kept = proxy.model_traffic
+    return Capture(
+        tool_calls=kept.capture_tool_calls,
+        reasoning=kept.capture_reasoning,
+        messages=kept.capture_messages,
+        request_body=kept.capture_request_body,
+        max_chars=kept.max_content_chars,
     )
 
 

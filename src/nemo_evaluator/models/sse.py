@@ -100,12 +100,10 @@ class ChatGatherer:
         if delta.get("role"):
             kept["role"] = delta["role"]
         spoke = False
-        if delta.get("content"):
-            kept["content"].append(delta["content"])
-            spoke = True
-        for name in ("reasoning_content", "reasoning"):
-            if delta.get(name):
-                kept.setdefault(name, []).append(delta[name])
+        for name in ("content", "reasoning_content", "reasoning"):
+            text = delta.get(name)
+            if text and isinstance(text, str):
+                kept.setdefault(name, []).append(text)
                 spoke = True
         for call in delta.get("tool_calls") or ():
             self._add_call(index, call)
@@ -167,8 +165,9 @@ class TextGatherer:
         spoke = False
         for choice in event.get("choices") or ():
             texts, finish = self._choices.setdefault(choice.get("index", 0), ([], [None]))
-            if choice.get("text"):
-                texts.append(choice["text"])
+            text = choice.get("text")
+            if text and isinstance(text, str):
+                texts.append(text)
                 spoke = True
             if choice.get("finish_reason"):
                 finish[0] = choice["finish_reason"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from time import monotonic
 from typing import Any, Final
 
@@ -17,7 +18,9 @@ from nemo_evaluator.models._lanes import Lane, leave_lane, take_lane
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.faults import error_of, retry_after
 from nemo_evaluator.models.guard import guard_completions
+from nemo_evaluator.models.spending import spend
 from nemo_evaluator.models.sse import gather_stream
+from nemo_evaluator.models.stream import Stream
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
 _LARGEST: Final = 64 * 2**20
@@ -85,7 +88,12 @@ class Transport:
             await leave_lane(lane)
 
     async def __call__(self, request: ModelRequest) -> ModelReply:
-        """Send a request, again if need be."""
+        """Send a request, again if need be, within the budgets of whoever asks."""
+        if request.scope is not None and request.scope.budgets:
+            return await spend(request, self._send, self.endpoint)
+        return await self._send(request)
+
+    async def _send(self, request: ModelRequest) -> ModelReply:
         endpoint = self.endpoint
         body = request.body
         if endpoint.extra_body:
@@ -154,7 +162,7 @@ class Transport:
         elif reply.status >= 500:
             limiter.leave_failed(sent_at, now)
         elif reply.stream is not None:
-            reply.stream = self._held_stream(reply.stream, sent_at)
+            reply.stream = Stream(reply.stream, partial(self._leave, sent_at), closes=reply.stream)
         else:
             limiter.leave(sent_at, now)
         return reply
@@ -177,7 +185,7 @@ class Transport:
                 self._watch_idle(response)
             if response.status < 400 and response.content_type == "text/event-stream":
                 reply = ModelReply(response.status, headers=response.headers, first_byte_ms=first_byte_ms)
-                reply.stream = self._events(response)
+                reply.stream = Stream(self._events(response), partial(_let_go, response))
                 return await self._gather(request.path, reply, sent_at) if request.whole else reply
             raw = await _read(response, self.endpoint.name)
         except TimeoutError as error:
@@ -254,6 +262,9 @@ class Transport:
         name = self.endpoint.name
         try:
             gathered = await gather_stream(path, reply.stream)
+        except asyncio.CancelledError:
+            await reply.stream.aclose()
+            raise
         except orjson.JSONDecodeError as error:
             raise TransportError(f"{name}: an event of the stream is not JSON: {error}") from error
         if gathered.error is not None:
@@ -274,27 +285,24 @@ class Transport:
         except (aiohttp.ClientError, OSError) as error:
             detail = str(error) or type(error).__name__
             raise TransportError(f"{self.endpoint.name}: the stream broke: {detail}") from error
-        finally:
-            # Unless the stream was read to its end, the connection is closed, and the server learns that we left.
-            if response.content.at_eof():
-                response.release()
-            else:
-                response.close()
 
-    async def _held_stream(self, stream: AsyncIterator[bytes], sent_at: float) -> AsyncIterator[bytes]:
-        """The stream, holding its place in the limiter until it ends."""
+    def _leave(self, sent_at: float, error: BaseException | None) -> None:
+        """Give the place in the limiter back when a stream has ended."""
         limiter = self.lane.limiter
-        try:
-            async for chunk in stream:
-                yield chunk
-        except TransportError:
-            limiter.leave_failed(sent_at, monotonic())
-            raise
-        except BaseException:
-            limiter.leave_cancelled()
-            raise
-        else:
+        if error is None:
             limiter.leave(sent_at, monotonic())
+        elif isinstance(error, TransportError):
+            limiter.leave_failed(sent_at, monotonic())
+        else:
+            limiter.leave_cancelled()
+
+
+def _let_go(response: aiohttp.ClientResponse, error: BaseException | None) -> None:
+    # Unless the stream was read to its end, the connection is closed, and the server learns that we left.
+    if error is None:
+        response.release()
+    else:
+        response.close()
 
 
 def _stream_error(reply: ModelReply, error: Any) -> ModelReply:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.models.stream import Stream
+
+if TYPE_CHECKING:
+    from nemo_evaluator.models.budget import Budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +22,10 @@ class CallScope:
     benchmark: str = ""
     problem_idx: int = 0
     repeat: int = 0
+    # What the calls may spend; all are asked before each of them.
+    budgets: tuple[Budget, ...] = ()
+    # Where the records of the calls go, if they are kept.
+    traffic: Callable[[JsonDict], None] | None = None
 
 
 call_scope: ContextVar[CallScope | None] = ContextVar("call_scope", default=None)
@@ -55,7 +63,7 @@ class ModelReply:
     body: JsonDict = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     raw: bytes | None = None
-    stream: AsyncIterator[bytes] | None = None
+    stream: Stream | None = None
     latency_ms: float = 0.0
     first_byte_ms: float | None = None
     first_token_ms: float | None = None

@@ -195,7 +195,7 @@ def _completion_events(path: str, say: Say, model: str, usage: JsonDict | None) 
             yield chunk({say.reasoning_field: say.reasoning})
     for piece in pieces(say):
         yield chunk({"content": piece} if chat else piece)
-    for number, call in enumerate(tool_calls_of(say)):
+    for number, call in enumerate(tool_calls_of(say) if chat else ()):
         function = call["function"]
         head = {"index": number, "id": call["id"], "type": "function"}
         yield chunk({"tool_calls": [{**head, "function": {"name": function["name"], "arguments": ""}}]})

@@ -1,0 +1,115 @@
+"""Streams inside the pipeline: read once into events, gathered on the side, written back when a stage changed them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from time import monotonic
+from typing import Any
+
+import orjson
+
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.models.sse import EventParser, gatherer_of
+from nemo_evaluator.models.types import ModelReply
+
+
+class StreamReader:
+    """Parses a stream as it passes and keeps what the whole answer will be."""
+
+    def __init__(self, path: str) -> None:
+        self._parser = EventParser()
+        self._gatherer = gatherer_of(path)
+        self._error: Any = None
+        self._first: float | None = None
+        self._started = monotonic()
+        self.closed = False
+        # Events of the Responses API have a name line of their own.
+        self.named = path.endswith("/responses")
+
+    @property
+    def done(self) -> bool:
+        """Whether the server said that the stream is over."""
+        return self._parser.done
+
+    def feed(self, data: bytes) -> list[JsonDict]:
+        """The events that ``data`` completes."""
+        return self._take(self._parser.feed(data))
+
+    def finish(self) -> list[JsonDict]:
+        """The last event, if it was not closed."""
+        return self._take(self._parser.finish())
+
+    def _take(self, events: list[JsonDict]) -> list[JsonDict]:
+        for event in events:
+            if event.get("error"):
+                self._error = event["error"]
+            elif self._gatherer.add(event) and self._first is None:
+                self._first = monotonic()
+        return events
+
+    def whole(self, reply: ModelReply) -> ModelReply:
+        """The reply as it would have been without streaming."""
+        self._take(self._parser.finish())
+        if self._error is not None:
+            error = self._error if isinstance(self._error, dict) else {"message": str(self._error)}
+            return replace(reply, status=502, body={"error": error}, stream=None)
+        whole = replace(reply, body=self._gatherer.body(), stream=None)
+        if self._first is not None:
+            whole.first_token_ms = (reply.latency_ms or 0.0) + (self._first - self._started) * 1000.0
+        if not self._gatherer.complete:
+            whole.status = 502
+        return whole
+
+
+def encode_event(event: JsonDict, *, named: bool = False) -> bytes:
+    """One event as bytes."""
+    head = b"event: " + str(event.get("type", "message")).encode() + b"\n" if named else b""
+    return head + b"data: " + orjson.dumps(event) + b"\n\n"
+
+
+def replay(path: str, body: JsonDict, *, usage: bool) -> Iterator[bytes]:
+    """A stored answer as the stream it may have been: one event per kind of content, then the end."""
+    if path.endswith("/responses"):
+        yield encode_event(
+            {"type": "response.created", "response": {**body, "status": "in_progress", "output": []}}, named=True
+        )
+        for index, item in enumerate(body.get("output") or ()):
+            yield from _replay_item(index, item)
+        kind = "response.incomplete" if body.get("status") == "incomplete" else "response.completed"
+        yield encode_event({"type": kind, "response": body}, named=True)
+        return
+    yield from _replay_choices(path, body, usage)
+
+
+def _replay_item(index: int, item: JsonDict) -> Iterator[bytes]:
+    yield encode_event({"type": "response.output_item.added", "output_index": index, "item": item}, named=True)
+    for place, part in enumerate(item.get("content") or ()):
+        if isinstance(part, dict) and part.get("type") == "output_text":
+            event = {"type": "response.output_text.delta", "item_id": item.get("id"), "output_index": index}
+            yield encode_event({**event, "content_index": place, "delta": part.get("text", "")}, named=True)
+    yield encode_event({"type": "response.output_item.done", "output_index": index, "item": item}, named=True)
+
+
+def _replay_choices(path: str, body: JsonDict, usage: bool) -> Iterator[bytes]:
+    chat = path.endswith("/chat/completions")
+    head: JsonDict = {key: body[key] for key in ("id", "created", "model") if key in body}
+    head["object"] = "chat.completion.chunk" if chat else "text_completion"
+    for choice in body.get("choices") or ():
+        index = choice.get("index", 0)
+        if chat:
+            message = choice.get("message") or {}
+            delta = {key: value for key, value in message.items() if key != "tool_calls"}
+            calls: Sequence[JsonDict] = message.get("tool_calls") or ()
+            if calls:
+                delta["tool_calls"] = [{"index": number, **call} for number, call in enumerate(calls)]
+            yield encode_event({**head, "choices": [{"index": index, "delta": delta, "finish_reason": None}]})
+            end = {"index": index, "delta": {}, "finish_reason": choice.get("finish_reason")}
+        else:
+            said = {"index": index, "text": choice.get("text", ""), "finish_reason": None}
+            yield encode_event({**head, "choices": [said]})
+            end = {"index": index, "text": "", "finish_reason": choice.get("finish_reason")}
+        yield encode_event({**head, "choices": [end]})
+    if usage and body.get("usage"):
+        yield encode_event({**head, "choices": [], "usage": body["usage"]})
+    yield b"data: [DONE]\n\n"

@@ -1,0 +1,84 @@
+"""The contract of an interceptor: a stage that sees model requests, replies and the events of streams."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import ClassVar
+
+from nemo_evaluator.core.errors import BoundaryError
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.models.endpoint import Endpoint
+from nemo_evaluator.models.types import ModelReply, ModelRequest
+
+
+class Place(IntEnum):
+    """Where a stage stands between the asker and the endpoint; the order in the YAML plays no part.
+
+    Requests pass the places upwards, replies downwards.
+    """
+
+    COUNT = 10
+    MESSAGES = 20
+    GATHER_SYSTEM = 25
+    TOOLS = 30
+    REPLAY = 35
+    PARAMS = 40
+    DROP = 45
+    CUSTOM = 50
+    REFUSE = 55
+    REASONING = 60
+    FINISH = 65
+    STATS = 70
+    STREAM = 75
+    LOG = 80
+    DUMP = 85
+    TRAFFIC = 88
+    CACHE = 90
+
+
+class Interceptor:
+    """One stage. Override what you need; the pipeline calls only what is overridden.
+
+    A stage changes ``request.body`` by putting a new dict in its place: the old one, and the lists inside it, belong to
+    the asker. ``observes`` says that ``on_reply`` changes nothing, so that it can also be called when a stream has
+    passed; ``best_effort`` that its own failure must not fail the request.
+    """
+
+    place: ClassVar[int] = Place.CUSTOM
+    observes: ClassVar[bool] = False
+    best_effort: ClassVar[bool] = False
+
+    def bind(self, endpoint: Endpoint) -> None:
+        """Learn which endpoint the stage stands before; called once, before the first request."""
+
+    async def on_request(self, request: ModelRequest) -> ModelReply | None:
+        """See or change a request; a reply returned here is the answer, and nobody is asked."""
+        return None
+
+    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
+        """See or change a reply of any status."""
+        return reply
+
+    def on_event(self, request: ModelRequest, event: JsonDict) -> Sequence[JsonDict]:
+        """Change one event of a stream: what is returned is sent in its place."""
+        return (event,)
+
+    def on_end(self, request: ModelRequest) -> Sequence[JsonDict]:
+        """Events to send before a stream closes: whatever ``on_event`` held back."""
+        return ()
+
+    async def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
+        """See a request that got no reply at all."""
+
+    def stats(self) -> JsonDict:
+        """Counts worth showing."""
+        return {}
+
+    async def close(self) -> None:
+        """Called once, at the end."""
+
+
+def overrides(stage: Interceptor, method: str) -> bool:
+    """Whether a stage's class gives its own ``method``."""
+    return getattr(type(stage), method) is not getattr(Interceptor, method)

@@ -1,0 +1,174 @@
+"""The answer store: one SQLite file in WAL mode, read at once, written in batches by a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import time
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.types import JsonDict
+
+FILE: Final = "answers.db"
+_BATCH: Final = 64
+_DELAY: Final = 0.25
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS answers (
+    key TEXT PRIMARY KEY, body BLOB NOT NULL, model TEXT NOT NULL, created REAL NOT NULL
+) WITHOUT ROWID
+"""
+
+
+def default_dir() -> Path:
+    """The user's cache folder."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nel"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStats:
+    """What a store holds."""
+
+    path: Path
+    entries: int
+    bytes: int
+    models: dict[str, int]
+    oldest: float | None
+    newest: float | None
+
+
+class AnswerStore:
+    """Answers by key. Several processes may share a store."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / FILE
+        self._db = _connect(self.path)
+        self._pending: dict[str, tuple[str, bytes, str, float]] = {}
+        self._writing: dict[str, tuple[str, bytes, str, float]] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        self._closing = False
+
+    def get(self, key: str) -> JsonDict | None:
+        """The stored answer, if there is one."""
+        waiting = self._pending.get(key) or self._writing.get(key)
+        if waiting is not None:
+            packed = waiting[1]
+        else:
+            row = self._db.execute("SELECT body FROM answers WHERE key = ?", (key,)).fetchone()
+            if row is None:
+                return None
+            packed = row[0]
+        body: JsonDict = orjson.loads(zlib.decompress(packed))
+        return body
+
+    async def put(self, key: str, body: JsonDict, *, model: str) -> None:
+        """Store an answer; it is on disk a quarter of a second later at most."""
+        packed = zlib.compress(orjson.dumps(body), 1)
+        self._pending[key] = (key, packed, model, time.time())
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._write_behind())
+        if len(self._pending) >= _BATCH:
+            self._wake.set()
+
+    async def close(self) -> None:
+        """Write everything and close the file."""
+        self._closing = True
+        self._wake.set()
+        if self._task is not None:
+            await self._task
+        self._db.close()
+
+    async def _write_behind(self) -> None:
+        while not (self._closing and not self._pending):
+            try:
+                await asyncio.wait_for(self._wake.wait(), _DELAY)
+            except TimeoutError:
+                pass
+            self._wake.clear()
+            if self._pending:
+                self._writing, self._pending = self._pending, {}
+                await asyncio.to_thread(_write, self.path, list(self._writing.values()))
+                self._writing = {}
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    try:
+        db = sqlite3.connect(path, timeout=10.0, isolation_level=None)
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=NORMAL")
+        db.execute(_SCHEMA)
+    except sqlite3.DatabaseError as error:
+        raise UsageError(
+            f"the answer cache {path} cannot be used: {error}", hint="remove the file, or choose another cache dir"
+        ) from error
+    return db
+
+
+def _write(path: Path, rows: list[tuple[str, bytes, str, float]]) -> None:
+    db = _connect(path)
+    try:
+        db.execute("BEGIN IMMEDIATE")
+        db.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", rows)
+        db.execute("COMMIT")
+    finally:
+        db.close()
+
+
+def store_stats(folder: Path) -> StoreStats:
+    """What the store in ``folder`` holds."""
+    path = folder / FILE
+    if not path.is_file():
+        return StoreStats(path, 0, 0, {}, None, None)
+    db = _connect(path)
+    try:
+        entries, oldest, newest = db.execute("SELECT COUNT(*), MIN(created), MAX(created) FROM answers").fetchone()
+        models = dict(db.execute("SELECT model, COUNT(*) FROM answers GROUP BY model ORDER BY 2 DESC").fetchall())
+    finally:
+        db.close()
+    size = sum(item.stat().st_size for item in folder.glob(f"{FILE}*"))
+    return StoreStats(path, entries, size, models, oldest, newest)
+
+
+def prune_store(folder: Path, *, older_than: float | None = None, max_bytes: int | None = None) -> int:
+    """Remove entries older than so many seconds, then the oldest until the answers fit in ``max_bytes``."""
+    path = folder / FILE
+    if not path.is_file():
+        return 0
+    db = _connect(path)
+    try:
+        removed = 0
+        if older_than is not None:
+            removed += db.execute("DELETE FROM answers WHERE created < ?", (time.time() - older_than,)).rowcount
+        if max_bytes is not None:
+            total = 0
+            doomed = []
+            rows = db.execute("SELECT key, LENGTH(body) FROM answers ORDER BY created DESC")
+            for key, size in rows:
+                total += size
+                if total > max_bytes:
+                    doomed.append((key,))
+            db.execute("BEGIN IMMEDIATE")
+            db.executemany("DELETE FROM answers WHERE key = ?", doomed)
+            db.execute("COMMIT")
+            removed += len(doomed)
+        db.execute("VACUUM")
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    finally:
+        db.close()
+    return removed
+
+
+def clear_store(folder: Path) -> int:
+    """Remove the whole store; the number of entries it held."""
+    entries = store_stats(folder).entries
+    for item in folder.glob(f"{FILE}*"):
+        item.unlink()
+    return entries

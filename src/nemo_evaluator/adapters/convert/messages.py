@@ -1,0 +1,207 @@
+"""Anthropic's ``/v1/messages``, spoken by an asker and answered by a chat service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import orjson
+
+from nemo_evaluator.adapters.convert.base import first_choice
+from nemo_evaluator.core.types import JsonDict, Message
+from nemo_evaluator.models.chat import parse_arguments
+
+_SAME: Final = ("model", "max_tokens", "temperature", "top_p", "top_k", "stream")
+_STOPS: Final = {"length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
+
+
+class Messages:
+    """Requests, answers and events of the Messages API."""
+
+    def to_chat(self, body: JsonDict) -> JsonDict:
+        """A Messages request as a chat request."""
+        chat: JsonDict = {key: body[key] for key in _SAME if key in body}
+        messages: list[Message] = []
+        system = body.get("system")
+        if system:
+            text = system if isinstance(system, str) else "\n\n".join(str(part.get("text", "")) for part in system)
+            messages.append({"role": "system", "content": text})
+        for message in body.get("messages") or ():
+            messages.extend(_chat_messages(message))
+        chat["messages"] = messages
+        if body.get("stop_sequences"):
+            chat["stop"] = body["stop_sequences"]
+        if body.get("tools"):
+            chat["tools"] = [_tool(tool) for tool in body["tools"]]
+        choice = body.get("tool_choice")
+        if isinstance(choice, dict):
+            kind = choice.get("type")
+            named = {"type": "function", "function": {"name": choice.get("name")}}
+            chat["tool_choice"] = named if kind == "tool" else {"any": "required"}.get(str(kind), kind)
+        return chat
+
+    def from_chat(self, body: JsonDict) -> JsonDict:
+        """A chat answer as a message."""
+        choice, message = first_choice(body)
+        content: list[JsonDict] = []
+        thought = message.get("reasoning_content") or message.get("reasoning")
+        if thought:
+            content.append({"type": "thinking", "thinking": thought, "signature": ""})
+        if message.get("content"):
+            content.append({"type": "text", "text": message["content"]})
+        for call in message.get("tool_calls") or ():
+            function = call.get("function") or {}
+            given = parse_arguments(function.get("arguments"))
+            content.append({"type": "tool_use", "id": call.get("id"), "name": function.get("name"), "input": given})
+        return {
+            "id": body.get("id", "msg"),
+            "type": "message",
+            "role": "assistant",
+            "model": body.get("model", ""),
+            "content": content,
+            "stop_reason": _stop(choice.get("finish_reason")),
+            "stop_sequence": None,
+            "usage": _usage(body.get("usage")),
+        }
+
+    def translator(self, body: JsonDict) -> MessagesTranslator:
+        """A translator for one stream."""
+        return MessagesTranslator()
+
+
+def _chat_messages(message: Message) -> Iterable[Message]:
+    """One message of the Messages API as chat messages: tool results become messages of their own."""
+    role, content = message.get("role"), message.get("content")
+    if not isinstance(content, list):
+        yield {"role": role, "content": content}
+        return
+    parts: list[JsonDict] = []
+    calls: list[JsonDict] = []
+    for block in content:
+        kind = block.get("type")
+        if kind == "text":
+            parts.append({"type": "text", "text": block.get("text", "")})
+        elif kind == "image":
+            parts.append({"type": "image_url", "image_url": {"url": _image(block.get("source") or {})}})
+        elif kind == "tool_use":
+            given = orjson.dumps(block.get("input") or {}).decode()
+            function = {"name": block.get("name"), "arguments": given}
+            calls.append({"id": block.get("id"), "type": "function", "function": function})
+        elif kind == "tool_result":
+            yield {"role": "tool", "tool_call_id": block.get("tool_use_id"), "content": _result(block.get("content"))}
+    if not parts and not calls:
+        return
+    only_text = all(part["type"] == "text" for part in parts)
+    said: Any = "\n".join(part["text"] for part in parts) if only_text else parts
+    yield {"role": role, "content": said or None, **({"tool_calls": calls} if calls else {})}
+
+
+def _image(source: JsonDict) -> str:
+    if source.get("type") == "base64":
+        return f"data:{source.get('media_type', 'image/png')};base64,{source.get('data', '')}"
+    return str(source.get("url", ""))
+
+
+def _result(content: Any) -> str:
+    if isinstance(content, list):
+        return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return str(content or "")
+
+
+def _tool(tool: JsonDict) -> JsonDict:
+    function = {"name": tool.get("name"), "parameters": tool.get("input_schema") or {"type": "object"}}
+    if tool.get("description"):
+        function["description"] = tool["description"]
+    return {"type": "function", "function": function}
+
+
+def _stop(reason: Any) -> str:
+    return _STOPS.get(str(reason), "end_turn")
+
+
+def _usage(usage: Any) -> JsonDict:
+    given = usage if isinstance(usage, dict) else {}
+    return {"input_tokens": given.get("prompt_tokens") or 0, "output_tokens": given.get("completion_tokens") or 0}
+
+
+def _event(kind: str, **fields: Any) -> bytes:
+    return b"event: " + kind.encode() + b"\ndata: " + orjson.dumps({"type": kind, **fields}) + b"\n\n"
+
+
+class MessagesTranslator:
+    """Chat chunks to Messages events: one content block at a time."""
+
+    def __init__(self) -> None:
+        self._begun = False
+        self._block: tuple[str, int] | None = None
+        self._index = -1
+        self._stop = "end_turn"
+        self._usage: Any = None
+
+    def feed(self, chunk: JsonDict) -> bytes:
+        """The events for one chunk."""
+        if chunk.get("error"):
+            error = chunk["error"] if isinstance(chunk["error"], dict) else {"message": str(chunk["error"])}
+            return _event("error", error={"type": "api_error", "message": error.get("message", "")})
+        parts = [self._begin(chunk)] if not self._begun else []
+        if chunk.get("usage"):
+            self._usage = chunk["usage"]
+        choice, delta = first_choice(chunk)
+        thought = delta.get("reasoning_content") or delta.get("reasoning")
+        if thought:
+            parts.append(self._open("thinking", 0, {"type": "thinking", "thinking": "", "signature": ""}))
+            parts.append(self._delta({"type": "thinking_delta", "thinking": thought}))
+        if delta.get("content"):
+            parts.append(self._open("text", 0, {"type": "text", "text": ""}))
+            parts.append(self._delta({"type": "text_delta", "text": delta["content"]}))
+        for call in delta.get("tool_calls") or ():
+            function = call.get("function") or {}
+            head = {"type": "tool_use", "id": call.get("id"), "name": function.get("name"), "input": {}}
+            parts.append(self._open("tool_use", call.get("index", 0), head))
+            if function.get("arguments"):
+                parts.append(self._delta({"type": "input_json_delta", "partial_json": function["arguments"]}))
+        if choice.get("finish_reason"):
+            self._stop = _stop(choice["finish_reason"])
+        return b"".join(parts)
+
+    def end(self) -> bytes:
+        """The events that close the message."""
+        parts = [] if self._begun else [self._begin({})]
+        parts.append(self._close())
+        usage = {"output_tokens": _usage(self._usage)["output_tokens"]}
+        if self._usage:
+            usage = _usage(self._usage)
+        parts.append(_event("message_delta", delta={"stop_reason": self._stop, "stop_sequence": None}, usage=usage))
+        parts.append(_event("message_stop"))
+        return b"".join(parts)
+
+    def _begin(self, chunk: JsonDict) -> bytes:
+        self._begun = True
+        message = {
+            "id": chunk.get("id", "msg"),
+            "type": "message",
+            "role": "assistant",
+            "model": chunk.get("model", ""),
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": {"input_tokens": 0, "output_tokens": 0},
+        }
+        return _event("message_start", message=message)
+
+    def _open(self, kind: str, number: int, block: JsonDict) -> bytes:
+        if self._block == (kind, number):
+            return b""
+        closed = self._close()
+        self._block = (kind, number)
+        self._index += 1
+        return closed + _event("content_block_start", index=self._index, content_block=block)
+
+    def _delta(self, delta: JsonDict) -> bytes:
+        return _event("content_block_delta", index=self._index, delta=delta)
+
+    def _close(self) -> bytes:
+        if self._block is None:
+            return b""
+        self._block = None
+        return _event("content_block_stop", index=self._index)

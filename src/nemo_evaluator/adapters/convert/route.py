@@ -1,0 +1,92 @@
+"""From the path an asker calls to the path its service knows."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from nemo_evaluator.adapters._streams import replay
+from nemo_evaluator.adapters.convert.base import Speech
+from nemo_evaluator.adapters.convert.completions import Chat, Text, chat_of_completion, to_completions
+from nemo_evaluator.adapters.convert.messages import Messages
+from nemo_evaluator.adapters.convert.responses import Responses, chat_of_response
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.models.endpoint import PATHS
+from nemo_evaluator.models.responses import to_responses
+from nemo_evaluator.models.sse import EventParser
+from nemo_evaluator.models.stream import Stream
+
+_SPEECH: Final[dict[str, Speech]] = {
+    "/chat/completions": Chat(),
+    "/completions": Text(),
+    "/responses": Responses(),
+    "/messages": Messages(),
+}
+_TO_SERVICE: Final[dict[str, Callable[[JsonDict], JsonDict]]] = {
+    "/chat/completions": lambda body: body,
+    "/completions": to_completions,
+    "/responses": to_responses,
+}
+_FROM_SERVICE: Final[dict[str, Callable[[JsonDict], JsonDict]]] = {
+    "/chat/completions": lambda body: body,
+    "/completions": chat_of_completion,
+    "/responses": chat_of_response,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How one spoken protocol reaches a service; ``speech`` is None where both are the same."""
+
+    path: str
+    speech: Speech | None = None
+
+    def request(self, body: JsonDict) -> JsonDict:
+        """The request as the service reads it."""
+        if self.speech is None:
+            return body
+        chat = self.speech.to_chat(body)
+        if not self.streams:
+            chat = {key: value for key, value in chat.items() if key not in ("stream", "stream_options")}
+        return _TO_SERVICE[self.path](chat)
+
+    @property
+    def streams(self) -> bool:
+        """Whether a stream of the service can be passed on piece by piece."""
+        return self.speech is None or self.path == "/chat/completions"
+
+    def reply(self, body: JsonDict) -> JsonDict:
+        """The answer as the asker reads it."""
+        return body if self.speech is None else self.speech.from_chat(_FROM_SERVICE[self.path](body))
+
+    def stream(self, asked: JsonDict, stream: Stream) -> Stream:
+        """The service's chat stream as the asker reads it."""
+        if self.speech is None:
+            return stream
+        return Stream(self._translated(asked, stream), lambda _error: None, closes=stream)
+
+    async def _translated(self, asked: JsonDict, stream: Stream) -> AsyncIterator[bytes]:
+        assert self.speech is not None
+        translator, parser = self.speech.translator(asked), EventParser()
+        async for data in stream:
+            said = b"".join(translator.feed(chunk) for chunk in parser.feed(data))
+            if said:
+                yield said
+        tail = b"".join(translator.feed(chunk) for chunk in parser.finish())
+        yield tail + translator.end()
+
+    def replayed(self, asked: JsonDict, body: JsonDict) -> bytes:
+        """A whole answer of the service as the stream that the asker wanted."""
+        assert self.speech is not None
+        chat = _FROM_SERVICE[self.path](body)
+        translator, parser = self.speech.translator(asked), EventParser()
+        chunks = parser.feed(b"".join(replay("/chat/completions", chat, usage=True)))
+        return b"".join(translator.feed(chunk) for chunk in chunks) + translator.end()
+
+
+def route_of(path: str, protocol: str) -> Route:
+    """The route of a called path to a service; paths that are no protocol (embeddings, say) go as they are."""
+    own = PATHS[protocol]
+    speech = _SPEECH.get(path)
+    return Route(path) if speech is None or path == own else Route(own, speech)

@@ -1,0 +1,84 @@
+"""The first door: the pipeline of a service, in process, for our own solvers and judges."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nemo_evaluator.adapters.base import Interceptor
+from nemo_evaluator.adapters.interceptors.caching import Interceptor as Caching
+from nemo_evaluator.adapters.interceptors.finish_reason import Interceptor as FinishReason
+from nemo_evaluator.adapters.interceptors.request_logging import Interceptor as Logging
+from nemo_evaluator.adapters.pipeline import Pipeline
+from nemo_evaluator.adapters.registry import build_stage
+from nemo_evaluator.adapters.traffic import Traffic
+from nemo_evaluator.core.secrets import Secret
+from nemo_evaluator.models.client import Client
+from nemo_evaluator.models.endpoint import Endpoint
+from nemo_evaluator.models.retry import RetryConfig
+from nemo_evaluator.models.transport import Transport
+
+
+class Door:
+    """The pipeline of an endpoint and the transport it ends in."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = with_endpoint_settings(endpoint)
+        self.transport = Transport(self.endpoint)
+        self.pipeline = Pipeline(stages_of(self.endpoint), self.transport)
+
+    def client(self) -> Client:
+        """A client through this door; closing it closes the door."""
+        return Client(self.endpoint, self.pipeline, transport=self.transport)
+
+    async def close(self) -> None:
+        """Close the stages and give the connections back."""
+        await self.pipeline.close()
+        await self.transport.close()
+
+
+def client_of(endpoint: Endpoint) -> Client:
+    """A client whose requests pass the interceptors of the endpoint's service."""
+    return Door(endpoint).client()
+
+
+def stages_of(endpoint: Endpoint) -> list[Interceptor]:
+    """The stages of an endpoint: those its service names, and those that its settings imply."""
+    specs = [spec for spec in endpoint.stages if spec.name != "endpoint"]
+    stages = [build_stage(spec, endpoint.base_dir) for spec in specs]
+    names = {spec.name for spec in specs}
+    if endpoint.finish_reason_fixup and "finish_reason" not in names:
+        stages.append(FinishReason())
+    if endpoint.verbose and "logging" not in names:
+        stages.append(Logging(preview_chars=0))
+    if endpoint.cache_mode != "off" and "caching" not in names:
+        stages.append(Caching(cache_dir=endpoint.cache_dir, mode=endpoint.cache_mode))
+    if endpoint.traffic is not None:
+        stages.append(Traffic(endpoint.traffic))
+    for stage in stages:
+        stage.bind(endpoint)
+    return stages
+
+
+def with_endpoint_settings(endpoint: Endpoint) -> Endpoint:
+    """An endpoint with the settings of an ``endpoint`` interceptor, if its service names one, laid over its own."""
+    spec = next((item for item in endpoint.stages if item.name == "endpoint"), None)
+    if spec is None:
+        return endpoint
+    build_stage(spec, endpoint.base_dir)
+    given, retry, waits = spec.config, endpoint.retry, endpoint.timeouts
+    key = given.get("api_key")
+    return replace(
+        endpoint,
+        api_key=Secret(key) if key else endpoint.api_key,
+        url=given.get("upstream_url", endpoint.url),
+        extra_body={**endpoint.extra_body, **given.get("extra_body", {})},
+        extra_headers={**endpoint.extra_headers, **given.get("extra_headers", {})},
+        timeouts=replace(waits, total=given.get("request_timeout", waits.total)),
+        max_concurrent=given.get("max_concurrent", endpoint.max_concurrent),
+        retry=RetryConfig(
+            given.get("max_retries", retry.max_retries),
+            retry.base_delay,
+            retry.max_delay,
+            given.get("retry_on_status") or retry.retry_on_status,
+        ),
+    )

@@ -1,0 +1,1 @@
+"""The built-in interceptors, one file each; each file's class is called ``Interceptor``."""

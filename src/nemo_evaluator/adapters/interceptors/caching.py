@@ -1,0 +1,108 @@
+"""``caching``: answers a request from the store when the same was asked before, and stores new answers."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from nemo_evaluator.adapters import base
+from nemo_evaluator.adapters._streams import replay
+from nemo_evaluator.adapters.cache_key import cache_key
+from nemo_evaluator.adapters.cache_store import AnswerStore, default_dir
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.models.endpoint import Endpoint
+from nemo_evaluator.models.stream import Stream
+from nemo_evaluator.models.types import ModelReply, ModelRequest
+
+_NOTE = "cache_key"
+_SESSIONS = 4096
+
+
+class Interceptor(base.Interceptor):
+    """Stands next to the endpoint: what is stored is what the endpoint said, so other stages may change freely.
+
+    ``mode``: ``read`` uses stored answers, ``write`` also stores new ones, ``off`` (or ``bypass``) does neither. The
+    same request asked twice in one session is asked twice: its place among its equals is part of the key.
+    """
+
+    place = base.Place.CACHE
+    observes = True
+
+    def __init__(self, cache_dir: str | None = None, bypass: bool = False, mode: str = "write") -> None:
+        if mode not in ("read", "write", "off"):
+            raise UsageError(f"unknown mode {mode!r} of caching", hint="read, write or off")
+        self._dir = Path(cache_dir).expanduser() if cache_dir else default_dir()
+        self._mode = "off" if bypass else mode
+        self._store: AnswerStore | None = None
+        self._extra: JsonDict = {}
+        self._identity: Any = None
+        self._occurrences: OrderedDict[str, Counter[str]] = OrderedDict()
+        self._hits = self._misses = 0
+
+    def bind(self, endpoint: Endpoint) -> None:
+        """Learn what the endpoint adds to every request: it is part of what is asked."""
+        self._extra = endpoint.extra_body
+        self._identity = endpoint.describe()["service"]
+
+    async def on_request(self, request: ModelRequest) -> ModelReply | None:
+        """Answer from the store."""
+        if self._mode == "off" or request.path.endswith("/embeddings"):
+            return None
+        if self._store is None:
+            self._store = AnswerStore(self._dir)
+        body = {**request.body, **self._extra} if self._extra else request.body
+        repeat = request.scope.repeat if request.scope is not None else 0
+        key = cache_key(request.path, body, repeat=repeat, service=self._identity)
+        key = self._nth(request.session, key)
+        stored = self._store.get(key)
+        if stored is None:
+            self._misses += 1
+            request.notes[_NOTE] = key
+            return None
+        self._hits += 1
+        reply = ModelReply(200, stored, sent=body, from_cache=True, attempts=0)
+        if request.stream and not request.whole:
+            usage = bool((body.get("stream_options") or {}).get("include_usage"))
+            reply.stream = Stream(_stream(request.path, stored, usage), lambda _error: None)
+            reply.headers = {"content-type": "text/event-stream"}
+            reply.body = {}
+        return reply
+
+    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
+        """Store an answer."""
+        key = request.notes.pop(_NOTE, None)
+        if key is None or self._mode != "write" or self._store is None:
+            return reply
+        if reply.status == 200 and reply.body and not reply.from_cache:
+            await self._store.put(key, reply.body, model=str(request.body.get("model", "")))
+        return reply
+
+    def stats(self) -> JsonDict:
+        """Hits and misses."""
+        return {"hits": self._hits, "misses": self._misses}
+
+    async def close(self) -> None:
+        """Write what is still in memory."""
+        store, self._store = self._store, None
+        if store is not None:
+            await store.close()
+
+    def _nth(self, session: str | None, key: str) -> str:
+        if session is None:
+            return key
+        counts = self._occurrences.get(session)
+        if counts is None:
+            counts = self._occurrences[session] = Counter()
+            if len(self._occurrences) > _SESSIONS:
+                self._occurrences.popitem(last=False)
+        number = counts[key]
+        counts[key] += 1
+        return f"{key}.{number}" if number else key
+
+
+async def _stream(path: str, body: JsonDict, usage: bool) -> AsyncIterator[bytes]:
+    for data in replay(path, body, usage=usage):
+        yield data

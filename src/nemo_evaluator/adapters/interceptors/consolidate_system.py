@@ -1,0 +1,35 @@
+"""``consolidate_system``: one system message, at the beginning."""
+
+from __future__ import annotations
+
+from nemo_evaluator.adapters import base
+from nemo_evaluator.adapters._messages import messages_of, put_messages, text_of
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.models.types import ModelReply, ModelRequest
+
+
+class Interceptor(base.Interceptor):
+    """Joins all system messages with ``separator`` and puts them first; empty ones vanish."""
+
+    place = base.Place.GATHER_SYSTEM
+
+    def __init__(self, separator: str = "\n\n") -> None:
+        self._separator = separator
+        self._changed = 0
+
+    async def on_request(self, request: ModelRequest) -> ModelReply | None:
+        """Gather the system messages, where they are several or not first."""
+        messages = messages_of(request)
+        places = [number for number, message in enumerate(messages or ()) if message.get("role") == "system"]
+        if not messages or not places or places == [0]:
+            return None
+        texts = [text for number in places if (text := text_of(messages[number].get("content")))]
+        others = [message for message in messages if message.get("role") != "system"]
+        head = [{"role": "system", "content": self._separator.join(texts)}] if texts else []
+        put_messages(request, [*head, *others])
+        self._changed += 1
+        return None
+
+    def stats(self) -> JsonDict:
+        """How many requests were changed."""
+        return {"requests_changed": self._changed}

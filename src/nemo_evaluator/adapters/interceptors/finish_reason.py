@@ -1,0 +1,92 @@
+"""``finish_reason``: an answer that used up its token limit was cut, whatever the server calls it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from nemo_evaluator.adapters import base
+from nemo_evaluator.adapters._bodies import choices_of
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.models.types import ModelReply, ModelRequest
+
+_log = logging.getLogger("nemo_evaluator.traffic")
+
+
+class Interceptor(base.Interceptor):
+    """Turns ``stop`` into ``length`` when at least as many tokens were generated as allowed; counts empty answers."""
+
+    place = base.Place.FINISH
+    best_effort = True
+
+    def __init__(self) -> None:
+        self._mended = self._empty = 0
+
+    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
+        """Mend the finish reasons of a whole answer."""
+        choices = reply.body.get("choices")
+        if not choices or not isinstance(choices, list):
+            return reply
+        cap = _cap(request.body)
+        usage = reply.body.get("usage")
+        for choice in choices:
+            if not isinstance(choice, dict):
+                continue
+            if cap and choice.get("finish_reason") == "stop":
+                self._mend(choice, choice.get("usage") or (usage if len(choices) == 1 else None), cap)
+            message = choice.get("message")
+            if isinstance(message, dict) and not message.get("content") and not message.get("tool_calls"):
+                self._empty += 1
+                if self._empty == 1:
+                    _log.warning("an answer is empty (finish_reason %s)", choice.get("finish_reason"))
+        return reply
+
+    def on_event(self, request: ModelRequest, event: JsonDict) -> Sequence[JsonDict]:
+        """Hold the last piece of a stream back until its usage is known, and mend it then."""
+        cap = _cap(request.body)
+        if not cap:
+            return (event,)
+        usage = event.get("usage")
+        held: JsonDict | None = request.notes.pop("finish_reason", None)
+        if held is not None:
+            if isinstance(usage, dict):
+                self._mend(held["choices"][0], usage, cap)
+            return (held, event)
+        choices = choices_of(event)
+        if len(choices) == 1 and choices[0].get("finish_reason") == "stop":
+            if isinstance(usage, dict):
+                self._mend(choices[0], usage, cap)
+            else:
+                request.notes["finish_reason"] = event
+                return ()
+        return (event,)
+
+    def on_end(self, request: ModelRequest) -> Sequence[JsonDict]:
+        """The piece that was held back for a usage that never came."""
+        held = request.notes.pop("finish_reason", None)
+        return (held,) if held is not None else ()
+
+    def stats(self) -> JsonDict:
+        """Finish reasons mended, and empty answers."""
+        return {"mended": self._mended, "empty": self._empty}
+
+    def _mend(self, choice: JsonDict, usage: Any, cap: int) -> None:
+        if not isinstance(usage, dict):
+            return
+        details = usage.get("completion_tokens_details")
+        reasoning = details.get("reasoning_tokens") if isinstance(details, dict) else None
+        generated = max(_count(usage.get("completion_tokens")), _count(reasoning))
+        if generated >= cap:
+            choice["finish_reason"] = "length"
+            self._mended += 1
+            if self._mended == 1:
+                _log.warning("an answer of %d tokens said stop at its limit of %d: taken as length", generated, cap)
+
+
+def _cap(body: JsonDict) -> int:
+    return _count(body.get("max_completion_tokens")) or _count(body.get("max_tokens"))
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

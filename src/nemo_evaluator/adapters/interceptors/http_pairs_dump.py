@@ -1,0 +1,95 @@
+"""``http_pairs_dump``: the first requests with their replies, and every failed one, in a file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from nemo_evaluator.adapters import base
+from nemo_evaluator.core.errors import BoundaryError, UsageError
+from nemo_evaluator.core.files import dumps, write_atomic
+from nemo_evaluator.core.secrets import MASK, scrub
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.models.types import ModelReply, ModelRequest
+
+_SECRET: Final = ("authorization", "key", "token", "cookie", "secret")
+
+
+class Interceptor(base.Interceptor):
+    """Keeps ``first_n`` pairs and every reply that is not 200, up to ``max_bytes``; secrets are masked.
+
+    Pairs go to ``<dump_path>.part`` one line at a time and become the documented file when the run ends, so memory
+    does not grow with them.
+    """
+
+    place = base.Place.DUMP
+    observes = True
+    best_effort = True
+
+    def __init__(self, dump_path: str, first_n: int = 50, max_bytes: int = 100_000_000) -> None:
+        if first_n < 0:
+            raise UsageError("first_n of http_pairs_dump is at least 0")
+        self._path = Path(dump_path)
+        self._part = self._path.with_name(f"{self._path.name}.part")
+        self._part.unlink(missing_ok=True)
+        self._first = first_n
+        self._max = max_bytes
+        self._size = 0
+        self._seen = 0
+        self._kept = self._left_out = 0
+        self._statuses: Counter[str] = Counter()
+
+    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
+        """Keep a pair."""
+        self._seen += 1
+        self._statuses[str(reply.status)] += 1
+        if self._seen <= self._first or reply.status != 200:
+            response = {
+                "status": reply.status,
+                "headers": _masked(reply.headers),
+                "body": reply.body or (reply.raw or b"").decode("utf-8", "replace"),
+                "latency_ms": round(reply.latency_ms, 2),
+            }
+            self._keep(request, reply.sent or request.body, response)
+        return reply
+
+    async def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
+        """Keep a request that got no reply."""
+        self._seen += 1
+        self._statuses["error"] += 1
+        self._keep(request, request.body, {"status": None, "error": error.message})
+
+    def stats(self) -> JsonDict:
+        """Pairs kept, and pairs left out for size."""
+        return {"kept": self._kept, "left_out": self._left_out, "statuses": dict(self._statuses)}
+
+    async def close(self) -> None:
+        """Write the file."""
+        lines = self._part.read_bytes().splitlines() if self._part.is_file() else []
+        head = dumps({"metrics": dict(self._statuses), "left_out": self._left_out})[:-1]
+        write_atomic(self._path, head + b',"pairs":[' + b",\n".join(lines) + b"]}\n")
+        self._part.unlink(missing_ok=True)
+
+    def _keep(self, request: ModelRequest, body: JsonDict, response: JsonDict) -> None:
+        pair: dict[str, Any] = {
+            "request_id": f"{self._seen:012x}",
+            "request": {"path": request.path, "headers": _masked(request.headers), "body": body},
+            "response": response,
+        }
+        if request.session:
+            pair["session_id"] = request.session
+        line = scrub(dumps(pair).decode()).encode()
+        if self._size + len(line) > self._max:
+            self._left_out += 1
+            return
+        self._size += len(line)
+        self._kept += 1
+        self._part.parent.mkdir(parents=True, exist_ok=True)
+        with self._part.open("ab") as file:
+            file.write(line + b"\n")
+
+
+def _masked(headers: Mapping[str, str]) -> dict[str, str]:
+    return {n: MASK if any(word in n.lower() for word in _SECRET) else v for n, v in headers.items()}

@@ -1,0 +1,44 @@
+"""``log_tokens``: one log line with the tokens of each answer."""
+
+from __future__ import annotations
+
+import logging
+
+from nemo_evaluator.adapters import base
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.models.types import ModelReply, ModelRequest
+from nemo_evaluator.models.usage import usage_of
+
+_log = logging.getLogger("nemo_evaluator.traffic")
+
+
+class Interceptor(base.Interceptor):
+    """Logs and sums tokens."""
+
+    place = base.Place.STATS
+    observes = True
+    best_effort = True
+
+    def __init__(self) -> None:
+        self._prompt = 0
+        self._completion = 0
+
+    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
+        """Log the usage, where there is one."""
+        usage = usage_of(reply.body)
+        if usage.total is not None:
+            self._prompt += usage.prompt or 0
+            self._completion += usage.completion or 0
+            _log.info(
+                "model %s: prompt %s, completion %s, total %s tokens, %.0f ms",
+                reply.body.get("model", "?"),
+                usage.prompt,
+                usage.completion,
+                usage.total,
+                reply.latency_ms,
+            )
+        return reply
+
+    def stats(self) -> JsonDict:
+        """Tokens so far."""
+        return {"prompt_tokens": self._prompt, "completion_tokens": self._completion}

@@ -1,0 +1,54 @@
+"""``modify_tools``: removes and adds properties in the schemas of tools."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from nemo_evaluator.adapters import base
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.models.types import ModelReply, ModelRequest
+
+
+class Interceptor(base.Interceptor):
+    """Strips ``strip_properties`` (also from ``required``) and adds ``add_properties`` where they are missing."""
+
+    place = base.Place.TOOLS
+
+    def __init__(self, strip_properties: list[str] | None = None, add_properties: dict[str, Any] | None = None) -> None:
+        if not strip_properties and not add_properties:
+            raise UsageError(
+                "interceptor 'modify_tools' does nothing", hint="give strip_properties or add_properties, or remove it"
+            )
+        self._strip = frozenset(strip_properties or ())
+        self._add = dict(add_properties or {})
+
+    async def on_request(self, request: ModelRequest) -> ModelReply | None:
+        """Change the schemas, in a copy."""
+        tools = request.body.get("tools")
+        if isinstance(tools, list) and tools:
+            request.body = {**request.body, "tools": [self._tool(tool) for tool in tools]}
+        return None
+
+    def _tool(self, tool: Any) -> Any:
+        if not isinstance(tool, dict):
+            return tool
+        function = tool.get("function")
+        if isinstance(function, dict):
+            return {**tool, "function": self._function(function)}
+        return self._function(tool)
+
+    def _function(self, function: JsonDict) -> JsonDict:
+        parameters = function.get("parameters")
+        properties = parameters.get("properties") if isinstance(parameters, dict) else None
+        if not isinstance(parameters, dict) or not isinstance(properties, dict):
+            return function
+        kept = {name: schema for name, schema in properties.items() if name not in self._strip}
+        for name, schema in self._add.items():
+            kept.setdefault(name, copy.deepcopy(schema))
+        changed = {**parameters, "properties": kept}
+        required = parameters.get("required")
+        if isinstance(required, list):
+            changed["required"] = [name for name in required if name not in self._strip]
+        return {**function, "parameters": changed}

@@ -1,0 +1,81 @@
+"""``payload_modifier``: removes, renames and adds parameters and headers."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from nemo_evaluator.adapters import base
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.models.types import ModelReply, ModelRequest
+
+# What the asker says is not a parameter, however its keys are called.
+_CONTENT: Final = frozenset(
+    {"messages", "prompt", "input", "instructions", "tools", "functions", "response_format", "text", "system"}
+)
+_HOP: Final = frozenset({"host", "content-length", "connection", "transfer-encoding"})
+
+
+class Interceptor(base.Interceptor):
+    """Remove, then rename, then add; in parameters at any depth, but never inside messages, tools or schemas.
+
+    What is added is merged into objects that are there already, and wins over their values.
+    """
+
+    place = base.Place.PARAMS
+
+    def __init__(
+        self,
+        params_to_remove: list[str] | None = None,
+        params_to_add: dict[str, Any] | None = None,
+        params_to_rename: dict[str, str] | None = None,
+        headers_to_add: dict[str, str] | None = None,
+        headers_to_remove: list[str] | None = None,
+        headers_to_rename: dict[str, str] | None = None,
+    ) -> None:
+        self._remove = frozenset(params_to_remove or ())
+        self._add = dict(params_to_add or {})
+        self._rename = dict(params_to_rename or {})
+        self._headers_add = {n: str(v) for n, v in (headers_to_add or {}).items() if n.lower() not in _HOP}
+        self._headers_remove = frozenset(name.lower() for name in headers_to_remove or ())
+        self._headers_rename = {old.lower(): new for old, new in (headers_to_rename or {}).items()}
+
+    async def on_request(self, request: ModelRequest) -> ModelReply | None:
+        """Change body and headers."""
+        body = request.body
+        if self._remove or self._rename:
+            body = self._reshape(body)
+        if self._add:
+            body = _merge(body, self._add)
+        request.body = body
+        if self._headers_add or self._headers_remove or self._headers_rename:
+            request.headers = self._headers(request.headers)
+        return None
+
+    def _reshape(self, value: JsonDict) -> JsonDict:
+        changed: JsonDict = {}
+        for key, item in value.items():
+            if key in self._remove:
+                continue
+            inner = self._reshape(item) if isinstance(item, dict) and key not in _CONTENT else item
+            changed[self._rename.get(key, key)] = inner
+        return changed
+
+    def _headers(self, headers: dict[str, str]) -> dict[str, str]:
+        added = {name.lower() for name in self._headers_add}
+        changed: dict[str, str] = {}
+        for name, value in headers.items():
+            low = name.lower()
+            if low in self._headers_remove:
+                continue
+            new = self._headers_rename.get(low, name)
+            if new.lower() not in added and new.lower() not in _HOP:
+                changed[new] = value
+        return {**changed, **self._headers_add}
+
+
+def _merge(body: JsonDict, add: JsonDict) -> JsonDict:
+    merged = dict(body)
+    for key, value in add.items():
+        old = merged.get(key)
+        merged[key] = _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged

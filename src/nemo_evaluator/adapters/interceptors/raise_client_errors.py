@@ -1,0 +1,28 @@
+"""``raise_client_errors``: a 4xx other than 408 and 429 is an error at once, with its own status and words."""
+
+from __future__ import annotations
+
+from nemo_evaluator.adapters import base
+from nemo_evaluator.models.endpoint import Endpoint
+from nemo_evaluator.models.faults import error_of
+from nemo_evaluator.models.types import ModelReply, ModelRequest
+
+
+class Interceptor(base.Interceptor):
+    """Raises the typed error of the reply; its status stays what the server said."""
+
+    place = base.Place.REFUSE
+
+    def __init__(self) -> None:
+        self._endpoint: Endpoint | None = None
+
+    def bind(self, endpoint: Endpoint) -> None:
+        """Learn what to name in the error."""
+        self._endpoint = endpoint
+
+    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
+        """Refuse a client error."""
+        if 400 <= reply.status < 500 and reply.status not in (408, 429):
+            assert self._endpoint is not None
+            raise error_of(reply, self._endpoint)
+        return reply

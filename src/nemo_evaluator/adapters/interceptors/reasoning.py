@@ -1,0 +1,143 @@
+"""``reasoning``: reasoning in one place, ``reasoning_content``, whatever field or tags the server used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from nemo_evaluator.adapters import base
+from nemo_evaluator.adapters._bodies import choices_of, messages_in
+from nemo_evaluator.core.files import write_json
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.models.reasoning import split_think
+from nemo_evaluator.models.types import ModelReply, ModelRequest
+
+
+class Interceptor(base.Interceptor):
+    """Renames ``reasoning``, moves a leading block between the two tokens, and counts.
+
+    A block that is only closed counts as one. A block that is never closed (the answer was cut) stays in the content,
+    or with ``include_if_not_finished: false`` becomes reasoning, with an empty answer.
+    """
+
+    place = base.Place.REASONING
+    best_effort = True
+
+    def __init__(
+        self,
+        start_token: str = "<think>",
+        end_token: str = "</think>",
+        include_if_not_finished: bool = True,
+        stats_path: str | None = None,
+    ) -> None:
+        self._start, self._end = start_token, end_token
+        self._include = include_if_not_finished
+        self._path = Path(stats_path) if stats_path else None
+        self._answers = self._reasoned = self._unfinished = self._words = 0
+
+    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
+        """Put the reasoning of every choice in its place."""
+        for message in messages_in(reply.body):
+            self._answers += 1
+            self._sort(message)
+            if message.get("reasoning_content"):
+                self._reasoned += 1
+                self._words += len(str(message["reasoning_content"]).split())
+        return reply
+
+    def _sort(self, message: JsonDict) -> None:
+        if message.get("reasoning_content"):
+            return
+        if message.get("reasoning"):
+            message["reasoning_content"] = message.pop("reasoning")
+            return
+        content = message.get("content")
+        if not isinstance(content, str):
+            return
+        rest, reasoning = split_think(content, self._start, self._end)
+        if reasoning is not None:
+            message["content"], message["reasoning_content"] = rest, reasoning
+        elif content.lstrip().startswith(self._start):
+            self._unfinished += 1
+            if not self._include:
+                message["content"] = ""
+                message["reasoning_content"] = content.lstrip()[len(self._start) :].strip()
+
+    def on_event(self, request: ModelRequest, event: JsonDict) -> Sequence[JsonDict]:
+        """Rename the field in the pieces of a stream, and move what stands between the tokens."""
+        for choice in choices_of(event):
+            delta = choice.get("delta")
+            if not isinstance(delta, dict):
+                continue
+            if delta.get("reasoning") and not delta.get("reasoning_content"):
+                delta["reasoning_content"] = delta.pop("reasoning")
+            states: dict[Any, _Tags] = request.notes.setdefault("reasoning", {})
+            tags = states.setdefault(choice.get("index", 0), _Tags(self._start, self._end))
+            content = delta.get("content")
+            if isinstance(content, str) and content:
+                said, thought = tags.feed(content)
+                delta["content"] = said
+                if thought:
+                    delta["reasoning_content"] = thought
+            if choice.get("finish_reason"):
+                said, thought = tags.flush()
+                if said:
+                    delta["content"] = (delta.get("content") or "") + said
+                if thought:
+                    delta["reasoning_content"] = (delta.get("reasoning_content") or "") + thought
+        return (event,)
+
+    def stats(self) -> JsonDict:
+        """How many answers reasoned, and at what length."""
+        mean = round(self._words / self._reasoned, 1) if self._reasoned else None
+        return {
+            "answers": self._answers,
+            "with_reasoning": self._reasoned,
+            "unfinished": self._unfinished,
+            "mean_reasoning_words": mean,
+        }
+
+    async def close(self) -> None:
+        """Write the counts, if asked to."""
+        if self._path is not None:
+            write_json(self._path, self.stats())
+
+
+class _Tags:
+    """Follows a leading block through the pieces of a stream, holding back what may be half a token."""
+
+    def __init__(self, start: str, end: str) -> None:
+        self._start, self._end = start, end
+        self._state = "before"
+        self._held = ""
+
+    def feed(self, text: str) -> tuple[str, str]:
+        """What of ``text`` is content, and what is reasoning."""
+        if self._state == "after":
+            return text, ""
+        self._held += text
+        if self._state == "before":
+            seen = self._held.lstrip()
+            if seen.startswith(self._start):
+                self._state, self._held = "inside", seen[len(self._start) :].lstrip()
+            elif self._start.startswith(seen):
+                return "", ""
+            else:
+                self._state, held, self._held = "after", self._held, ""
+                return held, ""
+        at = self._held.find(self._end)
+        if at >= 0:
+            thought, rest = self._held[:at], self._held[at + len(self._end) :]
+            self._state, self._held = "after", ""
+            return rest.lstrip(), thought
+        safe = len(self._held) - len(self._end) + 1
+        if safe <= 0:
+            return "", ""
+        thought, self._held = self._held[:safe], self._held[safe:]
+        return "", thought
+
+    def flush(self) -> tuple[str, str]:
+        """What was held back: it was no token after all."""
+        held, self._held = self._held, ""
+        return ("", held) if self._state == "inside" else (held, "")

@@ -1,0 +1,74 @@
+"""``response_stats``: running counts of answers, statuses, finish reasons, tokens and latency."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from pathlib import Path
+
+from nemo_evaluator.adapters import base
+from nemo_evaluator.adapters._bodies import finish_reason_of
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import read_json, write_json
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.models.types import ModelReply, ModelRequest
+from nemo_evaluator.models.usage import usage_of
+
+_log = logging.getLogger("nemo_evaluator.traffic")
+
+
+class Interceptor(base.Interceptor):
+    """Logs its counts every ``every`` answers; with ``stats_path`` they live in a file and go on after a restart."""
+
+    place = base.Place.STATS
+    observes = True
+    best_effort = True
+
+    def __init__(self, every: int = 100, stats_path: str | None = None) -> None:
+        if every < 1:
+            raise UsageError("every of response_stats is at least 1")
+        self._every = every
+        self._path = Path(stats_path) if stats_path else None
+        old: JsonDict = read_json(self._path) if self._path is not None and self._path.is_file() else {}
+        self._count = int(old.get("count", 0))
+        self._tokens = int(old.get("total_tokens", 0))
+        self._latency = float(old.get("latency_ms_sum", 0.0))
+        self._longest = float(old.get("max_latency_ms", 0.0))
+        self._statuses: Counter[str] = Counter(old.get("statuses", {}))
+        self._finishes: Counter[str] = Counter(old.get("finish_reasons", {}))
+
+    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
+        """Count an answer."""
+        self._count += 1
+        self._tokens += usage_of(reply.body).total or 0
+        self._latency += reply.latency_ms
+        self._longest = max(self._longest, reply.latency_ms)
+        self._statuses[str(reply.status)] += 1
+        reason = finish_reason_of(reply.body)
+        if reason:
+            self._finishes[reason] += 1
+        if self._count % self._every == 0:
+            mean = self._latency / self._count
+            _log.info("%d answers, %d tokens, mean latency %.0f ms", self._count, self._tokens, mean)
+            self._save()
+        return reply
+
+    def stats(self) -> JsonDict:
+        """All counts."""
+        return {
+            "count": self._count,
+            "total_tokens": self._tokens,
+            "mean_latency_ms": round(self._latency / self._count, 2) if self._count else None,
+            "max_latency_ms": round(self._longest, 2),
+            "latency_ms_sum": round(self._latency, 2),
+            "statuses": dict(self._statuses),
+            "finish_reasons": dict(self._finishes),
+        }
+
+    async def close(self) -> None:
+        """Save the counts."""
+        self._save()
+
+    def _save(self) -> None:
+        if self._path is not None:
+            write_json(self._path, self.stats())

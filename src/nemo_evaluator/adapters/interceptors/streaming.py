@@ -1,0 +1,26 @@
+"""``streaming``: asks the server for a stream, or hands a stream to an asker as a whole answer."""
+
+from __future__ import annotations
+
+from nemo_evaluator.adapters import base
+from nemo_evaluator.models.types import ModelReply, ModelRequest
+
+
+class Interceptor(base.Interceptor):
+    """Askers get whole answers, even where they asked for a stream or the server sends one.
+
+    With ``request: true`` the server is asked to stream, so that time to first token is measured and long answers do
+    not look like silence.
+    """
+
+    place = base.Place.STREAM
+
+    def __init__(self, request: bool = False) -> None:
+        self._request = request
+
+    async def on_request(self, request: ModelRequest) -> ModelReply | None:
+        """Ask for the whole; and for a stream, if so set."""
+        request.whole = True
+        if self._request and request.body.get("stream") is not True and not request.path.endswith("/embeddings"):
+            request.body = {**request.body, "stream": True}
+        return None

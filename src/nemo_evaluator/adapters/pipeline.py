@@ -1,0 +1,126 @@
+"""The pipeline: request stages, one that may answer early, the endpoint, and reply stages in reverse."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from time import monotonic
+from typing import TypeVar
+
+from nemo_evaluator.adapters._streams import StreamReader, encode_event
+from nemo_evaluator.adapters.base import Interceptor, overrides
+from nemo_evaluator.core.errors import BoundaryError, boundary
+from nemo_evaluator.core.failures import Cause
+from nemo_evaluator.core.secrets import scrub
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.models.stream import Stream
+from nemo_evaluator.models.types import ModelReply, ModelRequest, Send
+
+_log = logging.getLogger("nemo_evaluator.traffic")
+T = TypeVar("T")
+
+
+class Pipeline:
+    """Interceptors around a ``send``; itself a ``send``.
+
+    Stages stand in the order of their places, whatever order they were given in; within one place the given order
+    holds. Every reply stage sees every reply: those of the endpoint, early ones, and errors.
+    """
+
+    def __init__(self, stages: Sequence[Interceptor], endpoint: Send) -> None:
+        self.stages = sorted(stages, key=lambda stage: stage.place)
+        self._endpoint = endpoint
+        back = self.stages[::-1]
+        self._on_request = [stage for stage in self.stages if overrides(stage, "on_request")]
+        self._on_reply = [stage for stage in back if overrides(stage, "on_reply")]
+        self._on_event = [stage for stage in back if overrides(stage, "on_event")]
+        self._on_error = [stage for stage in back if overrides(stage, "on_error")]
+        self._observers = [stage for stage in self._on_reply if stage.observes]
+
+    async def __call__(self, request: ModelRequest) -> ModelReply:
+        """Carry a request through."""
+        for stage in self._on_request:
+            early = await (
+                self._spared(stage, stage.on_request(request), None) if stage.best_effort else stage.on_request(request)
+            )
+            if early is not None:
+                reply = early
+                break
+        else:
+            try:
+                reply = await self._endpoint(request)
+            except BoundaryError as error:
+                for stage in self._on_error:
+                    await self._spared(stage, stage.on_error(request, error), None)
+                raise
+        if reply.stream is not None:
+            return self._streamed(request, reply)
+        for stage in self._on_reply:
+            if stage.best_effort:
+                reply = await self._spared(stage, stage.on_reply(request, reply), reply)
+            else:
+                reply = await stage.on_reply(request, reply)
+        return reply
+
+    def stats(self) -> JsonDict:
+        """The counts of the stages that have some."""
+        return {type(stage).__module__.rpartition(".")[2]: counts for stage in self.stages if (counts := stage.stats())}
+
+    async def close(self) -> None:
+        """Close every stage."""
+        for stage in self.stages:
+            await stage.close()
+
+    async def _spared(self, stage: Interceptor, work: Awaitable[T], instead: T) -> T:
+        try:
+            with boundary(Cause.TRANSPORT):
+                return await work
+        except BoundaryError as error:
+            _log.warning("%s: %s", type(stage).__module__, scrub(error.message))
+            return instead
+
+    def _streamed(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
+        """A reply whose stream passes the event stages, and which the observers see once it has passed."""
+        assert reply.stream is not None
+        if self._on_event or self._observers:
+            tapped = self._tapped(request, reply, reply.stream)
+            reply.stream = Stream(tapped, lambda _error: None, closes=reply.stream)
+        return reply
+
+    async def _tapped(self, request: ModelRequest, reply: ModelReply, stream: Stream) -> AsyncIterator[bytes]:
+        reader = StreamReader(request.path)
+        started = monotonic()
+        try:
+            async for data in stream:
+                events = reader.feed(data)
+                if not self._on_event:
+                    yield data
+                elif changed := self._rewritten(request, events, reader, last=False):
+                    yield changed
+            if self._on_event and (tail := self._rewritten(request, reader.finish(), reader, last=True)):
+                yield tail
+        except BoundaryError as error:
+            for stage in self._on_error:
+                await self._spared(stage, stage.on_error(request, error), None)
+            raise
+        whole = reader.whole(reply)
+        whole.latency_ms = reply.latency_ms + (monotonic() - started) * 1000.0
+        for stage in self._observers:
+            await self._spared(stage, stage.on_reply(request, whole), whole)
+
+    def _rewritten(
+        self, request: ModelRequest, events: Sequence[JsonDict], reader: StreamReader, *, last: bool
+    ) -> bytes:
+        """The bytes of events after the event stages; once the server is done, also what the stages held back."""
+        ending = (reader.done or last) and not reader.closed
+        current = list(events)
+        for stage in self._on_event:
+            current = [new for event in current for new in stage.on_event(request, event)]
+            if ending:
+                current.extend(stage.on_end(request))
+        if ending:
+            reader.closed = True
+        parts = [encode_event(event, named=reader.named) for event in current]
+        if ending and reader.done and not reader.named:
+            parts.append(b"data: [DONE]\n\n")
+        return b"".join(parts)

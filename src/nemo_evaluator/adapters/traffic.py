@@ -1,0 +1,141 @@
+"""The traffic record of a call, with the fields of ``model_traffic.jsonl``, and the bounded file they go to."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from nemo_evaluator.adapters import base
+from nemo_evaluator.adapters._bodies import finish_reason_of, texts_of
+from nemo_evaluator.core.errors import BoundaryError
+from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.hashing import canonical
+from nemo_evaluator.core.secrets import scrub
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.models.cost import price_of, tokens_cost
+from nemo_evaluator.models.endpoint import Capture, Endpoint, Price
+from nemo_evaluator.models.faults import message_of
+from nemo_evaluator.models.types import ModelReply, ModelRequest
+from nemo_evaluator.models.usage import usage_of
+
+_ERROR_CHARS: Final = 4000
+
+
+class Traffic(base.Interceptor):
+    """Hands one record per call to the ``traffic`` sink of the asker's scope; without a sink it does nothing."""
+
+    place = base.Place.TRAFFIC
+    observes = True
+    best_effort = True
+
+    def __init__(self, capture: Capture) -> None:
+        self._capture = capture
+        self._service = ""
+        self._price: Price | None = None
+        self._numbers = itertools.count(1)
+
+    def bind(self, endpoint: Endpoint) -> None:
+        """Learn the name and the price of the service."""
+        self._service = endpoint.name
+        self._price = price_of(endpoint)
+
+    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
+        """Record a call that got a reply."""
+        scope = request.scope
+        if scope is None or scope.traffic is None:
+            return reply
+        record = self._head(request, reply.sent or request.body)
+        record["status_code"] = reply.status
+        record["latency_ms"] = round(reply.latency_ms, 2)
+        record["model"] = reply.body.get("model") or request.body.get("model")
+        record["finish_reason"] = finish_reason_of(reply.body)
+        record["attempts"] = reply.attempts
+        if reply.from_cache:
+            record["from_cache"] = True
+        self._add_usage(record, reply)
+        content, reasoning, calls = texts_of(reply.body)
+        names = Counter(str(call["name"]) for call in calls)
+        record["tool_calls"] = {"count": len(calls), "names": dict(names)}
+        if self._capture.tool_calls and calls:
+            record["tool_calls_full"] = calls
+        if self._capture.reasoning and reasoning:
+            record["reasoning_content"] = self._cut(reasoning)
+        if self._capture.messages and content:
+            record["message_content"] = self._cut(content)
+        if not reply.ok:
+            self._add_error(record, reply)
+        scope.traffic(record)
+        return reply
+
+    async def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
+        """Record a call that got none."""
+        scope = request.scope
+        if scope is None or scope.traffic is None:
+            return
+        record = self._head(request, request.body)
+        record["status_code"] = None
+        record["model"] = request.body.get("model")
+        record["attempts"] = error.attempts
+        record["error_type"] = type(error).__name__
+        record["error_message"] = scrub(error.message)[:_ERROR_CHARS]
+        scope.traffic(record)
+
+    def _head(self, request: ModelRequest, sent: JsonDict) -> JsonDict:
+        scope = request.scope
+        assert scope is not None
+        number = f"{next(self._numbers):012x}"
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        record: JsonDict = {
+            "model_traffic_request_id": f"{scope.session}:{number}",
+            "timestamp": now,
+            "benchmark": scope.benchmark,
+            "problem_idx": scope.problem_idx,
+            "repeat": scope.repeat,
+            "session_id": scope.session,
+            "adapter_request_id": number,
+            "service": self._service,
+            "method": "POST",
+            "path": request.path,
+            "request_hash": hashlib.sha1(canonical(sent), usedforsecurity=False).hexdigest()[:16],
+        }
+        if self._capture.request_body:
+            record["request_body"] = sent
+        return record
+
+    def _add_usage(self, record: JsonDict, reply: ModelReply) -> None:
+        usage = usage_of(reply.body)
+        known = {
+            "prompt_tokens": usage.prompt,
+            "completion_tokens": usage.completion,
+            "total_tokens": usage.total,
+            "reasoning_tokens": usage.reasoning,
+            "cached_tokens": usage.cached,
+            "audio_tokens": usage.audio,
+        }
+        record["usage"] = {name: count for name, count in known.items() if count is not None}
+        if record["usage"]:
+            record["token_provenance"] = "provider_reported"
+        if reply.first_token_ms is not None:
+            record["time_to_first_token_ms"] = round(reply.first_token_ms, 2)
+            spent = reply.latency_ms - reply.first_token_ms
+            if usage.completion and spent > 0:
+                record["tokens_per_second"] = round(usage.completion / (spent / 1000.0), 2)
+        if self._price is not None and not reply.from_cache:
+            record["cost_usd"] = tokens_cost(self._price, usage.prompt, usage.completion, usage.cached)
+
+    def _add_error(self, record: JsonDict, reply: ModelReply) -> None:
+        error: Any = reply.body.get("error")
+        fields = error if isinstance(error, dict) else {}
+        record["error_type"] = fields.get("type") or "http_error"
+        record["error_message"] = message_of(reply)
+        body = dumps(reply.body).decode() if reply.body else (reply.raw or b"").decode("utf-8", "replace")
+        record["error_body"] = scrub(body)[:_ERROR_CHARS]
+        if fields.get("code") is not None:
+            record["error_code"] = fields["code"]
+
+    def _cut(self, text: str) -> str:
+        most = self._capture.max_chars
+        return text if not most or len(text) <= most else f"{text[:most]}… [{len(text) - most} characters left out]"

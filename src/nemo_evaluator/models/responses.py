@@ -1,0 +1,124 @@
+"""The Responses protocol: chat requests written as Responses requests, and answers read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from nemo_evaluator.core.types import JsonDict, Message, ModelResponse, ToolCallInfo
+from nemo_evaluator.models.chat import parse_arguments
+from nemo_evaluator.models.usage import usage_of
+
+_RENAMED: Final = {"max_tokens": "max_output_tokens", "max_completion_tokens": "max_output_tokens"}
+
+
+def to_responses(chat: JsonDict) -> JsonDict:
+    """A chat-completions body as a Responses body; fields that both know, or that only a server may know, stay."""
+    body: JsonDict = {}
+    for key, value in chat.items():
+        if key == "messages":
+            body["input"] = [item for message in value for item in _items(message)]
+        elif key == "tools":
+            body["tools"] = [_tool(tool) for tool in value]
+        elif key == "tool_choice" and isinstance(value, dict):
+            body["tool_choice"] = {"type": "function", "name": (value.get("function") or {}).get("name")}
+        elif key == "response_format":
+            body["text"] = {"format": _format(value)}
+        elif key == "reasoning_effort":
+            body["reasoning"] = {"effort": value}
+        elif key != "stream_options":
+            body[_RENAMED.get(key, key)] = value
+    return body
+
+
+def _items(message: Message) -> Iterable[JsonDict]:
+    role = message.get("role")
+    content = message.get("content")
+    if role == "tool":
+        yield {"type": "function_call_output", "call_id": message.get("tool_call_id"), "output": _text(content)}
+        return
+    if content:
+        yield {"role": role, "content": _parts(content, assistant=role == "assistant")}
+    for call in message.get("tool_calls") or ():
+        function = call.get("function") or {}
+        yield {
+            "type": "function_call",
+            "call_id": call.get("id"),
+            "name": function.get("name"),
+            "arguments": function.get("arguments"),
+        }
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, list):
+        return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return str(content or "")
+
+
+def _parts(content: Any, *, assistant: bool) -> Any:
+    if isinstance(content, str):
+        return [{"type": "output_text", "text": content}] if assistant else content
+    kind = "output_text" if assistant else "input_text"
+    parts = []
+    for part in content:
+        if part.get("type") == "text":
+            parts.append({"type": kind, "text": part.get("text", "")})
+        elif part.get("type") == "image_url":
+            image = part.get("image_url") or {}
+            image = image if isinstance(image, dict) else {"url": image}
+            parts.append(
+                {"type": "input_image", "image_url": image.get("url"), "detail": image.get("detail") or "auto"}
+            )
+        else:
+            parts.append(part)
+    return parts
+
+
+def _tool(tool: JsonDict) -> JsonDict:
+    function = tool.get("function")
+    return {"type": "function", **function} if isinstance(function, dict) else tool
+
+
+def _format(value: JsonDict) -> JsonDict:
+    schema = value.get("json_schema")
+    return {"type": "json_schema", **schema} if isinstance(schema, dict) else value
+
+
+def parse_response(body: JsonDict, model: str) -> ModelResponse:
+    """An answer of the Responses API: text of its messages, reasoning apart, function calls parsed."""
+    texts: list[str] = []
+    reasoning: list[str] = []
+    calls: list[ToolCallInfo] = []
+    for item in body["output"]:
+        kind = item.get("type")
+        if kind == "message":
+            texts.extend(str(part.get("text") or part.get("refusal") or "") for part in item.get("content") or ())
+        elif kind == "reasoning":
+            parts = item.get("content") or item.get("summary") or ()
+            reasoning.extend(str(part.get("text", "")) for part in parts)
+        elif kind == "function_call":
+            call_id = str(item.get("call_id") or item.get("id") or "")
+            calls.append(ToolCallInfo(call_id, str(item.get("name", "")), parse_arguments(item.get("arguments"))))
+    usage = usage_of(body)
+    return ModelResponse(
+        content="".join(texts),
+        model=body.get("model") or model,
+        finish_reason=finish_reason(body, bool(calls)),
+        prompt_tokens=usage.prompt,
+        completion_tokens=usage.completion,
+        total_tokens=usage.total,
+        reasoning_tokens=usage.reasoning,
+        cached_tokens=usage.cached,
+        raw_response=body,
+        reasoning_content="\n".join(reasoning) or None,
+        tool_calls=calls,
+    )
+
+
+def finish_reason(body: JsonDict, has_calls: bool) -> str:
+    """The finish reason of a response, in the words of chat completions."""
+    if body.get("status") == "incomplete":
+        details = body.get("incomplete_details") or {}
+        reason = details.get("reason")
+        return "length" if reason in (None, "max_output_tokens") else str(reason)
+    return "tool_calls" if has_calls else "stop"

@@ -1,0 +1,98 @@
+"""One call within budgets: reserved before, settled after, also when its answer is a stream."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+import orjson
+
+from nemo_evaluator.core.errors import BoundaryError, UsageError
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.models.budget import Budget, Reservation
+from nemo_evaluator.models.cost import price_of, tokens_cost
+from nemo_evaluator.models.endpoint import Endpoint
+from nemo_evaluator.models.sse import EventParser
+from nemo_evaluator.models.stream import Stream
+from nemo_evaluator.models.types import ModelReply, ModelRequest, Send
+from nemo_evaluator.models.usage import usage_of
+
+_BYTES_PER_TOKEN: Final = 4
+
+
+async def spend(request: ModelRequest, send: Send, endpoint: Endpoint) -> ModelReply:
+    """Send a request within the budgets of its scope."""
+    assert request.scope is not None
+    held = await _reserve(request.scope.budgets, endpoint)
+    try:
+        reply = await send(request)
+    except BoundaryError as error:
+        _settle(held, requests=error.attempts)
+        raise
+    except BaseException:
+        _settle(held, requests=1)
+        raise
+    if reply.stream is not None:
+        reply.stream = _until_spent(reply.stream, reply, held, endpoint, request)
+    else:
+        _settle_reply(reply, held, endpoint, request)
+    return reply
+
+
+_Held = list[tuple[Budget, Reservation]]
+
+
+async def _reserve(budgets: tuple[Budget, ...], endpoint: Endpoint) -> _Held:
+    held: _Held = []
+    try:
+        for budget in budgets:
+            if budget.usd is not None and price_of(endpoint) is None:
+                raise UsageError(
+                    f"a budget in USD needs the price of service {endpoint.name!r}",
+                    hint="add price: {input: ..., output: ...} (USD per million tokens) to the service",
+                )
+            held.append((budget, await budget.reserve()))
+    except BaseException:
+        _settle(held)
+        raise
+    return held
+
+
+def _settle(held: _Held, *, usd: float = 0.0, tokens: int = 0, requests: int = 0) -> None:
+    for budget, reservation in held:
+        budget.settle(reservation, usd=usd, tokens=tokens, requests=requests)
+
+
+def _settle_reply(reply: ModelReply, held: _Held, endpoint: Endpoint, request: ModelRequest) -> None:
+    if not reply.ok:
+        _settle(held, requests=reply.attempts)
+        return
+    usage = usage_of(reply.body)
+    prompt, completion = usage.prompt, usage.completion
+    if prompt is None and completion is None:
+        # A server that does not count: four bytes to a token, so that a budget still holds.
+        prompt = len(orjson.dumps(request.body)) // _BYTES_PER_TOKEN
+        completion = len(orjson.dumps(reply.body)) // _BYTES_PER_TOKEN
+    price = price_of(endpoint)
+    usd = tokens_cost(price, prompt, completion, usage.cached) if price is not None else None
+    _settle(held, usd=usd or 0.0, tokens=(prompt or 0) + (completion or 0), requests=reply.attempts)
+
+
+def _until_spent(stream: Stream, reply: ModelReply, held: _Held, endpoint: Endpoint, request: ModelRequest) -> Stream:
+    """The stream; what it cost is settled when it ends, however it ends."""
+    seen: list[JsonDict] = [{}]
+
+    async def watched() -> AsyncIterator[bytes]:
+        parser = EventParser()
+        async for data in stream:
+            for event in parser.feed(data):
+                inner = event.get("response")
+                said = event if event.get("usage") else inner if isinstance(inner, dict) else None
+                if said is not None and said.get("usage"):
+                    seen[0] = said
+            yield data
+
+    def settle(error: BaseException | None) -> None:
+        _settle_reply(ModelReply(reply.status, seen[0], attempts=reply.attempts), held, endpoint, request)
+
+    return Stream(watched(), settle, closes=stream)

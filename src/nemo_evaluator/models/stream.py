@@ -1,0 +1,45 @@
+"""A stream of bytes that is always let go of: read to its end, broken, or left before its first byte."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+
+class Stream:
+    """Passes bytes on; ``on_end`` is called exactly once, with the error that ended the stream, if one did."""
+
+    __slots__ = ("_closes", "_on_end", "_source")
+
+    def __init__(
+        self, source: AsyncIterator[bytes], on_end: Callable[[BaseException | None], None], *, closes: Any = None
+    ) -> None:
+        self._source = source
+        self._on_end: Callable[[BaseException | None], None] | None = on_end
+        self._closes = closes
+
+    def __aiter__(self) -> Stream:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            return await self._source.__anext__()
+        except StopAsyncIteration:
+            self._end(None)
+            raise
+        except BaseException as error:
+            self._end(error)
+            raise
+
+    async def aclose(self) -> None:
+        """Leave the stream; what it stands on is closed too."""
+        for inner in (self._source, self._closes):
+            close = getattr(inner, "aclose", None)
+            if close is not None:
+                await close()
+        self._end(GeneratorExit())
+
+    def _end(self, error: BaseException | None) -> None:
+        on_end, self._on_end = self._on_end, None
+        if on_end is not None:
+            on_end(error)
