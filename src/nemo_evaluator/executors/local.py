@@ -22,6 +22,7 @@ from nemo_evaluator.executors.dryrun import describe_plan
 from nemo_evaluator.executors.request import RunRequest, load_request, shard_dir, shard_of
 from nemo_evaluator.executors.summary import summary_json, summary_text
 from nemo_evaluator.store.runs import RunMeta, load_run, new_run_id, summary_of
+from nemo_evaluator.suite.names import check_names
 from nemo_evaluator.suite.run import SuiteOptions, SuiteResult, run_suite
 
 __all__ = ["RunRequest", "run_local"]
@@ -33,6 +34,7 @@ def run_local(request: RunRequest) -> int:
     """Do what was asked; returns the exit code."""
     loaded = load_request(request)
     check_runtime(loaded.config, document=loaded.document)
+    check_names(loaded.config, document=loaded.document)
     if request.submit:
         raise UsageError("the local cluster has nothing to submit to", hint="use --background to run detached")
     shard = shard_of(request)

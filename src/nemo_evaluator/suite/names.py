@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from nemo_evaluator.adapters.registry import interceptors
+from nemo_evaluator.adapters.registry import interceptor_registry
 from nemo_evaluator.config import Document, EvalConfig, ModelService, ScorerMetric
 from nemo_evaluator.core.errors import ConfigError
 from nemo_evaluator.core.registry import Registry, nearest
@@ -35,7 +35,7 @@ def _unknown(config: EvalConfig, document: Document) -> Iterator[Found]:
         written = short if short in document.marks else ("services", service_name, "proxy", "interceptors")
         for number, stage in enumerate(stages):
             if ":" not in stage.name and not stage.name.endswith(".py"):
-                yield from _in(interceptors, stage.name, (*written, number, "name"))
+                yield from _in(interceptor_registry, stage.name, (*written, number, "name"))
     for number, benchmark in enumerate(config.benchmarks):
         yield from _benchmark(benchmark.name, ("benchmarks", number, "name"))
         for place, metric in enumerate(benchmark.scoring.metrics):
