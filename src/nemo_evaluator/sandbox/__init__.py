@@ -1,6 +1,7 @@
 """Sandboxes: places where untrusted code runs."""
 
 from nemo_evaluator.sandbox._backend import Backend, Exit, Job
+from nemo_evaluator.sandbox._fresh import run_fresh
 from nemo_evaluator.sandbox.base import (
     ExecResult,
     ImageBuildRequest,
@@ -20,4 +21,5 @@ __all__ = [
     "OutsideEndpoint",
     "Sandbox",
     "VolumeMount",
+    "run_fresh",
 ]

@@ -57,11 +57,11 @@ class LazySandbox:
     async def run_fresh(self, command: Sequence[str], files: Mapping[str, bytes], **options: Any) -> ExecResult:
         """Run a program that needs nothing of this sandbox: a warm one serves, unless this one is up already."""
         if self._real is not None:
-            return await _run_fresh(self._real, command, files, **options)
+            return await _fresh.run_fresh(self._real, command, files, **options)
         self._check()
         warm: AbstractAsyncContextManager[Sandbox] = self._manager.warm(self.spec)
         async with warm as sandbox:
-            return await _run_fresh(sandbox, command, files, **options)
+            return await _fresh.run_fresh(sandbox, command, files, **options)
 
     async def upload(self, source: Path | str | bytes, target: str) -> None:
         """Put something in."""
@@ -105,13 +105,3 @@ class LazySandbox:
     def _check(self) -> None:
         if self._closed:
             raise SandboxError("the sandbox was given back")
-
-
-async def _run_fresh(
-    sandbox: Sandbox, command: Sequence[str], files: Mapping[str, bytes], *, memory: int | None = None, **options: Any
-) -> ExecResult:
-    # A class of the user's own may have no more than the five methods of the contract.
-    if hasattr(sandbox, "run_fresh"):
-        return await sandbox.run_fresh(command, files, memory=memory, **options)
-    argv, stdin = _fresh.as_command(command, files)
-    return await sandbox.exec(argv, stdin=stdin, **options)
