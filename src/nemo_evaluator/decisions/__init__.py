@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nemo_evaluator.decisions.bundles import Matched, Run, discover_bundles, find_runs, match_bundles
+    from nemo_evaluator.decisions.check import RunCheck, RunStatus, check_path, check_run
     from nemo_evaluator.decisions.compare import (
         CompareOptions,
         PairedRecords,
@@ -17,16 +18,21 @@ if TYPE_CHECKING:
     from nemo_evaluator.decisions.flips import Flip, FlipReport, build_flip_report
     from nemo_evaluator.decisions.gate import gate_runs
     from nemo_evaluator.decisions.gate_report import BenchmarkGate, GateReport, GateVerdict, write_gate_report
+    from nemo_evaluator.decisions.many import ComparisonSet, compare_paths
     from nemo_evaluator.decisions.report import RegressionReport, write_regression
+    from nemo_evaluator.decisions.stopping import stop_rule
     from nemo_evaluator.decisions.verdict import Relation, Verdict
 
 _MODULES = {
     "bundles": ("Matched", "Run", "discover_bundles", "find_runs", "match_bundles"),
+    "check": ("RunCheck", "RunStatus", "check_path", "check_run"),
     "compare": ("CompareOptions", "PairedRecords", "compare_results", "compare_runs", "load_paired_records"),
     "flips": ("Flip", "FlipReport", "build_flip_report"),
     "gate": ("gate_runs",),
     "gate_report": ("BenchmarkGate", "GateReport", "GateVerdict", "write_gate_report"),
+    "many": ("ComparisonSet", "compare_paths"),
     "report": ("RegressionReport", "write_regression"),
+    "stopping": ("stop_rule",),
     "verdict": ("Relation", "Verdict"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
@@ -34,6 +40,7 @@ _HOME = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = [
     "BenchmarkGate",
     "CompareOptions",
+    "ComparisonSet",
     "Flip",
     "FlipReport",
     "GateReport",
@@ -43,8 +50,13 @@ __all__ = [
     "RegressionReport",
     "Relation",
     "Run",
+    "RunCheck",
+    "RunStatus",
     "Verdict",
     "build_flip_report",
+    "check_path",
+    "check_run",
+    "compare_paths",
     "compare_results",
     "compare_runs",
     "discover_bundles",
@@ -52,6 +64,7 @@ __all__ = [
     "gate_runs",
     "load_paired_records",
     "match_bundles",
+    "stop_rule",
     "write_gate_report",
     "write_regression",
 ]

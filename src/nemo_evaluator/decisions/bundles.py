@@ -55,6 +55,11 @@ class Run:
         return self.path.parent / "results.jsonl"
 
     @property
+    def peeked(self) -> bool:
+        """Whether a rule that looked at the scores ended the run: then only anytime-valid intervals hold."""
+        return (self.bundle.get("stopped") or {}).get("kind") == "rule"
+
+    @property
     def invalid(self) -> list[str]:
         """Why the run itself says that it is not valid; empty when it does not."""
         validity = self.bundle.get("validity") or {}

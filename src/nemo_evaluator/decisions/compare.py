@@ -23,6 +23,7 @@ from nemo_evaluator.decisions.shifts import shift_warnings, shifts
 from nemo_evaluator.decisions.verdict import Judgement, Verdict, judge
 from nemo_evaluator.metrics import (
     Interval,
+    MeanSequence,
     PairedTest,
     detectable_effect,
     mcnemar_test,
@@ -126,8 +127,7 @@ class _Comparison:
 
     def report(self) -> RegressionReport:
         pairing, options = self._pairing, self._options
-        found = mean_difference(pairing.differences, lattice=pairing.lattice, scale=pairing.scale)
-        interval = found.interval(options.confidence)
+        interval = self._interval()
         sd = float(pairing.differences.std(ddof=1)) if len(pairing) > 1 else None
         needed = _needed(interval, sd, options)
         judgement = self._guard(judge(interval, options.max_drop, needed=needed))
@@ -160,6 +160,15 @@ class _Comparison:
             missing=self._missing(),
             warnings=self._warnings(),
         )
+
+    def _interval(self) -> Interval:
+        pairing, confidence = self._pairing, self._options.confidence
+        if len(pairing) and any(run.peeked for run in self._runs):
+            sequence = MeanSequence(low=-pairing.scale, high=pairing.scale, confidence=confidence)
+            sequence.add(pairing.differences)
+            return sequence.interval()
+        found = mean_difference(pairing.differences, lattice=pairing.lattice, scale=pairing.scale)
+        return found.interval(confidence)
 
     def _guard(self, judgement: Judgement) -> Judgement:
         """What no interval can make good: invalid runs, hardly any pairs, another scorer."""
@@ -243,6 +252,8 @@ class _Comparison:
         for word, run, rows in zip(_WORDS, self._runs, self._rows, strict=True):
             if not len(rows):
                 warnings.append(f"{word} has no rows: {run.results}")
+            if run.peeked:
+                warnings.append(f"{word} was stopped by a rule; the interval is one that allows for looking")
             if rows.malformed:
                 warnings.append(f"{word} has {rows.malformed} lines that are not rows; they are left out")
         warnings += pairing.warnings

@@ -125,7 +125,12 @@ class _Gate:
             need = f"only {len(pairing)} problems pair, the policy asks for {limits.min_paired}"
             entry.reasons.append(need if len(pairing) else "no problem pairs")
             return None
-        measured = measure(pairing, limits, confidence=self._policy.confidence, sequential=self._policy.sequential)
+        measured = measure(
+            pairing,
+            limits,
+            confidence=self._policy.confidence,
+            sequential=self._policy.sequential or left.peeked or right.peeked,
+        )
         _fill(entry, measured, pairing)
         doubts = [str(item) for item in unlike if item.kind == "scorer"]
         if pairing.share < LEAST_SHARE:

@@ -13,6 +13,7 @@ import orjson
 from numpy.typing import NDArray
 
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import iter_jsonl
 from nemo_evaluator.core.types import JsonDict
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -76,6 +77,8 @@ class Rows:
     causes: list[str]
     finishes: list[str]
     malformed: int = 0
+    # Rows of a (problem, repeat) that came again later; the later one counts.
+    repeated: int = 0
     # Rows that came from memory rather than from a file.
     held: Sequence[JsonDict] | None = None
 
@@ -175,6 +178,13 @@ def rows_of(results: Sequence[JsonDict], *, scorer: str | None = None) -> Rows:
     rows = reader.rows(None, chunks)
     rows.held = results
     return rows
+
+
+def iter_rewards(path: Path) -> Iterator[tuple[str, float]]:
+    """Problem hash and reward of every scored row that has both."""
+    for row in iter_jsonl(path):
+        if row.get("status", "scored") == "scored" and row.get("problem_hash") and row.get("reward") is not None:
+            yield str(row["problem_hash"]), float(row["reward"])
 
 
 def _lines(file: Any) -> Iterator[tuple[int, JsonDict | None]]:
@@ -302,4 +312,6 @@ def _last_of_each(rows: Rows) -> Rows:
         return rows
     order = np.argsort(step, kind="stable")
     last = np.r_[step[order][1:] != step[order][:-1], True]
-    return rows.take(order[last]) if not (last.all() and bool((order[1:] > order[:-1]).all())) else rows
+    kept = rows.take(order[last])
+    kept.repeated = len(rows) - len(kept)
+    return kept
