@@ -23,7 +23,7 @@ def _info(year: int, source: str) -> BenchmarkInfo:
         group="math",
         size=30,
         scorer="numeric_match",
-        license="problems by the Mathematical Association of America; the hub cards give their own",
+        license="of the Mathematical Association of America",
         source=source,
         columns=("id", "problem", "answer"),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nemo_evaluator.datasets.base import ChainedRows, ListRows, MappedRows, PickedRows, Rows
-from nemo_evaluator.datasets.open import as_rows, open_rows
+from nemo_evaluator.datasets.open import Opened, as_rows, open_rows, recording
 from nemo_evaluator.datasets.ref import DatasetRef
 from nemo_evaluator.datasets.settings import DataSettings, configure
 
@@ -13,9 +13,11 @@ __all__ = [
     "DatasetRef",
     "ListRows",
     "MappedRows",
+    "Opened",
     "PickedRows",
     "Rows",
     "as_rows",
     "configure",
     "open_rows",
+    "recording",
 ]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,30 @@ from nemo_evaluator.datasets.ref import DatasetRef
 from nemo_evaluator.datasets.settings import mirror_dir
 
 _LOOKS_LIKE_PATH = re.compile(r"^[./~]|\\|\.[A-Za-z0-9]{2,7}(\.gz)?$|/.*/")
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A hub or web dataset that was opened: what a mirror needs to hold it."""
+
+    ref: DatasetRef
+    rows: Rows
+    revision: str | None
+    complete: bool = True
+
+
+_recorders: list[list[Opened]] = []
+
+
+@contextmanager
+def recording() -> Iterator[list[Opened]]:
+    """The hub and web datasets that are opened inside the block."""
+    opened: list[Opened] = []
+    _recorders.append(opened)
+    try:
+        yield opened
+    finally:
+        _recorders.remove(opened)
 
 
 def open_rows(dataset: str | Path, base: Path | None = None) -> Rows:
@@ -46,10 +73,12 @@ def open_ref(ref: DatasetRef) -> Rows:
         if entry is None:
             raise mirror.missing(ref)
         rows, revision, origin = mirror.open(entry, ref.key), entry.revision, "mirror"
+        complete = entry.complete
     else:
         known = lock.read_lock().get(ref.key)
         rows, revision = hub.fetch(ref, ref.revision or (known.revision if known else None))
-        origin = "hub"
+        origin, complete = "hub", True
+    _record(Opened(ref, rows, revision, complete))
     lock.check(ref.key, LockEntry(rows.content_hash(), len(rows), revision, origin))
     return rows if ref.part is None else PickedRows(rows, ref.numbers(len(rows)))
 
@@ -58,6 +87,7 @@ def open_url(url: str) -> Rows:
     """The rows of a file on the web, from the mirror (under its URL) or the web, checked against the lock."""
     folder = mirror_dir()
     rows = _mirrored_url(Mirror.read(folder), url) if folder else hub.fetch_url(url)
+    _record(Opened(DatasetRef(url), rows, None))
     lock.check(url, LockEntry(rows.content_hash(), len(rows), None, "mirror" if folder else "url"))
     return rows
 
@@ -70,6 +100,11 @@ def _mirrored_url(mirror: Mirror, url: str) -> Rows:
             hint=f"on a connected machine: nel data mirror BENCHMARK --to {mirror.folder}",
         )
     return mirror.open(entry, url)
+
+
+def _record(opened: Opened) -> None:
+    for record in _recorders:
+        record.append(opened)
 
 
 def as_rows(value: Any, source: str = "") -> Rows:

@@ -1,0 +1,113 @@
+"""``nel data``: mirrors for sites without a network, and the dataset lock."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from nemo_evaluator.core.errors import EXIT_FAILED, UsageError
+from nemo_evaluator.datasets import Opened, recording
+from nemo_evaluator.datasets.fill import fill
+from nemo_evaluator.datasets.lock import forget, read_lock
+from nemo_evaluator.datasets.mirror import Mirror
+from nemo_evaluator.datasets.settings import lock_file
+from nemo_evaluator.environments.registry import environment_class, get_environment
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+
+
+@click.group()
+def data() -> None:
+    """Datasets: fill and check a mirror, look at the lock."""
+
+
+@data.command("mirror")
+@click.argument("benchmarks", nargs=-1, required=True)
+@click.option("--to", "folder", type=click.Path(path_type=Path), required=True, help="Folder of the mirror.")
+@_JSON
+def mirror(benchmarks: tuple[str, ...], folder: Path, as_json: bool) -> None:
+    """Fetch what BENCHMARKS need and keep it in a folder.
+
+    On a machine without a network, point NEL_DATA_MIRROR (or `datasets.mirror` of a config) at that folder.
+    """
+    opened: list[Opened] = []
+    for name in benchmarks:
+        opened += _datasets_of(name)
+    if not opened:
+        raise UsageError(f"{', '.join(benchmarks)}: nothing to mirror, the rows are on this machine already")
+    entries = fill(folder, opened)
+    if as_json:
+        click.echo(json.dumps([asdict(entry) for entry in entries], indent=2))
+        return
+    for entry in entries:
+        config = f" config={entry.config}" if entry.config else ""
+        click.echo(f"{entry.dataset}{config} split={entry.split}: {entry.rows:,} rows -> {entry.file}")
+    click.echo(f"\nUse it with: export NEL_DATA_MIRROR={folder.absolute()}")
+
+
+def _datasets_of(name: str) -> list[Opened]:
+    """What a benchmark opens, its few-shot split included."""
+    definition = getattr(environment_class(name), "definition", None)
+    shots = bool(definition and (definition.fewshot_split or definition.fewshot_dataset))
+    with recording() as opened:
+        get_environment(name, num_fewshot=0 if definition and definition.fewshot else None)
+    if shots:
+        with recording() as examples:
+            try:
+                get_environment(name, num_fewshot=1)
+            except UsageError as error:
+                # The split to test on is what matters; examples are wanted only by those who ask for them.
+                click.echo(f"{name}: without few-shot examples: {error.message}", err=True)
+        opened += examples
+    return opened
+
+
+@data.command("verify")
+@click.argument("folder", type=click.Path(path_type=Path))
+@_JSON
+@click.pass_context
+def verify(ctx: click.Context, folder: Path, as_json: bool) -> None:
+    """Check every file of a mirror against its index: there, whole, and with as many rows as it says.
+
+    Exit codes: 0 all is well, 2 something is not.
+    """
+    found = Mirror.read(folder)
+    problems = found.verify()
+    if as_json:
+        click.echo(json.dumps({"files": len(found.entries), "problems": problems}, indent=2))
+    else:
+        for problem in problems:
+            click.echo(problem, err=True)
+        click.echo(f"{len(found.entries) - len(problems)} of {len(found.entries)} files are as the index says")
+    ctx.exit(EXIT_FAILED if problems else 0)
+
+
+@data.command("lock")
+@_JSON
+def lock(as_json: bool) -> None:
+    """Print the lock in force: the revision and content that each dataset had when it was first used."""
+    entries = read_lock()
+    if as_json:
+        click.echo(json.dumps({key: asdict(entry) for key, entry in entries.items()}, indent=2))
+        return
+    click.echo(lock_file())
+    for key, entry in entries.items():
+        click.echo(f"  {key}  {entry.rows:,} rows  {entry.sha256[:12]}  revision {entry.revision or '-'}")
+
+
+@data.command("update")
+@click.argument("datasets", nargs=-1, required=True)
+@_JSON
+def update(datasets: tuple[str, ...], as_json: bool) -> None:
+    """Drop DATASETS (keys of `nel data lock`, or the start of one) from the lock: the next use takes the newest."""
+    starts = tuple(wanted.removeprefix("hf://") for wanted in datasets)
+    keys = {key for key in read_lock() if key.removeprefix("hf://").startswith(starts)}
+    if not keys:
+        raise UsageError(
+            f"nothing in the lock begins with {', '.join(datasets)}", hint="`nel data lock` shows the keys"
+        )
+    dropped = forget(keys)
+    click.echo(json.dumps(dropped) if as_json else "\n".join(f"dropped {key}" for key in dropped))

@@ -1,0 +1,74 @@
+"""``nel list``: the benchmarks, by group."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from itertools import groupby
+from typing import Final
+
+import click
+
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.environments.registry import SCHEMES, builtin_modules, environment_class, list_environments
+
+_SOURCES: Final = ("all", "builtin", "skills", "lm-eval")
+_ORDER: Final = ("start", "knowledge", "math", "reasoning", "common sense", "reading", "facts", "instructions", "code",
+                 "tools", "vision", "health", "safety")  # fmt: skip
+
+
+@click.command("list")
+@click.option("--source", "-s", type=click.Choice(_SOURCES), default="all", show_default=True, help="Which benchmarks.")
+@click.option("--data-dir", help="Folder of downloaded benchmark data of skills:// benchmarks.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+def list_benchmarks(source: str, data_dir: str | None, as_json: bool) -> None:
+    """List benchmarks: problems, scorer, what they need, licence."""
+    facts = [benchmark_facts(name) for name in list_environments()] if source in ("all", "builtin") else []
+    if as_json:
+        click.echo(json.dumps(facts, indent=2))
+        return
+    if facts:
+        _print(facts)
+        click.echo("\nRun one with: nel eval run --bench NAME --model-url URL --model-id ID")
+    for scheme in ("skills", "lm-eval"):
+        if source == scheme or (source == "all" and SCHEMES[scheme] is not None):
+            _print_scheme(scheme, data_dir)
+
+
+def benchmark_facts(name: str) -> JsonDict:
+    """What there is to say about a registered benchmark."""
+    environment = environment_class(name)
+    definition = getattr(environment, "definition", None)
+    facts: JsonDict = {"name": name, "source": "builtin" if name in builtin_modules() else "registered"}
+    if definition is None:
+        return {**facts, "group": "custom", "description": (environment.__doc__ or "").strip()}
+    info = asdict(definition.info)
+    info["needs"], info["columns"] = list(info["needs"]), list(info["columns"])
+    info["url"] = info.pop("source")
+    fewshot = bool(definition.fewshot_split or definition.fewshot_dataset)
+    return {**facts, **info, "fewshot": fewshot, "description": definition.description}
+
+
+def _print(facts: list[JsonDict]) -> None:
+    def place(fact: JsonDict) -> tuple[int, str]:
+        group = fact["group"]
+        return (_ORDER.index(group) if group in _ORDER else len(_ORDER), group)
+
+    width = max(len(fact["name"]) for fact in facts)
+    for (_, group), members in groupby(sorted(facts, key=place), key=place):
+        click.echo(f"\n{group}")
+        for fact in members:
+            size = f"{fact['size']:,}" if fact.get("size") else "-"
+            needs = f"  needs {', '.join(fact['needs'])}" if fact.get("needs") else ""
+            click.echo(
+                f"  {fact['name']:<{width}}  {size:>7}  {fact.get('scorer', '')}{needs}  [{fact.get('license', '')}]"
+            )
+
+
+def _print_scheme(scheme: str, data_dir: str | None) -> None:
+    click.echo(f"\n{scheme}://")
+    if SCHEMES[scheme] is None:
+        click.echo(f"  {scheme}:// benchmarks are not built in this version")
+        return
+    where = f" (data in {data_dir})" if data_dir else ""
+    click.echo(f"  name one as {scheme}://TASK{where}")

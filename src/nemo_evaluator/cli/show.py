@@ -1,0 +1,101 @@
+"""``nel show``: one problem, exactly as it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+import click
+import yaml
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.types import JsonDict, Message, ModelResponse, SeedResult
+from nemo_evaluator.environments.registry import get_environment
+from nemo_evaluator.models import Client
+from nemo_evaluator.solvers.simple import SimpleSolver
+
+_SHOWN = 120
+
+
+class _Listener:
+    """Stands where the model's client stands and keeps what the simple solver sends."""
+
+    endpoint = SimpleNamespace(protocol="chat_completions")
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+
+    async def chat(self, messages: list[Message], **_: Any) -> ModelResponse:
+        self.messages = messages
+        return ModelResponse(content="")
+
+
+@click.command("show")
+@click.argument("name")
+@click.option("--index", "-i", type=click.IntRange(0), default=0, show_default=True, help="Number of the problem.")
+@click.option("--fewshot", type=click.IntRange(0), help="Worked examples before the problem.")
+@click.option("--param", "-p", "params", multiple=True, metavar="KEY=VALUE", help="A parameter of the benchmark.")
+@click.option("--system-prompt", help="The solver's system prompt, as in a config.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for machines, images whole.")
+def show(
+    name: str, index: int, fewshot: int | None, params: tuple[str, ...], system_prompt: str | None, as_json: bool
+) -> None:
+    """Print one problem exactly as the simple solver sends it, and what is expected."""
+    problem = asyncio.run(_problem(name, index, fewshot, _read(params), system_prompt))
+    if as_json:
+        click.echo(json.dumps(problem, indent=2, ensure_ascii=False, default=str))
+        return
+    click.echo(f"{problem['benchmark']}, problem {index} of {problem['size']}")
+    for message in problem["messages"]:
+        click.echo(f"\n--- {message['role']}")
+        click.echo(_text(message["content"]))
+    click.echo(f"\n--- expected\n{problem['expected_answer']}")
+    if problem["metadata"]:
+        click.echo("\n--- metadata")
+        for key, value in problem["metadata"].items():
+            text = str(value)
+            click.echo(f"{key}: {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}")
+
+
+async def _problem(name: str, index: int, fewshot: int | None, params: JsonDict, system_prompt: str | None) -> JsonDict:
+    environment = get_environment(name, num_fewshot=fewshot, params=params)
+    try:
+        size = await environment.dataset_size()
+        if index >= size:
+            raise UsageError(f"{name} has {size} problems", hint=f"--index goes from 0 to {size - 1}")
+        await environment.prepare()
+        seed: SeedResult = await environment.seed(index)
+        listener = _Listener()
+        await SimpleSolver(cast(Client, listener), system_prompt).solve(seed)
+    finally:
+        await environment.close()
+    return {
+        "benchmark": environment.name,
+        "index": index,
+        "size": size,
+        "messages": listener.messages,
+        "expected_answer": seed.expected_answer,
+        "metadata": seed.stored_metadata(),
+    }
+
+
+def _read(params: tuple[str, ...]) -> JsonDict:
+    values: JsonDict = {}
+    for param in params:
+        key, equals, value = param.partition("=")
+        if not equals:
+            raise UsageError(f"--param {param!r} has no value", hint="write it as KEY=VALUE")
+        values[key] = yaml.safe_load(value)
+    return values
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    parts = []
+    for part in content:
+        url = str((part.get("image_url") or {}).get("url", "")) if part.get("type") == "image_url" else ""
+        parts.append(f"[image: {url[:40]}… {len(url):,} characters]" if url else str(part.get("text", part)))
+    return "\n".join(parts)
