@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 HERE = Path(__file__).parent
 MCP_SERVER = HERE / "mcp_server.py"
@@ -148,9 +149,9 @@ def mcp_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     log.close()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def sandbox() -> AsyncIterator[Any]:
-    """A real local sandbox."""
+    """A real local sandbox, one for a module; its tests run on the module's loop."""
     from nemo_evaluator.core.types import SandboxSpec
     from nemo_evaluator.sandbox.local import LocalSandbox
 

@@ -67,15 +67,14 @@ class AgentRun:
         return f"max_turns_exhausted ({max_turns} turns)"
 
     async def _ask(self) -> ModelResponse:
-        """Ask with what fits. A model whose context is smaller than we thought is asked with less."""
-        budget = self.context_tokens
+        """Ask with what fits. A model whose context is smaller than we thought is asked with less, from now on."""
         while True:
-            messages = fit(self.messages, budget)
+            messages = fit(self.messages, self.context_tokens)
             try:
                 return await self.client.chat(messages, tools=self.toolbox.definitions, generation=self.generation)
             except ContextExceededError:
-                budget = min(budget, size_of(messages)) // 2
-                if budget < _SMALLEST_CONTEXT or fit(self.messages, budget) == messages:
+                self.context_tokens = min(self.context_tokens, size_of(messages)) * 3 // 4
+                if self.context_tokens < _SMALLEST_CONTEXT or fit(self.messages, self.context_tokens) == messages:
                     raise
 
     def _with_ids(self, calls: Sequence[ToolCallInfo], turn: int) -> list[ToolCallInfo]:

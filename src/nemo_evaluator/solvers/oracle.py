@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from nemo_evaluator.core.errors import SandboxError, SeedError
 from nemo_evaluator.core.types import ErrorKind, JsonDict, ModelResponse, SeedResult, SolveResult, ToolCallInfo
+from nemo_evaluator.solvers.tools.base import ToolResult
 from nemo_evaluator.solvers.tools.sandbox import shown
 from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
 
@@ -18,12 +19,14 @@ if TYPE_CHECKING:
 
 Strategy = Literal["override", "task", "max"]
 DEFAULT_TIMEOUT: Final = 1800.0
-_INSIDE: Final = "/solution"
+# The second is for sandboxes whose root cannot be written to.
+_PLACES: Final = ("/solution", "/tmp/solution")
 _SCRIPT: Final = "solve.sh"
 
 
 class OracleSolver:
     """Copies ``<task_dir>/solution`` (or ``metadata["solution"]``, a script) into the sandbox and runs ``solve.sh``.
+    The place is ``/solution``, or ``/tmp/solution`` where the root cannot be written to.
 
     A script that fails only says so in the trajectory: verification decides. A problem without a sandbox and with a
     known answer is answered with it.
@@ -50,19 +53,20 @@ class OracleSolver:
             raise SeedError("the task has no known solution (no task_dir with solution/solve.sh)")
         if sandbox is None:
             raise SandboxError("the oracle needs a sandbox to run the solution", hint="give the benchmark a sandbox")
+        place = await _place(sandbox)
         if folder is not None:
-            await sandbox.upload(folder, _INSIDE)
+            await sandbox.upload(folder, place)
         else:
-            await sandbox.upload(str(script).encode(), f"{_INSIDE}/{_SCRIPT}")
+            await sandbox.upload(str(script).encode(), f"{place}/{_SCRIPT}")
         timeout = self.timeout_for(task)
         started = time.perf_counter()
-        result = await sandbox.exec(["bash", f"{_INSIDE}/{_SCRIPT}"], timeout=timeout)
+        result = await sandbox.exec(["bash", f"{place}/{_SCRIPT}"], timeout=timeout)
         took = (time.perf_counter() - started) * 1000
         output = shown(result, timeout)
         error = f"the solution did not end within {timeout:g} s" if result.timed_out else None
         return SolveResult(
             response="",
-            trajectory=_trajectory(task, output.content, output.is_error, took, error),
+            trajectory=_trajectory(task, f"bash {place}/{_SCRIPT}", output, took, error),
             error=error,
             error_kind=ErrorKind.SOLVE_TIMEOUT if error else ErrorKind.NONE,
             scoring_details={"oracle_exit_code": result.exit_code},
@@ -104,6 +108,15 @@ def _folder(task: SeedResult) -> Path | None:
     return folder
 
 
+async def _place(sandbox: Sandbox) -> str:
+    """Where the solution can be put."""
+    for place in _PLACES:
+        made = await sandbox.exec(["sh", "-c", 'mkdir -p "$1" && test -w "$1"', "sh", place], timeout=30.0)
+        if made.ok:
+            return place
+    raise SandboxError(f"the solution can be put at none of {', '.join(_PLACES)}: {made.stderr.strip()}")
+
+
 def _task_timeout(task: SeedResult) -> float | None:
     for name in ("agent_timeout", "max_agent_timeout_sec", "timeout"):
         value = task.metadata.get(name)
@@ -112,12 +125,12 @@ def _task_timeout(task: SeedResult) -> float | None:
     return None
 
 
-def _trajectory(task: SeedResult, output: str, is_error: bool, took: float, error: str | None) -> list[JsonDict]:
+def _trajectory(task: SeedResult, command: str, output: ToolResult, took: float, error: str | None) -> list[JsonDict]:
     document = TrajectoryBuilder(agent="oracle")
     document.message("user", task.prompt)
-    call = ToolCallInfo("oracle_1", "bash", {"command": f"bash {_INSIDE}/{_SCRIPT}"})
+    call = ToolCallInfo("oracle_1", "bash", {"command": command})
     document.agent(ModelResponse(content=""), [call])
-    document.observe(call.id, output, latency_ms=took, is_error=is_error, source="sandbox")
+    document.observe(call.id, output.content, latency_ms=took, is_error=output.is_error, source="sandbox")
     return document.finish(status="error" if error else "completed", error=error)
 
 

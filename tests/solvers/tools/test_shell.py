@@ -12,7 +12,7 @@ from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SeedResult
 from nemo_evaluator.solvers.tools.sandbox import SandboxSession, SandboxTools
 
-pytestmark = pytest.mark.needs("bwrap")
+pytestmark = [pytest.mark.needs("bwrap"), pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest.fixture
