@@ -17,6 +17,7 @@ from nemo_evaluator.engine.loop import run_loop
 from nemo_evaluator.engine.plan import Plan, Shard, make_plan
 from nemo_evaluator.engine.progress import Progress, SilentProgress
 from nemo_evaluator.engine.resume import ASK, REUSE, VERIFY, Reuse, ReusePlan, fresh_plan
+from nemo_evaluator.engine.scope import Scopes, StepLimits
 from nemo_evaluator.engine.step import StepContext, StepRunner
 from nemo_evaluator.engine.stopping import OrderedStop
 from nemo_evaluator.engine.tally import Tally
@@ -31,6 +32,7 @@ from nemo_evaluator.store.layout import TaskPaths, archive_previous
 
 if TYPE_CHECKING:
     from nemo_evaluator.metrics.sequential import StopRule
+    from nemo_evaluator.models.budget import Budget
     from nemo_evaluator.sandbox.manager import SandboxManager
 
 
@@ -60,6 +62,9 @@ class Evaluation:
     sandboxes: SandboxManager | None = None
     resume: bool = False
     stop_rule: StopRule | None = None
+    budgets: tuple[Budget, ...] = ()
+    step_limits: StepLimits | None = None
+    traffic: Callable[[JsonDict], None] | None = None
     halt: Halt | None = None
     progress: Progress = field(default_factory=SilentProgress)
     # Extra scores over all verdicts of a run (F1, agreement of judges, ...), computed once at the end.
@@ -116,6 +121,8 @@ class _Session:
 
     async def run(self) -> Finished:
         history = self._index.load(self._journal)
+        for budget in self._job.budgets:
+            budget.resume(usd=history.usd, tokens=history.tokens, requests=history.requests, seconds=history.elapsed)
         reuse = await self._decide(history)
         self._journal.append({"kind": RUN, "at": round(time.time(), 3), "fingerprints": self._prints.parts})
         todo = reuse.count(ASK, self._plan) + reuse.count(VERIFY, self._plan)
@@ -165,6 +172,7 @@ class _Session:
             skip_failed=job.skip_failed,
             reuse=reuse,
             stop=self._stop,
+            scopes=Scopes(self._name, job.budgets, job.step_limits, job.traffic),
         )
         await run_loop(
             reuse.todo(self._plan),

@@ -33,6 +33,7 @@ from nemo_evaluator.core.types import (
 )
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.resume import VERIFY, ReusePlan
+from nemo_evaluator.engine.scope import Scopes
 from nemo_evaluator.engine.stopping import OrderedStop
 from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.engine.template import InstructionTemplate
@@ -51,8 +52,8 @@ _BACKOFF_START: Final = 1.0
 _BACKOFF_CAP: Final = 30.0
 # The benchmark stops when this many first answers are all refusals of the request as such.
 _FIRST_REJECTIONS: Final = 8
-# A rule that has decided lets the requests in flight finish: they are paid for.
-_RULE_DRAIN: Final = 30.0
+# A rule that has decided, or a budget that is spent, lets the requests in flight finish: they are paid for.
+_DRAIN: Final = 60.0
 
 
 @dataclass(slots=True)
@@ -74,6 +75,13 @@ class StepContext:
     skip_failed: bool = False
     reuse: ReusePlan | None = None
     stop: OrderedStop | None = None
+    scopes: Scopes = field(default_factory=lambda: Scopes(""))
+
+    @property
+    def time_limit(self) -> float | None:
+        """The shorter of the benchmark's timeout and the step's own limit."""
+        own = self.scopes.limits.seconds if self.scopes.limits else None
+        return min((limit for limit in (self.timeout, own) if limit is not None), default=None)
 
 
 @dataclass(slots=True)
@@ -100,6 +108,7 @@ class StepRunner:
         self._solve_call = solve
         self._takes_sandbox = "sandbox" in inspect.signature(solve).parameters
         self._rejections = 0
+        self._time_limit = context.time_limit
 
     async def run(self, step: Step) -> None:
         """Bring one step to its outcome."""
@@ -122,6 +131,7 @@ class StepRunner:
     async def _attempts(self, work: _Work) -> None:
         while True:
             try:
+                self._ctx.scopes.enter(work.step, f"{work.fingerprint[:12]}{work.attempts:04x}")
                 await self._once(work)
                 return
             except BoundaryError as error:
@@ -169,19 +179,22 @@ class StepRunner:
     async def _solve(self, seed: SeedResult, sandbox: Sandbox | None) -> SolveResult:
         call = self._solve_call(seed, sandbox=sandbox) if self._takes_sandbox else self._solve_call(seed)
         with boundary(Cause.SOLVER):
-            if self._ctx.timeout is None:
-                answer: SolveResult = await call
-            else:
-                try:
-                    async with asyncio.timeout(self._ctx.timeout):
-                        answer = await call
-                except TimeoutError as error:
-                    raise TransportError(
-                        f"no answer within the benchmark's timeout of {self._ctx.timeout:g} s"
-                    ) from error
+            try:
+                async with asyncio.timeout(self._time_limit):
+                    answer: SolveResult = await call
+            except TimeoutError as error:
+                raise self._too_late(error) from error
         if answer.error and answer.error_kind in _RAISED:
             raise _RAISED[answer.error_kind](answer.error)
         return answer
+
+    def _too_late(self, error: TimeoutError) -> Exception:
+        limits, timeout = self._ctx.scopes.limits, self._ctx.timeout
+        if limits is not None and limits.seconds is not None and (timeout is None or limits.seconds < timeout):
+            return BudgetError(f"the step's {limits.seconds:g} s are used up")
+        if timeout is None:
+            return error
+        return TransportError(f"no answer within the benchmark's timeout of {timeout:g} s")
 
     async def _judge(self, work: _Work, sandbox: Sandbox | None) -> None:
         assert work.answer is not None
@@ -198,6 +211,9 @@ class StepRunner:
     def _settle(self, work: _Work, error: BoundaryError) -> None:
         """Turn a failure into what the policy table says."""
         policy = POLICY[error.cause]
+        if error.cause is Cause.CANCELLED:
+            self._ctx.halt.set(HaltKind.BUDGET, error.message, drain=_DRAIN)
+            return
         if policy.stop is Stop.AT_ONCE:
             self._ctx.halt.set(HaltKind.ERROR, error.message, error=error)
             return
@@ -237,7 +253,7 @@ class StepRunner:
             reward = outcome.verdict.reward if isinstance(outcome, Scored) else None
             reason = self._ctx.stop.ended(work.step, work.problem, reward)
             if reason is not None:
-                self._ctx.halt.set(HaltKind.RULE, reason, drain=_RULE_DRAIN)
+                self._ctx.halt.set(HaltKind.RULE, reason, drain=_DRAIN)
 
     def _stored_answer(self, step: Step) -> tuple[SolveResult, Cause | None]:
         offset = self._ctx.index.answer(step)

@@ -21,6 +21,9 @@ class History:
 
     runs: int = 0
     elapsed: float = 0.0
+    usd: float = 0.0
+    tokens: int = 0
+    requests: int = 0
     fingerprints: JsonDict = field(default_factory=dict)
     _started: float | None = None
     _last: float = 0.0
@@ -35,6 +38,10 @@ class History:
             self._started = self._last = at or 0.0
         elif at is not None:
             self._last = max(self._last, at)
+        if record.get("kind") == ANSWER:
+            self.usd += record.get("cost_usd") or 0.0
+            self.tokens += record.get("total_tokens") or 0
+            self.requests += record.get("attempts") or 1
 
     def close(self) -> None:
         """Add the time of the run that was being read."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nemo_evaluator.config import BenchmarkConfig, EvalConfig, NoSandbox
+from nemo_evaluator.adapters.door import client_of
+from nemo_evaluator.adapters.traffic_log import TrafficLog
+from nemo_evaluator.config import BenchmarkConfig, BudgetConfig, EvalConfig, NoSandbox
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import iter_jsonl, safe_name
 from nemo_evaluator.core.registry import load_object
@@ -17,14 +19,17 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.bundles import discover_bundles
 from nemo_evaluator.engine.evaluation import Evaluation
 from nemo_evaluator.engine.plan import Shard
+from nemo_evaluator.engine.scope import StepLimits
 from nemo_evaluator.engine.template import load_template
 from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.environments.registry import get_environment
 from nemo_evaluator.metrics.sequential import Baseline, StopRule
-from nemo_evaluator.models import Client, endpoint_of, open_client
+from nemo_evaluator.models import Client, endpoint_of
+from nemo_evaluator.models.budget import Budget
 from nemo_evaluator.services import service_identity
 from nemo_evaluator.solvers.base import describe_solver
 from nemo_evaluator.solvers.registry import SolverContext, build_solver
+from nemo_evaluator.store.layout import TaskPaths
 
 if TYPE_CHECKING:
     from nemo_evaluator.sandbox.manager import SandboxManager
@@ -38,6 +43,7 @@ class Builder:
         self._config = config
         self._running = running
         self._run_id = run_id
+        self._budget = _budget("the run's budget", config.budget)
 
     async def build(
         self, bench: BenchmarkConfig, output_dir: Path, stack: AsyncExitStack, *, resume: bool, shard: Shard | None
@@ -80,6 +86,9 @@ class Builder:
             sandboxes=sandboxes,
             resume=resume,
             stop_rule=_stop_rule(bench, environment.name),
+            budgets=tuple(filter(None, (self._budget, _budget(f"the budget of {bench.key}", bench.budget)))),
+            step_limits=StepLimits(**bench.step_limits.model_dump()) if bench.step_limits else None,
+            traffic=self._traffic(output_dir / safe_name(bench.key), stack),
         )
 
     def open_client(self, name: str, bench: BenchmarkConfig) -> Client:
@@ -95,7 +104,17 @@ class Builder:
         identity = service_identity(service)
         if identity is not None:
             endpoint = replace(endpoint, identity=identity)
-        return open_client(endpoint)
+        if self._config.output.traffic == "none":
+            endpoint = replace(endpoint, traffic=None)
+        return Client(endpoint) if endpoint.bare else client_of(endpoint)
+
+    def _traffic(self, task_dir: Path, stack: AsyncExitStack) -> Callable[[JsonDict], None] | None:
+        keep = self._config.output.traffic
+        if keep == "none":
+            return None
+        log = TrafficLog(TaskPaths(task_dir).traffic, keep=keep)
+        stack.callback(log.close)
+        return log.write
 
     def _facts(self, bench: BenchmarkConfig, service: str | None, solver: JsonDict) -> JsonDict:
         facts: JsonDict = {"service": service, "solver": solver, "params": bench.params, "fewshot": bench.fewshot}
@@ -109,6 +128,10 @@ class Builder:
                 "generation": generation | (solver.get("generation") or {}),
             }
         return facts
+
+
+def _budget(name: str, config: BudgetConfig | None) -> Budget | None:
+    return Budget(name, **config.model_dump()) if config is not None else None
 
 
 def _stop_rule(bench: BenchmarkConfig, name: str) -> StopRule | None:

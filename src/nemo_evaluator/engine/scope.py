@@ -1,0 +1,45 @@
+"""On whose behalf a model is called: every call of a step carries its session, its budgets and its traffic log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nemo_evaluator.core.types import JsonDict, Step
+from nemo_evaluator.models.budget import Budget
+from nemo_evaluator.models.types import CallScope, call_scope
+
+
+@dataclass(frozen=True, slots=True)
+class StepLimits:
+    """What one step may spend; its answer is then verified as it stands."""
+
+    tokens: int | None = None
+    turns: int | None = None
+    seconds: float | None = None
+    usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scopes:
+    """Makes the scope of each step of a benchmark."""
+
+    benchmark: str
+    budgets: tuple[Budget, ...] = ()
+    limits: StepLimits | None = None
+    traffic: Callable[[JsonDict], None] | None = None
+
+    def enter(self, step: Step, session: str) -> None:
+        """Make the running task call models on behalf of ``step``."""
+        budgets = self.budgets
+        if self.limits is not None:
+            own = Budget(
+                f"step {step.problem_idx}.{step.repeat}",
+                usd=self.limits.usd,
+                tokens=self.limits.tokens,
+                requests=self.limits.turns,
+                minutes=self.limits.seconds / 60 if self.limits.seconds else None,
+                step=True,
+            )
+            budgets = (*budgets, own)
+        call_scope.set(CallScope(session, self.benchmark, step.problem_idx, step.repeat, budgets, self.traffic))
