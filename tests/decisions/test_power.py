@@ -1,4 +1,4 @@
-"""``nel power`` and the stop rule of a config."""
+"""``nel power``, and comparisons of runs that a rule stopped."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from click.testing import CliRunner
 from statsmodels.stats.power import TTestPower
 
 from nemo_evaluator.cli.power import power
-from nemo_evaluator.config.budgets import StopWhen
-from nemo_evaluator.core.errors import NelError, UsageError
-from nemo_evaluator.decisions import compare_runs, gate_runs, stop_rule
+from nemo_evaluator.core.errors import NelError
+from nemo_evaluator.decisions import compare_runs, gate_runs
 
 
 def run(*arguments: object) -> Any:
@@ -73,19 +72,6 @@ def test_text_and_errors(write_run: Any, tmp_path: Path) -> None:
     assert isinstance(run("--drop", 0.05).exception, NelError)
     (tmp_path / "empty").mkdir()
     assert isinstance(run(tmp_path / "empty", "--drop", 0.05).exception, NelError)
-
-
-def test_stop_rule_from_a_config(write_run: Any, make_rows: Any) -> None:
-    base = write_run("base", [[1.0, 0.0]] * 40)
-    rule = stop_rule(StopWhen(decided_against=str(base), max_drop=0.2), benchmark="toy", repeats=1)
-    assert rule.baseline is not None
-    assert set(rule.baseline.rewards.values()) == {0.5}
-    hashes = [row["problem_hash"] for row in make_rows([1.0] * 40)]
-    reasons = [rule.add(name, 0, 1.0) for name in hashes]
-    assert reasons[-1] is not None
-    assert reasons[-1].startswith("not worse than")
-    with pytest.raises(UsageError, match="no scored rows"):
-        stop_rule(StopWhen(decided_against=str(write_run("none", []))), benchmark="toy", repeats=1)
 
 
 def test_a_run_that_a_rule_stopped_gets_the_interval_for_it(write_run: Any, tmp_path: Path) -> None:

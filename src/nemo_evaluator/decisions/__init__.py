@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from nemo_evaluator.decisions.gate_report import BenchmarkGate, GateReport, GateVerdict, write_gate_report
     from nemo_evaluator.decisions.many import ComparisonSet, compare_paths
     from nemo_evaluator.decisions.report import RegressionReport, write_regression
-    from nemo_evaluator.decisions.stopping import stop_rule
     from nemo_evaluator.decisions.verdict import Relation, Verdict
 
 _MODULES = {
@@ -32,7 +31,6 @@ _MODULES = {
     "gate_report": ("BenchmarkGate", "GateReport", "GateVerdict", "write_gate_report"),
     "many": ("ComparisonSet", "compare_paths"),
     "report": ("RegressionReport", "write_regression"),
-    "stopping": ("stop_rule",),
     "verdict": ("Relation", "Verdict"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
@@ -64,7 +62,6 @@ __all__ = [
     "gate_runs",
     "load_paired_records",
     "match_bundles",
-    "stop_rule",
     "write_gate_report",
     "write_regression",
 ]

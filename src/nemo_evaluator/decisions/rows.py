@@ -13,7 +13,6 @@ import orjson
 from numpy.typing import NDArray
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import iter_jsonl
 from nemo_evaluator.core.types import JsonDict
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -178,13 +177,6 @@ def rows_of(results: Sequence[JsonDict], *, scorer: str | None = None) -> Rows:
     rows = reader.rows(None, chunks)
     rows.held = results
     return rows
-
-
-def iter_rewards(path: Path) -> Iterator[tuple[str, float]]:
-    """Problem hash and reward of every scored row that has both."""
-    for row in iter_jsonl(path):
-        if row.get("status", "scored") == "scored" and row.get("problem_hash") and row.get("reward") is not None:
-            yield str(row["problem_hash"]), float(row["reward"])
 
 
 def _lines(file: Any) -> Iterator[tuple[int, JsonDict | None]]:
