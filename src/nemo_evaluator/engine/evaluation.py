@@ -196,7 +196,7 @@ class _Session:
             elapsed=history.elapsed + (time.monotonic() - self._started if worked else 0.0),
             finished=datetime.now(UTC),
             stopped=self._stopped(),
-            extra_scores=job.aggregate(self._task.results) if job.aggregate and columns.scored else {},
+            extra_scores=(job.aggregate or self._verifier.aggregate)(self._task.results) if columns.scored else {},
         )
         return Finished(write_bundle(self._task, columns, facts), halt, reuse, self._task)
 

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from nemo_evaluator.core.errors import boundary
+from nemo_evaluator.core.errors import JudgeError, UsageError, boundary
 from nemo_evaluator.core.failures import Cause
-from nemo_evaluator.core.types import SeedResult, VerifyResult
+from nemo_evaluator.core.files import iter_jsonl
+from nemo_evaluator.core.hashing import digest
+from nemo_evaluator.core.registry import load_object
+from nemo_evaluator.core.types import JsonDict, SeedResult, VerifyResult
 from nemo_evaluator.environments.base import EvalEnvironment
+from nemo_evaluator.scoring.metric import Metric, MetricInput, MetricResult
 
 if TYPE_CHECKING:
     from nemo_evaluator.config import ScoringConfig
     from nemo_evaluator.models import Client
     from nemo_evaluator.sandbox.base import Sandbox
 
+_JUDGES: Final = frozenset({"judge", "pairwise_judge", "ensemble_judge", "reward_model"})
+_NO_JUDGE: Final = 3
+Summary = Callable[[Iterable[JsonDict]], Mapping[str, float]]
+
 
 class Verifier:
-    """Composes an environment with the metrics of its config."""
+    """Composes an environment with the metrics of its config.
+
+    The headline reward is that of ``primary``; else of the only metric when ``include_defaults`` is off; else of the
+    first judge when the benchmark leaves its verdict to one; else the environment's own.
+    """
 
     def __init__(
         self,
@@ -26,9 +40,106 @@ class Verifier:
         clients: Mapping[str, Client] | None = None,
     ) -> None:
         self._environment = environment
+        self._metrics: list[Metric] = []
+        self._primary: str | None = None
+        self._judge: str | None = None
+        self._defaults = scoring.include_defaults if scoring is not None else True
         self.fingerprint = environment.scorer_fingerprint()
+        if scoring is not None and (scoring.metrics or not scoring.include_defaults):
+            self._compose(scoring, clients or {})
+
+    def _compose(self, scoring: ScoringConfig, clients: Mapping[str, Client]) -> None:
+        if not scoring.metrics:
+            raise UsageError("include_defaults: false leaves nothing to score with", hint="add a metric to `scoring:`")
+        # Loaded by name: judges and their libraries are for runs that have them.
+        build = load_object("nemo_evaluator.scoring.build:build_metric")
+        self._metrics = [build(metric, clients, self._environment) for metric in scoring.metrics]
+        self._primary = scoring.primary or (None if self._defaults else self._metrics[0].name)
+        self._judge = next((metric.name for metric in scoring.metrics if metric.type in _JUDGES), None)
+        prints = [metric.fingerprint for metric in self._metrics]
+        self.fingerprint = digest([self.fingerprint, self._defaults, self._primary, prints])
 
     async def verify(self, response: str, seed: SeedResult, sandbox: Sandbox | None = None) -> VerifyResult:
         """The verdict. Raises a BoundaryError when the harness, not the answer, failed."""
         with boundary(Cause.SCORER):
-            return await self._environment.verify_answer(response, seed, sandbox)
+            if self._defaults:
+                verdict = await self._environment.verify_answer(response, seed, sandbox)
+            else:
+                verdict = VerifyResult(0.0, None, {"method": f"metric:{self._primary}"})
+        if self._metrics:
+            await self._measure(verdict, MetricInput(response, seed, sandbox))
+        elif verdict.scoring_details.get("needs_judge"):
+            _without_judge(verdict)
+        return verdict
+
+    async def _measure(self, verdict: VerifyResult, sample: MetricInput) -> None:
+        measured = await asyncio.gather(
+            *(self._one(metric, sample) for metric in self._metrics), return_exceptions=True
+        )
+        results: dict[str, MetricResult] = {}
+        # All were heard before the first failure is raised: what is on its way is paid for.
+        for metric, result in zip(self._metrics, measured, strict=True):
+            if isinstance(result, BaseException):
+                raise result
+            results[metric.name] = result
+        details = verdict.scoring_details = dict(verdict.scoring_details)
+        needs_judge = bool(details.pop("needs_judge", False))
+        headline = self._primary or (self._judge if needs_judge else None)
+        if headline is not None:
+            _lead_with(results[headline], verdict)
+        elif needs_judge:
+            _without_judge(verdict)
+        for name, result in results.items():
+            details[f"scorer:{name}"] = {**result.details, "reward": result.reward}
+
+    async def _one(self, metric: Metric, sample: MetricInput) -> MetricResult:
+        with boundary(Cause.SCORER):
+            return await metric.measure(sample)
+
+    def aggregate(self, results: Path) -> JsonDict:
+        """Further scores over all rows of a results file: the benchmark's summary, agreement of judges, ..."""
+        scores: JsonDict = {}
+        summary = _summary_of(self._environment)
+        if summary is not None:
+            scores |= {name: {"value": value} for name, value in summary(_details(results)).items()}
+        for metric in self._metrics:
+            own: Summary | None = getattr(metric, "aggregate", None)
+            if own is not None:
+                found = own(_details(results, f"scorer:{metric.name}"))
+                scores |= {f"{metric.name}.{name}": {"value": value} for name, value in found.items()}
+        return scores
+
+
+def _lead_with(result: MetricResult, verdict: VerifyResult) -> None:
+    """Make a metric's result the headline of a verdict."""
+    verdict.reward = result.reward
+    details = verdict.scoring_details
+    for stale in ("unparsed", "fallback", "warning", "correct"):
+        details.pop(stale, None)
+    details |= {key: value for key, value in result.details.items() if key not in ("stdout", "stderr")}
+    if "extracted" in result.details:
+        extracted = result.details["extracted"]
+        verdict.extracted_answer = None if extracted is None else str(extracted)
+
+
+def _without_judge(verdict: VerifyResult) -> None:
+    """What a benchmark measured without its judge stands only when it says that it is a stand-in."""
+    if "fallback" in verdict.scoring_details:
+        return
+    hint = "add to the benchmark: scoring: {metrics: [{type: judge, name: judge, service: <a model service>}]}"
+    raise JudgeError("this benchmark is scored by a judge, and none is configured", hint=hint, attempts=_NO_JUDGE)
+
+
+def _summary_of(environment: EvalEnvironment) -> Summary | None:
+    hook: Any = getattr(environment, "aggregate", None) or getattr(environment, "_config", {}).get("summary")
+    return hook if callable(hook) else None
+
+
+def _details(results: Path, key: str | None = None) -> Iterator[JsonDict]:
+    for row in iter_jsonl(results):
+        if row.get("status") == "scored":
+            details = row.get("scoring_details") or {}
+            if key is None:
+                yield details
+            elif key in details:
+                yield details[key]

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from nemo_evaluator.scoring._text import normalise, strip_reasoning
+    from nemo_evaluator.scoring.agreement import krippendorff_alpha
+    from nemo_evaluator.scoring.build import build_metric
     from nemo_evaluator.scoring.choice import extract_mcq_letter, mcq_extract, multichoice_regex
     from nemo_evaluator.scoring.code import code_sandbox, code_sandbox_async, extract_code, run_program
     from nemo_evaluator.scoring.json import extract_json, json_schema, validate_json_schema
+    from nemo_evaluator.scoring.judge import JudgedEnvironment
     from nemo_evaluator.scoring.line import answer_line
+    from nemo_evaluator.scoring.metric import Metric, MetricInput, MetricResult
     from nemo_evaluator.scoring.number import extract_number, numeric_match, parse_number
     from nemo_evaluator.scoring.registry import get_scorer, list_scorers, reward_of, run_scorer, scorers
     from nemo_evaluator.scoring.symbolic import math
@@ -30,6 +34,12 @@ _HOMES: Final = {
     "extract_json": "json",
     "json_schema": "json",
     "validate_json_schema": "json",
+    "krippendorff_alpha": "agreement",
+    "build_metric": "build",
+    "JudgedEnvironment": "judge",
+    "Metric": "metric",
+    "MetricInput": "metric",
+    "MetricResult": "metric",
     "answer_line": "line",
     "extract_number": "number",
     "numeric_match": "number",
@@ -54,10 +64,15 @@ _HOMES: Final = {
 }
 
 __all__ = [
+    "JudgedEnvironment",
+    "Metric",
+    "MetricInput",
+    "MetricResult",
     "Score",
     "Scorer",
     "ScorerInput",
     "answer_line",
+    "build_metric",
     "code_sandbox",
     "code_sandbox_async",
     "exact_match",
@@ -70,6 +85,7 @@ __all__ = [
     "fuzzy_match",
     "get_scorer",
     "json_schema",
+    "krippendorff_alpha",
     "list_scorers",
     "math",
     "mcq_extract",

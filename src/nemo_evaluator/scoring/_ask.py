@@ -1,0 +1,131 @@
+"""Asking a judge: structured output where the server takes it, one repair of an unreadable answer, then JudgeError."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from weakref import WeakSet
+
+from nemo_evaluator.core.errors import AuthError, BoundaryError, JudgeError, NotFoundError, RequestRejectedError
+from nemo_evaluator.core.slots import lent_slot
+from nemo_evaluator.core.types import JsonDict, Message, ModelResponse
+
+if TYPE_CHECKING:
+    from nemo_evaluator.models import Client
+
+T = TypeVar("T")
+_MAX_TOKENS: Final = 2048
+_PAUSE: Final = 0.5
+_SHOWN: Final = 160
+# Clients whose server refused a JSON schema once: it is not offered again.
+_plain_only: WeakSet[Client] = WeakSet()
+
+
+class Unreadable(ValueError):
+    """A judge's answer that says nothing that can be read; the message says what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeSettings:
+    """How a judge is asked."""
+
+    temperature: float = 0.0
+    timeout: float = 120.0
+    max_retries: int = 2
+
+    def describe(self) -> JsonDict:
+        """What may change a verdict."""
+        return {"temperature": self.temperature}
+
+
+@dataclass(frozen=True, slots=True)
+class Judged(Generic[T]):
+    """What a judge said, as a value and as it came."""
+
+    value: T
+    answer: ModelResponse
+
+    def describe(self) -> JsonDict:
+        """What rows keep of the call."""
+        return {
+            "judge_model": self.answer.model,
+            "judge_tokens": self.answer.total_tokens,
+            "judge_latency_ms": self.answer.latency_ms,
+        }
+
+
+async def ask_judge(
+    client: Client,
+    messages: list[Message],
+    read: Callable[[str], T],
+    *,
+    settings: JudgeSettings,
+    schema: JsonDict | None = None,
+) -> Judged[T]:
+    """Ask, read, and if need be ask once more for a readable form.
+
+    ``read`` raises Unreadable (or JudgeError). A wrong key or model of the judge stops the benchmark like that of the
+    solver; every other failure is a JudgeError.
+    """
+    answer = await _said(client, messages, settings, schema)
+    try:
+        return Judged(read(answer.content), answer)
+    except (Unreadable, JudgeError) as error:
+        problem = str(error)
+    again: list[Message] = [
+        *messages,
+        {"role": "assistant", "content": answer.content or "(no answer)"},
+        {"role": "user", "content": f"That cannot be read: {problem}. Reply with the JSON object alone."},
+    ]
+    answer = await _said(client, again, settings, schema)
+    try:
+        return Judged(read(answer.content), answer)
+    except (Unreadable, JudgeError) as error:
+        # The allowance of this judgement is used up: asking the same thing again would give the same again.
+        raise JudgeError(
+            f"judge {client.endpoint.name!r} cannot be read, even after a second request: {error}; "
+            f"it said {answer.content[:_SHOWN]!r}",
+            attempts=settings.max_retries + 1,
+        ) from error
+
+
+async def _said(
+    client: Client, messages: list[Message], settings: JudgeSettings, schema: JsonDict | None
+) -> ModelResponse:
+    tries = settings.max_retries + 1
+    for number in range(tries):
+        try:
+            async with asyncio.timeout(settings.timeout):
+                return await _structured(client, messages, settings, schema)
+        except (AuthError, NotFoundError):
+            raise
+        except (BoundaryError, TimeoutError) as error:
+            last: BoundaryError | TimeoutError = error
+            if isinstance(error, RequestRejectedError):
+                break
+        if number + 1 < tries:
+            async with lent_slot():
+                await asyncio.sleep(_PAUSE * 2**number)
+    said = str(last) or f"no answer within {settings.timeout:g} s"
+    raise JudgeError(f"judge {client.endpoint.name!r}: {said}", attempts=tries) from last
+
+
+async def _structured(
+    client: Client, messages: list[Message], settings: JudgeSettings, schema: JsonDict | None
+) -> ModelResponse:
+    generation: dict[str, Any] = {"temperature": settings.temperature}
+    own = client.endpoint.generation
+    if not {"max_tokens", "max_completion_tokens"} & own.keys():
+        generation["max_tokens"] = _MAX_TOKENS
+    if schema is None or client in _plain_only or client.endpoint.protocol != "chat_completions":
+        return await client.chat(messages, generation=generation)
+    form = {"type": "json_schema", "json_schema": {"name": "verdict", "schema": schema, "strict": True}}
+    try:
+        return await client.chat(messages, generation={**generation, "response_format": form})
+    except RequestRejectedError:
+        answer = await client.chat(messages, generation=generation)
+        # Only now is it known that the schema was what the server refused.
+        _plain_only.add(client)
+        return answer

@@ -1,0 +1,147 @@
+"""What a rubric judge is shown, and how its grade is read."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.types import JsonDict, Message, SeedResult
+from nemo_evaluator.scoring._ask import Unreadable
+from nemo_evaluator.scoring._text import strip_reasoning
+from nemo_evaluator.scoring.json import extract_json
+
+_SYSTEM: Final = "You are a strict and fair judge. You reply with one valid JSON object and nothing else."
+_DEFAULT_RUBRIC: Final = (
+    "Judge how well the response does what the task asks: correctness first, then completeness, then clarity."
+)
+_PLACES: Final = ("{instruction}", "{response}", "{expected}", "{reference_section}")
+_FIELD: Final = re.compile(r'"?\bscore"?\s*[:=]\s*"?(-?\d+(?:\.\d+)?)', re.IGNORECASE)
+_RATIO: Final = re.compile(r"(-?\d+(?:\.\d+)?)\s*(?:/|out of)\s*(\d+(?:\.\d+)?)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Rubric:
+    """A rubric and the scale of its grades: from 1 (or 0, when the highest is 1) to ``max_score``."""
+
+    text: str = _DEFAULT_RUBRIC
+    max_score: float = 5.0
+    system_prompt: str = _SYSTEM
+    reference_free: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        rubric: str | None,
+        rubric_file: str | None,
+        max_score: float,
+        system_prompt: str | None = None,
+        reference_free: bool = False,
+    ) -> Rubric:
+        """From the fields of a config."""
+        text = rubric or (_read(rubric_file) if rubric_file else _DEFAULT_RUBRIC)
+        return cls(text, float(max_score), system_prompt or _SYSTEM, reference_free)
+
+    @property
+    def low(self) -> float:
+        """The lowest grade."""
+        return 1.0 if self.max_score > 1 else 0.0
+
+    @property
+    def scale(self) -> str:
+        """The scale in words."""
+        return f"{self.low:g} (worst) to {self.max_score:g} (best)"
+
+    def describe(self) -> JsonDict:
+        """What may change a grade."""
+        return {
+            "rubric": self.text,
+            "max_score": self.max_score,
+            "system": self.system_prompt,
+            "reference_free": self.reference_free,
+        }
+
+    def reward(self, score: float) -> float:
+        """A grade between 0 and 1."""
+        return min(1.0, max(0.0, (score - self.low) / (self.max_score - self.low)))
+
+    def messages(self, seed: SeedResult, response: str, *, swapped: bool = False) -> list[Message]:
+        """The question to the judge; ``swapped`` shows the texts in the opposite order."""
+        task, said = task_text(seed), strip_reasoning(response).strip() or "(empty)"
+        reference = "" if self.reference_free else seed.expected_answer
+        if any(place in self.text for place in _PLACES):
+            ask = self._filled(task, said, reference)
+        else:
+            shown = [section("task", task), section("response", said)]
+            if reference:
+                shown.append(section("reference", reference))
+            shown = shown[::-1] if swapped else shown
+            about = " The reference is the expected answer." if reference else ""
+            ask = f"{self.text}\n\nGrade the response to the task below.{about}\n\n" + "\n\n".join(shown)
+        form = f'{{"reasoning": "one or two sentences", "score": a number from {self.scale}}}'
+        ask += f"\n\nReply with a JSON object: {form}"
+        return [{"role": "system", "content": self.system_prompt}, {"role": "user", "content": ask}]
+
+    def schema(self) -> JsonDict:
+        """The form of the verdict."""
+        score = {"type": "number", "minimum": self.low, "maximum": self.max_score}
+        return object_schema({"reasoning": {"type": "string"}, "score": score})
+
+    def read(self, text: str) -> tuple[float, str]:
+        """Grade and reasoning. Raises Unreadable when there is no grade on the scale."""
+        value = extract_json(text)
+        if isinstance(value, dict) and "score" in value:
+            return self.check(value["score"]), str(value.get("reasoning", ""))
+        plain = strip_reasoning(text)
+        found = _FIELD.findall(plain)
+        if found:
+            return self.check(found[-1]), plain.strip()[:500]
+        ratios = [top for top, bottom in _RATIO.findall(plain) if float(bottom) == self.max_score]
+        if ratios:
+            return self.check(ratios[-1]), plain.strip()[:500]
+        raise Unreadable("it has no field `score`")
+
+    def check(self, value: object) -> float:
+        """A grade on the scale (0 counts as the lowest). Raises Unreadable for anything else."""
+        if isinstance(value, str) and (ratio := _RATIO.fullmatch(value.strip())):
+            value = ratio[1] if float(ratio[2]) == self.max_score else value
+        try:
+            score = float(value) if not isinstance(value, bool) else math.nan  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            score = math.nan
+        if not 0 <= score <= self.max_score:
+            raise Unreadable(f"`score` is {value!r}, not a number from {self.scale}")
+        return score
+
+    def _filled(self, task: str, response: str, reference: str) -> str:
+        values = (task, response, reference, section("reference", reference) if reference else "")
+        # One pass, so that a response that contains a placeholder is not filled in turn.
+        pattern = re.compile("|".join(map(re.escape, _PLACES)))
+        return pattern.sub(lambda match: values[_PLACES.index(match[0])], self.text)
+
+
+def section(name: str, text: str) -> str:
+    """A text between tags."""
+    return f"<{name}>\n{text}\n</{name}>"
+
+
+def object_schema(properties: JsonDict) -> JsonDict:
+    """A strict JSON schema of an object whose properties are all required."""
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def task_text(seed: SeedResult) -> str:
+    """The problem as text: the prompt, or a whole conversation."""
+    if seed.prompt or not seed.messages:
+        return seed.prompt
+    return "\n\n".join(f"{turn.get('role')}: {turn.get('content')}" for turn in seed.messages)
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).expanduser().read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"the rubric file {path} cannot be read: {error}") from error

@@ -1,0 +1,53 @@
+"""The contract of a metric: one async call from an answer to a reward, and an identity for fingerprints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from nemo_evaluator.core.types import JsonDict, SeedResult
+
+if TYPE_CHECKING:
+    from nemo_evaluator.sandbox.base import Sandbox
+
+
+@dataclass(slots=True)
+class MetricInput:
+    """One answer, the problem it answers, and the sandbox if there is one."""
+
+    response: str
+    seed: SeedResult
+    sandbox: Sandbox | None = None
+
+
+@dataclass(slots=True)
+class MetricResult:
+    """A reward and what stands behind it."""
+
+    reward: float
+    details: JsonDict = field(default_factory=dict)
+
+
+@runtime_checkable
+class Metric(Protocol):
+    """One measurement of ``scoring.metrics``.
+
+    ``fingerprint`` changes when a reward could change. ``measure`` raises JudgeError, ScorerError or SandboxError when
+    the harness failed: such a row is failed, never a 0.
+    """
+
+    name: str
+    fingerprint: str
+
+    async def measure(self, sample: MetricInput) -> MetricResult:
+        """What the answer is worth."""
+        ...
+
+
+class Aggregating(Protocol):
+    """A metric that also has something to say about all rows together."""
+
+    def aggregate(self, details: Iterable[JsonDict]) -> dict[str, float]:
+        """Further scores by name, from the details of every scored row."""
+        ...

@@ -1,0 +1,118 @@
+"""A judge that grades the answer beside that of a baseline model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from nemo_evaluator.core.errors import AuthError, BoundaryError, JudgeError, NotFoundError
+from nemo_evaluator.core.hashing import digest
+from nemo_evaluator.core.types import JsonDict, Message, SeedResult
+from nemo_evaluator.scoring._ask import JudgeSettings, Unreadable, ask_judge
+from nemo_evaluator.scoring._rubric import Rubric, object_schema, section, task_text
+from nemo_evaluator.scoring._text import strip_reasoning
+from nemo_evaluator.scoring.json import extract_json
+from nemo_evaluator.scoring.judge import judge_fingerprint
+from nemo_evaluator.scoring.metric import MetricInput, MetricResult
+
+if TYPE_CHECKING:
+    from nemo_evaluator.models import Client
+
+_REMEMBERED: Final = 10_000
+
+
+class PairwiseJudge:
+    """``type: pairwise_judge``: 1 for a win over the baseline, 0.5 for a tie, 0 for a loss.
+
+    The judge grades both answers on the rubric's scale, with ``swap_check`` once in either order, so that a habit of
+    preferring the first text cancels out.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        judge: Client,
+        baseline: Client,
+        rubric: Rubric,
+        settings: JudgeSettings,
+        *,
+        swap_check: bool = True,
+    ) -> None:
+        self.name = name
+        self._judge, self._baseline, self._rubric, self._settings = judge, baseline, rubric, settings
+        self._swap = swap_check
+        self._answers: OrderedDict[str, asyncio.Task[str]] = OrderedDict()
+        self.fingerprint = judge_fingerprint(
+            "pairwise", [judge, baseline], rubric.describe(), settings, swap=swap_check
+        )
+
+    async def measure(self, sample: MetricInput) -> MetricResult:
+        """The mean over the orders asked."""
+        other = await self._baseline_answer(sample.seed)
+        orders = (False, True) if self._swap else (False,)
+        pairs = [await self._compare(sample, other, swapped=swapped) for swapped in orders]
+        rewards = [1.0 if mine > theirs else 0.5 if mine == theirs else 0.0 for mine, theirs in pairs]
+        details: JsonDict = {
+            "scores": [mine for mine, _ in pairs],
+            "baseline_scores": [theirs for _, theirs in pairs],
+            "baseline_response": other,
+        }
+        if self._swap:
+            details["consistent"] = rewards[0] == rewards[1]
+        return MetricResult(sum(rewards) / len(rewards), details)
+
+    def aggregate(self, details: Iterable[JsonDict]) -> dict[str, float]:
+        """The share of rows on which both orders gave the same winner."""
+        same = [row["consistent"] for row in details if "consistent" in row]
+        return {"consistency": sum(same) / len(same)} if same else {}
+
+    async def _baseline_answer(self, seed: SeedResult) -> str:
+        """One answer of the baseline per problem, whatever the number of repeats."""
+        messages: list[Message] = seed.messages or [
+            *([{"role": "system", "content": seed.system}] if seed.system else []),
+            {"role": "user", "content": seed.prompt},
+        ]
+        key = digest(messages)
+        if key not in self._answers:
+            self._answers[key] = asyncio.ensure_future(self._ask_baseline(messages))
+            if len(self._answers) > _REMEMBERED:
+                self._answers.popitem(last=False)
+        try:
+            return await asyncio.shield(self._answers[key])
+        except BoundaryError as error:
+            self._answers.pop(key, None)
+            if isinstance(error, (AuthError, NotFoundError)):
+                raise
+            raise JudgeError(f"baseline {self._baseline.endpoint.name!r}: {error.message}") from error
+
+    async def _ask_baseline(self, messages: list[Message]) -> str:
+        return strip_reasoning((await self._baseline.chat(messages)).content).strip()
+
+    async def _compare(self, sample: MetricInput, other: str, *, swapped: bool) -> tuple[float, float]:
+        mine = strip_reasoning(sample.response).strip()
+        first, second = (other, mine) if swapped else (mine, other)
+        parts = [section("task", task_text(sample.seed))]
+        if sample.seed.expected_answer:
+            parts.append(section("reference", sample.seed.expected_answer))
+        parts += [section("answer_a", first or "(empty)"), section("answer_b", second or "(empty)")]
+        ask = (
+            f"{self._rubric.text}\n\nTwo answers to one task are given below. Grade each by itself, from "
+            f"{self._rubric.scale}; equal grades mean a tie.\n\n" + "\n\n".join(parts) + "\n\n"
+            'Reply with a JSON object: {"reasoning": "one or two sentences", "score_a": a number, "score_b": a number}'
+        )
+        messages = [{"role": "system", "content": self._rubric.system_prompt}, {"role": "user", "content": ask}]
+        judged = await ask_judge(self._judge, messages, self._read, settings=self._settings, schema=self._schema())
+        a, b = judged.value
+        return (b, a) if swapped else (a, b)
+
+    def _read(self, text: str) -> tuple[float, float]:
+        value = extract_json(text)
+        if not isinstance(value, dict) or not {"score_a", "score_b"} <= value.keys():
+            raise Unreadable("it has no fields `score_a` and `score_b`")
+        return self._rubric.check(value["score_a"]), self._rubric.check(value["score_b"])
+
+    def _schema(self) -> JsonDict:
+        number = {"type": "number", "minimum": self._rubric.low, "maximum": self._rubric.max_score}
+        return object_schema({"reasoning": {"type": "string"}, "score_a": number, "score_b": number})

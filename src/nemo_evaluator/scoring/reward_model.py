@@ -1,0 +1,115 @@
+"""A reward model: a model whose answer to a conversation is a number, or one number per aspect."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from nemo_evaluator.core.errors import ScorerError
+from nemo_evaluator.core.types import JsonDict, Message, SeedResult
+from nemo_evaluator.scoring._ask import JudgeSettings, Unreadable, ask_judge
+from nemo_evaluator.scoring._text import strip_reasoning
+from nemo_evaluator.scoring.json import extract_json
+from nemo_evaluator.scoring.judge import judge_fingerprint
+from nemo_evaluator.scoring.metric import MetricInput, MetricResult
+
+if TYPE_CHECKING:
+    from nemo_evaluator.models import Client
+
+_PAIR: Final = re.compile(r"([A-Za-z][\w -]*?)\s*[:=]\s*(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)")
+_BARE: Final = re.compile(r"\s*(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*")
+_ONE: Final = ("reward", "score")
+
+
+class RewardModel:
+    """``type: reward_model``.
+
+    ``single`` reads one number; ``multi_aspect`` reads one of several (``aspect``, else their mean); ``pairwise`` asks
+    for the answer and for the reference, and gives 1, 0.5 or 0. The reward is the number's place in ``score_range``;
+    ``threshold`` says from which number on an answer counts as right (``accuracy``).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        client: Client,
+        settings: JudgeSettings,
+        *,
+        mode: str = "single",
+        aspect: str | None = None,
+        score_range: tuple[float, float] = (0.0, 1.0),
+        threshold: float = 0.5,
+    ) -> None:
+        self.name = name
+        self._client, self._settings = client, settings
+        self._mode, self._aspect, self._range, self._threshold = mode, aspect, score_range, threshold
+        self.fingerprint = judge_fingerprint(
+            "reward_model", [client], {}, settings, mode=mode, aspect=aspect, range=score_range, threshold=threshold
+        )
+
+    async def measure(self, sample: MetricInput) -> MetricResult:
+        """The reward of one answer."""
+        score, details = await self._score(sample.seed, strip_reasoning(sample.response).strip())
+        details |= {"score": score, "correct": score >= self._threshold}
+        if self._mode != "pairwise":
+            low, high = self._range
+            return MetricResult(min(1.0, max(0.0, (score - low) / (high - low))), details)
+        if not sample.seed.expected_answer:
+            raise ScorerError(
+                f"metric {self.name!r}: mode pairwise compares with the reference answer, and this problem has none",
+                hint="use mode: single",
+            )
+        other, _ = await self._score(sample.seed, sample.seed.expected_answer)
+        details |= {"reference_score": other}
+        return MetricResult(1.0 if score > other else 0.5 if score == other else 0.0, details)
+
+    def aggregate(self, details: Iterable[JsonDict]) -> dict[str, float]:
+        """The share of answers that reach the threshold."""
+        right = [row["correct"] for row in details if "correct" in row]
+        return {"accuracy": sum(right) / len(right)} if right else {}
+
+    async def _score(self, seed: SeedResult, response: str) -> tuple[float, JsonDict]:
+        turns: list[Message] = list(seed.messages or [{"role": "user", "content": seed.prompt}])
+        messages = [*turns, {"role": "assistant", "content": response}]
+        judged = await ask_judge(self._client, messages, self._read, settings=self._settings)
+        value, aspects = judged.value
+        return value, {**({"aspects": aspects} if aspects else {}), **judged.describe()}
+
+    def _read(self, text: str) -> tuple[float, dict[str, float]]:
+        pairs = _numbers(text)
+        if self._mode == "multi_aspect":
+            return self._of_aspects(pairs)
+        bare = _BARE.fullmatch(text)
+        if bare is not None:
+            return _finite(bare[1]), {}
+        for name in _ONE:
+            if name in pairs:
+                return pairs[name], {}
+        if len(pairs) == 1:
+            return next(iter(pairs.values())), {}
+        raise Unreadable("it is not one number")
+
+    def _of_aspects(self, pairs: dict[str, float]) -> tuple[float, dict[str, float]]:
+        if not pairs:
+            raise Unreadable("it names no aspect with a number")
+        if self._aspect is None:
+            return sum(pairs.values()) / len(pairs), pairs
+        if self._aspect.lower() not in pairs:
+            raise Unreadable(f"it has no aspect {self._aspect!r} (it has {', '.join(pairs)})")
+        return pairs[self._aspect.lower()], pairs
+
+
+def _numbers(text: str) -> dict[str, float]:
+    value = extract_json(text)
+    if isinstance(value, dict):
+        return {str(k).lower(): float(v) for k, v in value.items() if isinstance(v, (int, float)) and math.isfinite(v)}
+    return {name.strip().lower(): _finite(number) for name, number in _PAIR.findall(text)}
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise Unreadable(f"{text!r} is not a finite number")
+    return number
