@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import subprocess
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.sandbox.jail import wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +88,19 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             await writer.drain()
         if writer.can_write_eof():
             writer.write_eof()
+
+
+def listen_in(pid: int) -> tuple[int, int]:
+    """(descriptor, port) of a socket that listens on the loopback of another process's network. Needs root."""
+    ours, theirs = wire.pair()
+    folder = str(Path(__file__).parent)
+    code = f"import sys; sys.path.insert(0, {folder!r}); from jail.listen import main; main()"
+    argv = [sys.executable, "-I", "-S", "-c", code, str(theirs.fileno()), str(pid)]
+    with ours, theirs:
+        process = subprocess.Popen(argv, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+        theirs.close()
+        message = wire.receive(ours)
+        process.wait()
+    if message is None or "error" in message[0]:
+        raise SandboxError(f"cannot open a way to the model: {message[0]['error'] if message else 'no answer'}")
+    return message[1][0], message[0]["port"]

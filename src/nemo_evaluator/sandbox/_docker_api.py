@@ -1,0 +1,149 @@
+"""The Docker engine over its socket: a small client for what sandboxes need. Podman's service answers to it too."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+import aiohttp
+import orjson
+
+from nemo_evaluator.core.errors import SandboxError
+
+_DEFAULT: Final = ("/var/run/docker.sock", "/run/podman/podman.sock")
+_VERSION: Final = "v1.40"
+_STREAMS: Final = {1: "stdout", 2: "stderr"}
+_HINT: Final = "is the engine running, and is DOCKER_HOST right? without one, use sandbox type: local"
+
+
+class DockerApi:
+    """Calls one engine: the one of ``DOCKER_HOST``, else the usual socket."""
+
+    def __init__(self, host: str | None = None) -> None:
+        self.host = host or os.environ.get("DOCKER_HOST") or _found()
+        parts = urlsplit(self.host)
+        if parts.scheme == "unix":
+            self.socket: str | None = parts.path
+            self._base = "http://docker"
+        elif parts.scheme in ("tcp", "http"):
+            self.socket = None
+            self._base = f"http://{parts.netloc}"
+        else:
+            raise SandboxError(f"DOCKER_HOST {self.host!r} cannot be used", hint="give a unix:// or tcp:// address")
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """True when the engine runs on this machine, as far as its address tells."""
+        return self.socket is not None
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None or self._session.closed:
+            connector = aiohttp.UnixConnector(self.socket, limit=0) if self.socket else aiohttp.TCPConnector(limit=0)
+            self._session = aiohttp.ClientSession(connector=connector)
+        return self._session
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def call(
+        self, method: str, path: str, *, body: Any = None, timeout: float = 60.0, ok: tuple[int, ...] = (), **query: Any
+    ) -> Any:
+        """One request: the decoded answer, or None. A status of 400 or more that is not in ``ok`` is a SandboxError."""
+        url = f"{self._base}/{_VERSION}{path}"
+        data = None if body is None else orjson.dumps(body)
+        limit = aiohttp.ClientTimeout(total=timeout)
+        headers = {"Content-Type": "application/json"}
+        try:
+            async with self._open().request(
+                method, url, data=data, params=_plain(query), headers=headers, timeout=limit
+            ) as response:
+                text = await response.read()
+                if response.status >= 400 and response.status not in ok:
+                    raise SandboxError(f"docker: {_message(text)}", status=response.status)
+        except (aiohttp.ClientError, OSError) as error:
+            raise SandboxError(f"cannot reach the docker engine at {self.host}: {error}", hint=_HINT) from error
+        except TimeoutError as error:
+            raise SandboxError(f"the docker engine did not answer {method} {path} in {timeout:g} s") from error
+        return orjson.loads(text) if text.strip().startswith((b"{", b"[")) and b"\n{" not in text else None
+
+    async def stream(self, path: str, *, timeout: float, data: Any = None, **query: Any) -> None:
+        """A POST whose progress comes line by line (pull, build); an ``error`` line is a SandboxError."""
+        limit = aiohttp.ClientTimeout(total=timeout)
+        url = f"{self._base}/{_VERSION}{path}"
+        headers = {"Content-Type": "application/x-tar"} if data is not None else {}
+        try:
+            async with self._open().post(
+                url, params=_plain(query), data=data, timeout=limit, headers=headers
+            ) as response:
+                if response.status >= 400:
+                    raise SandboxError(f"docker: {_message(await response.read())}", status=response.status)
+                async for line in response.content:
+                    if b'"error"' in line:
+                        raise SandboxError(f"docker: {orjson.loads(line).get('error', 'failed')}")
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise SandboxError(f"docker: {path} failed: {error or 'timed out'}") from error
+
+    @asynccontextmanager
+    async def attach(self, exec_id: str) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+        """Start an exec and take over the connection: output comes in frames, what is written is its stdin."""
+        try:
+            if self.socket:
+                reader, writer = await asyncio.open_unix_connection(self.socket, limit=1 << 20)
+            else:
+                parts = urlsplit(self._base)
+                reader, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=1 << 20)
+        except OSError as error:
+            raise SandboxError(f"cannot reach the docker engine at {self.host}: {error}", hint=_HINT) from error
+        try:
+            body = b'{"Detach":false,"Tty":false}'
+            head = (
+                f"POST /{_VERSION}/exec/{quote(exec_id)}/start HTTP/1.1\r\nHost: docker\r\n"
+                "Content-Type: application/json\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n"
+            )
+            writer.write(head.encode() + body)
+            await writer.drain()
+            try:
+                answer = await reader.readuntil(b"\r\n\r\n")
+            except (asyncio.IncompleteReadError, ConnectionError) as error:
+                raise SandboxError("docker: the engine closed the connection of a command") from error
+            status = int(answer.split(b" ", 2)[1])
+            if status not in (101, 200):
+                raise SandboxError(f"docker: {_message(await reader.read(4096))}", status=status)
+            yield reader, writer
+        finally:
+            writer.close()
+
+
+async def frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[str, bytes]]:
+    """The pieces of output of an attached exec, with the name of their stream."""
+    while True:
+        try:
+            header = await reader.readexactly(8)
+            kind, size = struct.unpack(">BxxxI", header)
+            yield _STREAMS.get(kind, "stdout"), await reader.readexactly(size)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return
+
+
+def _found() -> str:
+    return f"unix://{next((path for path in _DEFAULT if os.path.exists(path)), _DEFAULT[0])}"  # noqa: PTH110
+
+
+def _plain(query: dict[str, Any]) -> dict[str, str]:
+    return {name: value if isinstance(value, str) else orjson.dumps(value).decode() for name, value in query.items()}
+
+
+def _message(text: bytes) -> str:
+    try:
+        return str(orjson.loads(text)["message"])
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return text.decode("utf-8", "replace").strip()[:500]

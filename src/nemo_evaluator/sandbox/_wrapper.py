@@ -1,0 +1,104 @@
+"""The shell text around a command in a container: its end is told in words, and nothing that it started is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+# Processes carry the number of their command in the environment. What carries none that is to be kept is killed;
+# three rounds, since a process may fork between the look and the kill.
+_REAP: Final = """
+for round in 1 2 3; do
+  hit=
+  for path in /proc/[0-9]*; do
+    pid=${path#/proc/}
+    if [ "$pid" = 1 ] || [ "$pid" = $$ ]; then continue; fi
+    mark=$(tr '\\0' '\\n' < "$path/environ" 2>/dev/null | sed -n 's/^NEL_EXEC=//p' | head -n 1)
+    case " $keep " in *" ${mark:-?} "*) continue ;; esac
+    kill -9 "$pid" 2>/dev/null && hit=1
+  done
+  [ -n "$hit" ] || break
+done
+"""
+_WRAP: Final = f"""
+token=$1 keep=$2 background=$3 cwd=$4
+shift 4
+if cd "$cwd"; then "$@"; code=$?; else code=126; fi
+oom=0
+for file in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
+  if [ -r $file ]; then while read -r key value; do [ "$key" = oom_kill ] && oom=$value; done < $file; fi
+done
+if [ "$background" = no ]; then
+  set -- /proc/[0-9]*
+  if [ $# -gt 3 ]; then {_REAP}
+  fi
+fi
+printf '\\000NEL-END %s %s %s\\000' "$token" "$code" "$oom"
+printf '\\000NEL-END %s %s %s\\000' "$token" "$code" "$oom" >&2
+exit $code
+"""
+_KILL: Final = f"keep=$1\n{_REAP}\nexit 0"
+
+
+def wrapped(argv: list[str], token: str, keep: str, cwd: str, *, background: bool) -> list[str]:
+    """The argument list that runs ``argv`` and reports its end on both streams."""
+    return ["sh", "-c", _WRAP, "sh", token, keep, "yes" if background else "no", cwd, *argv]
+
+
+def killer(keep: str) -> list[str]:
+    """The argument list that kills everything but the commands in ``keep``."""
+    return ["sh", "-c", _KILL, "sh", keep]
+
+
+class Trailer:
+    """Passes output on and takes the wrapper's last words out of it.
+
+    They stand at the end of both streams, because an engine carries each at its own pace: the end is here only when
+    both have said so.
+    """
+
+    def __init__(self, token: str, emit: Callable[[str, bytes], None]) -> None:
+        self._mark = b"\0NEL-END " + token.encode() + b" "
+        self._emit = emit
+        self._held = {"stdout": b"", "stderr": b""}
+        self._ended: set[str] = set()
+        self.code: int | None = None
+        self.oom_kills = 0
+
+    @property
+    def complete(self) -> bool:
+        """True when both streams have come to their end."""
+        return len(self._ended) == len(self._held)
+
+    def take(self, stream: str, data: bytes) -> None:
+        """More output."""
+        if stream in self._ended:
+            # Something that was left running still writes; it is not the command's.
+            return
+        held = self._held[stream] + data
+        at = held.find(self._mark)
+        if at >= 0 and (end := held.find(b"\0", at + 1)) > 0:
+            code, oom = held[at + len(self._mark) : end].split()
+            self.code, self.oom_kills = int(code), int(oom)
+            self._ended.add(stream)
+            self._pass(stream, held[:at])
+            self._held[stream] = b""
+            return
+        # The words may come in two pieces: hold back what could be their beginning.
+        size = at if at >= 0 else self._safe(held)
+        self._pass(stream, held[:size])
+        self._held[stream] = held[size:]
+
+    def flush(self) -> None:
+        """No more is coming: pass on what was held back."""
+        for stream, held in self._held.items():
+            self._pass(stream, held)
+            self._held[stream] = b""
+
+    def _safe(self, held: bytes) -> int:
+        at = held.rfind(b"\0")
+        return at if at >= 0 and self._mark.startswith(held[at : at + len(self._mark)]) else len(held)
+
+    def _pass(self, stream: str, data: bytes) -> None:
+        if data:
+            self._emit(stream, data)

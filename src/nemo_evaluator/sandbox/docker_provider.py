@@ -1,0 +1,86 @@
+"""Docker sandboxes for a run: the engine, its images, and a reaper for the day we are killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Sequence
+
+from nemo_evaluator.config.sandboxes import DockerSandbox as DockerConfig
+from nemo_evaluator.core.errors import SandboxError, boundary
+from nemo_evaluator.core.failures import Cause
+from nemo_evaluator.core.types import SandboxSpec
+from nemo_evaluator.sandbox._docker_api import DockerApi
+from nemo_evaluator.sandbox._docker_images import ImageStore
+from nemo_evaluator.sandbox._processes import start_time
+from nemo_evaluator.sandbox._reaper import Reaper
+from nemo_evaluator.sandbox._sizes import parse_size
+from nemo_evaluator.sandbox.base import ImageBuildRequest, Sandbox
+from nemo_evaluator.sandbox.docker import DockerSandbox, DockerSettings
+
+
+def owner_label() -> str:
+    """Which process a container belongs to: host, process id, and when that process began."""
+    return f"{socket.gethostname()}:{os.getpid()}:{start_time(os.getpid())}"
+
+
+class DockerProvider:
+    """Makes docker sandboxes."""
+
+    walled = False
+
+    def __init__(self, config: DockerConfig, run_id: str) -> None:
+        self._run_id = run_id
+        self._api = DockerApi()
+        self._images = ImageStore(self._api)
+        self._reaper = Reaper()
+        self.concurrency = config.concurrency
+        self._settings = DockerSettings(
+            memory=parse_size(config.memory),
+            cpus=config.cpus,
+            pids=config.pids,
+            network=config.network,
+            read_only=config.read_only,
+            runtime=config.runtime,
+        )
+
+    async def check(self) -> None:
+        """Ask the engine whether it is there, and whether it has the runtime."""
+        info = await self._api.call("GET", "/info", timeout=20)
+        runtimes = info.get("Runtimes") or {}
+        wanted = self._settings.runtime
+        if wanted is not None and wanted not in runtimes:
+            raise SandboxError(
+                f"the docker engine has no runtime {wanted!r} (it has {', '.join(sorted(runtimes))})",
+                hint="add it to the engine's daemon.json; see gvisor.dev for runsc",
+            )
+
+    async def ensure_image(self, image: str) -> None:
+        """Pull an image unless it is there."""
+        await self._images.ensure(image)
+
+    async def build_images(self, requests: Sequence[ImageBuildRequest]) -> None:
+        """Let the environment build the images that the engine does not have."""
+        for request in requests:
+            missing = [spec for spec in request.specs if not await self._images.has(spec.image)]
+            if missing and request.docker_build_fn is not None:
+                with boundary(Cause.SANDBOX):
+                    await asyncio.to_thread(request.docker_build_fn, missing)
+
+    def create(self, spec: SandboxSpec) -> Sandbox:
+        """A container to be."""
+        self._images.used(spec.image)
+        return DockerSandbox(
+            spec,
+            self._run_id,
+            settings=self._settings,
+            api=self._api,
+            reaper=self._reaper,
+            labels={"nel.owner": owner_label()},
+        )
+
+    async def close(self) -> None:
+        """End the reaper and the connections."""
+        await self._reaper.close()
+        await self._api.close()

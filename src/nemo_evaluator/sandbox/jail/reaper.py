@@ -1,0 +1,61 @@
+"""The reaper process: lines on stdin say what exists; when stdin ends, all of it is removed."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from . import syscalls
+
+_TIMEOUT: Final = 30.0
+
+
+def main() -> None:
+    """Read until the end of stdin, then clean up."""
+    syscalls.set_name("nel-reaper")
+    for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(kind, signal.SIG_IGN)
+    known: dict[str, dict[str, Any]] = {}
+    for line in sys.stdin.buffer:
+        # A torn last line is what a kill leaves.
+        with contextlib.suppress(ValueError):
+            message = json.loads(line)
+            if "add" in message:
+                known[message["add"]] = message
+            else:
+                known.pop(message["forget"], None)
+    threads = [threading.Thread(target=_remove, args=(message,)) for message in known.values()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _remove(message: dict[str, Any]) -> None:
+    with contextlib.suppress(OSError, http.client.HTTPException, subprocess.SubprocessError):
+        if "argv" in message:
+            quiet = subprocess.DEVNULL
+            subprocess.run(message["argv"], timeout=_TIMEOUT, check=False, stdin=quiet, stdout=quiet, stderr=quiet)
+            return
+        connection = _connect(message["host"])
+        connection.request("DELETE", message["delete"], headers={"Host": "docker"})
+        connection.getresponse().read()
+
+
+def _connect(host: str) -> http.client.HTTPConnection:
+    parts = urlsplit(host)
+    if parts.scheme != "unix":
+        return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=_TIMEOUT)
+    connection = http.client.HTTPConnection("docker", timeout=_TIMEOUT)
+    connection.sock = socket.socket(socket.AF_UNIX)
+    connection.sock.settimeout(_TIMEOUT)
+    connection.sock.connect(parts.path)
+    return connection
