@@ -76,3 +76,14 @@ def test_a_bundle_from_elsewhere_is_written_into_the_output_dir(run_dir: Path, t
 def test_an_unknown_format_is_refused() -> None:
     with pytest.raises(UsageError, match="no format"):
         get_exporter("inspect", format="xml")
+
+
+def test_a_log_is_written_from_within_a_running_loop(run_dir: Path) -> None:
+    """The suite exports at the end of an async run, on uvloop."""
+    import uvloop
+
+    async def main() -> list[str]:
+        return export_bundles("inspect", [run_dir / "gsm8k"])
+
+    (path,) = uvloop.run(main())
+    assert _read(Path(path)).status == "success"

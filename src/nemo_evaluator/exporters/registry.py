@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,7 +53,9 @@ def export_bundles(
     bundles = [read_bundle(path) for path in find_bundles(paths)]
     folder = Path(output_dir) if output_dir is not None else bundles[0].path.parent.parent
     try:
-        return exporter.export(bundles, {"output_dir": str(folder)})
+        # In a thread of its own: libraries of trackers start event loops, which a thread that runs one does not allow.
+        with ThreadPoolExecutor(1, thread_name_prefix="export") as thread:
+            return thread.submit(exporter.export, bundles, {"output_dir": str(folder)}).result()
     except NelError:
         raise
     except Exception as error:
