@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from nemo_evaluator.environments._environment import BenchmarkEnvironment
 from nemo_evaluator.environments.base import EvalEnvironment
-from nemo_evaluator.environments.benchmark import BenchmarkEnvironment
 from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, image_builder, scorer
 from nemo_evaluator.environments.registry import (
     environment_class,

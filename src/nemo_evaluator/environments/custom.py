@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict, SeedResult
+from nemo_evaluator.environments._environment import BenchmarkEnvironment
 from nemo_evaluator.environments._requirements import read_requirements
-from nemo_evaluator.environments.benchmark import BenchmarkEnvironment
 from nemo_evaluator.environments.definition import (
     BenchmarkDefinition,
     BenchmarkInfo,

@@ -13,11 +13,12 @@ from nemo_evaluator.core.registry import nearest
 from nemo_evaluator.core.types import JsonDict, SandboxSpec, SeedResult, VerifyResult
 from nemo_evaluator.datasets import DatasetRef, MappedRows, Rows, as_rows, open_rows
 from nemo_evaluator.environments._requirements import check_requirements
+from nemo_evaluator.environments._verdict import ScorerRunner, fingerprint
 from nemo_evaluator.environments.base import EvalEnvironment
 from nemo_evaluator.environments.definition import BenchmarkDefinition, DatasetSource
 from nemo_evaluator.environments.fewshot import FewShot
 from nemo_evaluator.environments.prompt import PromptTemplate, template_text
-from nemo_evaluator.environments.scorer import ScorerRunner, fingerprint
+from nemo_evaluator.sandbox.base import ImageBuildRequest
 from nemo_evaluator.scoring.types import ScorerInput
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class BenchmarkEnvironment(EvalEnvironment):
         request = builder(self._dataset)
         if inspect.isawaitable(request):
             request = await request
-        if not hasattr(request, "specs"):
+        if not isinstance(request, ImageBuildRequest):
             kind = type(request).__name__
             raise TypeError(f"the image builder of {self.name} returned {kind}, not ImageBuildRequest")
         return [request]
