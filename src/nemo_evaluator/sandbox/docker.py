@@ -192,10 +192,10 @@ class DockerSandbox(Backend):
         return self.resolve_outside_endpoint(url)
 
     async def _run(self, job: Job, emit: Emit) -> Exit:
+        if self._killing is not None:
+            await asyncio.wait({self._killing})
         if self._broken:
             raise SandboxError(self._broken)
-        if self._killing is not None:
-            await self._killing
         stdin: bytes | IO[bytes] | None = job.stdin
         argv = job.argv
         if job.memory is not None:

@@ -1,0 +1,54 @@
+"""``nel sandbox``: which sandboxes exist, and the removal of those that a killed run left behind."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from nemo_evaluator.core.files import dumps
+from nemo_evaluator.sandbox.census import Found, census, collect
+
+
+@click.group()
+def sandbox() -> None:
+    """Sandboxes on this machine."""
+
+
+@sandbox.command("ls")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
+def ls(as_json: bool) -> None:
+    """List sandboxes, local ones and containers, with the run and the process that they belong to."""
+    found = asyncio.run(census())
+    if as_json:
+        for one in found:
+            click.echo(_json(one))
+        return
+    if not found:
+        click.echo("no sandboxes")
+        return
+    table = Table(box=None, pad_edge=False)
+    for heading in ("KIND", "NAME", "RUN", "OWNER", "AGE", "STATE"):
+        table.add_column(heading)
+    for one in found:
+        state = "orphan" if one.orphan else "in use"
+        table.add_row(one.kind, one.name, one.run_id, one.owner, f"{one.age_s:.0f} s", state)
+    Console(width=120).print(table)
+
+
+@sandbox.command("gc")
+@click.option("--all", "everything", is_flag=True, help="Also those whose run is still going.")
+def gc(everything: bool) -> None:
+    """Remove sandboxes whose run is gone."""
+    found = [one for one in asyncio.run(census()) if everything or one.orphan]
+    removed = asyncio.run(collect(found))
+    click.echo(f"removed {len(removed)} of {len(found)} sandboxes")
+    if len(removed) < len(found):
+        raise SystemExit(2)
+
+
+def _json(one: Found) -> str:
+    fields = {"kind": one.kind, "name": one.name, "run_id": one.run_id, "owner": one.owner}
+    return dumps({**fields, "age_s": round(one.age_s, 1), "orphan": one.orphan}).decode()

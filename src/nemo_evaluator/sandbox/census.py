@@ -1,0 +1,127 @@
+"""Which sandboxes exist on this machine, whose they are, and the removal of those whose owner is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.core.files import read_json
+from nemo_evaluator.sandbox._docker_api import DockerApi
+from nemo_evaluator.sandbox._keeper import state_root
+from nemo_evaluator.sandbox._processes import start_time
+from nemo_evaluator.sandbox.jail import cgroups
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A sandbox that exists."""
+
+    kind: str
+    name: str
+    run_id: str
+    owner: str
+    age_s: float
+    orphan: bool
+    handle: Any
+
+
+async def census() -> list[Found]:
+    """All sandboxes of this user, local ones and those of the docker engine if one answers."""
+    return [*await asyncio.to_thread(_local), *await _docker()]
+
+
+async def collect(found: list[Found]) -> list[Found]:
+    """Remove the given sandboxes; those that are gone afterwards."""
+    api: DockerApi | None = None
+    removed: list[Found] = []
+    try:
+        for one in found:
+            if one.kind == "local":
+                if await asyncio.to_thread(_remove_local, one.handle):
+                    removed.append(one)
+            else:
+                api = api or DockerApi()
+                await api.call("DELETE", f"/containers/{one.handle}", force=True, v=True, ok=(404, 409))
+                removed.append(one)
+    finally:
+        if api is not None:
+            await api.close()
+    return removed
+
+
+def _local() -> list[Found]:
+    found = []
+    for file in sorted(state_root().glob("*/*.json")):
+        try:
+            record = read_json(file)
+        except (OSError, ValueError):
+            continue
+        orphan = not (start_time(record["owner"]) and start_time(record["keeper"]))
+        age = time.time() - record["started"]
+        owner = f"pid {record['owner']}"
+        found.append(Found("local", record["name"], record["run_id"], owner, age, orphan, (file, record)))
+    return found
+
+
+def _remove_local(handle: tuple[Path, dict[str, Any]]) -> bool:
+    file, record = handle
+    folders = [(Path(path), cgroups.Parent(Path(path).parent, (), version)) for path, version in record["groups"]]
+    group = cgroups.Group(folders)
+    # With control groups we know who is inside. Without, the number may be someone else's by now: it is left alone
+    # unless it still carries our name.
+    group.kill()
+    if not folders and _name(record["pid"]) == "nel-warden":
+        os.kill(record["pid"], signal.SIGKILL)
+    gone = group.remove()
+    if gone:
+        file.unlink(missing_ok=True)
+        _remove_folder(file.parent)
+    return gone
+
+
+def _remove_folder(folder: Path) -> None:
+    if not any(folder.glob("*.json")):
+        for path in sorted(folder.rglob("*"), reverse=True):
+            if path.is_dir() and not path.is_symlink():
+                path.rmdir()
+            else:
+                path.unlink()
+        folder.rmdir()
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+async def _docker() -> list[Found]:
+    try:
+        api = DockerApi()
+        try:
+            listed = await api.call("GET", "/containers/json", all=True, filters={"label": ["nel.owner"]}, timeout=10)
+        finally:
+            await api.close()
+    except SandboxError:
+        # No engine: then it holds no sandboxes either.
+        return []
+    return [_container(one) for one in listed]
+
+
+def _container(one: dict[str, Any]) -> Found:
+    labels = one["Labels"]
+    host, _, process = labels["nel.owner"].partition(":")
+    pid, _, began = process.partition(":")
+    here = host == socket.gethostname()
+    orphan = here and (not start_time(int(pid)) or str(start_time(int(pid))) != began)
+    owner = f"pid {pid}" if here else f"pid {pid} on {host}"
+    age = time.time() - one["Created"]
+    return Found("docker", labels.get("nel.sandbox", ""), labels.get("nel.run_id", ""), owner, age, orphan, one["Id"])
