@@ -88,6 +88,19 @@ async def _opened(kind: str, script: Any, *stages: StageSpec, **settings: Any) -
                 yield both
 
 
+@asynccontextmanager
+async def _proxied(script: Any, *stages: StageSpec, **settings: Any) -> AsyncIterator[tuple[Proxy, ScriptedServer]]:
+    async with _opened("proxy", script, *stages, **settings) as both:
+        assert both.proxy is not None
+        yield both.proxy, both.server
+
+
+@pytest.fixture
+def proxied() -> Any:
+    """``async with proxied(script, *stages) as (proxy, server)``."""
+    return _proxied
+
+
 @pytest.fixture
 def open_door() -> Any:
     """``async with open_door(kind, script, *stages) as both``, for tests that compare the doors."""

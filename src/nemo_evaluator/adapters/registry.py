@@ -44,13 +44,12 @@ interceptor_registry.add("endpoint", f"{_HERE}.endpoint:Interceptor")
 def build_stage(spec: StageSpec, base_dir: Path | None = None) -> Interceptor:
     """The stage of a spec: a registered name, ``module:Class``, or a Python file beside the config."""
     kind = _find(spec.name, base_dir)
-    _check_settings(spec.name, kind, spec.config)
-    stage = kind(**spec.config)
-    if not isinstance(stage, Interceptor):
+    if not (isinstance(kind, type) and issubclass(kind, Interceptor)):
         raise UsageError(
             f"{spec.name!r} is not an interceptor", hint="derive the class from nemo_evaluator.adapters.Interceptor"
         )
-    return stage
+    _check_settings(spec.name, kind, spec.config)
+    return kind(**spec.config)
 
 
 def _find(name: str, base_dir: Path | None) -> Any:

@@ -201,7 +201,7 @@ class Connection(asyncio.Protocol):
                 error = error_body(seen.path, Say(status=500, message=say.message or "the model fell over"))
                 self._write_chunk(event(error, "error" if seen.path.endswith("/messages") else None))
                 break
-            if say.fault is Fault.STREAM_NO_END and number >= len(events) - 2:
+            if say.fault is Fault.STREAM_NO_END and number >= len(events) - 3:
                 break
             self._write_chunk(chunk)
             if say.chunk_delay:
