@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from nemo_evaluator.sandbox.base import Sandbox
 
 _JUDGES: Final = frozenset({"judge", "pairwise_judge", "ensemble_judge", "reward_model"})
+# The name under which a caller of the Python API hands over a judge for benchmarks that need one.
+_JUDGE_CLIENT: Final = "judge"
 _NO_JUDGE: Final = 3
 Summary = Callable[[Iterable[JsonDict]], Mapping[str, float]]
 
@@ -44,9 +46,14 @@ class Verifier:
         self._primary: str | None = None
         self._judge: str | None = None
         self._defaults = scoring.include_defaults if scoring is not None else True
+        self._stand_by: Metric | None = None
         self.fingerprint = environment.scorer_fingerprint()
         if scoring is not None and (scoring.metrics or not scoring.include_defaults):
             self._compose(scoring, clients or {})
+        elif scoring is None and clients and _JUDGE_CLIENT in clients:
+            self._stand_by = load_object("nemo_evaluator.scoring.build:default_judge")(
+                clients[_JUDGE_CLIENT], environment
+            )
 
     def _compose(self, scoring: ScoringConfig, clients: Mapping[str, Client]) -> None:
         if not scoring.metrics:
@@ -69,8 +76,16 @@ class Verifier:
         if self._metrics:
             await self._measure(verdict, MetricInput(response, seed, sandbox))
         elif verdict.scoring_details.get("needs_judge"):
-            _without_judge(verdict)
+            await self._ask_stand_by(verdict, MetricInput(response, seed, sandbox))
         return verdict
+
+    async def _ask_stand_by(self, verdict: VerifyResult, sample: MetricInput) -> None:
+        if self._stand_by is None:
+            _without_judge(verdict)
+            return
+        result = await self._one(self._stand_by, sample)
+        verdict.scoring_details = {k: v for k, v in verdict.scoring_details.items() if k != "needs_judge"}
+        _lead_with(result, verdict)
 
     async def _measure(self, verdict: VerifyResult, sample: MetricInput) -> None:
         measured = await asyncio.gather(

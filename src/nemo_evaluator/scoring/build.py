@@ -61,6 +61,11 @@ def build_metric(config: MetricConfig, clients: Mapping[str, Client], environmen
     return ScorerMetric(config.name, get_scorer(config.name))
 
 
+def default_judge(client: Client, environment: object) -> Metric:
+    """The judge of a benchmark that needs one, asked with the default rubric unless the benchmark brings a question."""
+    return _judge(JudgeMetric(type="judge", name="judge", service="judge"), {"judge": client}, environment)
+
+
 def _judge(config: JudgeMetric, clients: Mapping[str, Client], environment: object) -> Metric:
     client, settings = _client(clients, config.service), _settings(config)
     if config.rubric is None and config.rubric_file is None and isinstance(environment, JudgedEnvironment):

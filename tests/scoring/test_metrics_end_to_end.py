@@ -1,0 +1,352 @@
+"""Every kind of ``scoring.metrics`` through a whole run: changing it changes the result."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nemo_evaluator.config import parse_eval_config
+from nemo_evaluator.core.errors import ConfigError
+from nemo_evaluator.core.files import iter_jsonl
+from nemo_evaluator.suite.run import SuiteOptions, run_suite
+from nemo_evaluator.testing import Fault, Rule, Say, ScriptedServer, Seen
+
+BENCHMARK = """
+from nemo_evaluator.environments.custom import ScorerInput, benchmark, scorer
+from nemo_evaluator.scoring import exact_match, needs_judge
+
+@benchmark(name="capitals", dataset="rows.jsonl", prompt="The capital of {country}?", target_field="city")
+@scorer
+def capitals(sample: ScorerInput):
+    return exact_match(sample)
+
+@benchmark(name="essays", dataset="rows.jsonl", prompt="Write about {country}.", target_field="city")
+@scorer
+def essays(sample: ScorerInput):
+    return needs_judge(sample)
+"""
+ROWS = [("France", "Paris"), ("Italy", "Rome"), ("Norway", "Oslo"), ("Spain", "Madrid")]
+# The model knows two capitals and says the third in a sentence.
+ANSWERS = {
+    "The capital of France?": "Paris",
+    "The capital of Italy?": "Rome",
+    "The capital of Norway?": "Surely Oslo, I would say",
+    "The capital of Spain?": "Seville",
+}
+
+
+@dataclass
+class Outcome:
+    bundle: dict[str, Any]
+    rows: list[dict[str, Any]]
+    exit_code: int
+
+    @property
+    def scores(self) -> dict[str, Any]:
+        return self.bundle["benchmark"]["scores"]
+
+    @property
+    def rewards(self) -> list[float | None]:
+        return [row["reward"] for row in self.rows]
+
+
+@dataclass
+class Lab:
+    """A model, two judges, and a benchmark in a folder."""
+
+    folder: Path
+    model: ScriptedServer
+    judge: ScriptedServer
+    second: ScriptedServer
+    services: dict[str, Any] = field(default_factory=dict)
+
+    async def run(
+        self, scoring: dict[str, Any] | None, *, name: str = "capitals", resume: bool = False, **bench: Any
+    ) -> Outcome:
+        urls = {"model": self.model, "judge": self.judge, "second": self.second}
+        services = {
+            key: {
+                "type": "api",
+                "url": f"{server.url}/chat/completions",
+                "protocol": "chat_completions",
+                "model": key,
+                "retry": {"max_retries": 0},
+                **self.services.get(key, {}),
+            }
+            for key, server in urls.items()
+        }
+        entry = {
+            "name": f"{self.folder / 'bench.py'}:{name}",
+            "solver": {"type": "simple", "service": "model"},
+            "max_system_retries": 1,
+            "shuffle_seed": None,
+            **({"scoring": scoring} if scoring is not None else {}),
+            **bench,
+        }
+        config = parse_eval_config(
+            {"services": services, "benchmarks": [entry], "output": {"dir": str(self.folder / "out"), "report": []}}
+        )
+        options = SuiteOptions(self.folder / "out", "run", resume=resume, say=lambda text: None)
+        result = await run_suite(config, options)
+        one = result.benchmarks[0]
+        if one.error is not None:
+            raise one.error
+        assert one.bundle is not None and one.task_dir is not None
+        return Outcome(one.bundle, list(iter_jsonl(one.task_dir / "results.jsonl")), result.exit_code)
+
+
+@pytest.fixture
+async def lab(tmp_path: Path) -> AsyncIterator[Lab]:
+    (tmp_path / "bench.py").write_text(BENCHMARK)
+    rows = [json.dumps({"country": country, "city": city}) for country, city in ROWS]
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows) + "\n")
+    model = ScriptedServer("An essay.", answers=ANSWERS)
+    async with model, ScriptedServer("?") as judge, ScriptedServer("?") as second:
+        yield Lab(tmp_path, model, judge, second)
+
+
+def grade(score: Any, **more: Any) -> str:
+    return json.dumps({"reasoning": "so", "score": score, **more})
+
+
+def judge_metric(**fields: Any) -> dict[str, Any]:
+    return {"type": "judge", "name": "quality", "service": "judge", "max_retries": 0, **fields}
+
+
+def says(server: ScriptedServer, script: Any) -> None:
+    server.book = type(server.book)(script)
+
+
+async def test_extra_scorers_stand_beside_the_benchmark_and_primary_puts_one_in_front(lab: Lab) -> None:
+    plain = await lab.run(None)
+    assert plain.rewards == [1, 1, 0, 0]
+    assert "scorer:fuzzy_match" not in plain.scores
+    beside = await lab.run({"metrics": [{"type": "scorer", "name": "fuzzy_match"}]})
+    assert beside.rewards == [1, 1, 0, 0]
+    assert beside.scores["scorer:fuzzy_match"]["value"] == 0.75
+    assert beside.rows[2]["scorer_rewards"] == {"scorer:fuzzy_match": 1.0}
+    front = await lab.run({"metrics": [{"type": "scorer", "name": "fuzzy_match"}], "primary": "fuzzy_match"})
+    assert front.rewards == [1, 1, 1, 0]
+
+
+async def test_without_defaults_the_only_metric_is_the_score(lab: Lab) -> None:
+    alone = await lab.run({"include_defaults": False, "metrics": [{"type": "scorer", "name": "fuzzy_match"}]})
+    assert alone.rewards == [1, 1, 1, 0]
+    assert alone.rows[0]["scoring_details"]["method"] == "metric:fuzzy_match"
+
+
+async def test_a_judge_grades_by_its_rubric_and_scale(lab: Lab) -> None:
+    def judge(seen: Seen) -> str:
+        return grade(5 if "Be kind." in seen.prompt else 3)
+
+    says(lab.judge, judge)
+    neutral = await lab.run({"metrics": [judge_metric()], "primary": "quality"})
+    assert neutral.rewards == [0.5] * 4
+    assert neutral.rows[0]["scoring_details"]["scorer:quality"]["score"] == 3
+    kind = await lab.run({"metrics": [judge_metric(rubric="Be kind.")], "primary": "quality"})
+    assert kind.rewards == [1.0] * 4
+    (lab.folder / "rubric.txt").write_text("Be kind. Above all.")
+    from_file = judge_metric(rubric_file=str(lab.folder / "rubric.txt"))
+    assert (await lab.run({"metrics": [from_file], "primary": "quality"})).rewards == [1.0] * 4
+    wide = await lab.run({"metrics": [judge_metric(max_score=9)], "primary": "quality"})
+    assert wide.rewards == [0.25] * 4
+
+
+async def test_what_the_judge_is_asked(lab: Lab) -> None:
+    says(lab.judge, grade(4))
+    settings = judge_metric(system_prompt="You are Solomon.", temperature=0.7)
+    await lab.run({"metrics": [settings]}, max_problems=1)
+    body = lab.judge.requests[-1].body
+    assert body["messages"][0] == {"role": "system", "content": "You are Solomon."}
+    assert body["temperature"] == 0.7
+    assert body["response_format"]["type"] == "json_schema"
+    assert "<reference>\nParis" in lab.judge.requests[-1].prompt
+    await lab.run({"metrics": [judge_metric(reference_free=True)]}, max_problems=1)
+    assert "<reference>" not in lab.judge.requests[-1].prompt
+    template = judge_metric(rubric="Q: {instruction} A: {response} E: {expected}")
+    await lab.run({"metrics": [template]}, max_problems=1)
+    assert "Q: The capital of France? A: Paris E: Paris" in lab.judge.requests[-1].prompt
+
+
+async def test_swap_check_asks_twice_and_takes_the_mean(lab: Lab) -> None:
+    def first_counts(seen: Seen) -> str:
+        return grade(5 if seen.prompt.index("<task>") < seen.prompt.index("<response>") else 1)
+
+    says(lab.judge, first_counts)
+    once = await lab.run({"metrics": [judge_metric()], "primary": "quality"})
+    twice = await lab.run({"metrics": [judge_metric(swap_check=True)], "primary": "quality"})
+    assert (once.rewards[0], twice.rewards[0]) == (1.0, 0.5)
+    assert twice.rows[0]["scoring_details"]["scorer:quality"]["position_bias"] == 4
+
+
+async def test_a_benchmark_that_needs_a_judge_gets_its_verdict_from_it(lab: Lab) -> None:
+    says(lab.judge, grade(4))
+    judged = await lab.run({"metrics": [judge_metric()]}, name="essays")
+    assert judged.rewards == [0.75] * 4
+    assert "needs_judge" not in judged.rows[0]["scoring_details"]
+
+
+async def test_a_benchmark_that_needs_a_judge_and_has_none_is_not_measured(lab: Lab) -> None:
+    none = await lab.run(None, name="essays")
+    assert none.rewards == [None] * 4
+    assert none.rows[0]["failure"]["cause"] == "judge"
+    assert none.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    "garbage", ["I like it", '{"score": null}', '{"score": -3}', '{"score": 7}', '{"score": true}', "", "{"]
+)
+async def test_a_judge_that_answers_garbage_gives_coverage_and_never_a_zero(lab: Lab, garbage: str) -> None:
+    says(lab.judge, [Rule(garbage, contains="Norway"), Rule(garbage, contains="cannot be read"), Rule(grade(5))])
+    result = await lab.run({"metrics": [judge_metric()], "primary": "quality"})
+    assert result.rewards == [1.0, 1.0, None, 1.0]
+    assert result.rows[2]["failure"]["cause"] == "judge"
+    assert result.rows[2]["model_response"] == "Surely Oslo, I would say"
+    assert result.bundle["benchmark"]["coverage"]["share"] == 0.75
+    assert result.scores["mean_reward"]["value"] == 1.0 if "mean_reward" in result.scores else True
+    assert result.exit_code == 3
+
+
+async def test_an_unreadable_verdict_is_repaired_once(lab: Lab) -> None:
+    says(lab.judge, [Rule(grade(5), contains="cannot be read"), Rule("I like it.")])
+    result = await lab.run({"metrics": [judge_metric()], "primary": "quality"})
+    assert result.rewards == [1.0] * 4
+    assert lab.judge.count == 8
+
+
+async def test_a_server_that_refuses_schemas_is_asked_without_one(lab: Lab) -> None:
+    def judge(seen: Seen) -> Say | str:
+        refused = Say(status=400, message="response_format is not supported")
+        return refused if "response_format" in seen.body else grade(5)
+
+    says(lab.judge, judge)
+    result = await lab.run({"metrics": [judge_metric()], "primary": "quality"}, max_concurrent=1)
+    assert result.rewards == [1.0] * 4
+    assert lab.judge.count == 5
+
+
+async def test_timeout_and_retries_of_a_judge(lab: Lab) -> None:
+    says(lab.judge, [Say("?", fault=Fault.STALL), Say(grade(5))])
+    bounded = judge_metric(timeout=0.3)
+    failed = await lab.run({"metrics": [bounded], "primary": "quality"}, max_problems=1)
+    assert failed.rewards == [None]
+    assert "0.3 s" in failed.rows[0]["failure"]["message"]
+    lab.judge.count = 0
+    says(lab.judge, lambda seen: Say("?", fault=Fault.STALL) if lab.judge.count == 1 else grade(5))
+    retried = await lab.run({"metrics": [{**bounded, "max_retries": 1}], "primary": "quality"}, max_problems=1)
+    assert retried.rewards == [1.0]
+
+
+async def test_resume_judges_again_without_asking_the_model(lab: Lab) -> None:
+    says(lab.judge, grade(1))
+    await lab.run({"metrics": [judge_metric()], "primary": "quality"})
+    asked = lab.model.count
+    says(lab.judge, grade(5))
+    again = await lab.run({"metrics": [judge_metric(rubric="Anew.")], "primary": "quality"}, resume=True)
+    assert again.rewards == [1.0] * 4
+    assert lab.model.count == asked
+    judged = lab.judge.count
+    await lab.run({"metrics": [judge_metric(rubric="Anew.")], "primary": "quality"}, resume=True)
+    assert lab.judge.count == judged
+
+
+async def test_pairwise_judge_compares_with_the_baseline(lab: Lab) -> None:
+    lab.second.book = type(lab.second.book)("Lyon")
+
+    def prefers(capital: str) -> Callable[[Seen], str]:
+        def judge(seen: Seen) -> str:
+            first = seen.prompt.partition("<answer_a>")[2].partition("</answer_a>")[0]
+            scores = (5, 2) if capital in first else (2, 5)
+            return json.dumps({"reasoning": "", "score_a": scores[0], "score_b": scores[1]})
+
+        return judge
+
+    metric = {"type": "pairwise_judge", "name": "duel", "judge_service": "judge", "baseline_service": "second"}
+    says(lab.judge, prefers("Paris"))
+    won = await lab.run({"metrics": [metric], "primary": "duel"}, max_problems=1)
+    assert won.rewards == [1.0]
+    assert won.rows[0]["scoring_details"]["scorer:duel"]["baseline_response"] == "Lyon"
+    says(lab.judge, prefers("Lyon"))
+    assert (await lab.run({"metrics": [metric], "primary": "duel"}, max_problems=1)).rewards == [0.0]
+    says(lab.judge, prefers(""))
+    biased = await lab.run({"metrics": [metric], "primary": "duel"}, max_problems=1)
+    assert biased.rewards == [0.5]
+    assert biased.scores["duel.consistency"]["value"] == 0.0
+    unchecked = await lab.run({"metrics": [{**metric, "swap_check": False}], "primary": "duel"}, max_problems=1)
+    assert unchecked.rewards == [1.0]
+
+
+async def test_ensemble_judge_puts_grades_together_and_reports_agreement(lab: Lab) -> None:
+    says(lab.judge, lambda seen: grade(5 if "France" in seen.prompt else 2))
+    says(lab.second, lambda seen: grade(4 if "France" in seen.prompt else 1))
+    lab.services["third"] = {}
+    metric = {"type": "ensemble_judge", "name": "jury", "services": ["judge", "second"]}
+    mean = await lab.run({"metrics": [metric], "primary": "jury"})
+    assert mean.rewards == [0.875, 0.125, 0.125, 0.125]
+    alpha = mean.scores["jury.krippendorff_alpha"]["value"]
+    assert 0.7 < alpha < 0.9
+    says(lab.second, lambda seen: grade(1 if "France" in seen.prompt else 5))
+    worse = await lab.run({"metrics": [{**metric, "aggregation": "median"}], "primary": "jury"})
+    assert worse.scores["jury.krippendorff_alpha"]["value"] < 0
+    says(lab.second, "no")
+    silent = await lab.run({"metrics": [{**metric, "aggregation": "majority_vote"}], "primary": "jury"})
+    assert silent.rewards == [None] * 4
+
+
+async def test_reward_model_reads_numbers_aspects_and_pairs(lab: Lab) -> None:
+    metric = {"type": "reward_model", "name": "rm", "service": "judge"}
+    says(lab.judge, "0.8")
+    assert (await lab.run({"metrics": [metric], "primary": "rm"})).rewards == [0.8] * 4
+    assert lab.judge.requests[-1].body["messages"][-1]["role"] == "assistant"
+    says(lab.judge, "reward:-5")
+    ranged = await lab.run({"metrics": [{**metric, "score_range": [-10, 10], "threshold": -6}], "primary": "rm"})
+    assert ranged.rewards == [0.25] * 4
+    assert ranged.scores["rm.accuracy"]["value"] == 1.0
+    stricter = await lab.run({"metrics": [{**metric, "score_range": [-10, 10], "threshold": 0}], "primary": "rm"})
+    assert stricter.scores["rm.accuracy"]["value"] == 0.0
+    says(lab.judge, "helpfulness:0.4,correctness:0.9")
+    aspects = {**metric, "mode": "multi_aspect"}
+    assert (await lab.run({"metrics": [aspects], "primary": "rm"})).rewards == pytest.approx([0.65] * 4)
+    one = await lab.run({"metrics": [{**aspects, "aspect": "correctness"}], "primary": "rm"})
+    assert one.rewards == [0.9] * 4
+    says(lab.judge, lambda seen: "0.9" if seen.prompt in ("Paris", "Rome", "Oslo", "Madrid") else "0.1")
+    pair = await lab.run({"metrics": [{**metric, "mode": "pairwise"}], "primary": "rm"})
+    assert pair.rewards == [0.5, 0.5, 0.0, 0.0]
+    says(lab.judge, "no number")
+    assert (await lab.run({"metrics": [metric], "primary": "rm"})).rewards == [None] * 4
+
+
+async def test_custom_metrics_by_class_and_by_function(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    (lab.folder / "own_metrics.py").write_text(
+        "from nemo_evaluator.scoring import MetricResult\n"
+        "class Length:\n"
+        "    def __init__(self, unit=10): self.unit = unit\n"
+        "    async def measure(self, sample):\n"
+        "        return MetricResult(min(1.0, len(sample.response) / self.unit), {'length': len(sample.response)})\n"
+        "def starts(sample): return {'correct': sample.response.startswith(sample.config['letter'])}\n"
+        "def broken(sample): raise ValueError('oh')\n"
+    )
+    monkeypatch.syspath_prepend(str(lab.folder))
+    custom = {"type": "custom", "name": "own", "class_path": "own_metrics:Length"}
+    assert (await lab.run({"metrics": [custom], "primary": "own"})).rewards == [0.5, 0.4, 1.0, 0.7]
+    wide = await lab.run({"metrics": [{**custom, "config": {"unit": 100}}], "primary": "own"})
+    assert wide.rewards[0] == 0.05
+    function = {**custom, "class_path": "own_metrics:starts", "config": {"letter": "S"}}
+    assert (await lab.run({"metrics": [function], "primary": "own"})).rewards == [0, 0, 1, 1]
+    broken = await lab.run({"metrics": [{**custom, "class_path": "own_metrics:broken"}], "primary": "own"})
+    assert broken.rewards == [None] * 4
+    assert broken.rows[0]["failure"]["cause"] == "scorer"
+
+
+async def test_a_model_may_not_judge_itself_unless_allowed(lab: Lab) -> None:
+    itself = judge_metric(service="model")
+    with pytest.raises(ConfigError, match="judge its own answers"):
+        await lab.run({"metrics": [itself]})
+    lab.model.book = type(lab.model.book)(grade(5))
+    allowed = await lab.run({"metrics": [{**itself, "allow_self_judge": True}], "primary": "quality"})
+    assert allowed.rewards == [1.0] * 4
