@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from nemo_evaluator.config import parse_eval_config
-from nemo_evaluator.core.errors import ConfigError
+from nemo_evaluator.core.errors import ConfigError, UsageError
 from nemo_evaluator.core.files import iter_jsonl
 from nemo_evaluator.suite.run import SuiteOptions, run_suite
 from nemo_evaluator.testing import Fault, Rule, Say, ScriptedServer, Seen
@@ -66,7 +66,13 @@ class Lab:
     services: dict[str, Any] = field(default_factory=dict)
 
     async def run(
-        self, scoring: dict[str, Any] | None, *, name: str = "capitals", resume: bool = False, **bench: Any
+        self,
+        scoring: dict[str, Any] | None,
+        *,
+        name: str = "capitals",
+        builtin: str | None = None,
+        resume: bool = False,
+        **bench: Any,
     ) -> Outcome:
         urls = {"model": self.model, "judge": self.judge, "second": self.second}
         services = {
@@ -81,7 +87,7 @@ class Lab:
             for key, server in urls.items()
         }
         entry = {
-            "name": f"{self.folder / 'bench.py'}:{name}",
+            "name": builtin or f"{self.folder / 'bench.py'}:{name}",
             "solver": {"type": "simple", "service": "model"},
             "max_system_retries": 1,
             "shuffle_seed": None,
@@ -208,7 +214,7 @@ async def test_a_judge_that_answers_garbage_gives_coverage_and_never_a_zero(lab:
     assert result.rows[2]["failure"]["cause"] == "judge"
     assert result.rows[2]["model_response"] == "Surely Oslo, I would say"
     assert result.bundle["benchmark"]["coverage"]["share"] == 0.75
-    assert result.scores["mean_reward"]["value"] == 1.0 if "mean_reward" in result.scores else True
+    assert result.scores["pass@1"]["value"] == 1.0
     assert result.exit_code == 3
 
 
@@ -284,7 +290,6 @@ async def test_pairwise_judge_compares_with_the_baseline(lab: Lab) -> None:
 async def test_ensemble_judge_puts_grades_together_and_reports_agreement(lab: Lab) -> None:
     says(lab.judge, lambda seen: grade(5 if "France" in seen.prompt else 2))
     says(lab.second, lambda seen: grade(4 if "France" in seen.prompt else 1))
-    lab.services["third"] = {}
     metric = {"type": "ensemble_judge", "name": "jury", "services": ["judge", "second"]}
     mean = await lab.run({"metrics": [metric], "primary": "jury"})
     assert mean.rewards == [0.875, 0.125, 0.125, 0.125]
@@ -350,3 +355,51 @@ async def test_a_model_may_not_judge_itself_unless_allowed(lab: Lab) -> None:
     lab.model.book = type(lab.model.book)(grade(5))
     allowed = await lab.run({"metrics": [{**itself, "allow_self_judge": True}], "primary": "quality"})
     assert allowed.rewards == [1.0] * 4
+
+
+@pytest.mark.needs("bwrap")
+async def test_a_command_in_the_sandbox_decides(lab: Lab) -> None:
+    metric = {"type": "sandbox", "name": "checked", "command": 'test "$(cat "$NEL_RESPONSE")" = "$NEL_EXPECTED"'}
+    sandbox = {"type": "local"}
+    scored = await lab.run({"metrics": [metric], "primary": "checked"}, sandbox=sandbox)
+    assert scored.rewards == [1, 1, 0, 0]
+    lenient = {**metric, "command": 'grep -q "$NEL_EXPECTED" "$NEL_RESPONSE"'}
+    assert (await lab.run({"metrics": [lenient], "primary": "checked"}, sandbox=sandbox)).rewards == [1, 1, 1, 0]
+    slow = {**metric, "command": "sleep 5", "verify_timeout": 0.3}
+    late = await lab.run({"metrics": [slow], "primary": "checked"}, sandbox=sandbox, max_problems=1)
+    assert late.rewards == [0]
+    assert late.rows[0]["scoring_details"]["scorer:checked"]["timed_out"] is True
+    nowhere = await lab.run({"metrics": [metric], "primary": "checked"})
+    assert nowhere.rewards == [None] * 4
+    own = await lab.run({"metrics": [{**metric, "command": None}], "primary": "checked"}, sandbox=sandbox)
+    assert own.rows[0]["failure"]["cause"] == "scorer"
+
+
+@pytest.mark.needs("mirror")
+@pytest.mark.usefixtures("wide_mirror")
+async def test_simpleqa_reports_its_three_grades(lab: Lab) -> None:
+    grades = iter(["CORRECT", "CORRECT", "INCORRECT", "NOT_ATTEMPTED"])
+    says(lab.judge, lambda seen: json.dumps({"grade": next(grades), "reason": "so"}))
+    scoring = {"include_defaults": False, "metrics": [judge_metric()]}
+    result = await lab.run(scoring, builtin="simpleqa", max_problems=4, max_concurrent=1)
+    assert sorted(result.rewards) == [0, 0, 1, 1]
+    assert result.scores["accuracy"]["value"] == 0.5
+    assert result.scores["attempted"]["value"] == 0.75
+    assert result.scores["f1"]["value"] == pytest.approx(2 * 0.5 * (2 / 3) / (0.5 + 2 / 3))
+
+
+@pytest.mark.needs("mirror")
+@pytest.mark.usefixtures("wide_mirror")
+async def test_healthbench_counts_the_points_of_its_rubric(lab: Lab) -> None:
+    def judge(seen: Seen) -> str:
+        criteria = seen.prompt.partition("Criteria:\n")[2].partition("\n\nJudge each")[0]
+        return json.dumps({"met": [True] * sum(line[0].isdigit() for line in criteria.split("\n") if line)})
+
+    says(lab.judge, judge)
+    all_met = await lab.run({"metrics": [judge_metric()]}, builtin="healthbench", max_problems=2)
+    assert all(reward is not None for reward in all_met.rewards)
+    says(lab.judge, '{"met": [true]}')
+    short = await lab.run({"metrics": [judge_metric()]}, builtin="healthbench", max_problems=2)
+    assert short.rewards == [None, None]
+    with pytest.raises(UsageError, match="its own question"):
+        await lab.run({"metrics": [judge_metric(max_score=3)]}, builtin="healthbench", max_problems=2)

@@ -146,7 +146,7 @@ def _without_judge(verdict: VerifyResult) -> None:
 
 
 def _summary_of(environment: EvalEnvironment) -> Summary | None:
-    hook: Any = getattr(environment, "aggregate", None) or getattr(environment, "_config", {}).get("summary")
+    hook: Any = getattr(environment, "summary", None)
     return hook if callable(hook) else None
 
 
