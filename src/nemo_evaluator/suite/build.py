@@ -17,11 +17,13 @@ from nemo_evaluator.core.files import iter_jsonl, safe_name
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.bundles import discover_bundles
+from nemo_evaluator.engine.aggregates import Aggregates
 from nemo_evaluator.engine.evaluation import Evaluation
 from nemo_evaluator.engine.plan import Shard
 from nemo_evaluator.engine.scope import StepLimits
 from nemo_evaluator.engine.template import load_template
 from nemo_evaluator.engine.verify import Verifier
+from nemo_evaluator.environments.base import EvalEnvironment
 from nemo_evaluator.environments.registry import get_environment
 from nemo_evaluator.metrics.sequential import Baseline, StopRule
 from nemo_evaluator.models import Client, endpoint_of
@@ -59,17 +61,19 @@ class Builder:
         if close is not None:
             stack.push_async_callback(close)
         sandboxes: SandboxManager | None = None
-        if not isinstance(bench.sandbox, NoSandbox):
+        wanted = None if isinstance(bench.sandbox, NoSandbox) else bench.sandbox
+        if wanted is not None or _needs_sandbox(environment):
             # Loaded by name: most runs need no sandbox, and starting must stay quick.
-            sandboxes = load_object("nemo_evaluator.sandbox.manager:SandboxManager")(bench.sandbox, self._run_id)
+            sandboxes = load_object("nemo_evaluator.sandbox.manager:SandboxManager")(wanted, self._run_id)
             stack.push_async_callback(sandboxes.close)
         settings = describe_solver(solver)
+        verifier = Verifier(environment, bench.scoring, clients)
         return Evaluation(
             environment=environment,
             solver=solver,
             task_dir=output_dir / safe_name(bench.key),
             name=bench.key if bench.key != safe_name(bench.name) else environment.name,
-            verifier=Verifier(environment, bench.scoring, clients),
+            verifier=verifier,
             service=clients[service].describe() if service else {},
             solver_settings=settings,
             config=self._facts(bench, service, settings),
@@ -88,6 +92,7 @@ class Builder:
             stop_rule=_stop_rule(bench, environment.name),
             budgets=tuple(filter(None, (self._budget, _budget(f"the budget of {bench.key}", bench.budget)))),
             step_limits=StepLimits(**bench.step_limits.model_dump()) if bench.step_limits else None,
+            aggregate=Aggregates.of(environment, verifier),
             traffic=self._traffic(output_dir / safe_name(bench.key), stack),
         )
 
@@ -128,6 +133,12 @@ class Builder:
                 "generation": generation | (solver.get("generation") or {}),
             }
         return facts
+
+
+def _needs_sandbox(environment: EvalEnvironment) -> bool:
+    """True for a benchmark that runs code: without a sandbox of its own it gets the default one."""
+    info = getattr(getattr(environment, "definition", None), "info", None)
+    return "sandbox" in getattr(info, "needs", ())
 
 
 def _budget(name: str, config: BudgetConfig | None) -> Budget | None:
