@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-# Processes carry the number of their command in the environment. What carries none that is to be kept is killed;
-# three rounds, since a process may fork between the look and the kill.
+# Processes carry the number of their command in the environment. A command's end takes those along that carry its
+# number, or none at all; three rounds, since a process may fork between the look and the kill.
 _REAP: Final = """
 for round in 1 2 3; do
   hit=
@@ -14,35 +14,37 @@ for round in 1 2 3; do
     pid=${path#/proc/}
     if [ "$pid" = 1 ] || [ "$pid" = $$ ]; then continue; fi
     mark=$(tr '\\0' '\\n' < "$path/environ" 2>/dev/null | sed -n 's/^NEL_EXEC=//p' | head -n 1)
-    case " $keep " in *" ${mark:-?} "*) continue ;; esac
+    %s
     kill -9 "$pid" 2>/dev/null && hit=1
   done
   [ -n "$hit" ] || break
 done
 """
+_OWN: Final = _REAP % 'if [ -n "$mark" ] && [ "$mark" != "$token" ]; then continue; fi'
+_REST: Final = _REAP % 'case " $keep " in *" ${mark:-?} "*) continue ;; esac'
 _WRAP: Final = f"""
-token=$1 keep=$2 background=$3 cwd=$4
-shift 4
+token=$1 background=$2 cwd=$3
+shift 3
 if cd "$cwd"; then "$@"; code=$?; else code=126; fi
 oom=0
 for file in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
   if [ -r $file ]; then while read -r key value; do [ "$key" = oom_kill ] && oom=$value; done < $file; fi
 done
-if [ "$background" = no ]; then
+set -- /proc/[0-9]*
+if [ "$background" = no ] && [ $# -gt 3 ]; then {_OWN}
   set -- /proc/[0-9]*
-  if [ $# -gt 3 ]; then {_REAP}
-  fi
 fi
-printf '\\000NEL-END %s %s %s\\000' "$token" "$code" "$oom"
-printf '\\000NEL-END %s %s %s\\000' "$token" "$code" "$oom" >&2
+for stream in 1 2; do
+  printf '\\000NEL-END %s %s %s %s\\000' "$token" "$code" "$oom" $(($# - 3)) >&$stream
+done
 exit $code
 """
-_KILL: Final = f"keep=$1\n{_REAP}\nexit 0"
+_KILL: Final = f"keep=$1\n{_REST}\nexit 0"
 
 
-def wrapped(argv: list[str], token: str, keep: str, cwd: str, *, background: bool) -> list[str]:
+def wrapped(argv: list[str], token: str, cwd: str, *, background: bool) -> list[str]:
     """The argument list that runs ``argv`` and reports its end on both streams."""
-    return ["sh", "-c", _WRAP, "sh", token, keep, "yes" if background else "no", cwd, *argv]
+    return ["sh", "-c", _WRAP, "sh", token, "yes" if background else "no", cwd, *argv]
 
 
 def killer(keep: str) -> list[str]:
@@ -64,6 +66,8 @@ class Trailer:
         self._ended: set[str] = set()
         self.code: int | None = None
         self.oom_kills = 0
+        # How many processes there are besides the container's own two and the wrapper.
+        self.left = 0
 
     @property
     def complete(self) -> bool:
@@ -78,8 +82,7 @@ class Trailer:
         held = self._held[stream] + data
         at = held.find(self._mark)
         if at >= 0 and (end := held.find(b"\0", at + 1)) > 0:
-            code, oom = held[at + len(self._mark) : end].split()
-            self.code, self.oom_kills = int(code), int(oom)
+            self.code, self.oom_kills, self.left = map(int, held[at + len(self._mark) : end].split())
             self._ended.add(stream)
             self._pass(stream, held[:at])
             self._held[stream] = b""

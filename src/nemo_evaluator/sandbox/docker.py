@@ -204,13 +204,12 @@ class DockerSandbox(Backend):
             argv, stdin = _fresh.as_command(argv, job.private)
         token = secrets.token_hex(8)
         self._kept.add(token)
-        keep = " ".join(sorted(self._kept - {token}))
         trailer = Trailer(token, emit)
         request = {
             "AttachStdin": stdin is not None,
             "AttachStdout": True,
             "AttachStderr": True,
-            "Cmd": wrapped(argv, token, keep, job.cwd, background=job.background),
+            "Cmd": wrapped(argv, token, job.cwd, background=job.background),
             "Env": [f"{name}={value}" for name, value in {**job.env, "NEL_EXEC": token}.items()],
             "WorkingDir": "/",
             **({"User": job.user} if job.user else {}),
@@ -251,6 +250,9 @@ class DockerSandbox(Backend):
 
     async def _exit(self, exec_id: str, trailer: Trailer, token: str) -> Exit:
         if trailer.code is not None:
+            if trailer.left > 0 and self._kept == {"main"}:
+                # Somebody changed its mark to outlive its command; nobody else is here who could be hurt.
+                self._kill_later(token)
             before, self._oom_kills = self._oom_kills, max(self._oom_kills, trailer.oom_kills)
             return Exit(trailer.code, out_of_memory=trailer.code != 0 and self._oom_kills > before)
         # The wrapper did not live to say it: the command killed it, or the container is gone.

@@ -1,0 +1,131 @@
+"""The contract of exec and of transfers, the same for every kind."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.core.types import SandboxSpec
+from nemo_evaluator.sandbox.base import Sandbox
+from nemo_evaluator.sandbox.local import LocalSandbox
+
+
+async def test_output_and_exit_code_are_the_commands_own(sandbox: Sandbox) -> None:
+    result = await sandbox.exec("echo out; echo err >&2; exit 3")
+    assert (result.exit_code, result.stdout, result.stderr, result.ok) == (3, "out\n", "err\n", False)
+    assert (await sandbox.exec(["printf", "%s", "a b;c"])).stdout == "a b;c"
+    assert (await sandbox.exec("kill -TERM $$")).exit_code == 128 + 15
+    assert (await sandbox.exec(["no-such-command"])).exit_code == 127
+    assert (await sandbox.exec(["/etc/passwd"])).exit_code == 126
+
+
+async def test_options(sandbox: Sandbox) -> None:
+    result = await sandbox.exec("pwd; echo $A; cat", cwd="/tmp", env={"A": "1 2;$x"}, stdin=b"in\xff")
+    assert result.stdout == "/tmp\n1 2;$x\nin\ufffd"
+    missing = await sandbox.exec("true", cwd="/no/such/folder")
+    assert missing.exit_code == 126
+    seen: list[tuple[str, bytes]] = []
+    await sandbox.exec("echo a; sleep 0.3; echo b", on_output=lambda stream, data: seen.append((stream, data)))
+    assert seen == [("stdout", b"a\n"), ("stdout", b"b\n")]
+
+
+async def test_files_stay_from_one_command_to_the_next(sandbox: Sandbox) -> None:
+    await sandbox.exec("mkdir d && echo hi > d/f")
+    assert (await sandbox.exec("cat d/f")).stdout == "hi\n"
+
+
+async def test_a_deadline_is_a_deadline_and_keeps_what_was_said(sandbox: Sandbox) -> None:
+    for command in ("echo said; sleep 60", "trap '' TERM INT; echo said; while :; do sleep 60; done"):
+        began = time.perf_counter()
+        result = await sandbox.exec(command, timeout=1)
+        took = time.perf_counter() - began
+        assert result.timed_out
+        assert result.stdout == "said\n"
+        assert 1 <= took <= 1.3
+
+
+async def test_what_a_command_leaves_running_dies_with_it_unless_it_may_stay(sandbox: Sandbox) -> None:
+    await sandbox.exec("(setsid sleep 1001 >/dev/null 2>&1 &); sleep 0.1")
+    await sandbox.exec("setsid sleep 1002 >/dev/null 2>&1 & disown; sleep 60", timeout=0.5)
+    listing = "for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $f; echo; done"
+    assert "sleep 100" not in (await sandbox.exec(listing)).stdout
+    kept = await sandbox.exec("sleep 1003 & echo started", background=True, timeout=5)
+    assert kept.stdout == "started\n"
+    assert "sleep 1003" in (await sandbox.exec(listing, background=True)).stdout
+    late = await sandbox.exec("sleep 1004 & sleep 60", background=True, timeout=0.5)
+    assert late.timed_out
+    after = (await sandbox.exec(listing, background=True)).stdout
+    assert "sleep 1003" in after
+    assert "sleep 1004" not in after
+
+
+async def test_commands_run_side_by_side(sandbox: Sandbox) -> None:
+    results = await asyncio.gather(*(sandbox.exec(f"sleep 0.2; echo {n}") for n in range(6)))
+    assert [result.stdout for result in results] == [f"{n}\n" for n in range(6)]
+
+
+async def test_a_fresh_run_sees_its_own_files_and_leaves_nothing(sandbox: Sandbox) -> None:
+    await sandbox.exec("echo theirs > other")
+    program = b"import os; print(sorted(os.listdir('.'))); open('left', 'w').close()"
+    result = await sandbox.run_fresh(["python3", "main.py"], {"main.py": program, "data": b"x"})
+    assert result.stdout == "['data', 'main.py']\n"
+    assert (await sandbox.run_fresh(["ls"], {})).stdout == ""
+    assert (await sandbox.exec("ls")).stdout == "other\n"
+    greedy = await sandbox.run_fresh(["python3", "-c", "x = bytearray(10**8)"], {}, memory=64 * 2**20)
+    assert "MemoryError" in greedy.stderr
+
+
+async def test_files_go_in_and_come_out(sandbox: Sandbox, tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    (source / "sub dir").mkdir(parents=True)
+    (source / "sub dir" / "f\u00fc.txt").write_bytes(b"\x00\xffdata" * 100_000)
+    (source / "run.sh").write_text("#!/bin/sh\necho ran\n")
+    (source / "run.sh").chmod(0o755)
+    (source / "link").symlink_to("run.sh")
+    await sandbox.upload(source, "work")
+    assert (await sandbox.exec("./work/link")).stdout == "ran\n"
+    await sandbox.upload(b"bytes", "/tmp/a b/c.txt")
+    await sandbox.upload(source / "run.sh", "solo.sh")
+    await sandbox.download("/tmp/a b/c.txt", tmp_path / "c.txt")
+    assert (tmp_path / "c.txt").read_bytes() == b"bytes"
+    await sandbox.download("work", tmp_path / "out")
+    assert (tmp_path / "out" / "sub dir" / "f\u00fc.txt").read_bytes() == b"\x00\xffdata" * 100_000
+    assert (tmp_path / "out" / "link").readlink() == Path("run.sh")
+    with pytest.raises(SandboxError, match="does not exist"):
+        await sandbox.download("nowhere", tmp_path / "x")
+    with pytest.raises(SandboxError, match="upload"):
+        await sandbox.upload(b"x", "/proc/nowhere/x")
+
+
+async def test_files_of_the_spec_are_there_from_the_start(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "task.txt").write_text("do it")
+    spec = SandboxSpec(workdir="/app", env={"WHO": "me"}, files={str(tmp_path / "task.txt"): "/app/task.txt"})
+    sandbox = await make(spec)
+    assert (await sandbox.exec("cat task.txt; echo; pwd; echo $WHO")).stdout == "do it\n/app\nme\n"
+
+
+async def test_read_only(make) -> None:  # type: ignore[no-untyped-def]
+    sandbox = await make(read_only=True)
+    result = await sandbox.exec("touch /usr/x; echo $?")
+    assert result.stdout.strip() != "0"
+    assert (await sandbox.exec("touch /tmp/x")).ok
+
+
+async def test_stopped_is_stopped(sandbox: Sandbox) -> None:
+    await sandbox.stop()
+    await sandbox.stop()
+    with pytest.raises(SandboxError, match="not started"):
+        await sandbox.exec("true")
+
+
+@pytest.mark.needs("bwrap")
+async def test_a_local_sandbox_runs_no_image_that_it_has_not(keeper) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(SandboxError, match="cannot run the image"):
+        await LocalSandbox(SandboxSpec(image="swebench/astropy:1"), keeper=keeper).start()
+    with pytest.raises(SandboxError, match="no user"):
+        async with LocalSandbox(SandboxSpec(image="python:3.12-slim"), keeper=keeper) as sandbox:
+            await sandbox.exec("true", user="root")
