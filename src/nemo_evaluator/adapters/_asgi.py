@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -32,6 +33,23 @@ _DROPPED: Final = frozenset(
 _JSON: Final = (b"content-type", b"application/json")
 
 
+class Sessions:
+    """Who asks: opened sessions by id, and one scope for everybody else."""
+
+    def __init__(self, opened: dict[str, CallScope], other: CallScope | None) -> None:
+        self._opened = opened
+        self._other = other
+
+    def scope_of(self, session: str | None) -> CallScope | None:
+        """The scope of a session; an id that nobody opened is a session of its own."""
+        if session is None:
+            return self._other
+        known = self._opened.get(session)
+        if known is not None:
+            return known
+        return replace(self._other, session=session) if self._other is not None else CallScope(session)
+
+
 class ProxyApp:
     """Carries HTTP requests through a pipeline."""
 
@@ -39,13 +57,13 @@ class ProxyApp:
         self,
         door: Door,
         allowed: Callable[[str], bool],
-        scopes: dict[str, CallScope],
+        sessions: Sessions,
         statuses: Counter[str],
         stats: Callable[[], JsonDict],
     ) -> None:
         self._door = door
         self._allowed = allowed
-        self._scopes = scopes
+        self._sessions = sessions
         self._statuses = statuses
         self._stats = stats
         self._working: set[asyncio.Task[None]] = set()
@@ -130,7 +148,9 @@ class ProxyApp:
         reply: ModelReply | None = None
         try:
             with boundary(Cause.TRANSPORT):
-                request = ModelRequest(route.path, route.request(body), _kept(headers), self._scope_of(session))
+                request = ModelRequest(
+                    route.path, route.request(body), _kept(headers), self._sessions.scope_of(session)
+                )
                 request.whole = not (body.get("stream") is True and route.streams)
                 reply = await self._door.pipeline(request)
                 # A stage may have asked for the whole, or the service may have answered without streaming.
@@ -177,11 +197,6 @@ class ProxyApp:
         name = b"event: error\n" if path in ("/messages", "/responses") else b""
         await respond({"type": "http.response.body", "body": name + b"data: " + failed + b"\n\n", "more_body": True})
         await respond({"type": "http.response.body", "body": b"", "more_body": False})
-
-    def _scope_of(self, session: str | None) -> CallScope | None:
-        if session is None:
-            return None
-        return self._scopes.get(session) or CallScope(session)
 
     async def _send_error(self, respond: Respond, path: str, status: int, text: str, kind: str) -> None:
         body = as_error(path, ModelReply(status, {"error": {"message": text, "type": kind, "code": None}}))

@@ -48,6 +48,8 @@ class Interceptor:
     place: ClassVar[int] = Place.CUSTOM
     observes: ClassVar[bool] = False
     best_effort: ClassVar[bool] = False
+    # Says that its log lines are meant to be read.
+    talks: ClassVar[bool] = False
 
     def bind(self, endpoint: Endpoint) -> None:
         """Learn which endpoint the stage stands before; called once, before the first request."""

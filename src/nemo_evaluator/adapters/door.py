@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nemo_evaluator.adapters._log import make_audible
 from nemo_evaluator.adapters.base import Interceptor
 from nemo_evaluator.adapters.interceptors.caching import Interceptor as Caching
 from nemo_evaluator.adapters.interceptors.finish_reason import Interceptor as FinishReason
@@ -56,6 +57,8 @@ def stages_of(endpoint: Endpoint) -> list[Interceptor]:
         stages.append(Traffic(endpoint.traffic))
     for stage in stages:
         stage.bind(endpoint)
+    if any(stage.talks for stage in stages):
+        make_audible()
     return stages
 
 

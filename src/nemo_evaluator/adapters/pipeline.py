@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from time import monotonic
 from typing import TypeVar
 
+from nemo_evaluator.adapters._log import log
 from nemo_evaluator.adapters._streams import StreamReader, encode_event
 from nemo_evaluator.adapters.base import Interceptor, overrides
 from nemo_evaluator.core.errors import BoundaryError, boundary
@@ -16,7 +16,6 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.stream import Stream
 from nemo_evaluator.models.types import ModelReply, ModelRequest, Send
 
-_log = logging.getLogger("nemo_evaluator.traffic")
 T = TypeVar("T")
 
 
@@ -76,7 +75,7 @@ class Pipeline:
             with boundary(Cause.TRANSPORT):
                 return await work
         except BoundaryError as error:
-            _log.warning("%s: %s", type(stage).__module__, scrub(error.message))
+            log.warning("%s: %s", type(stage).__module__, scrub(error.message))
             return instead
 
     def _streamed(self, request: ModelRequest, reply: ModelReply) -> ModelReply:

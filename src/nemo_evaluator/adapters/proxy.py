@@ -17,7 +17,7 @@ from contextlib import contextmanager
 
 import uvicorn
 
-from nemo_evaluator.adapters._asgi import ProxyApp
+from nemo_evaluator.adapters._asgi import ProxyApp, Sessions
 from nemo_evaluator.adapters.door import Door
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.secrets import Secret
@@ -35,10 +35,18 @@ class Proxy:
 
         async with Proxy(endpoint) as proxy:
             url = proxy.session(CallScope("a1b2"))      # give the agent this URL and proxy.token as its key
+
+    Calls outside of any opened session are made on behalf of ``scope``.
     """
 
     def __init__(
-        self, endpoint: Endpoint, *, host: str = "127.0.0.1", port: int = 0, token: Secret | None = None
+        self,
+        endpoint: Endpoint,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        token: Secret | None = None,
+        scope: CallScope | None = None,
     ) -> None:
         check_host(host)
         self.door = Door(endpoint)
@@ -46,7 +54,8 @@ class Proxy:
         self.host, self.port = host, port
         self._scopes: dict[str, CallScope] = {}
         self._statuses: Counter[str] = Counter()
-        self._app = ProxyApp(self.door, self._allowed, self._scopes, self._statuses, self.stats)
+        sessions = Sessions(self._scopes, scope)
+        self._app = ProxyApp(self.door, self._allowed, sessions, self._statuses, self.stats)
         self._server: _Server | None = None
         self._task: asyncio.Task[None] | None = None
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class CallScope:
     """Who is asking: the step on whose behalf a model is called. The engine sets it, once per attempt at a step."""
 
-    session: str
+    session: str = ""
     benchmark: str = ""
     problem_idx: int = 0
     repeat: int = 0
@@ -52,7 +52,7 @@ class ModelRequest:
     @property
     def session(self) -> str | None:
         """The session the request belongs to."""
-        return self.scope.session if self.scope is not None else None
+        return (self.scope.session or None) if self.scope is not None else None
 
 
 @dataclass(slots=True)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import choices_of
+from nemo_evaluator.adapters._log import log
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
-
-_log = logging.getLogger("nemo_evaluator.traffic")
 
 
 class Interceptor(base.Interceptor):
@@ -39,7 +37,7 @@ class Interceptor(base.Interceptor):
             if isinstance(message, dict) and not message.get("content") and not message.get("tool_calls"):
                 self._empty += 1
                 if self._empty == 1:
-                    _log.warning("an answer is empty (finish_reason %s)", choice.get("finish_reason"))
+                    log.warning("an answer is empty (finish_reason %s)", choice.get("finish_reason"))
         return reply
 
     def on_event(self, request: ModelRequest, event: JsonDict) -> Sequence[JsonDict]:
@@ -81,7 +79,7 @@ class Interceptor(base.Interceptor):
             choice["finish_reason"] = "length"
             self._mended += 1
             if self._mended == 1:
-                _log.warning("an answer of %d tokens said stop at its limit of %d: taken as length", generated, cap)
+                log.warning("an answer of %d tokens said stop at its limit of %d: taken as length", generated, cap)
 
 
 def _cap(body: JsonDict) -> int:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import logging
-
 from nemo_evaluator.adapters import base
+from nemo_evaluator.adapters._log import log
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 from nemo_evaluator.models.usage import usage_of
-
-_log = logging.getLogger("nemo_evaluator.traffic")
 
 
 class Interceptor(base.Interceptor):
     """Logs and sums tokens."""
 
+    talks = True
     place = base.Place.STATS
     observes = True
     best_effort = True
@@ -29,7 +27,7 @@ class Interceptor(base.Interceptor):
         if usage.total is not None:
             self._prompt += usage.prompt or 0
             self._completion += usage.completion or 0
-            _log.info(
+            log.info(
                 "model %s: prompt %s, completion %s, total %s tokens, %.0f ms",
                 reply.body.get("model", "?"),
                 usage.prompt,

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from pathlib import Path
 
 import aiohttp
 
 from nemo_evaluator.adapters import base
+from nemo_evaluator.adapters._log import log
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import write_atomic
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
-_log = logging.getLogger("nemo_evaluator.traffic")
 _BOUND = 30.0
 
 
@@ -25,6 +24,7 @@ class Interceptor(base.Interceptor):
     Nobody waits for the webhook; the last number is sent when the run ends.
     """
 
+    talks = True
     place = base.Place.STATS
     observes = True
     best_effort = True
@@ -60,7 +60,7 @@ class Interceptor(base.Interceptor):
 
     def _tell(self) -> None:
         self._told = self._count
-        _log.info("%d answers completed", self._count)
+        log.info("%d answers completed", self._count)
         if self._path is not None:
             write_atomic(self._path, str(self._count))
         if self._url is not None:
@@ -78,4 +78,4 @@ class Interceptor(base.Interceptor):
                 response.raise_for_status()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             self._failures += 1
-            _log.warning("progress webhook: %s", scrub(str(error) or type(error).__name__))
+            log.warning("progress webhook: %s", scrub(str(error) or type(error).__name__))

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections import OrderedDict
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import messages_in
+from nemo_evaluator.adapters._log import log
 from nemo_evaluator.adapters._messages import messages_of, put_messages, text_of
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict, Message
 from nemo_evaluator.models.types import ModelReply, ModelRequest
-
-_log = logging.getLogger("nemo_evaluator.traffic")
 
 
 class Interceptor(base.Interceptor):
@@ -73,7 +71,7 @@ class Interceptor(base.Interceptor):
         if found is None:
             self._misses += 1
             if self._log_misses:
-                _log.info("no reasoning remembered for an assistant message of session %s", request.session)
+                log.info("no reasoning remembered for an assistant message of session %s", request.session)
             return message
         self._hits += 1
         filled = dict(message)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import logging
-
 from nemo_evaluator.adapters import base
+from nemo_evaluator.adapters._log import log
 from nemo_evaluator.core.errors import BoundaryError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
-_log = logging.getLogger("nemo_evaluator.traffic")
-
 
 class Interceptor(base.Interceptor):
     """Logs the first ``max_requests`` and ``max_responses`` (all, if null), and with ``log_failed`` every failure."""
 
+    talks = True
     place = base.Place.LOG
     observes = True
     best_effort = True
@@ -39,7 +37,7 @@ class Interceptor(base.Interceptor):
         """Log a request."""
         self._requests += 1
         if self._max_requests is None or self._requests <= self._max_requests:
-            _log.info("POST %s keys=%s%s", request.path, ",".join(request.body), self._show(request.body))
+            log.info("POST %s keys=%s%s", request.path, ",".join(request.body), self._show(request.body))
         return None
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
@@ -47,13 +45,13 @@ class Interceptor(base.Interceptor):
         self._responses += 1
         within = self._max_responses is None or self._responses <= self._max_responses
         if within or (self._log_failed and not reply.ok):
-            _log.info("%d %s %.0f ms%s", reply.status, request.path, reply.latency_ms, self._show(reply.body))
+            log.info("%d %s %.0f ms%s", reply.status, request.path, reply.latency_ms, self._show(reply.body))
         return reply
 
     async def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
         """Log a request that got no reply."""
         if self._log_failed:
-            _log.warning("%s failed: %s", request.path, scrub(error.message))
+            log.warning("%s failed: %s", request.path, scrub(error.message))
 
     def stats(self) -> JsonDict:
         """Requests and replies seen."""

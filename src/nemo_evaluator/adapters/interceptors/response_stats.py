@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from pathlib import Path
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import finish_reason_of
+from nemo_evaluator.adapters._log import log
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import read_json, write_json
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 from nemo_evaluator.models.usage import usage_of
 
-_log = logging.getLogger("nemo_evaluator.traffic")
-
 
 class Interceptor(base.Interceptor):
     """Logs its counts every ``every`` answers; with ``stats_path`` they live in a file and go on after a restart."""
 
+    talks = True
     place = base.Place.STATS
     observes = True
     best_effort = True
@@ -49,7 +48,7 @@ class Interceptor(base.Interceptor):
             self._finishes[reason] += 1
         if self._count % self._every == 0:
             mean = self._latency / self._count
-            _log.info("%d answers, %d tokens, mean latency %.0f ms", self._count, self._tokens, mean)
+            log.info("%d answers, %d tokens, mean latency %.0f ms", self._count, self._tokens, mean)
             self._save()
         return reply
 

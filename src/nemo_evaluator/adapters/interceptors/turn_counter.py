@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 from dataclasses import dataclass
 from time import monotonic
 
 from nemo_evaluator.adapters import base
+from nemo_evaluator.adapters._log import log
 from nemo_evaluator.adapters._messages import messages_of, put_messages, text_of
 from nemo_evaluator.core.errors import BudgetError, UsageError
 from nemo_evaluator.core.types import JsonDict, Message
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
-_log = logging.getLogger("nemo_evaluator.traffic")
 _IDLE = 900.0
 _SWEEP = 300.0
 
@@ -27,6 +26,7 @@ class _Session:
 class Interceptor(base.Interceptor):
     """Counts per session; without ``max_turns`` it only counts."""
 
+    talks = True
     place = base.Place.COUNT
 
     def __init__(
@@ -64,7 +64,7 @@ class Interceptor(base.Interceptor):
         if now - self._swept > _SWEEP:
             self._sweep(now)
         if session.turns % self._every == 0:
-            _log.info("session %s: turn %d%s", key, session.turns, f"/{self._max}" if self._max else "")
+            log.info("session %s: turn %d%s", key, session.turns, f"/{self._max}" if self._max else "")
         if self._max is None:
             return None
         if session.turns > self._max:

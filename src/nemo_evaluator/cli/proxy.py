@@ -1,0 +1,137 @@
+"""``nel proxy``: the interceptor proxy of one service, alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+import uvloop
+
+from nemo_evaluator.adapters import Proxy, TrafficLog
+from nemo_evaluator.adapters.proxy import check_host
+from nemo_evaluator.config import EvalConfig, compose_config, load_config, load_mapping
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.secrets import Secret
+from nemo_evaluator.models import CallScope, endpoint_of
+from nemo_evaluator.services import start_services
+
+TOKEN = "NEL_PROXY_TOKEN"
+
+
+@click.command()
+@click.argument("file", metavar="CONFIG", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("-s", "--service", "name", help="The service; may be left out when the config has only one.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="One address: loopback, or a bridge address.")
+@click.option("-p", "--port", default=4000, show_default=True, help="0 takes any free port.")
+@click.option("-O", "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Change one value.")
+@click.option("--traffic", type=click.Path(dir_okay=False, path_type=Path), help="Log every call to this file.")
+@click.option("--json", "as_json", is_flag=True, help="Print URL and token as one line of JSON.")
+def proxy(
+    file: Path,
+    name: str | None,
+    host: str,
+    port: int,
+    overrides: tuple[str, ...],
+    traffic: Path | None,
+    as_json: bool,
+) -> None:
+    """Put the interceptors of a service behind HTTP, for any OpenAI or Anthropic client.
+
+    Clients give the printed token as their API key; set NEL_PROXY_TOKEN to choose it yourself. CONFIG may be a whole
+    config, or have services alone.
+    """
+    check_host(host)
+    config = _load(file, overrides)
+    chosen = _choose(config, name)
+    token = os.environ.get(TOKEN)
+    wish = _Wish(chosen, host, port, Secret(token) if token else None, traffic, as_json)
+    uvloop.run(_serve(config, wish, file.resolve().parent))
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What the command line asks for."""
+
+    service: str
+    host: str
+    port: int
+    token: Secret | None
+    traffic: Path | None
+    as_json: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Only:
+    """A config with one service, and what it depends on."""
+
+    services: dict[str, Any]
+
+
+def _load(file: Path, overrides: tuple[str, ...]) -> EvalConfig:
+    if "benchmarks" in compose_config(file):
+        return load_config(file, overrides).config
+    # Services alone are enough here; the schema wants a benchmark, so it gets one that asks nobody.
+    nobody = {"name": "quickstart", "solver": {"type": "oracle"}}
+    return load_mapping({**compose_config(file), "benchmarks": [nobody]}, overrides).config
+
+
+def _choose(config: EvalConfig, name: str | None) -> str:
+    names = list(config.services)
+    if name is None:
+        if len(names) != 1:
+            raise UsageError("which service?", hint=f"--service one of: {', '.join(names)}")
+        return names[0]
+    if name not in names:
+        close = nearest(name, names)
+        hint = f"did you mean {close!r}?" if close else f"known: {', '.join(names)}"
+        raise UsageError(f"the config has no service {name!r}", hint=hint)
+    return name
+
+
+def _needed(config: EvalConfig, name: str) -> _Only:
+    wanted, queue = set(), [name]
+    while queue:
+        one = queue.pop()
+        if one not in wanted:
+            wanted.add(one)
+            queue += config.services[one].depends_on
+    return _Only({key: service for key, service in config.services.items() if key in wanted})
+
+
+async def _serve(config: EvalConfig, wish: _Wish, base_dir: Path) -> None:
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ended.set)
+    with tempfile.TemporaryDirectory(prefix="nel-proxy-") as folder:
+        async with start_services(_needed(config, wish.service), Path(folder)) as running:
+            where = running[wish.service]
+            service: Any = config.services[wish.service]
+            endpoint = endpoint_of(wish.service, service, url=where.url, base_dir=base_dir)
+            endpoint = replace(endpoint, api_key=where.api_key or endpoint.api_key)
+            log = TrafficLog(wish.traffic) if wish.traffic is not None else None
+            scope = CallScope(traffic=log.write) if log is not None else None
+            async with Proxy(endpoint, host=wish.host, port=wish.port, token=wish.token, scope=scope) as server:
+                _announce(server, wish)
+                await ended.wait()
+            if log is not None:
+                log.close()
+
+
+def _announce(server: Proxy, wish: _Wish) -> None:
+    shown = {"service": wish.service, "url": server.url, "token": server.token.reveal()}
+    if wish.as_json:
+        click.echo(json.dumps(shown))
+        return
+    click.echo(f"service   {wish.service} ({server.door.endpoint.model} at {server.door.endpoint.url})")
+    click.echo(f"base URL  {server.url}   (Anthropic clients: {server.root})")
+    click.echo(f"API key   {shown['token'] if wish.token is None else f'as in {TOKEN}'}")
+    click.echo("stop with Ctrl-C")
