@@ -35,7 +35,8 @@ def _loaded(code: str) -> set[str]:
 
 
 def test_help_loads_nothing_heavy() -> None:
-    code = "import sys\nsys.argv = ['nel', '--help']\nfrom nemo_evaluator.cli.main import nel\nnel.main(standalone_mode=False)"
+    run = "from nemo_evaluator.cli.main import nel\nnel.main(standalone_mode=False)"
+    code = f"import sys\nsys.argv = ['nel', '--help']\n{run}"
     loaded = _loaded(code)
     assert not loaded & set(HEAVY)
     ours = {name for name in loaded if name.startswith("nemo_evaluator.")}

@@ -32,4 +32,3 @@ SOLVERS.add("custom", "nemo_evaluator.solvers.custom:build")
 def build_solver(config: Any, context: SolverContext) -> object:
     """The solver that a config describes."""
     return SOLVERS.get(config.type)(config, context)
-
