@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from nemo_evaluator.benchmarks._words import one_of
 from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
 from nemo_evaluator.scoring import Score, fuzzy_match, multichoice_regex, numeric_match
 
@@ -17,7 +18,7 @@ from nemo_evaluator.scoring import Score, fuzzy_match, multichoice_regex, numeri
         title="Quickstart",
         group="start",
         size=60,
-        scorer="numeric_match, multichoice_regex, fuzzy_match",
+        scorer="by category: number, letter, yes or no, word",
         license="Apache-2.0",
         source="shipped with the package",
         columns=("question", "answer", "category"),
@@ -32,4 +33,4 @@ def quickstart(sample: ScorerInput) -> Score:
         return numeric_match(sample)
     if category == "choice":
         return multichoice_regex(sample, labels="ABC")
-    return fuzzy_match(sample)
+    return one_of(sample, ("yes", "no")) if category == "yes or no" else fuzzy_match(sample)

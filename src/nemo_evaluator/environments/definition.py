@@ -76,10 +76,14 @@ class BenchmarkDefinition:
 
     @property
     def description(self) -> str:
-        """The docstring of the benchmark's function, else of its module."""
-        text = inspect.getdoc(self.function) if self.function else None
+        """What the benchmark is: the docstring of its module, else of its function."""
         module = inspect.getmodule(self.function) if self.function else None
-        return text or (inspect.getdoc(module) if module else None) or ""
+        return (inspect.getdoc(module) if module else None) or self.scoring
+
+    @property
+    def scoring(self) -> str:
+        """How answers are judged: the docstring of the benchmark's function."""
+        return (inspect.getdoc(self.function) if self.function else None) or ""
 
 
 def source_file(function: Callable[..., Any]) -> Path | None:
