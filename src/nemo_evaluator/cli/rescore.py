@@ -1,0 +1,109 @@
+"""``nel eval rescore``: other scorers or judges on stored answers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from nemo_evaluator.config import LoadedConfig, check_runtime, load_config, write_snapshot
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import dumps
+from nemo_evaluator.executors.console import Console
+from nemo_evaluator.executors.summary import summary_json, summary_text
+from nemo_evaluator.store.runs import RunMeta, find_run, load_run, new_run_id, summary_of
+from nemo_evaluator.suite.names import check_names
+from nemo_evaluator.suite.rescore import RescoreOptions
+from nemo_evaluator.suite.rescore import rescore as rescore_run
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@click.option(
+    "--override", "-O", multiple=True, metavar="KEY=VALUE", help="Set a value of the run's config; repeatable."
+)
+@click.option("--output-dir", "-o", help="Where the new verdicts go (default: beside the run, RUN-rescored).")
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON on stdout.")
+@click.option("--no-progress", is_flag=True, help="No progress lines.")
+@click.pass_context
+def rescore(
+    ctx: click.Context, run: str, override: tuple[str, ...], output_dir: str | None, as_json: bool, no_progress: bool
+) -> None:
+    """Score the answers of RUN (a run id, or its output folder) again, without asking the model.
+
+    Only `scoring:` (and what a benchmark's own scorer does) may differ from the run; everything else must be the same.
+    The old run stays as it is; each new bundle names the old one.
+    """
+    source = _find(run)
+    if source.cwd is not None:
+        os.chdir(source.cwd)
+    target = Path(output_dir).resolve() if output_dir else _beside(source.folder)
+    loaded = load_config(source.folder / "full_config.yaml", list(override), output_dir=target)
+    check_runtime(loaded.config, document=loaded.document)
+    check_names(loaded.config, document=loaded.document)
+    target.mkdir(parents=True, exist_ok=True)
+    meta = _meta(loaded, target)
+    write_snapshot(loaded, target, run_id=meta.run_id, command=["nel", *sys.argv[1:]])
+    meta.save()
+    interval = loaded.config.output.progress_interval
+    console = Console(target, as_json=as_json, quiet=no_progress, interval=interval, append=False)
+    options = RescoreOptions(
+        source=source.folder,
+        output_dir=target,
+        run_id=meta.run_id,
+        source_run_id=source.run_id,
+        progress=console.progress(),
+        say=console.say,
+    )
+    result = asyncio.run(rescore_run(loaded.config, options))
+    click.echo(dumps(summary_json(result, target)).decode() if as_json else summary_text(result, target))
+    console.close()
+    ctx.exit(result.exit_code)
+
+
+class _Source:
+    """The run whose answers are scored again."""
+
+    def __init__(self, folder: Path, meta: RunMeta | None) -> None:
+        self.folder = folder.resolve()
+        self.run_id = meta.run_id if meta else ""
+        cwd = meta.details.get("cwd") if meta else None
+        self.cwd = cwd if cwd and Path(cwd).is_dir() else None
+
+
+def _find(run: str) -> _Source:
+    folder = Path(run)
+    if folder.is_dir():
+        source = _Source(folder, load_run(folder))
+    else:
+        meta = find_run(run_id=run)
+        source = _Source(Path(meta.output_dir), meta)
+    if not (source.folder / "full_config.yaml").is_file():
+        raise UsageError(
+            f"{source.folder} has no full_config.yaml", hint="RUN is a run id or the output folder of a run"
+        )
+    return source
+
+
+def _beside(folder: Path) -> Path:
+    target, number = folder.with_name(f"{folder.name}-rescored"), 1
+    while target.exists():
+        number += 1
+        target = folder.with_name(f"{folder.name}-rescored-{number}")
+    return target
+
+
+def _meta(loaded: LoadedConfig, target: Path) -> RunMeta:
+    names = [bench.name for bench in loaded.config.benchmarks]
+    return RunMeta(
+        run_id=new_run_id(names, [loaded.config.model_id(name) for name in loaded.config.services]),
+        executor="local",
+        output_dir=str(target),
+        started_at=datetime.now(UTC).isoformat(),
+        config_summary=summary_of(names),
+        details={"cwd": str(Path.cwd())},
+    )

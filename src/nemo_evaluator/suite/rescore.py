@@ -1,0 +1,161 @@
+"""Score the stored answers of a finished run again, with other scorers or judges; the model is never asked."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from nemo_evaluator.config import BenchmarkConfig, EvalConfig
+from nemo_evaluator.core.errors import NelError, TransportError, UsageError
+from nemo_evaluator.core.files import iter_jsonl, safe_name
+from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult
+from nemo_evaluator.engine.evaluation import Evaluation, evaluate
+from nemo_evaluator.engine.progress import Progress, SilentProgress
+from nemo_evaluator.engine.verify import Verifier
+from nemo_evaluator.reports import write_reports
+from nemo_evaluator.services import RunningService, start_services
+from nemo_evaluator.store.fingerprints import RunFingerprints
+from nemo_evaluator.store.index import RUN
+from nemo_evaluator.store.layout import TaskPaths, newest_bundle
+from nemo_evaluator.suite.build import Builder
+from nemo_evaluator.suite.run import BenchmarkResult, Say, SuiteResult, use_datasets
+
+# What a metric names as its service or services.
+_SERVICE_FIELDS: Final = ("service", "judge_service", "baseline_service", "services")
+# Where a service that is not needed would be: nothing is ever sent there.
+_NOWHERE: Final = "http://127.0.0.1:9/v1"
+_SETTINGS: Final = ("service", "solver", "template")
+
+
+@dataclass(slots=True)
+class RescoreOptions:
+    """Whose answers, and where the new verdicts go."""
+
+    source: Path
+    output_dir: Path
+    run_id: str
+    source_run_id: str = ""
+    progress: Progress = field(default_factory=SilentProgress)
+    say: Say = print
+
+
+async def rescore(config: EvalConfig, options: RescoreOptions) -> SuiteResult:
+    """Verify every stored answer anew where its scorer's fingerprint differs; one new bundle a benchmark.
+
+    Raises UsageError when the config asks the model something else than the run did: such answers are not there.
+    """
+    use_datasets(config)
+    journals = _journals(config, options)
+    result = SuiteResult(strict_export=False)
+    judges = set(_judges(config))
+    needed = config.model_copy(update={"services": {k: v for k, v in config.services.items() if k in judges}})
+    async with start_services(needed, options.output_dir, say=options.say) as running:
+        idle = {name: _idle(name, service) for name, service in config.services.items() if name not in judges}
+        builder = Builder(config, {**idle, **running}, options.run_id)
+        for bench in config.benchmarks:
+            result.benchmarks.append(await _rescore_one(bench, journals[bench.key], builder, options))
+    if any(one.bundle is not None for one in result.benchmarks):
+        result.reports = write_reports(options.output_dir, config.output.report)
+    return result
+
+
+async def _rescore_one(
+    bench: BenchmarkConfig, journal: Path, builder: Builder, options: RescoreOptions
+) -> BenchmarkResult:
+    result = BenchmarkResult(bench.key)
+    try:
+        async with AsyncExitStack() as stack:
+            job = await builder.build(bench, options.output_dir, stack, resume=True, shard=None)
+            result.task_dir = job.task_dir
+            _same_question(job, bench.key, journal)
+            # A copy: the old run stays as it is.
+            job.task_dir.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(journal, TaskPaths(job.task_dir).journal)
+            job.solver, job.progress, job.stop_rule = _Silent(), options.progress, None
+            job.config["rescored_from"] = _origin(options, bench.key)
+            finished = await evaluate(job)
+        result.bundle, result.stopped = finished.bundle, finished.halt.kind
+    except NelError as error:
+        result.error = error
+        options.say(f"{bench.key}: FAILED: {error.message}" + (f"\n  fix: {error.hint}" if error.hint else ""))
+    return result
+
+
+class _Silent:
+    """Stands where the model would be asked."""
+
+    async def solve(self, task: SeedResult) -> SolveResult:
+        """There is no stored answer to this problem as it is asked now, and rescoring asks nobody."""
+        raise TransportError("no stored answer fits this problem, and rescoring does not ask the model", attempts=1000)
+
+
+def _journals(config: EvalConfig, options: RescoreOptions) -> dict[str, Path]:
+    """The stored answers of every benchmark. Raises UsageError when some are not there, or would be written over."""
+    journals = {bench.key: TaskPaths(options.source / safe_name(bench.key)).journal for bench in config.benchmarks}
+    absent = [key for key, journal in journals.items() if not journal.is_file()]
+    if absent:
+        raise UsageError(
+            f"{options.source} has no answers of {', '.join(absent)}",
+            hint="rescore takes the folder of a run, and only benchmarks that it ran",
+        )
+    for key in journals:
+        if TaskPaths(options.output_dir / safe_name(key)).journal.exists():
+            raise UsageError(f"{options.output_dir} holds a run already", hint="give another --output-dir")
+    return journals
+
+
+def _same_question(job: Evaluation, key: str, journal: Path) -> None:
+    """Refuse a config that would ask something else: its answers would not be those that are stored."""
+    old: JsonDict = {}
+    for record in iter_jsonl(journal):
+        if record.get("kind") == RUN:
+            old = record.get("fingerprints", {})
+    verifier = job.verifier or Verifier(job.environment)
+    new = RunFingerprints.of(
+        service=job.service, solver=job.solver_settings, template=job.template, scorer=verifier.fingerprint
+    ).parts
+    changed = [part for part in _SETTINGS if old.get(part) != new[part]]
+    if changed:
+        raise UsageError(
+            f"{key}: the config differs from the run in its {' and '.join(changed)}, so the stored answers do not fit",
+            hint="rescore changes only `scoring:`; use `nel eval run --resume` to ask anew",
+        )
+
+
+def _origin(options: RescoreOptions, key: str) -> JsonDict:
+    bundle = newest_bundle(options.source / safe_name(key))
+    return {
+        "run_id": options.source_run_id,
+        "output_dir": str(options.source),
+        "bundle": bundle.name if bundle else None,
+    }
+
+
+def _judges(config: EvalConfig) -> Iterator[str]:
+    """The services that the metrics of a config ask, with those they depend on."""
+    queue = [name for bench in config.benchmarks for metric in bench.scoring.metrics for name in _services(metric)]
+    seen: set[str] = set()
+    while queue:
+        name = queue.pop()
+        if name in seen or name not in config.services:
+            continue
+        seen.add(name)
+        yield name
+        queue += _names(getattr(config.services[name], "depends_on", None))
+
+
+def _services(metric: object) -> Iterable[str]:
+    for attribute in _SERVICE_FIELDS:
+        yield from _names(getattr(metric, attribute, None))
+
+
+def _names(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else list(value or ())
+
+
+def _idle(name: str, service: Any) -> RunningService:
+    return RunningService(name, getattr(service, "url", None) or _NOWHERE)
