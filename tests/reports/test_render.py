@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from nemo_evaluator.cli.report import eval_report, report
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.reports import RENDERERS, load_report, render, write_reports
+from nemo_evaluator.store.runs import RunMeta
 
 
 @pytest.fixture
@@ -144,3 +145,12 @@ def test_the_commands_print_write_and_keep_stdout_clean(run: Path, tmp_path: Pat
     assert sorted(path.name for path in folder.iterdir()) == sorted(
         f"report.{suffix}" for suffix in ("md", "html", "csv", "json", "tex") if suffix != "html" or "html" in RENDERERS
     )
+
+
+def test_a_run_is_found_by_its_id(run: Path) -> None:
+    RunMeta("20261115_001752_aa", "local", str(run), "2026-11-15", "gsm8k").save()
+    runner = CliRunner()
+    found = runner.invoke(eval_report, ["-r", "20261115_001752_aa", "-f", "json"], catch_exceptions=False)
+    assert json.loads(found.stdout)["n_benchmarks"] == 2
+    with pytest.raises(UsageError, match="not both"):
+        runner.invoke(eval_report, [str(run), "-r", "x"], catch_exceptions=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,10 @@ def module(monkeypatch: pytest.MonkeyPatch) -> str:
 async def test_a_custom_solver_gets_its_settings_and_its_client(module: str) -> None:
     config = CustomSolverConfig(type="custom", class_path=f"{module}:Shouter", service="m", config={"volume": 2})
     solver: Any = build_solver(config, SolverContext(clients={"m": "the client"}))  # type: ignore[dict-item]
-    assert solver.client == "the client"
+    assert solver.inner.client == "the client"
+    # Settings are part of the proof that an old answer may be used again.
+    assert solver.describe() == {"type": "custom", "class_path": f"{module}:Shouter", "config": {"volume": 2}}
+    assert list(inspect.signature(solver.solve).parameters) == ["task"]
     assert (await solver.solve(SeedResult("hey", ""))).response == "HEY!!"
 
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import click
 
+from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import write_atomic
 from nemo_evaluator.reports import RENDERERS, load_report, render, write_reports
 from nemo_evaluator.reports.render import WANTS_ROWS
+from nemo_evaluator.store.runs import find_run
 
 _FORMATS = click.Choice(list(RENDERERS))
 
@@ -40,13 +42,17 @@ def report(paths: tuple[Path, ...], fmt: str, output: Path | None) -> None:
 
 
 @click.command("report")
-@click.argument("results_dir", default="./eval_results", type=click.Path(path_type=Path))
+@click.argument("results_dir", required=False, type=click.Path(path_type=Path))
+@click.option("--run-id", "-r", help="Id of the run instead of its folder; see `nel eval runs`.")
 @click.option("--format", "-f", "fmt", type=_FORMATS, default="markdown", show_default=True)
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="A file; with --all-formats a folder.")
 @click.option("--all-formats", is_flag=True, help="Write report.{md,html,csv,json,tex}.")
-def eval_report(results_dir: Path, fmt: str, output: Path | None, all_formats: bool) -> None:
-    """Report on a finished run."""
+def eval_report(results_dir: Path | None, run_id: str | None, fmt: str, output: Path | None, all_formats: bool) -> None:
+    """Report on a finished run: its folder (default ./eval_results) or its id."""
+    if results_dir is not None and run_id is not None:
+        raise UsageError("give a folder or --run-id, not both")
+    folder = Path(find_run(run_id).output_dir) if run_id is not None else results_dir or Path("eval_results")
     if all_formats:
-        show_all([results_dir], output or Path())
+        show_all([folder], output or Path())
     else:
-        show_report([results_dir], fmt, output)
+        show_report([folder], fmt, output)

@@ -1,9 +1,10 @@
 """Reports: bundles on disk → one typed model → markdown, html, csv, json, latex."""
 
-from nemo_evaluator.store.find import find_bundles
 from nemo_evaluator.reports.load import load_bundle, load_report
 from nemo_evaluator.reports.model import BenchmarkReport, EvalReport, Score
 from nemo_evaluator.reports.render import RENDERERS, SUFFIXES, render, write_reports
+from nemo_evaluator.reports.trajectories import write_trajectories_report
+from nemo_evaluator.store.find import find_bundles
 
 __all__ = [
     "RENDERERS",
@@ -16,4 +17,5 @@ __all__ = [
     "load_report",
     "render",
     "write_reports",
+    "write_trajectories_report",
 ]

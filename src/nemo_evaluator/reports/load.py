@@ -13,7 +13,6 @@ import orjson
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.store.find import find_bundles
 from nemo_evaluator.reports.model import (
     INVALID,
     UNCHECKED,
@@ -26,6 +25,7 @@ from nemo_evaluator.reports.model import (
     Score,
 )
 from nemo_evaluator.reports.rows import read_details
+from nemo_evaluator.store.find import find_bundles
 
 _NOT_SCORES: Final = frozenset({"summary", "breakdowns", "runtime", "failures"})
 _TIMING: Final = re.compile(r"gen_seconds|latency|duration|tokens|time_ms|_time$|_ms$|_time_")

@@ -7,13 +7,35 @@ from typing import TYPE_CHECKING, Any
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import load_object, nearest
+from nemo_evaluator.core.types import JsonDict
 
 if TYPE_CHECKING:
     from nemo_evaluator.config import CustomSolverConfig
     from nemo_evaluator.solvers.registry import SolverContext
 
 
-def build(config: CustomSolverConfig, context: SolverContext) -> Any:
+class CustomSolver:
+    """The user's solver, with its settings in the fingerprint: other settings, other answers."""
+
+    def __init__(self, inner: Any, class_path: str, settings: JsonDict) -> None:
+        self.inner = inner
+        self._class_path = class_path
+        self._settings = settings
+        # The user's own bound method, so that the engine sees whether it names a sandbox.
+        self.solve = inner.solve
+
+    def describe(self) -> JsonDict:
+        """Class and settings, and whatever the solver says of itself."""
+        own = self.inner.describe() if hasattr(self.inner, "describe") else {}
+        return {"type": "custom", "class_path": self._class_path, "config": self._settings, **own}
+
+    async def close(self) -> None:
+        """Close the solver, if it wants to be."""
+        if hasattr(self.inner, "close"):
+            await self.inner.close()
+
+
+def build(config: CustomSolverConfig, context: SolverContext) -> CustomSolver:
     """The class, made with the settings of ``config`` and, if it names a ``client``, a client of ``service``.
 
     Raises UsageError when the class cannot be had, does not take the settings, or has no ``async solve``.
@@ -49,4 +71,4 @@ def build(config: CustomSolverConfig, context: SolverContext) -> Any:
     solver = kind(**settings)
     if not inspect.iscoroutinefunction(getattr(solver, "solve", None)):
         raise UsageError(f"{config.class_path} has no `async def solve(self, task)`")
-    return solver
+    return CustomSolver(solver, config.class_path, dict(config.config))

@@ -1,0 +1,100 @@
+"""``trajectories_enriched.jsonl``: trajectories completed by what was seen on the wire."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from nemo_evaluator.core.files import dumps, iter_jsonl
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.reports._wire import WireCalls, last_session, succeeded
+
+ENRICHED: Final = "trajectories_enriched.jsonl"
+
+
+@dataclass(slots=True)
+class Enrichment:
+    """What enriching did."""
+
+    trials_spliced_1_to_1: int = 0
+    trials_with_unmatched_calls_stashed: int = 0
+    trials_with_no_wire_data: int = 0
+    steps_backfilled: dict[str, int] = field(default_factory=dict)
+
+
+def enrich_task(task: Path, wire: WireCalls) -> Enrichment:
+    """Write the enriched file of a task folder, row by row."""
+    done = Enrichment()
+    target = task / ENRICHED
+    partial = target.with_suffix(".partial")
+    with partial.open("wb") as out:
+        for row in iter_jsonl(task / "trajectories.jsonl"):
+            calls = [call for call in last_session(wire.of(_key(row))) if succeeded(call)]
+            _enrich(row, calls, done)
+            out.write(dumps(row) + b"\n")
+    partial.replace(target)
+    return done
+
+
+def _key(row: JsonDict) -> tuple[int, int]:
+    return row.get("problem_idx", -1), row.get("repeat") or 0
+
+
+def _enrich(row: JsonDict, calls: list[JsonDict], done: Enrichment) -> None:
+    if not calls:
+        done.trials_with_no_wire_data += 1
+        return
+    documents = row.get("trajectory") or []
+    agents = [step for step in documents[0]["steps"] if step.get("source") == "agent"] if documents else []
+    if len(agents) != len(calls):
+        done.trials_with_unmatched_calls_stashed += 1
+        place = documents[0].setdefault("extra", {}) if documents else row
+        place["captured_model_calls"] = calls
+        return
+    done.trials_spliced_1_to_1 += 1
+    known = {call["tool_call_id"] for step in agents for call in step.get("tool_calls") or []}
+    for step, call in zip(agents, calls, strict=True):
+        for name in _fill(step, call, known):
+            done.steps_backfilled[name] = done.steps_backfilled.get(name, 0) + 1
+
+
+def _fill(step: JsonDict, call: JsonDict, known: set[str]) -> list[str]:
+    """Put what is missing in a step; returns the names of what was put."""
+    usage = call.get("usage") or {}
+    metrics = step.setdefault("metrics", {})
+    extra = metrics.setdefault("extra", {})
+    filled = [
+        *_put(step, "timestamp", call.get("timestamp")),
+        *_put(step, "model_name", call.get("model")),
+        *_put(step, "message", call.get("message_content")),
+        *_put(step, "reasoning_content", call.get("reasoning_content")),
+        *_put(step.setdefault("extra", {}), "status_code", call.get("status_code")),
+        *_put(metrics, "prompt_tokens", usage.get("prompt_tokens")),
+        *_put(metrics, "completion_tokens", usage.get("completion_tokens")),
+        *_put(metrics, "cost_usd", call.get("cost_usd")),
+        *_put(extra, "total_tokens", usage.get("total_tokens")),
+        *_put(extra, "cached_tokens", usage.get("cached_tokens")),
+        *_put(extra, "reasoning_tokens", usage.get("reasoning_tokens")),
+        *_put(extra, "latency_ms", call.get("latency_ms")),
+        *_put(extra, "finish_reason", call.get("finish_reason")),
+    ]
+    wanted = [made for made in call.get("tool_calls_full") or [] if made.get("id") and made["id"] not in known]
+    if wanted and not step.get("tool_calls"):
+        step["tool_calls"] = [_tool_call(made) for made in wanted]
+        known.update(made["id"] for made in wanted)
+        filled.append("tool_calls")
+    return filled
+
+
+def _put(into: JsonDict, name: str, value: Any) -> list[str]:
+    if value is None or into.get(name) not in (None, ""):
+        return []
+    into[name] = value
+    return [name]
+
+
+def _tool_call(made: JsonDict) -> JsonDict:
+    arguments = made.get("arguments")
+    shaped = arguments if isinstance(arguments, dict) else {"raw": arguments}
+    return {"tool_call_id": made["id"], "function_name": str(made.get("name") or ""), "arguments": shaped}
