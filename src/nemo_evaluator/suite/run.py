@@ -24,7 +24,7 @@ from nemo_evaluator.engine.evaluation import Finished, evaluate
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.plan import Shard
 from nemo_evaluator.engine.progress import Progress, SilentProgress
-from nemo_evaluator.reports import write_reports
+from nemo_evaluator.reports import write_reports, write_trajectories_report
 from nemo_evaluator.services import start_services
 from nemo_evaluator.store.checkpoint import Checkpoint
 from nemo_evaluator.store.layout import newest_bundle
@@ -114,6 +114,8 @@ async def run_suite(config: EvalConfig, options: SuiteOptions) -> SuiteResult:
                 raise
         result.interrupted = interrupts.asked
     result.reports = write_reports(options.output_dir, config.output.report) if _any_bundle(result) else []
+    if _any_bundle(result) and config.output.traffic != "none" and config.output.trajectories.enrich:
+        write_trajectories_report(options.output_dir)
     result.export_errors = run_exports(config.output, options.output_dir, options.say) if _any_bundle(result) else []
     return result
 
