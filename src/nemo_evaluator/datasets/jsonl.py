@@ -12,8 +12,10 @@ import numpy.typing as npt
 import orjson
 
 from nemo_evaluator.core.errors import SeedError
+from nemo_evaluator.core.files import write_atomic
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets.base import Rows
+from nemo_evaluator.datasets.settings import cache_dir
 
 _CHUNK = 1 << 20
 _BOM = b"\xef\xbb\xbf"
@@ -45,7 +47,13 @@ class JsonlRows(Rows):
 
     @cached_property
     def _sha256(self) -> str:
-        return file_sha256(self.path)
+        if self.path.parent.parent != cache_dir() / "files":
+            return file_sha256(self.path)
+        # Files that we derived never change under their name, so their digest is kept beside them.
+        beside = self.path.with_name(f"{self.path.name}.sha256")
+        if not beside.exists():
+            write_atomic(beside, file_sha256(self.path))
+        return beside.read_text(encoding="ascii")
 
     def content_hash(self) -> str:
         return self._sha256
