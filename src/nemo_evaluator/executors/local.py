@@ -81,10 +81,10 @@ def _foreground(request: RunRequest, loaded: LoadedConfig, output_dir: Path, met
     gc.set_threshold(50_000, 20, 100)
     try:
         result: SuiteResult = uvloop.run(run_suite(config, options))
+        _tell(console, result, output_dir)
     finally:
         pid_file.unlink(missing_ok=True)
-    _tell(console, result, output_dir)
-    console.close()
+        console.close()
     return result.exit_code
 
 

@@ -7,7 +7,13 @@ from pathlib import Path
 
 from nemo_evaluator.config import OutputConfig
 from nemo_evaluator.core.errors import NelError
-from nemo_evaluator.exporters import export_bundles
+from nemo_evaluator.exporters import export_bundles, get_exporter
+
+
+def check_exports(output: OutputConfig) -> None:
+    """Raise a NelError for an exporter that cannot work (unknown, wrongly set, not installed) before the run."""
+    for name, settings in output.exporters.items():
+        get_exporter(name, **settings)
 
 
 def run_exports(output: OutputConfig, output_dir: Path, say: Callable[[str], None]) -> list[str]:

@@ -29,7 +29,7 @@ from nemo_evaluator.services import start_services
 from nemo_evaluator.store.checkpoint import Checkpoint
 from nemo_evaluator.store.layout import newest_bundle
 from nemo_evaluator.suite.build import Builder
-from nemo_evaluator.suite.export import run_exports
+from nemo_evaluator.suite.export import check_exports, run_exports
 from nemo_evaluator.suite.interrupt import Interrupts
 
 Say = Callable[[str], None]
@@ -95,6 +95,7 @@ class SuiteResult:
 
 async def run_suite(config: EvalConfig, options: SuiteOptions) -> SuiteResult:
     """Run every benchmark; one that fails does not keep the others from running."""
+    check_exports(config.output)
     use_datasets(config)
     result = SuiteResult(strict_export=config.output.strict_export)
     checkpoint = Checkpoint(options.output_dir, keep=options.resume)
