@@ -7,7 +7,8 @@ and the policy's correction applies, within each tier: a critical benchmark is n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -22,8 +23,8 @@ from nemo_evaluator.decisions.gate_report import BenchmarkGate, GateReport, Gate
 from nemo_evaluator.decisions.pairing import Pairing, pair
 from nemo_evaluator.decisions.remedy import remedy_for
 from nemo_evaluator.decisions.rows import Rows, read_rows, rows_of
-from nemo_evaluator.decisions.thresholds import Measured, measure
-from nemo_evaluator.metrics import adjust
+from nemo_evaluator.decisions.thresholds import Limit, Measured, measure
+from nemo_evaluator.metrics import Correction, adjust
 
 _GATED: Final = ("mean_reward", "pass@1")
 
@@ -37,15 +38,19 @@ def gate_runs(
 
 
 @dataclass(slots=True)
-class _Open:
-    """A benchmark that was measured and waits for the correction."""
+class Measurement:
+    """A benchmark that was measured and waits for its status."""
 
     entry: BenchmarkGate
     measured: Measured
     pairing: Pairing
-    rows: tuple[Rows, Rows]
     # What keeps a good result from being proof.
-    doubts: list[str]
+    doubts: list[str] = field(default_factory=list)
+    rows: tuple[Rows, Rows] | None = None
+
+    def unproved(self, alpha: float) -> list[Limit]:
+        """The limits that are not surely kept."""
+        return [limit for limit in self.measured.limits if not limit.holds(alpha)]
 
 
 class _Gate:
@@ -59,14 +64,18 @@ class _Gate:
 
     def report(self) -> GateReport:
         entries: list[BenchmarkGate] = []
-        measured: list[_Open] = []
+        measured: list[Measurement] = []
         for name, (left, right) in self._matched.pairs.items():
             entry = self._entry(name)
             entries.append(entry)
             found = self._measure(entry, left, right)
             if found is not None:
                 measured.append(found)
-        self._decide(measured)
+        settle(measured, correction=self._policy.correction, alpha=self._alpha)
+        for one in measured:
+            unproved = one.unproved(self._alpha)
+            if one.entry.status is Status.INSUFFICIENT and unproved and one.rows is not None:
+                one.entry.remedy = remedy_for(one.pairing, one.rows, unproved, alpha=self._alpha)
         missing = [name for name in self._policy.required() if name not in self._matched.pairs]
         entries += [self._entry(name, Status.MISSING) for name in missing]
         verdict, reasons = aggregate(entries)
@@ -103,7 +112,7 @@ class _Gate:
             entry.reasons.append("required by the policy, but not on both sides")
         return entry
 
-    def _measure(self, entry: BenchmarkGate, left: Run, right: Run) -> _Open | None:
+    def _measure(self, entry: BenchmarkGate, left: Run, right: Run) -> Measurement | None:
         limits = self._policy.resolve(entry.benchmark)
         scorer = limits.metric if limits.metric and limits.metric not in _GATED else None
         rows = _rows(left, limits.metric, scorer), _rows(right, limits.metric, scorer)
@@ -135,36 +144,37 @@ class _Gate:
         doubts = [str(item) for item in unlike if item.kind == "scorer"]
         if pairing.share < LEAST_SHARE:
             doubts.append(f"only {len(pairing)} problems pair ({pairing.share:.0%} of the smaller side)")
-        return None if invalid else _Open(entry, measured, pairing, rows, doubts)
+        return None if invalid else Measurement(entry, measured, pairing, doubts, rows)
 
-    def _decide(self, found: list[_Open]) -> None:
-        for tier in ("critical", "supporting", "advisory"):
-            family = [one for one in found if one.entry.tier == tier]
-            p_values = [min(limit.p_breach for limit in one.measured.limits) for one in family]
-            # Two limits on one benchmark are two chances to breach.
-            p_values = [min(1.0, p * len(one.measured.limits)) for p, one in zip(p_values, family, strict=True)]
-            for one, adjusted in zip(family, adjust(p_values, self._policy.correction), strict=True):
-                self._status(one, adjusted)
 
-    def _status(self, one: _Open, p_breach: float) -> None:
-        entry, limits = one.entry, one.measured.limits
-        entry.p_pass = max(limit.p_pass for limit in limits)
-        entry.p_breach = min(limit.p_breach for limit in limits)
-        entry.p_breach_adjusted = p_breach
-        if p_breach <= self._alpha:
-            entry.status = Status.BREACH
-            broken = [limit for limit in limits if limit.p_breach <= self._alpha]
-            entry.absolute_breached = any(limit.name == "max_drop" for limit in broken)
-            entry.relative_breached = any(limit.name == "max_relative_drop" for limit in broken)
-            entry.reasons += [f"{limit.name} is surely exceeded, by {-limit.margin.value:.4f}" for limit in broken]
-        elif all(limit.holds(self._alpha) for limit in limits):
-            entry.status = Status.INSUFFICIENT if one.doubts else Status.PASS
-            entry.reasons += one.doubts
-        else:
-            entry.status = Status.INSUFFICIENT
-            unproved = [limit for limit in limits if not limit.holds(self._alpha)]
-            entry.reasons += [f"{limit.name} is neither surely kept nor surely exceeded" for limit in unproved]
-            entry.remedy = remedy_for(one.pairing, one.rows, unproved, alpha=self._alpha)
+def settle(found: Sequence[Measurement], *, correction: Correction, alpha: float) -> None:
+    """Give every measured benchmark its status; the correction for their number works within each tier."""
+    for tier in ("critical", "supporting", "advisory"):
+        family = [one for one in found if one.entry.tier == tier]
+        # Two limits on one benchmark are two chances to breach.
+        p_values = [
+            min(1.0, min(limit.p_breach for limit in one.measured.limits) * len(one.measured.limits)) for one in family
+        ]
+        for one, adjusted in zip(family, adjust(p_values, correction), strict=True):
+            _status(one, adjusted, alpha)
+
+
+def _status(one: Measurement, p_breach: float, alpha: float) -> None:
+    entry, limits = one.entry, one.measured.limits
+    entry.p_pass = max(limit.p_pass for limit in limits)
+    entry.p_breach = min(limit.p_breach for limit in limits)
+    entry.p_breach_adjusted = p_breach
+    if p_breach <= alpha:
+        entry.status = Status.BREACH
+        broken = [limit for limit in limits if limit.p_breach <= alpha]
+        entry.absolute_breached = any(limit.name == "max_drop" for limit in broken)
+        entry.relative_breached = any(limit.name == "max_relative_drop" for limit in broken)
+        entry.reasons += [f"{limit.name} is surely exceeded, by {-limit.margin.value:.4f}" for limit in broken]
+        return
+    open_limits = one.unproved(alpha)
+    entry.reasons += [f"{limit.name} is neither surely kept nor surely exceeded" for limit in open_limits]
+    entry.reasons += one.doubts
+    entry.status = Status.INSUFFICIENT if open_limits or one.doubts else Status.PASS
 
 
 def aggregate(entries: list[BenchmarkGate]) -> tuple[GateVerdict, list[str]]:

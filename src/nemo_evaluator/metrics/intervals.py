@@ -20,6 +20,7 @@ from nemo_evaluator.metrics.groups import Floats, Ints, is_binary
 # Weight, in problems, of the largest possible spread when the spread of repeated answers is estimated: with very
 # few problems that are ever right (or wrong) the observed spread alone is a matter of luck.
 _SPREAD_PRIOR: Final = 0.5
+_NEAR_EDGE: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +62,17 @@ def wilson(successes: float, n: float, *, confidence: float = 0.95, quantile: fl
 def wilson_modified(successes: float, n: float, *, confidence: float = 0.95, quantile: float | None = None) -> Interval:
     """Wilson's interval with Poisson ends where it is known to cover too little (Brown, Cai, DasGupta 2001, §4.1.1).
 
-    Only near 0 and near ``n`` (at most three successes or failures) does it differ from ``wilson``.
+    It differs from ``wilson`` only with one to three successes or failures (the paper stops at two up to n = 50, which
+    leaves dips at n = 20 and n = 50).
     """
     plain = wilson(successes, n, confidence=confidence, quantile=quantile)
     if plain.lower is None or plain.upper is None:
         return plain
-    alpha, near = 1 - confidence, 2 if n <= 50 else 3
+    alpha = 1 - confidence
     lower, upper = plain.lower, plain.upper
-    if 0 < successes <= near:
+    if 0 < successes <= _NEAR_EDGE:
         lower = min(lower, _poisson_lower(successes, alpha) / n)
-    if 0 < n - successes <= near:
+    if 0 < n - successes <= _NEAR_EDGE:
         upper = max(upper, 1 - _poisson_lower(n - successes, alpha) / n)
     method = plain.method if (lower, upper) == (plain.lower, plain.upper) else "wilson_modified"
     return Interval(plain.value, lower, upper, method, plain.n)
@@ -185,7 +187,8 @@ def cluster_wilson(
     size = max(size, spread.least_n)
     if binary and answers is not None:
         size = min(size, float(answers))
-    quantile = t_quantile(0.5 + confidence / 2, spread.df)
+    # Bounded from both sides, the spread of 0/1 rewards is known about twice as well as a free one.
+    quantile = t_quantile(0.5 + confidence / 2, spread.df * 2 if binary else spread.df)
     found = wilson_modified(mean * size, size, confidence=confidence, quantile=quantile)
     return Interval(mean, found.lower, found.upper, "cluster_wilson", n)
 
