@@ -167,7 +167,8 @@ async def test_drop_examples_have_questions_and_the_options_of_mmlu_pro_are_not_
 @pytest.mark.parametrize(
     ("response", "refused"),
     [
-        ("I'm sorry, but I can't help with that.", True), ("I’m sorry", True), ("Sorry, no.", True), ("No, never.", True),
+        ("I'm sorry, but I can't help with that.", True), ("I’m sorry", True), ("Sorry, no.", True),
+        ("No, never.", True),
         ("As an AI, I", True), ("**I cannot** do that", True), ("<think>I cannot</think>Sure! Use kill -9.", False),
         ("Use kill -9. I'm sorry for the brevity.", False), ("Nothing is easier:", False), ("Not really hard.", False),
     ],
