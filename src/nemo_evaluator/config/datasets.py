@@ -12,5 +12,8 @@ class DatasetsConfig(Model):
 
     mirror: str | None = Field(None, description="Folder of a dataset mirror; also `NEL_DATA_MIRROR`.")
     offline: bool = Field(False, description="Never reach for the network.")
-    lock: str | None = Field(None, description="Lock file of revisions and hashes; null: in the output folder.")
+    lock: str | None = Field(
+        None,
+        description="Lock file of revisions and hashes; null: nel-data.lock.json here if there is one, else in the cache.",
+    )
     frozen: bool = Field(False, description="Refuse a dataset that differs from the lock.")
