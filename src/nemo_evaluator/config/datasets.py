@@ -14,6 +14,6 @@ class DatasetsConfig(Model):
     offline: bool = Field(False, description="Never reach for the network.")
     lock: str | None = Field(
         None,
-        description="Lock file of revisions and hashes; null: nel-data.lock.json here if there is one, else in the cache.",
+        description="Lock file of revisions and hashes; null: nel-data.lock.json here if it exists, else in the cache.",
     )
     frozen: bool = Field(False, description="Refuse a dataset that differs from the lock.")
