@@ -206,7 +206,10 @@ class Backend(ABC):
 
 
 def keepalive(spec: SandboxSpec) -> str:
-    """The shell text of a container's main process."""
+    """The shell text of a container's main process.
+
+    Without an entrypoint the shell itself is process 1: it reaps orphans, and no ``kill -9 -1`` inside can end it.
+    """
     if spec.entrypoint is None:
-        return "sleep infinity"
+        return "while :; do sleep 2147483647 & wait $!; done"
     return spec.entrypoint if isinstance(spec.entrypoint, str) else shlex.join(spec.entrypoint)

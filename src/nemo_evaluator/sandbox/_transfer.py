@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import io
+import logging
 import os
 import shutil
 import tarfile
@@ -15,6 +16,7 @@ from typing import IO, Final, Protocol
 
 from nemo_evaluator.core.errors import SandboxError
 
+log = logging.getLogger(__name__)
 TIMEOUT: Final = 600.0
 MAX_DOWNLOAD: Final = 16 * 2**30
 _SUMS: Final = ".nel-sums"
@@ -164,8 +166,7 @@ def _unpack(archive: IO[bytes], target: Path) -> None:
     staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=".nel-download-"))
     try:
         with tarfile.open(fileobj=archive, mode="r:") as tar:
-            # The "data" filter refuses absolute paths, "..", links that point outside, devices and odd modes.
-            tar.extractall(staging, filter="data")
+            tar.extractall(staging, filter=_harmless)
             names = [member.name for member in tar.getmembers()]
         if names and names[0] in (".", "./"):
             _merge(staging, target)
@@ -176,6 +177,17 @@ def _unpack(archive: IO[bytes], target: Path) -> None:
             raise tarfile.TarError("the archive does not hold what was asked for")
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def _harmless(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
+    """The standard filter (no absolute paths, no "..", no odd modes), but forgiving: links that point outside and what is
+    no file stay behind. An agent's folder may well hold a link to the system's python, or a socket.
+    """
+    try:
+        return tarfile.data_filter(member, path)
+    except (tarfile.AbsoluteLinkError, tarfile.LinkOutsideDestinationError, tarfile.SpecialFileError) as error:
+        log.warning("left behind in the sandbox: %s", error)
+        return None
 
 
 def _merge(staging: Path, target: Path) -> None:

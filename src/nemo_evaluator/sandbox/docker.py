@@ -131,7 +131,7 @@ class DockerSandbox(Backend):
             "CapDrop": ["ALL"],
             "CapAdd": _CAPABILITIES,
             "SecurityOpt": ["no-new-privileges"],
-            "Init": True,
+            "Init": self.spec.entrypoint is not None,
             "ReadonlyRootfs": limits.read_only,
             "Ulimits": [{"Name": "fsize", "Soft": _LARGEST_FILE, "Hard": _LARGEST_FILE}, _NO_CORE],
             "Binds": [_bind(volume) for volume in self._volumes() if volume.host_path],
@@ -148,7 +148,7 @@ class DockerSandbox(Backend):
         return {
             "Image": self.spec.image,
             "Entrypoint": ["/bin/sh", "-c"],
-            "Cmd": [f"exec {keepalive(self.spec)}" if self.spec.entrypoint is None else keepalive(self.spec)],
+            "Cmd": [keepalive(self.spec)],
             "WorkingDir": self.spec.workdir,
             "Env": [f"{name}={value}" for name, value in environment.items()],
             "Labels": {"nel.run_id": self.run_id, "nel.sandbox": self.name, **self.labels},

@@ -32,7 +32,7 @@ scrub() (
   # A pack of exactly what the base commit reaches, and of what the index holds beyond it.
   {{ echo "$base"; git ls-files -s | awk '$1 != "160000" {{print $2}}' | sort -u; }} > "$new/want"
   git pack-objects -q --revs --stdout < "$new/want" > "$new/pack" || exit 3
-  (cd "$bare" && git index-pack -q --stdin < "$new/pack" >/dev/null) || exit 3
+  (cd "$bare" && git index-pack --stdin < "$new/pack" >/dev/null) || exit 3
   git --git-dir="$bare" update-ref refs/heads/_nel_work "$base" || exit 3
   git --git-dir="$bare" symbolic-ref HEAD refs/heads/_nel_work || exit 3
   shallow="$common/shallow"

@@ -1,0 +1,163 @@
+"""The small parts under a local sandbox: filter, control groups of both layouts, messages, output."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+import pytest
+
+from nemo_evaluator.sandbox._output import Capped
+from nemo_evaluator.sandbox._sizes import parse_size
+from nemo_evaluator.sandbox._wrapper import Trailer
+from nemo_evaluator.sandbox.jail import cgroups, seccomp, wire
+
+ALLOW, EPERM, ENOSYS, NO_FAMILY, KILL = 0x7FFF0000, 0x50001, 0x50026, 0x50061, 0x80000000
+ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+
+
+def _verdict(program: bytes, nr: int, arch: int, *args: int) -> int:
+    """What the kernel would answer: a small interpreter of the instructions that the filter uses."""
+    data = struct.pack("<IIQ6Q", nr, arch, 0, *args, *([0] * (6 - len(args))))
+    at = accumulator = 0
+    while True:
+        code, yes, no, value = struct.unpack_from("=HBBI", program, at * 8)
+        at += 1
+        if code == 0x20:
+            accumulator = struct.unpack_from("<I", data, value)[0]
+        elif code == 0x06:
+            return int(value)
+        else:
+            test = {0x15: accumulator == value, 0x35: accumulator >= value, 0x45: bool(accumulator & value)}[code]
+            at += yes if test else no
+
+
+@pytest.mark.parametrize(
+    ("arch", "numbers"),
+    [
+        ("x86_64", {"read": 0, "ptrace": 101, "mount": 165, "clone": 56, "socket": 41, "ioctl": 16, "execve": 59}),
+        ("aarch64", {"read": 63, "ptrace": 117, "mount": 40, "clone": 220, "socket": 198, "ioctl": 29, "execve": 221}),
+    ],
+)
+def test_the_filter(arch: str, numbers: dict[str, int]) -> None:
+    program = seccomp.build_filter(arch)
+    assert program is not None
+
+    def says(name: str | int, *args: int) -> int:
+        return _verdict(program, numbers[name] if isinstance(name, str) else name, ARCH[arch], *args)
+
+    assert says("read") == says("execve") == ALLOW
+    assert says("ptrace") == says("mount") == EPERM
+    assert says("clone", 0x11) == ALLOW
+    assert says("clone", 0x10000011) == EPERM
+    assert says(435) == ENOSYS
+    assert says(425) == EPERM
+    assert [says("socket", family) for family in (1, 2, 10, 16)] == [ALLOW] * 4
+    assert says("socket", 40) == says("socket", 17) == NO_FAMILY
+    assert says("ioctl", 0, 0x5412) == EPERM
+    assert says("ioctl", 0, 0x5401) == ALLOW
+    assert _verdict(program, 0, 0x40000003) == KILL
+    if arch == "x86_64":
+        assert says(0x40000000 | 101) == ENOSYS
+
+
+def test_an_unknown_architecture_has_no_filter() -> None:
+    assert seccomp.build_filter("riscv64") is None
+
+
+def _proc(tmp: Path, mounts: str, own: str) -> Path:
+    (tmp / "self").mkdir(parents=True)
+    (tmp / "mounts").write_text(mounts)
+    (tmp / "self" / "cgroup").write_text(own)
+    return tmp
+
+
+def test_the_v2_layout(tmp_path: Path) -> None:
+    top = tmp_path / "cg"
+    own = top / "user.slice" / "session.scope"
+    own.mkdir(parents=True)
+    (own / "cgroup.subtree_control").write_text("")
+    (own.parent / "cgroup.subtree_control").write_text("cpu memory pids")
+    (top / "cgroup.subtree_control").write_text("cpu io memory pids")
+    proc = _proc(tmp_path / "proc", f"cgroup2 {top} cgroup2 rw 0 0\n", "0::/user.slice/session.scope\n")
+    found = cgroups.parents(proc)
+    # Our own group holds processes and hands out nothing: the nearest one that does is where to go.
+    assert found == [cgroups.Parent(own.parent, ("memory", "pids", "cpu"), 2)]
+    group = cgroups.create("nel-1", found)
+    folder = own.parent / "nel-1"
+    (folder / "memory.swap.max").write_text("max")
+    group.limit(cgroups.Limits(memory=1000, pids=7, cpus=1.5))
+    said = {name: (folder / name).read_text() for name in ("memory.max", "memory.swap.max", "pids.max", "cpu.max")}
+    assert said == {"memory.max": "1000", "memory.swap.max": "0", "pids.max": "7", "cpu.max": "150000 100000"}
+    (folder / "memory.events").write_text("low 0\noom 3\noom_kill 2\n")
+    assert cgroups.oom_kills([str(folder)]) == 2
+
+
+def test_the_v1_layout(tmp_path: Path) -> None:
+    points = {name: tmp_path / name for name in ("memory", "pids", "cpu,cpuacct")}
+    for point in points.values():
+        (point / "job").mkdir(parents=True)
+    mounts = "".join(f"cgroup {point} cgroup rw,{name} 0 0\n" for name, point in points.items())
+    own = "3:memory:/job\n2:pids:/job\n1:cpu,cpuacct:/elsewhere\n"
+    found = cgroups.parents(_proc(tmp_path / "proc", mounts, own))
+    assert {(parent.path, parent.controllers) for parent in found} == {
+        (points["memory"] / "job", ("memory",)),
+        (points["pids"] / "job", ("pids",)),
+        (points["cpu,cpuacct"], ("cpu",)),
+    }
+    cgroups.create("nel-1", found).limit(cgroups.Limits(memory=1000, pids=7, cpus=0.5))
+    assert (points["memory"] / "job/nel-1/memory.limit_in_bytes").read_text() == "1000"
+    assert (points["cpu,cpuacct"] / "nel-1/cpu.cfs_quota_us").read_text() == "50000"
+
+
+def test_nowhere_to_make_groups(tmp_path: Path) -> None:
+    assert cgroups.parents(_proc(tmp_path, "tmpfs /tmp tmpfs rw 0 0\n", "0::/\n")) == []
+
+
+@pytest.mark.parametrize("size", [10, 1_000_000])
+def test_messages_of_any_size_with_descriptors(size: int) -> None:
+    ours, theirs = wire.pair()
+    reader, writer = os.pipe()
+    with ours, theirs:
+        wire.send(ours, {"data": "x" * size, "raw": b"\xff"}, [writer])
+        message = wire.receive(theirs)
+        assert message is not None
+        assert message[0] == {"data": "x" * size, "raw": b"\xff"}
+        os.write(message[1][0], b"through")
+        assert os.read(reader, 10) == b"through"
+        for fd in (reader, writer, *message[1]):
+            os.close(fd)
+        ours.close()
+        assert wire.receive(theirs) is None
+
+
+def test_output_keeps_head_and_tail() -> None:
+    capped = Capped(10)
+    for piece in (b"01234", b"56", b"789"):
+        capped.add(piece)
+    assert (capped.text(), capped.truncated) == ("0123456789", False)
+    capped.add(b"abcdef")
+    assert capped.truncated
+    assert capped.text() == "01234\n[... 6 bytes left out ...]\nbcdef"
+    none = Capped(0)
+    none.add(b"x")
+    assert none.truncated
+
+
+def test_the_last_words_of_a_command_are_taken_out_of_its_output() -> None:
+    seen: list[tuple[str, bytes]] = []
+    trailer = Trailer("t", lambda stream, data: seen.append((stream, data)))
+    trailer.take("stderr", b"warn\0NEL-E")
+    trailer.take("stdout", b"a\0b")
+    trailer.take("stderr", b"ND t 3 1 0\0")
+    assert not trailer.complete
+    trailer.take("stdout", b"late\0NEL-END t 3 1 0\0")
+    assert (trailer.complete, trailer.code, trailer.oom_kills) == (True, 3, 1)
+    assert b"".join(data for stream, data in seen if stream == "stderr") == b"warn"
+    assert b"".join(data for stream, data in seen if stream == "stdout") == b"a\0blate"
+
+
+@pytest.mark.parametrize(("text", "size"), [("512m", 2**29), ("4g", 2**32), ("1.5GiB", 3 * 2**29), ("1000", 1000)])
+def test_sizes(text: str, size: int) -> None:
+    assert parse_size(text) == size

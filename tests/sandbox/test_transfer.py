@@ -1,0 +1,112 @@
+"""Archives that a sandbox made up: nothing of them is written where it does not belong."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.sandbox import _transfer
+from nemo_evaluator.sandbox._backend import Exit
+
+
+def _entry(
+    name: str, kind: bytes = tarfile.REGTYPE, link: str = "", data: bytes = b"evil"
+) -> tuple[tarfile.TarInfo, bytes]:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, link
+    info.size = len(data) if kind == tarfile.REGTYPE else 0
+    return info, data
+
+
+def _archive(*entries: tuple[tarfile.TarInfo, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for info, data in entries:
+            tar.addfile(info, io.BytesIO(data) if info.isreg() else None)
+    return buffer.getvalue()
+
+
+def _sender(archive: bytes, *, digest: str | None = None, code: int = 0):  # type: ignore[no-untyped-def]
+    async def pipe(
+        argv: list[str], stdin: IO[bytes] | None, sink: Callable[[bytes], object] | None, timeout: float
+    ) -> tuple[Exit, str]:
+        assert sink is not None
+        sink(archive)
+        return Exit(code), f"{digest or hashlib.sha256(archive).hexdigest()}  -\n"
+
+    return pipe
+
+
+TOP = _entry("./", tarfile.DIRTYPE)
+EVIL = {
+    "parent": [TOP, _entry("../evil")],
+    "deep parent": [TOP, _entry("a/../../evil")],
+    "through a link": [TOP, _entry("./d", tarfile.SYMTYPE, "../"), _entry("./d/evil")],
+    "through a far link": [TOP, _entry("./d", tarfile.SYMTYPE, "{outside}"), _entry("./d/evil")],
+    "hard link": [TOP, _entry("./h", tarfile.LNKTYPE, "../outside/victim"), _entry("./h")],
+    "two tops": [_entry("a"), _entry("b")],
+}
+
+
+@pytest.mark.parametrize("name", EVIL)
+async def test_evil_archives(name: str, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "victim").write_text("safe")
+    entries = []
+    for info, data in EVIL[name]:
+        info.linkname = info.linkname.replace("{outside}", str(outside))
+        entries.append((info, data))
+    target = tmp_path / "x" / "target"
+    try:
+        await _transfer.download(_sender(_archive(*entries)), "/w", target)
+    except SandboxError as error:
+        assert "may not be unpacked" in error.message
+    assert (outside / "victim").read_text() == "safe"
+    assert sorted(path.name for path in outside.iterdir()) == ["victim"]
+    strays = [
+        path for path in tmp_path.rglob("*") if path.is_file() and "evil" in path.name and target not in path.parents
+    ]
+    assert strays == []
+    assert not any(path.is_symlink() for path in tmp_path.rglob("*"))
+
+
+async def test_an_absolute_name_lands_inside_or_nowhere(tmp_path: Path) -> None:
+    stray = tmp_path / "absolute"
+    archive = _archive(TOP, _entry(str(stray)))
+    await _transfer.download(_sender(archive), "/w", tmp_path / "t")
+    assert not stray.exists()
+
+
+async def test_a_damaged_or_cut_stream_is_an_error(tmp_path: Path) -> None:
+    whole = _archive(_entry("f", data=b"x" * 5000))
+    with pytest.raises(SandboxError, match="damaged"):
+        await _transfer.download(_sender(whole, digest="0" * 64), "/f", tmp_path / "f")
+    with pytest.raises(SandboxError, match="may not be unpacked"):
+        await _transfer.download(_sender(whole[:2000]), "/f", tmp_path / "f")
+    with pytest.raises(SandboxError, match="failed"):
+        await _transfer.download(_sender(whole, code=1), "/f", tmp_path / "f")
+    assert not (tmp_path / "f").exists()
+
+
+async def test_too_much_is_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_transfer, "MAX_DOWNLOAD", 1000)
+    with pytest.raises(SandboxError, match="larger than 1000 bytes"):
+        await _transfer.download(_sender(_archive(_entry("f"))), "/f", tmp_path / "f")
+
+
+async def test_an_upload_that_did_not_arrive_is_an_error(tmp_path: Path) -> None:
+    async def pipe(*_: object) -> tuple[Exit, str]:
+        return Exit(1), "main.py: FAILED"
+
+    with pytest.raises(SandboxError, match="main.py: FAILED"):
+        await _transfer.upload(pipe, b"x", "/w/main.py")
+    with pytest.raises(SandboxError, match="cannot read"):
+        await _transfer.upload(pipe, tmp_path / "nowhere", "/w/main.py")
