@@ -52,7 +52,8 @@ def page(definition: BenchmarkDefinition) -> str:
     lines += ["## How it is asked", ""]
     if definition.prompt:
         text = definition.prompt.replace("{fewshot}", "")
-        lines += ["````text", text, "````", ""]
+        # Indented, for a prompt may have fences of its own.
+        lines += [f"    {line}".rstrip() for line in text.split("\n")] + [""]
     lines += [
         "One problem exactly as it is sent:",
         "",
