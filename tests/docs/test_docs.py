@@ -116,7 +116,9 @@ def workspace(demo: Path, server: ScriptedServer, tmp_path: Path) -> Path:
     shutil.copytree(demo, tmp_path, dirs_exist_ok=True)
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     for file in (tmp_path / "examples").rglob("*.yaml"):
-        file.write_text(file.read_text().replace(PUBLIC, server.url))
+        text = file.read_text().replace(PUBLIC, server.url)
+        # The small model is real; a few of its sixty questions are enough here.
+        file.write_text(text.replace("- name: quickstart\n", "- name: quickstart\n    max_problems: 4\n"))
     return tmp_path
 
 
@@ -189,8 +191,7 @@ CHECKS = {"bash": check_bash, "yaml": check_yaml, "python": check_python}
 
 def test_the_config_reference_is_what_the_schema_says() -> None:
     written = (ROOT / "docs" / "config-reference.md").read_text()
-    body = written.split("\n\n", 2)[2]
-    assert body.strip() == reference_markdown().strip(), "run: nel config schema --markdown, and put it into the page"
+    assert written == reference_markdown() + "\n", "run: nel config schema --markdown > docs/config-reference.md"
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,17 @@ from nemo_evaluator.config.eval_config import EvalConfig
 from nemo_evaluator.core.secrets import Secret
 
 _PLAIN = {str: "text", int: "whole number", float: "number", bool: "true/false", Secret: "secret", Any: "anything"}
+_HEAD = """\
+# Config reference
+
+Written by `nel config schema --markdown > docs/config-reference.md`. The [guide](configuration.md) explains how files are read.
+
+"""
 
 
 def reference_markdown() -> str:
-    """A section for every class of the schema, in the order in which the top level reaches them."""
-    return "\n".join(_section(model) for model in schema_classes())
+    """The whole page: a section for every class of the schema, in the order in which the top level reaches them."""
+    return _HEAD + "\n".join(_section(model) for model in schema_classes()).rstrip("\n")
 
 
 def schema_classes() -> list[type[BaseModel]]:
