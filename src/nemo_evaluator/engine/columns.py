@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
@@ -141,7 +141,7 @@ def write_views(
     """Write results.jsonl and trajectories.jsonl in the order of the problems, and gather the columns."""
     columns = Columns(planned=len(plan))
     with _Replacing(task.results) as results, _Replacing(task.trajectories) as trajectories:
-        for problem in sorted(plan.problems):
+        for problem in _in_order(plan):
             rows = 0
             for repeat in range(plan.repeats):
                 step = Step(problem, repeat)
@@ -159,6 +159,14 @@ def write_views(
                 trajectories.write(dumps(trajectory_row(answer, outcome, turns, category)) + b"\n")
             columns.samples += rows > 0
     return columns
+
+
+def _in_order(plan: Plan) -> Iterator[int]:
+    """The problems of a plan by number, at a byte a problem."""
+    chosen = bytearray(plan.dataset_size)
+    for problem in plan.problems:
+        chosen[problem] = 1
+    return (problem for problem in range(plan.dataset_size) if chosen[problem])
 
 
 class _Replacing:

@@ -87,9 +87,10 @@ def make_plan(
     if problem_range is not None:
         order = range(max(0, problem_range[0]), min(dataset_size, problem_range[1]))
     elif shuffled:
-        mixed = list(range(dataset_size))
+        # The same order as that of a shuffled list, in a fifth of its memory.
+        mixed = array("q", range(dataset_size))
         random.Random(shuffle_seed).shuffle(mixed)
-        order = array("q", mixed)
+        order = mixed
     else:
         order = range(dataset_size)
     if max_problems is not None:
