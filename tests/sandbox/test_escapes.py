@@ -147,7 +147,8 @@ async def test_network_to_another_namespace(sandbox: Sandbox) -> None:
         ip("link", "set", f"{name}a", "up")
         ip("-n", name, "addr", "add", "10.203.77.2/30", "dev", f"{name}b")
         ip("-n", name, "link", "set", f"{name}b", "up")
-        code = "import socket; s = socket.create_server(('10.203.77.2', 7707)); print('up', flush=True)\nwhile 1: s.accept()"
+        code = "import socket; s = socket.create_server(('10.203.77.2', 7707)); print('up', flush=True)"
+        code += "\nwhile True: s.accept()"
         with subprocess.Popen(
             ["ip", "netns", "exec", name, sys.executable, "-c", code], stdout=subprocess.PIPE
         ) as server:

@@ -106,7 +106,7 @@ async def test_an_upload_that_did_not_arrive_is_an_error(tmp_path: Path) -> None
     async def pipe(*_: object) -> tuple[Exit, str]:
         return Exit(1), "main.py: FAILED"
 
-    with pytest.raises(SandboxError, match="main.py: FAILED"):
+    with pytest.raises(SandboxError, match=r"main\.py: FAILED"):
         await _transfer.upload(pipe, b"x", "/w/main.py")
     with pytest.raises(SandboxError, match="cannot read"):
         await _transfer.upload(pipe, tmp_path / "nowhere", "/w/main.py")

@@ -180,8 +180,10 @@ def _unpack(archive: IO[bytes], target: Path) -> None:
 
 
 def _harmless(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
-    """The standard filter (no absolute paths, no "..", no odd modes), but forgiving: links that point outside and what is
-    no file stay behind. An agent's folder may well hold a link to the system's python, or a socket.
+    """The standard filter (no absolute paths, no "..", no odd modes), but forgiving.
+
+    Links that point outside and what is no file stay behind: an agent's folder may well hold a link to the system's
+    python, or a socket.
     """
     try:
         return tarfile.data_filter(member, path)
