@@ -22,15 +22,17 @@ from nemo_evaluator.decisions.pairing import Pairing, Side
 from nemo_evaluator.decisions.thresholds import measure
 from nemo_evaluator.metrics import (
     MeanSequence,
-    headline_scores,
     mcnemar_test,
     mean_difference,
     mean_interval,
+    sequential,
     unpaired_difference,
     wilson_modified,
 )
 
 BAND = (0.93, 0.97)
+# Wealth at which a bet on one side is won, at 95 % confidence for both sides together.
+GOAL = float(np.log(2 / 0.05))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +136,7 @@ def clustered_problems(sizes: Sizes, seed: int = 1) -> list[Cell]:
         hits = 0
         for _ in range(sizes.runs):
             reward = (rng.random(groups * 10) < ease(rng, p, alike, (groups,))[clusters]).astype(float)
-            found = headline_scores(np.arange(groups * 10), reward, repeats=1, clusters=clusters)["pass@1"]
-            hits += found["ci_lower"] <= p <= found["ci_upper"]
+            hits += _covers(reward, p, binary=True, answers=len(reward), clusters=clusters)
         where = {"clusters": groups, "p": p, "alike": alike}
         cells.append(Cell(where, hits / sizes.runs, sizes.runs))
     return cells
@@ -251,12 +252,21 @@ def peeking(runs: int, seed: int = 6, most: int = 1500) -> dict[str, float]:
 
 
 def _ever_outside(values: np.ndarray, low: float, truth: float) -> bool:
+    above, below = _wealth(values, low, truth)
+    return bool(max(above.max(), below.max()) >= GOAL)
+
+
+def _wealth(values: np.ndarray, low: float, m: float) -> tuple[np.ndarray, np.ndarray]:
+    """The log wealth of both gamblers after every value: what ``MeanSequence`` would say, all looks at once."""
+    unit, mean = (values - low) / (1.0 - low), (m - low) / (1.0 - low)
+    paths = []
+    for gains in (unit / mean - 1, (1 - unit) / (1 - mean) - 1):
+        logs = np.cumsum(np.log1p(np.outer(sequential.SHARES, gains)), axis=1)
+        paths.append(np.logaddexp.reduce(logs + sequential.LOG_WEIGHTS[:, None], axis=0))
     sequence = MeanSequence(low=low, high=1.0)
-    for value in values:
-        sequence.add(float(value))
-        if sequence.above(truth) or sequence.below(truth):
-            return True
-    return False
+    sequence.add(values)
+    assert np.isclose(sequence.p_above(m), np.exp(-max(0.0, paths[0][-1])), atol=1e-9)
+    return paths[0], paths[1]
 
 
 def sequential_savings(runs: int, seed: int = 7, most: int = 1319) -> Iterator[tuple[str, float, float]]:
@@ -280,14 +290,12 @@ def sequential_savings(runs: int, seed: int = 7, most: int = 1319) -> Iterator[t
 
 
 def _decide(values: np.ndarray, limit: float, floor: int = 30) -> tuple[int, str]:
-    sequence = MeanSequence(low=-1.0, high=1.0)
-    for at, value in enumerate(values, start=1):
-        sequence.add(float(value))
-        if at >= floor and sequence.above(limit):
-            return at, "fine"
-        if at >= floor and sequence.below(limit):
-            return at, "worse"
-    return len(values), "open"
+    above, below = _wealth(values, -1.0, limit)
+    decided = np.flatnonzero((np.maximum(above, below) >= GOAL)[floor - 1 :])
+    if not len(decided):
+        return len(values), "open"
+    at = int(decided[0]) + floor - 1
+    return at + 1, "fine" if above[at] >= GOAL else "worse"
 
 
 def summary(cells: list[Cell]) -> dict[str, float]:

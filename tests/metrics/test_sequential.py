@@ -11,8 +11,8 @@ from nemo_evaluator.metrics import Baseline, MeanSequence, StopRule
 def test_wealth_of_a_single_share_is_the_product_of_its_bets(monkeypatch: pytest.MonkeyPatch) -> None:
     import nemo_evaluator.metrics.sequential as module
 
-    monkeypatch.setattr(module, "_SHARES", np.array([0.3]))
-    monkeypatch.setattr(module, "_LOG_WEIGHTS", np.zeros(1))
+    monkeypatch.setattr(module, "SHARES", np.array([0.3]))
+    monkeypatch.setattr(module, "LOG_WEIGHTS", np.zeros(1))
     values = np.array([1.0, 0.0, 1.0, 1.0, 0.5])
     sequence = MeanSequence()
     sequence.add(values)

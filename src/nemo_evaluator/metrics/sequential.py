@@ -22,8 +22,8 @@ from nemo_evaluator.metrics.intervals import Interval
 _BINS: Final = 4800
 _GRID: Final = np.arange(_BINS + 1) / _BINS
 # Larger stakes get more of the money: they win the comparisons that can be won early, with hundreds of problems.
-_SHARES: Final = np.geomspace(0.004, 0.8, 11)
-_LOG_WEIGHTS: Final = np.log(np.sqrt(_SHARES) / np.sqrt(_SHARES).sum())
+SHARES: Final = np.geomspace(0.004, 0.8, 11)
+LOG_WEIGHTS: Final = np.log(np.sqrt(SHARES) / np.sqrt(SHARES).sum())
 
 
 class MeanSequence:
@@ -99,7 +99,7 @@ def _log_wealth(counts: np.ndarray, values: Floats, m: float) -> float:
     if m > 1.0:
         return 0.0
     bins = np.flatnonzero(counts)
-    gains = np.log1p(np.outer(_SHARES, values[bins] / m - 1)) @ counts[bins] + _LOG_WEIGHTS
+    gains = np.log1p(np.outer(SHARES, values[bins] / m - 1)) @ counts[bins] + LOG_WEIGHTS
     top = float(gains.max())
     return top + math.log(float(np.exp(gains - top).sum()))
 
