@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from nemo_evaluator.datasets.mirror import Mirror
 from nemo_evaluator.datasets.ref import DatasetRef
 from nemo_evaluator.datasets.settings import mirror_dir
 
+_log = logging.getLogger(__name__)
 _LOOKS_LIKE_PATH = re.compile(r"^[./~]|\\|\.[A-Za-z0-9]{2,7}(\.gz)?$|/.*/")
 
 
@@ -74,6 +76,8 @@ def open_ref(ref: DatasetRef) -> Rows:
             raise mirror.missing(ref)
         rows, revision, origin = mirror.open(entry, ref.key), entry.revision, "mirror"
         complete = entry.complete
+        if not complete:
+            _log.warning("%s: the mirror holds a part of it (%s rows)", ref.key, f"{len(rows):,}")
     else:
         known = lock.read_lock().get(ref.key)
         rows, revision = hub.fetch(ref, ref.revision or (known.revision if known else None))

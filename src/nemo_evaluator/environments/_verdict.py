@@ -20,6 +20,8 @@ from nemo_evaluator.scoring.types import SCORING_VERSION, ScorerInput
 
 # A call that takes longer than this on the event loop would hold up every other request.
 SLOW_SECONDS: Final = 0.005
+# Our own scorers take microseconds; only one that loads a model at its first call is worth a thread.
+OWN_SLOW_SECONDS: Final = 0.1
 _SLOW_CALLS: Final = 3
 _FORGIVEN: Final = 0.1
 _OURS: Final = "nemo_evaluator."
@@ -37,7 +39,7 @@ class ScorerRunner:
         self.in_thread = False
         self._method = f"byob_{name}"
         self._is_async = inspect.iscoroutinefunction(function)
-        self._may_move = not (function.__module__ or "").startswith(_OURS)
+        self._is_ours = (function.__module__ or "").startswith(_OURS)
         self._pool: ThreadPoolExecutor | None = None
         self._slow = 0.0
 
@@ -47,12 +49,12 @@ class ScorerRunner:
             scores = await self.function(sample)
         elif self.in_thread:
             scores = await asyncio.get_running_loop().run_in_executor(self._pool, self.function, sample)
-        elif self._may_move:
+        else:
             started = perf_counter()
             scores = self.function(sample)
-            self._note(perf_counter() - started)
-        else:
-            scores = self.function(sample)
+            if perf_counter() - started > (OWN_SLOW_SECONDS if self._is_ours else SLOW_SECONDS):
+                self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"nel-{self._method}")
+                self.in_thread = True
         if inspect.isawaitable(scores):
             scores = await scores
         return verdict(scores, sample.response, self._method)

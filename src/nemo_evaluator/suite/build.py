@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -17,7 +18,6 @@ from nemo_evaluator.core.files import iter_jsonl, safe_name
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.bundles import discover_bundles
-from nemo_evaluator.engine.aggregates import Aggregates
 from nemo_evaluator.engine.evaluation import Evaluation
 from nemo_evaluator.engine.plan import Shard
 from nemo_evaluator.engine.scope import StepLimits
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from nemo_evaluator.sandbox.manager import SandboxManager
     from nemo_evaluator.services import RunningService
 
+_log = logging.getLogger(__name__)
+
 
 class Builder:
     """Makes the parts of one benchmark; whatever must be closed goes onto ``stack``."""
@@ -55,6 +57,9 @@ class Builder:
         stack.push_async_callback(environment.close)
         clients = _Clients(self, bench, stack)
         service = getattr(bench.solver, "service", None)
+        protocol = getattr(self._config.services.get(service or ""), "protocol", None)
+        if getattr(environment, "endpoint_type", None) == "completions" and protocol == "chat_completions":
+            _log.warning("%s is meant for text completions, and service %r speaks chat", bench.key, service)
         context = SolverContext(clients=clients, base_urls={name: one.url for name, one in self._running.items()})
         solver = build_solver(bench.solver, context)
         close = getattr(solver, "close", None)
@@ -92,7 +97,7 @@ class Builder:
             stop_rule=_stop_rule(bench, environment.name),
             budgets=tuple(filter(None, (self._budget, _budget(f"the budget of {bench.key}", bench.budget)))),
             step_limits=StepLimits(**bench.step_limits.model_dump()) if bench.step_limits else None,
-            aggregate=Aggregates.of(environment, verifier),
+            aggregate=verifier.aggregate,
             traffic=self._traffic(output_dir / safe_name(bench.key), stack),
         )
 
