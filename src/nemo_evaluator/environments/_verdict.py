@@ -20,7 +20,7 @@ from nemo_evaluator.scoring.types import SCORING_VERSION, ScorerInput
 
 # A call that takes longer than this on the event loop would hold up every other request.
 SLOW_SECONDS: Final = 0.005
-# Our own scorers take microseconds; only one that loads a model at its first call is worth a thread.
+# Our own scorers take microseconds; only one that turns out to be very slow is worth a thread.
 OWN_SLOW_SECONDS: Final = 0.1
 _SLOW_CALLS: Final = 3
 _FORGIVEN: Final = 0.1
@@ -52,16 +52,15 @@ class ScorerRunner:
         else:
             started = perf_counter()
             scores = self.function(sample)
-            if perf_counter() - started > (OWN_SLOW_SECONDS if self._is_ours else SLOW_SECONDS):
-                self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"nel-{self._method}")
-                self.in_thread = True
+            self._note(perf_counter() - started)
         if inspect.isawaitable(scores):
             scores = await scores
         return verdict(scores, sample.response, self._method)
 
     def _note(self, seconds: float) -> None:
         # One slow call may be the machine's doing; several close together are the scorer's.
-        self._slow = self._slow + 1.0 if seconds > SLOW_SECONDS else max(0.0, self._slow - _FORGIVEN)
+        limit = OWN_SLOW_SECONDS if self._is_ours else SLOW_SECONDS
+        self._slow = self._slow + 1.0 if seconds > limit else max(0.0, self._slow - _FORGIVEN)
         if self._slow >= _SLOW_CALLS:
             self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"nel-{self._method}")
             self.in_thread = True
