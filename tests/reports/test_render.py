@@ -99,7 +99,7 @@ def test_hostile_names_are_text_in_every_format(
         assert "<img src=x" not in text
     if fmt == "markdown":
         (line,) = (line for line in text.splitlines() if line.startswith("| &lt;script"))
-        assert line.count(" | ") == 3
+        assert len(re.findall(r"(?<!\\)\|", line)) == 5
     if fmt == "latex":
         assert r"\$\{\{7*7\}\}" in text
 
