@@ -68,6 +68,11 @@ RIGHT = [
     ("Water is H2O and x1 = 7", "7"),
     ("- 7 apples", "7"),
     ("16-7", "7"),
+    ("She took 3 and 4. The answer is eighteen.", "18"),
+    ("Twenty-five apples", "25"),
+    ("The answer is one thousand two hundred and thirty-four", "1234"),
+    ("**Answer:** two million", "2000000"),
+    ("There are 12 of them, and the answer is zero.", "0"),
     ("The answer to the problem of the 3 farmers is 18", "18"),
 ]
 WRONG = [
@@ -79,6 +84,7 @@ WRONG = [
     ("The answer is 7", "-7"),
     ("The answer is 1.234", "1234"),
     ("The answer is 180", "18"),
+    ("Someone said so; often.", "1"),
 ]
 
 

@@ -79,3 +79,11 @@ async def test_a_worker_that_hangs_is_a_failure_of_the_scorer(monkeypatch: pytes
     with pytest.raises(ScorerError, match="math worker"):
         await math(ScorerInput(r"\boxed{\sqrt{4}}", "2"), timeout=0.01, pool=pool)
     pool.close()
+
+
+async def test_numbers_too_heavy_to_simplify_are_compared_by_value(pool: MathPool) -> None:
+    answer = r"\boxed{\dfrac{(1+\sqrt{3})^{4033}-(1-\sqrt{3})^{4033}}{2^{2017}\sqrt{3}}}"
+    target = r"\frac{(3-\sqrt{3})(2-\sqrt{3})^{2016}+(3+\sqrt{3})(2+\sqrt{3})^{2016}}{6}"
+    assert (await math(ScorerInput(answer, target), timeout=1.0, pool=pool))["correct"] is True
+    other = target.replace("}{6}", "}{7}")
+    assert (await math(ScorerInput(answer, other), timeout=1.0, pool=pool))["correct"] is False

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from nemo_evaluator.core.errors import ScorerError
 from nemo_evaluator.scoring._claims import Claim, Kind, claims, foreign_claims
+from nemo_evaluator.scoring._number_words import find_words
 from nemo_evaluator.scoring._text import prepare, unlatex
 from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
 
@@ -39,6 +40,7 @@ _LARGEST_EXPONENT: Final = 400
 _LONGEST: Final = 400
 _TAIL: Final = 64
 _SAFE: Final = 16
+_WORDS_WITHIN: Final = 80
 
 Value: TypeAlias = int | Fraction
 
@@ -247,13 +249,20 @@ def extract_number(text: str, *, language: str | None = None) -> Number | None:
     text = prepare(text)
     for claim in claims(text):
         number = _claimed(claim, language)
+        if number is None and claim.kind in (Kind.AFTER, Kind.BOXED):
+            number = _in_words(claim.text[:_WORDS_WITHIN])
         if number is not None:
             return number
     for claim in foreign_claims(text):
         number = _claimed(claim, language)
         if number is not None:
             return number
-    return _unannounced(text, language)
+    return _unannounced(text, language) or _in_words(text)
+
+
+def _in_words(text: str) -> Number | None:
+    words = find_words(text)
+    return Number(words[0], (words[1],)) if words else None
 
 
 def _unannounced(text: str, language: str | None) -> Number | None:
