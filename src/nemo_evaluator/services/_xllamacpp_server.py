@@ -31,7 +31,6 @@ def main() -> None:
     params.api_keys = Path(wanted.api_key_file).read_text().split()
     for cpu in (params.cpuparams, params.cpuparams_batch):
         cpu.n_threads = wanted.threads
-        # Spinning threads starve the evaluator that shares their cores.
         cpu.poll = 0
     params.endpoint_metrics = True
     params.ui = False
