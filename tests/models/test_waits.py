@@ -9,7 +9,7 @@ import pytest
 
 from nemo_evaluator.core.errors import RateLimitError, TransportError
 from nemo_evaluator.core.slots import Slots, current_slots
-from nemo_evaluator.models import RetryConfig, Timeouts
+from nemo_evaluator.models import Endpoint, RetryConfig, Timeouts, open_client
 from nemo_evaluator.models.faults import retry_after
 from nemo_evaluator.testing import Fault, Say
 
@@ -81,7 +81,7 @@ async def test_first_byte_is_not_bounded_by_idle(asked):
         assert (await client.chat(HELLO)).content == "ok"
 
 
-async def test_connect_is_bounded(asked):
+async def test_connect_is_bounded():
     waits = Timeouts(connect=0.3, first_byte=5, idle=5, total=10)
     # A listener whose queue is full never completes the handshake.
     import socket
@@ -96,9 +96,7 @@ async def test_connect_is_bounded(asked):
             filler.setblocking(False)
             filler.connect_ex(("127.0.0.1", port))
             fillers.append(filler)
-        async with asked("x", timeouts=waits, retry=NONE) as (client, _):
-            client.endpoint.url = f"http://127.0.0.1:{port}/v1"
-            client.transport._urls.clear()
+        async with open_client(Endpoint("svc", f"http://127.0.0.1:{port}/v1", timeouts=waits, retry=NONE)) as client:
             started = time.monotonic()
             with pytest.raises(TransportError, match=r"timeouts.connect"):
                 await client.chat(HELLO)

@@ -6,11 +6,9 @@ import asyncio
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-import aiohttp
-import orjson
-
 from nemo_evaluator.models._files import raise_file_limit
 from nemo_evaluator.models.endpoint import Endpoint
+from nemo_evaluator.models.http1 import Pool
 from nemo_evaluator.models.limiter import Limiter
 
 # Without a number in the config the engine decides how many requests there are at once.
@@ -21,7 +19,7 @@ DEFAULT_CONCURRENT = 1024
 class Lane:
     """A pool and a limiter, and how many clients hold them."""
 
-    session: aiohttp.ClientSession
+    pool: Pool
     limiter: Limiter
     key: tuple[str, str]
     holders: int = 0
@@ -38,7 +36,8 @@ def take_lane(endpoint: Endpoint) -> Lane:
     lane = lanes.get(key)
     if lane is None:
         raise_file_limit(4 * cap)
-        lane = lanes[key] = Lane(_session(), Limiter(cap), key)
+        # The limiter bounds the number of requests, so the pool has no bound and nobody waits in it.
+        lane = lanes[key] = Lane(Pool(endpoint.url), Limiter(cap), key)
     lane.limiter.cap = max(lane.limiter.cap, cap)
     lane.holders += 1
     return lane
@@ -49,15 +48,4 @@ async def leave_lane(lane: Lane) -> None:
     lane.holders -= 1
     if lane.holders == 0:
         _lanes.get(asyncio.get_running_loop(), {}).pop(lane.key, None)
-        await lane.session.close()
-
-
-def _session() -> aiohttp.ClientSession:
-    # The limiter bounds the number of requests, so the pool itself has no bound and nobody waits in it.
-    connector = aiohttp.TCPConnector(limit=0, limit_per_host=0, ttl_dns_cache=300, keepalive_timeout=30)
-    return aiohttp.ClientSession(
-        connector=connector,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        json_serialize=lambda value: orjson.dumps(value).decode(),
-        read_bufsize=2**18,
-    )
+        await lane.pool.close()

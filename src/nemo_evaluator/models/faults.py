@@ -19,6 +19,7 @@ from nemo_evaluator.core.errors import (
     TransportError,
 )
 from nemo_evaluator.core.secrets import scrub
+from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.types import ModelReply
 
@@ -31,6 +32,7 @@ _CONTEXT: Final = re.compile(
     r"|request exceeds the available context",
     re.IGNORECASE,
 )
+_LIST_OF: Final = {"/chat/completions": "choices", "/completions": "choices", "/responses": "output"}
 _LONGEST: Final = 500
 _UNIT: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -102,6 +104,35 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
             return None
     waits = [wait for name in _RESETS if (wait := _reset(headers.get(name))) is not None]
     return min(waits) if waits else None
+
+
+def flaw_of(path: str, body: JsonDict) -> str | None:
+    """What is missing in a 200 answer; a null content becomes an empty one on the way."""
+    key = _LIST_OF.get(path)
+    if key is None:
+        return None
+    items = body.get(key)
+    if not isinstance(items, list) or (not items and key == "choices"):
+        error = body.get("error")
+        said = error.get("message") if isinstance(error, dict) else error
+        return f"with an error inside: {said}" if error else f"without {key}"
+    if path == "/chat/completions":
+        for choice in items:
+            message = choice.get("message") if isinstance(choice, dict) else None
+            if not isinstance(message, dict):
+                return "with a choice that has no message"
+            if message.get("content", "") is None:
+                message["content"] = ""
+    return None
+
+
+def stream_error(reply: ModelReply, error: Any) -> ModelReply:
+    """An error inside a stream, as the reply it would have been without streaming."""
+    fields = error if isinstance(error, dict) else {"message": str(error)}
+    said = fields.get("status") or fields.get("status_code") or fields.get("code")
+    reply.status = said if isinstance(said, int) and 400 <= said <= 599 else 502
+    reply.body, reply.stream = {"error": fields}, None
+    return reply
 
 
 def _number(text: str) -> float | None:
