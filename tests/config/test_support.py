@@ -26,7 +26,7 @@ benchmarks:
 cluster: {type: local, gpus: [0]}
 """
 NOTHING = RuntimeSupport(
-    services={}, sandboxes={}, solvers={}, metrics={}, clusters={}, settings={"cluster.gpus": "gone"}
+    services={}, sandboxes={}, solvers={}, metrics={}, clusters={}, settings={"cluster:local.gpus": "gone"}
 )
 
 

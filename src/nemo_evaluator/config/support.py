@@ -66,11 +66,17 @@ CLUSTERS: dict[str, str | None] = {
     "slurm": NOT_BUILT,
     "ray": NOT_BUILT,
 }
-# Settings that have no effect yet, by "kind of place.key".
+# Settings that have no effect yet, by "group.key", or by "group:type.key" where one kind alone lacks them.
 SETTINGS: dict[str, str] = {
-    "cluster.gpus": NOT_BUILT,
-    "cluster.max_memory": NOT_BUILT,
+    "service.tokenizer": NOT_BUILT,
+    "service.max_input_tokens": NOT_BUILT,
+    "service.max_output_tokens": NOT_BUILT,
+    "service:api.health_path": NOT_BUILT,
     "benchmark.context_window": NOT_BUILT,
+    "benchmark.verifier": NOT_BUILT,
+    "cluster:local.gpus": NOT_BUILT,
+    "cluster:local.max_memory": NOT_BUILT,
+    "cluster:local.container_env": NOT_BUILT,
 }
 
 
@@ -103,6 +109,7 @@ def check_runtime(config: EvalConfig, supported: RuntimeSupport = RUNTIME, *, do
 def _unbuilt(config: EvalConfig, supported: RuntimeSupport) -> Iterator[tuple[Path, str, str]]:
     for name, service in config.services.items():
         yield from _kind(("services", name), "service", service.type, supported.services)
+        yield from _settings(("services", name), "service", service, supported)
     for name, sandbox in config.sandboxes.items():
         yield from _kind(("sandboxes", name), "sandbox", sandbox.type, supported.sandboxes)
     named = list(config.sandboxes.values())
@@ -126,7 +133,8 @@ def _kind(path: Path, group: str, kind: str, table: dict[str, str | None]) -> It
 
 
 def _settings(path: Path, group: str, owner: Any, supported: RuntimeSupport) -> Iterator[tuple[Path, str, str]]:
-    for name in owner.model_fields_set:
-        reason = supported.settings.get(f"{group}.{name}")
-        if reason is not None and getattr(owner, name) is not None:
+    for name in sorted(owner.model_fields_set):
+        kind = getattr(owner, "type", "")
+        reason = supported.settings.get(f"{group}.{name}") or supported.settings.get(f"{group}:{kind}.{name}")
+        if reason is not None and getattr(owner, name):
             yield (*path, name), f"the setting {name!r} is {reason}", "remove it"
