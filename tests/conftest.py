@@ -89,6 +89,7 @@ PARTS: dict[str, Callable[[], bool]] = {
     "sshd": _command("sshd", "ssh"),
     "wandb": _library("wandb"),
     "xllamacpp": _library("xllamacpp"),
+    "openssl": _command("openssl"),
 }
 # The mirror is not ours to install, so its absence is never a failure.
 NEVER_REQUIRED = frozenset({"mirror"})
