@@ -11,6 +11,7 @@ import yaml
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.exporters import export_bundles
+from nemo_evaluator.store.legacy import convert_legacy
 
 
 def read_settings(name: str, file: Path | None, overrides: tuple[str, ...]) -> dict[str, Any]:
@@ -45,5 +46,7 @@ def export(
     paths: tuple[Path, ...], name: str, overrides: tuple[str, ...], file: Path | None, output_dir: Path | None
 ) -> None:
     """Send finished runs to a tracker: bundle files, or folders that are searched for them."""
+    for path in paths:
+        convert_legacy(path)
     for place in export_bundles(name, paths, read_settings(name, file, overrides), output_dir=output_dir):
         click.echo(place)

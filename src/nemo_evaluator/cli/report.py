@@ -11,6 +11,7 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import write_atomic
 from nemo_evaluator.reports import RENDERERS, load_report, render, write_reports
 from nemo_evaluator.reports.render import WANTS_ROWS
+from nemo_evaluator.store.legacy import convert_legacy
 from nemo_evaluator.store.runs import find_run
 
 _FORMATS = click.Choice(list(RENDERERS))
@@ -18,6 +19,8 @@ _FORMATS = click.Choice(list(RENDERERS))
 
 def show_report(paths: Sequence[Path], fmt: str, output: Path | None) -> None:
     """Print one report, or write it to a file; what is said about it goes to stderr, so stdout stays parsable."""
+    for path in paths:
+        convert_legacy(path)
     text = render(load_report(paths, rows=fmt in WANTS_ROWS), fmt)
     if output is None:
         click.echo(text, nl=False)
@@ -28,6 +31,8 @@ def show_report(paths: Sequence[Path], fmt: str, output: Path | None) -> None:
 
 def show_all(paths: Sequence[Path], folder: Path) -> None:
     """Write the report in every format into a folder."""
+    for path in paths:
+        convert_legacy(path)
     for path in write_reports(folder, RENDERERS, paths=paths):
         click.echo(f"written: {path}", err=True)
 

@@ -1,0 +1,129 @@
+"""Results of harness containers (``results/results.yml``) as bundles and rows, for reports and exports to read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import yaml
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import dumps, iter_jsonl, write_json
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.store.layout import PREVIOUS, TaskPaths
+
+# Words that give a document its shape and say nothing about a metric.
+_SHAPE: Final = frozenset({"results", "tasks", "groups", "metrics", "scores"})
+_REWARDS: Final = ("reward", "score", "symbolic_correct", "correct", "is_correct", "passed", "success")
+_FIELDS: Final = {
+    "prompt": ("problem", "question", "input"),
+    "model_response": ("generation", "response", "output"),
+    "expected_answer": ("expected_answer", "answer"),
+    "extracted_answer": ("predicted_answer",),
+}
+
+
+def convert_legacy(root: Path) -> list[Path]:
+    """Give every harness result under ``root`` a bundle and rows; what is there is kept. Returns the new bundles."""
+    if not root.is_dir():
+        return []
+    found = sorted({path for name in ("results.yml", "results.json") for path in root.rglob(f"results/{name}")})
+    written = []
+    for path in found:
+        if PREVIOUS in path.relative_to(root).parts:
+            continue
+        task = TaskPaths(path.parent.parent)
+        rows = _fill_rows(task, path.parent)
+        if not task.bundles():
+            written.append(_write_bundle(task, path, rows))
+    return written
+
+
+def _write_bundle(task: TaskPaths, path: Path, rows: int) -> Path:
+    document = _read(path)
+    settings = _read(task.root / "run_config.yaml") if (task.root / "run_config.yaml").is_file() else {}
+    config = _dict(settings.get("config")) or _dict(document.get("config"))
+    target = _dict(settings.get("target")) or _dict(document.get("target"))
+    name = str(config.get("type") or settings.get("image") or task.root.name).rsplit("/", 1)[-1]
+    extra = _dict(_dict(config.get("params")).get("extra"))
+    finished = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    scores = dict(_scores(document.get("results", document), ()))
+    bundle_path = task.bundle(name, finished)
+    bundle: JsonDict = {
+        "run_id": bundle_path.stem,
+        "timestamp": finished.isoformat(),
+        "config": {
+            "benchmark": f"container/{name}",
+            "model": _dict(target.get("api_endpoint")).get("model_id"),
+            "task": config.get("type"),
+            "framework": "container",
+        },
+        "benchmark": {
+            "name": f"container/{name}",
+            "samples": max((score.pop("count", 0) for score in scores.values()), default=0),
+            "repeats": int(extra.get("num_repeats") or 1),
+            "scores": scores,
+        },
+        "n_results": rows,
+    }
+    write_json(bundle_path, bundle)
+    return bundle_path
+
+
+def _scores(node: Any, path: tuple[str, ...]) -> Iterator[tuple[str, JsonDict]]:
+    if not isinstance(node, dict):
+        return
+    value = node.get("value")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        score: JsonDict = {"value": value}
+        count = _dict(node.get("stats")).get("count")
+        if isinstance(count, int):
+            score |= {"count": count, "n": count}
+        yield ".".join(path) or "score", score
+        return
+    for key, part in node.items():
+        yield from _scores(part, path if key in _SHAPE else (*path, str(key)))
+
+
+def _fill_rows(task: TaskPaths, results: Path) -> int:
+    """Write results.jsonl from the harness's own rows, unless there are rows already; returns how many there are."""
+    if task.results.is_file() and task.results.stat().st_size:
+        return sum(1 for _ in iter_jsonl(task.results))
+    sources = sorted((results / "eval-results").rglob("output*.jsonl"))
+    if not sources:
+        return 0
+    seen: Counter[int] = Counter()
+    with task.results.open("wb") as out:
+        for number, raw in enumerate(row for source in sources for row in iter_jsonl(source)):
+            problem = raw.get("problem_idx", number)
+            out.write(dumps(_row(raw, problem, seen[problem])) + b"\n")
+            seen[problem] += 1
+    return sum(seen.values())
+
+
+def _row(raw: JsonDict, problem: int, repeat: int) -> JsonDict:
+    reward = next((float(raw[name]) for name in _REWARDS if isinstance(raw.get(name), int | float)), None)
+    row: JsonDict = {"problem_idx": problem, "repeat": repeat, "reward": reward}
+    row["status"] = "scored" if reward is not None else "failed"
+    if reward is None:
+        row["failure"] = {"cause": "scorer", "message": "the harness gave this row no score"}
+    for field, names in _FIELDS.items():
+        row[field] = next((raw[name] for name in names if raw.get(name) is not None), None)
+    return row
+
+
+def _read(path: Path) -> JsonDict:
+    try:
+        text = path.read_bytes()
+        loaded = orjson.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+    except (orjson.JSONDecodeError, yaml.YAMLError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
+    return _dict(loaded)
+
+
+def _dict(value: Any) -> JsonDict:
+    return value if isinstance(value, dict) else {}
