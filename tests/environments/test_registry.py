@@ -53,6 +53,16 @@ def test_a_file_with_several_benchmarks(tmp_path: Path) -> None:
     assert get_environment(stem).name == "stem_name"
 
 
+def test_two_files_may_use_one_name(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.py", tmp_path / "second.py"
+    write(first, "shared_name")
+    second.write_text(first.read_text().replace('"q": "a"', '"q": "from the second"'))
+    get_environment(str(first))
+    get_environment(str(second))
+    assert get_environment(str(first)).dataset[0]["q"] == "a"
+    assert get_environment(str(second)).dataset[0]["q"] == "from the second"
+
+
 def test_files_that_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="does not exist"):
         get_environment(str(tmp_path / "none.py"))

@@ -33,8 +33,9 @@ SCHEMES: Final[dict[str, str | None]] = {
 _BUILTIN: Final = "nemo_evaluator.benchmarks"
 
 _environments: Registry[Any] = Registry("benchmark", group="nemo_evaluator.environments")
-_files: dict[Path, list[str]] = {}
-_registering: list[list[str]] = []
+# What each benchmark file registered: two files may use one name.
+_files: dict[Path, dict[str, type[EvalEnvironment]]] = {}
+_registering: list[dict[str, type[EvalEnvironment]]] = []
 
 
 def register(name: str) -> Callable[[E], E]:
@@ -48,8 +49,8 @@ def register(name: str) -> Callable[[E], E]:
         _environments.add(key, environment, replace=True)
         if not environment.name:
             environment.name = name
-        for names in _registering:
-            names.append(key)
+        for registered in _registering:
+            registered[key] = environment
         return environment
 
     return decorate
@@ -90,7 +91,9 @@ def get_environment(
 def environment_class(name: str) -> type[EvalEnvironment]:
     """The class of a registered benchmark, or of one in a file."""
     path, is_file, wanted = _file_and_name(name)
-    key = _name_in_file(path, wanted) if is_file else _known_name(name)
+    if is_file:
+        return _in_file(path, wanted)
+    key = _known_name(name)
     if not _environments.knows(key) and key in builtin_modules():
         importlib.import_module(f"{_BUILTIN}.{builtin_modules()[key]}")
     found = _environments.get(key)
@@ -107,7 +110,7 @@ def load_benchmark_file(path: str | Path) -> list[str]:
     """Import a benchmark file, once; returns the names it registers."""
     file = Path(path).expanduser().resolve()
     if file in _files:
-        return _files[file]
+        return list(_files[file])
     if not file.is_file():
         raise UsageError(f"benchmark file {path} does not exist", hint=f"looked in {file.parent}")
     spec = importlib.util.spec_from_file_location(f"nel_benchmark_{digest_parts(str(file))[:12]}", file)
@@ -118,8 +121,8 @@ def load_benchmark_file(path: str | Path) -> list[str]:
     if str(file.parent) not in sys.path:
         # At the end: a benchmark file may import its neighbours, and must not hide installed libraries.
         sys.path.append(str(file.parent))
-    names: list[str] = []
-    _registering.append(names)
+    registered: dict[str, type[EvalEnvironment]] = {}
+    _registering.append(registered)
     try:
         spec.loader.exec_module(module)
     except NelError:
@@ -127,9 +130,9 @@ def load_benchmark_file(path: str | Path) -> list[str]:
     except Exception as error:
         raise UsageError(_import_message(file, error), hint="mend the file; it is imported as it stands") from error
     finally:
-        _registering.remove(names)
-    _files[file] = names
-    return names
+        _registering.pop()
+    _files[file] = registered
+    return list(registered)
 
 
 def builtin_modules() -> dict[str, str]:
@@ -157,8 +160,12 @@ def _file_and_name(name: str) -> tuple[Path, bool, str | None]:
     return Path(path), bool(colon) and path.endswith(".py"), wanted or None
 
 
-def _name_in_file(path: Path, wanted: str | None) -> str:
+def _in_file(path: Path, wanted: str | None) -> type[EvalEnvironment]:
     names = load_benchmark_file(path)
+    return _files[path.expanduser().resolve()][_name_in_file(path, names, wanted)]
+
+
+def _name_in_file(path: Path, names: list[str], wanted: str | None) -> str:
     if wanted is not None:
         if wanted.lower() in names:
             return wanted.lower()
