@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
-from nemo_evaluator.config import parse_eval_config
+from nemo_evaluator.config import ScoringConfig, parse_eval_config
 from nemo_evaluator.core.errors import ConfigError, UsageError
 from nemo_evaluator.core.files import iter_jsonl
+from nemo_evaluator.core.types import VerifyResult
+from nemo_evaluator.engine.verify import Verifier
+from nemo_evaluator.environments import get_environment
 from nemo_evaluator.suite.run import SuiteOptions, run_suite
 from nemo_evaluator.testing import Fault, Rule, Say, ScriptedServer, Seen
 
@@ -403,3 +406,16 @@ async def test_healthbench_counts_the_points_of_its_rubric(lab: Lab) -> None:
     assert short.rewards == [None, None]
     with pytest.raises(UsageError, match="its own question"):
         await lab.run({"metrics": [judge_metric(max_score=3)]}, builtin="healthbench", max_problems=2)
+
+
+async def test_metrics_also_measure_the_work_of_a_solver_that_grades_itself() -> None:
+    environment = get_environment("quickstart")
+    scoring = ScoringConfig(metrics=[{"type": "scorer", "name": "exact_match"}])
+    seed = await environment.seed(0)
+    given = VerifyResult(0.25, scoring_details={"method": "solver"})
+    verdict = await Verifier(environment, scoring).verify(seed.expected_answer, seed, None, given)
+    assert verdict.reward == 0.25
+    assert verdict.scoring_details["scorer:exact_match"]["reward"] == 1.0
+    primary = scoring.model_copy(update={"primary": "exact_match"})
+    given = VerifyResult(0.25, scoring_details={"method": "solver"})
+    assert (await Verifier(environment, primary).verify(seed.expected_answer, seed, None, given)).reward == 1.0

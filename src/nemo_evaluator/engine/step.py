@@ -199,10 +199,9 @@ class StepRunner:
     async def _judge(self, work: _Work, sandbox: Sandbox | None) -> None:
         assert work.answer is not None
         started = time.perf_counter()
-        if work.answer.reward is not None:
-            verdict = VerifyResult(reward=work.answer.reward, scoring_details={"method": "solver"})
-        else:
-            verdict = await self._ctx.verifier.verify(work.answer.response, work.seed, sandbox)
+        reward = work.answer.reward
+        own = VerifyResult(reward, scoring_details={"method": "solver"}) if reward is not None else None
+        verdict = await self._ctx.verifier.verify(work.answer.response, work.seed, sandbox, own)
         if work.answer.scoring_details:
             verdict.scoring_details = work.answer.scoring_details | verdict.scoring_details
         work.timing["verify_ms"] = _since(started)

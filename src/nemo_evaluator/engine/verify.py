@@ -25,6 +25,7 @@ _JUDGES: Final = frozenset({"judge", "pairwise_judge", "ensemble_judge", "reward
 # The name under which a caller of the Python API hands over a judge for benchmarks that need one.
 _JUDGE_CLIENT: Final = "judge"
 _NO_JUDGE: Final = 3
+_SHORT: Final = 40
 Summary = Callable[[Iterable[JsonDict]], Mapping[str, float]]
 
 
@@ -66,10 +67,17 @@ class Verifier:
         prints = [metric.fingerprint for metric in self._metrics]
         self.fingerprint = digest([self.fingerprint, self._defaults, self._primary, prints])
 
-    async def verify(self, response: str, seed: SeedResult, sandbox: Sandbox | None = None) -> VerifyResult:
-        """The verdict. Raises a BoundaryError when the harness, not the answer, failed."""
+    async def verify(
+        self, response: str, seed: SeedResult, sandbox: Sandbox | None = None, given: VerifyResult | None = None
+    ) -> VerifyResult:
+        """The verdict; ``given`` is that of a solver that grades its own work, and stands for the environment's.
+
+        Raises a BoundaryError when the harness, not the answer, failed.
+        """
         with boundary(Cause.SCORER):
-            if self._defaults:
+            if given is not None and self._defaults:
+                verdict = given
+            elif self._defaults:
                 verdict = await self._environment.verify_answer(response, seed, sandbox)
             else:
                 verdict = VerifyResult(0.0, None, {"method": f"metric:{self._primary}"})
@@ -131,10 +139,17 @@ def _lead_with(result: MetricResult, verdict: VerifyResult) -> None:
     details = verdict.scoring_details
     for stale in ("unparsed", "fallback", "warning", "correct"):
         details.pop(stale, None)
-    details |= {key: value for key, value in result.details.items() if key not in ("stdout", "stderr")}
+    details |= {key: value for key, value in result.details.items() if _is_short(key, value)}
     if "extracted" in result.details:
         extracted = result.details["extracted"]
         verdict.extracted_answer = None if extracted is None else str(extracted)
+
+
+def _is_short(key: str, value: object) -> bool:
+    """What a headline shows of its metric: grades and flags; the rest stands with the metric."""
+    return not key.startswith("judge_") and (
+        isinstance(value, (bool, int, float)) or (isinstance(value, str) and len(value) < _SHORT)
+    )
 
 
 def _without_judge(verdict: VerifyResult) -> None:
