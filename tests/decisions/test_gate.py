@@ -82,6 +82,14 @@ def test_a_required_benchmark_that_is_missing_stops(write_run: Any, tmp_path: Pa
     assert report.missing == ["math"]
 
 
+def test_another_benchmark_is_not_the_required_one(write_run: Any, tmp_path: Path) -> None:
+    write_run("a/math", GOOD, name="math")
+    write_run("b/chat", GOOD, name="chat")
+    report = gate_runs(tmp_path / "a", tmp_path / "b", policy(benchmarks={"math": {}}))
+    assert report.verdict is GateVerdict.NO_GO
+    assert report.missing == ["math"]
+
+
 @pytest.mark.parametrize(("tier", "verdict"), [("critical", "NO-GO"), ("supporting", "INCONCLUSIVE")])
 def test_an_invalid_run_is_never_go(tier: str, verdict: str, write_run: Any, tmp_path: Path) -> None:
     write_run("a/toy", GOOD)

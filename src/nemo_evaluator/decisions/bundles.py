@@ -121,9 +121,10 @@ def discover_bundles(path: Path | str) -> dict[str, Run]:
     for run in runs:
         name = run.name if count[run.name] == 1 else run.path.parent.name
         if name in found:
+            shards = any(_SHARD.fullmatch(part) for part in run.path.parts)
             raise UsageError(
                 f"{run.path.parent} and {found[name].path.parent} are both {name!r}",
-                hint="compare their folders one by one, or give the benchmarks ids",
+                hint="merge the shards first: nel eval merge" if shards else "compare their folders one by one",
             )
         found[name] = run
     return found
@@ -138,9 +139,9 @@ class Matched:
     only_candidate: list[str]
 
 
-def match_bundles(baseline: dict[str, Run], candidate: dict[str, Run]) -> Matched:
-    """Match two sides by benchmark name; a single benchmark on each side matches whatever it is called."""
-    if len(baseline) == len(candidate) == 1:
+def match_bundles(baseline: dict[str, Run], candidate: dict[str, Run], *, by_name: bool = False) -> Matched:
+    """Match two sides by benchmark name; unless ``by_name``, one benchmark on each side matches whatever its name."""
+    if len(baseline) == len(candidate) == 1 and not by_name:
         (name, one), (_, other) = *baseline.items(), *candidate.items()
         return Matched({name: (one, other)}, [], [])
     shared = [name for name in baseline if name in candidate]

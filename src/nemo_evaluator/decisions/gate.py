@@ -58,7 +58,7 @@ class _Gate:
         self._paths, self._policy, self._details = (baseline, candidate), policy, details
         self._alpha = (1 - policy.confidence) / 2
         sides = discover_bundles(_folder(baseline)), discover_bundles(_folder(candidate))
-        self._matched = match_bundles(*sides)
+        self._matched = match_bundles(*sides, by_name=True)
         self._warnings = [f"{name} is only in the baseline" for name in self._matched.only_baseline]
         self._warnings += [f"{name} is only in the candidate" for name in self._matched.only_candidate]
 

@@ -11,6 +11,21 @@ _HOMES: Final = {
     "evaluate": "nemo_evaluator.engine.evaluation",
     "Evaluation": "nemo_evaluator.engine.evaluation",
     "merge_shards": "nemo_evaluator.engine.merge",
+    # Decisions stand above the engine; their names are kept here for those who learnt them here.
+    **dict.fromkeys(
+        (
+            "build_flip_report",
+            "compare_results",
+            "compare_runs",
+            "discover_bundles",
+            "gate_runs",
+            "load_paired_records",
+            "match_bundles",
+            "write_gate_report",
+            "write_regression",
+        ),
+        "nemo_evaluator.decisions",
+    ),
 }
 
 __all__ = ["Evaluation", "evaluate", "merge_shards", "run_evaluation"]

@@ -1,0 +1,39 @@
+"""The policies of examples/policies work on what the demo writes: a benchmark called quickstart, sixty questions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nemo_evaluator.config.gate_policy import load_gate_policy
+from nemo_evaluator.decisions import gate_runs
+
+POLICIES = sorted((Path(__file__).resolve().parents[2] / "examples" / "policies").glob("*.yaml"))
+BASE = [1.0] * 26 + [0.0] * 34
+
+
+def test_there_are_policies() -> None:
+    assert {path.stem for path in POLICIES} >= {"quickstart", "release", "smoke", "watch"}
+
+
+@pytest.mark.parametrize("path", POLICIES, ids=lambda path: path.stem)
+def test_policy(path: Path, write_run: Any, tmp_path: Path) -> None:
+    policy = load_gate_policy(path)
+    write_run("a/quickstart", BASE, name="quickstart")
+    write_run("same/quickstart", BASE, name="quickstart")
+    write_run("broken/quickstart", [0.0] * 60, name="quickstart")
+    same = gate_runs(tmp_path / "a", tmp_path / "same", policy)
+    broken = gate_runs(tmp_path / "a", tmp_path / "broken", policy)
+    assert same.verdict in ("GO", "INCONCLUSIVE")
+    assert broken.verdict == "NO-GO"
+    assert same.benchmarks[0].n_paired == 60
+
+
+def test_what_sixty_questions_can_prove(write_run: Any, tmp_path: Path) -> None:
+    """Five points of a hundred, but not two."""
+    write_run("a/quickstart", BASE, name="quickstart")
+    verdicts = {path.stem: gate_runs(tmp_path / "a", tmp_path / "a", path).verdict for path in POLICIES}
+    assert verdicts["quickstart"] == verdicts["smoke"] == "GO"
+    assert verdicts["release"] == "INCONCLUSIVE"
