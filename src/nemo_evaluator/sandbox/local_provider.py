@@ -9,8 +9,10 @@ from nemo_evaluator.config.sandboxes import LocalSandbox as LocalConfig
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._keeper import KeeperClient
+from nemo_evaluator.sandbox._reaper import Reaper
 from nemo_evaluator.sandbox._sizes import parse_size
 from nemo_evaluator.sandbox.base import Sandbox
+from nemo_evaluator.sandbox.gvisor import GVisorSandbox
 from nemo_evaluator.sandbox.local import LocalSandbox, LocalSettings
 from nemo_evaluator.sandbox.unsafe import UnsafeSandbox
 
@@ -30,6 +32,7 @@ class LocalProvider:
         self._config = config
         self._run_id = run_id
         self._keeper = KeeperClient()
+        self._reaper = Reaper()
         self._isolates = True
         self.concurrency = config.concurrency
         self._settings = LocalSettings(
@@ -68,8 +71,11 @@ class LocalProvider:
         """A local sandbox."""
         if not self._isolates:
             return UnsafeSandbox(spec, self._run_id)
+        if self._config.runtime == "runsc":
+            return GVisorSandbox(spec, self._run_id, settings=self._settings, reaper=self._reaper)
         return LocalSandbox(spec, self._run_id, settings=self._settings, keeper=self._keeper)
 
     async def close(self) -> None:
-        """End the keeper."""
+        """End the keeper and the reaper."""
         await self._keeper.close()
+        await self._reaper.close()

@@ -1,0 +1,167 @@
+"""Sandboxes that are entered by a command of their own (runsc, apptainer, srun): everything but how they start."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import subprocess
+import tempfile
+import time
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Final
+
+from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.sandbox import _fresh
+from nemo_evaluator.sandbox._backend import Backend, Emit, Exit, Job
+from nemo_evaluator.sandbox._pump import Pump
+from nemo_evaluator.sandbox._wrapper import Trailer, killer, wrapped
+
+_SIGKILL: Final = 137
+_GRACE: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A command of the host that runs one inside; ``env`` is the client's own."""
+
+    argv: list[str]
+    env: dict[str, str]
+
+
+@dataclass(eq=False)
+class ContainerSandbox(Backend):
+    """A sandbox with processes of its own, reached by starting a client per command."""
+
+    _kept: set[str] = field(default_factory=lambda: {"main"}, init=False)
+    _oom_kills: int = field(default=0, init=False)
+    _killing: asyncio.Task[None] | None = field(default=None, init=False)
+
+    @abstractmethod
+    def _client(self, argv: list[str], env: dict[str, str], user: str | None) -> Client:
+        """The client that runs ``argv`` inside. Values of ``env`` may be secrets: not for its arguments."""
+
+    async def _post_mortem(self) -> Exit | None:
+        """Asked when a command ended without its last words: None when the sandbox lives, else how the command ended.
+
+        Raises SandboxError when the sandbox was lost for another reason than what the command did.
+        """
+        return None
+
+    async def _run(self, job: Job, emit: Emit) -> Exit:
+        if self._killing is not None:
+            await asyncio.wait({self._killing})
+        argv, stdin = job.argv, job.stdin
+        if job.memory is not None:
+            argv = ["sh", "-c", f'ulimit -v {job.memory // 1024} && exec "$@"', "sh", *argv]
+        if job.private is not None:
+            argv, stdin = _fresh.as_command(argv, job.private)
+        token = secrets.token_hex(8)
+        self._kept.add(token)
+        inside = wrapped(argv, token, job.cwd, background=job.background)
+        client = self._client(inside, {**job.env, "NEL_EXEC": token}, job.user)
+        trailer = Trailer(token, emit)
+        try:
+            code, timed_out = await self._spawn(client, stdin, trailer, job)
+        finally:
+            if not (job.background and trailer.complete):
+                self._kept.discard(token)
+        trailer.flush()
+        if timed_out:
+            await asyncio.wait({self._kill_later(token)}, timeout=_GRACE)
+            return Exit(_SIGKILL, timed_out=True)
+        if trailer.code is not None:
+            before, self._oom_kills = self._oom_kills, max(self._oom_kills, trailer.oom_kills)
+            return Exit(trailer.code, out_of_memory=trailer.code != 0 and self._oom_kills > before)
+        ended = await self._post_mortem()
+        if ended is not None:
+            return ended
+        # The command killed its own wrapper; what it left goes too.
+        await self._kill_later(token)
+        return Exit(code if code > 0 else _SIGKILL)
+
+    async def _spawn(
+        self, client: Client, stdin: bytes | IO[bytes] | None, trailer: Trailer, job: Job
+    ) -> tuple[int, bool]:
+        pump = Pump(trailer.take)
+        until = time.monotonic() + job.timeout
+        process: subprocess.Popen[bytes] | None = None
+        try:
+            fds = pump.open(stdin, None)
+            process = await asyncio.to_thread(start_client, client, fds)
+            pump.close_far_ends()
+            ending = asyncio.ensure_future(asyncio.to_thread(process.wait))
+            try:
+                async with asyncio.timeout(max(0.0, until - time.monotonic())):
+                    # A background process may hold the client back; the last words are the end all the same.
+                    while not ending.done() and not trailer.complete:
+                        await asyncio.wait({ending}, timeout=0.02)
+                    await _settle(pump, trailer)
+            except TimeoutError:
+                return 0, True
+            return (ending.result() if ending.done() else 0), False
+        finally:
+            if process is not None and process.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            pump.drain_now()
+            pump.close()
+
+    def _kill_later(self, token: str) -> asyncio.Task[None]:
+        """Kill what a command left; the next command waits for it."""
+        keep = " ".join(sorted(self._kept - {token}))
+        client = self._client(killer(keep), self._env({"NEL_EXEC": "main"}), None)
+
+        async def kill() -> None:
+            with contextlib.suppress(SandboxError):
+                await call(client, timeout=30)
+
+        self._killing = asyncio.ensure_future(kill())
+        return self._killing
+
+
+async def _settle(pump: Pump, trailer: Trailer) -> None:
+    """Output may trail behind the end of the client."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(1.0):
+            while not trailer.complete:
+                try:
+                    async with asyncio.timeout(0.02):
+                        return await pump.drained()
+                except TimeoutError:
+                    continue
+
+
+def start_client(client: Client, fds: list[int]) -> subprocess.Popen[bytes]:
+    """Start a client with the given stdin, stdout and stderr, in a group of its own."""
+    stdin, stdout, stderr = fds[:3]
+    try:
+        return subprocess.Popen(
+            client.argv, stdin=stdin, stdout=stdout, stderr=stderr, env=client.env, start_new_session=True
+        )
+    except OSError as error:
+        raise SandboxError(f"cannot run {client.argv[0]}: {error.strerror}", hint="is it installed?") from error
+
+
+async def call(client: Client, *, timeout: float = 120.0) -> str:
+    """Run a client to its end: its stdout. A failure is a SandboxError with its stderr."""
+    # Files, not pipes: a client that leaves a container behind leaves its stdout with it, and a pipe would never end.
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, Path(os.devnull).open("rb") as nothing:
+        process = await asyncio.to_thread(start_client, client, [nothing.fileno(), out.fileno(), err.fileno()])
+        try:
+            code = await asyncio.to_thread(process.wait, timeout)
+        except subprocess.TimeoutExpired as error:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise SandboxError(f"{client.argv[0]} did not end in {timeout:g} s") from error
+        out.seek(0)
+        err.seek(0)
+        if code != 0:
+            tail = err.read().decode("utf-8", "replace").strip()[-500:]
+            raise SandboxError(f"{client.argv[0]} failed with exit code {code}: {tail}")
+        return out.read().decode("utf-8", "replace")

@@ -1,0 +1,182 @@
+"""``apptainer``: an instance per sandbox, on this machine or on nodes of a SLURM allocation."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from nemo_evaluator.config.sandboxes import ApptainerSandbox as ApptainerConfig
+from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.core.types import SandboxSpec
+from nemo_evaluator.sandbox._backend import keepalive
+from nemo_evaluator.sandbox._container import Client, ContainerSandbox, call
+from nemo_evaluator.sandbox._nodes import NodeSlots, Place
+from nemo_evaluator.sandbox._reaper import Reaper
+from nemo_evaluator.sandbox._sizes import parse_size
+from nemo_evaluator.sandbox.base import ImageBuildRequest, OutsideEndpoint, Sandbox, VolumeMount
+
+_OLDEST: Final = (1, 1)
+_BUILD: Final = 3600.0
+
+
+def sif_path(image: str, cache: Path) -> Path:
+    """Where the converted image lies; a path to a .sif file or a folder stands for itself."""
+    if image.endswith(".sif") or image.startswith(("/", "./")):
+        return Path(image)
+    return cache / f"{image.replace('/', '_').replace(':', '__')}.sif"
+
+
+@dataclass(eq=False)
+class ApptainerSandbox(ContainerSandbox):
+    """An Apptainer instance."""
+
+    memory: int = 4 * 2**30
+    cpus: float = 2.0
+    image_file: Path = field(default_factory=Path)
+    place: Place | None = None
+    slots: NodeSlots | None = None
+    reaper: Reaper | None = None
+
+    async def start(self, *, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
+        """Start the instance."""
+        if self.started:
+            return
+        if self.slots is not None and self.place is None:
+            self.place = await self.slots.take()
+        self.base_env = {"HOME": self.spec.workdir, "LANG": "C.UTF-8"}
+        argv = [*self._step(), "apptainer", "instance", "start", "--containall", "--writable-tmpfs", "--no-home"]
+        argv += ["--no-privs", "--memory", str(self.memory), "--cpus", f"{self.cpus:g}"]
+        argv += [flag for volume in self.spec.volumes for flag in _bind(volume)]
+        argv += ["--scratch", self.spec.workdir, str(self.image_file), self.name]
+        stop = [*self._step(), "apptainer", "instance", "stop", "--signal", "KILL", self.name]
+        try:
+            if self.reaper is not None:
+                await self.reaper.watch_command(self.name, stop)
+            await call(Client(argv, _environment({})), timeout=300)
+            self.started = True
+            self.endpoints = {one.env_var: self.resolve_outside_endpoint(one.url) for one in outside_endpoints}
+            if self.spec.entrypoint is not None:
+                await self.exec(f"{keepalive(self.spec)} >/dev/null 2>&1 &", background=True, timeout=30)
+            await self._prepare_files()
+        except BaseException:
+            with contextlib.suppress(SandboxError):
+                await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Stop the instance and give its slot back."""
+        was, self.started = self.started, False
+        try:
+            if was:
+                argv = [*self._step(), "apptainer", "instance", "stop", "--signal", "KILL", self.name]
+                await call(Client(argv, _environment({})), timeout=60)
+        finally:
+            if self.reaper is not None:
+                await self.reaper.forget(self.name)
+            if self.slots is not None and self.place is not None:
+                self.slots.give(self.place)
+                self.place = None
+
+    def resolve_outside_endpoint(self, url: str) -> str:
+        """Instances share the host's network; on another node the evaluator is reached by its name."""
+        return self.slots.from_node(url) if self.slots is not None else url
+
+    def _client(self, argv: list[str], env: dict[str, str], user: str | None) -> Client:
+        if user is not None:
+            raise SandboxError(f"an apptainer instance has no user {user!r}", hint="leave user out, or use docker")
+        command = [*self._step(), "apptainer", "exec", "--cleanenv", "--pwd", "/", f"instance://{self.name}", *argv]
+        return Client(command, _environment(env))
+
+    def _step(self) -> list[str]:
+        return self.place.step() if self.place is not None else []
+
+
+class ApptainerProvider:
+    """Makes Apptainer sandboxes: converts images once, and spreads instances over nodes where there are some."""
+
+    walled = False
+
+    def __init__(self, config: ApptainerConfig, run_id: str) -> None:
+        self._run_id = run_id
+        self._config = config
+        self.concurrency = config.concurrency
+        self._reaper = Reaper()
+        self._slots = NodeSlots.from_environment(config.slots_per_node)
+        default = os.environ.get("APPTAINER_CACHEDIR") or str(Path(tempfile.gettempdir()) / "nel-sif")
+        self._cache = Path(config.sif_cache_dir or default)
+
+    async def check(self) -> None:
+        """Ask for the version: instances behave as we need from 1.1 on."""
+        if shutil.which("apptainer") is None:
+            raise SandboxError(
+                "apptainer is not installed", hint="install Apptainer 1.1 or later, or use docker or local"
+            )
+        text = await call(Client(["apptainer", "--version"], _environment({})), timeout=30)
+        found = re.search(r"(\d+)\.(\d+)", text)
+        if found is None or (int(found[1]), int(found[2])) < _OLDEST:
+            raise SandboxError(f"apptainer {text.strip()} is too old", hint="install Apptainer 1.1 or later")
+
+    async def ensure_image(self, image: str) -> None:
+        """Convert an image unless its file is there; a file is either whole or absent."""
+        target = sif_path(image, self._cache)
+        if target.exists():
+            return
+        if image.endswith(".sif") or image.startswith(("/", "./")):
+            raise SandboxError(f"image {image} does not exist")
+        await asyncio.to_thread(target.parent.mkdir, parents=True, exist_ok=True)
+        part = target.with_suffix(f".part-{os.getpid()}")
+        source = image if "://" in image else f"docker://{image}"
+        try:
+            await call(Client(["apptainer", "build", str(part), source], _environment({})), timeout=_BUILD)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+
+    async def build_images(self, requests: Sequence[ImageBuildRequest]) -> None:
+        """Build with docker, then convert."""
+        for request in requests:
+            missing = [spec for spec in request.specs if not sif_path(spec.image, self._cache).exists()]
+            if missing and request.docker_build_fn is not None:
+                await asyncio.to_thread(request.docker_build_fn, missing)
+                for spec in missing:
+                    target = sif_path(spec.image, self._cache)
+                    build = ["apptainer", "build", str(target), f"docker-daemon://{spec.image}"]
+                    await call(Client(build, _environment({})), timeout=_BUILD)
+
+    def create(self, spec: SandboxSpec) -> Sandbox:
+        """An instance to be."""
+        return ApptainerSandbox(
+            spec,
+            self._run_id,
+            memory=parse_size(self._config.memory),
+            cpus=self._config.cpus,
+            image_file=sif_path(spec.image, self._cache),
+            slots=self._slots,
+            reaper=self._reaper,
+        )
+
+    async def close(self) -> None:
+        """End the reaper."""
+        await self._reaper.close()
+
+
+def _environment(inside: dict[str, str]) -> dict[str, str]:
+    """The client's environment; variables for the inside go by prefix, never on the command line."""
+    return {**os.environ, **{f"APPTAINERENV_{name}": value for name, value in inside.items()}}
+
+
+def _bind(volume: Any) -> list[str]:
+    mount = volume if isinstance(volume, VolumeMount) else VolumeMount(**volume)
+    if mount.is_efs:
+        return []
+    if not mount.host_path:
+        return ["--scratch", mount.container_path]
+    return ["--bind", f"{mount.host_path}:{mount.container_path}:{'ro' if mount.readonly else 'rw'}"]
