@@ -34,7 +34,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, write_to: Any, make_rows:
     hostile = {"model_response": "<script>alert(1)</script> | `x`\n\x1b[31m", "extracted_answer": None}
     for side, rewards in (("base", GOOD), ("same", GOOD), ("bad", BAD), ("noisy", NOISY)):
         for name in ("math", "chat"):
-            rows = make_rows(rewards, metadata={"category": "a|<b>"}, **hostile)
+            rows = make_rows(rewards, metadata={"category": "a|<b>\x1b[2J"}, **hostile)
             write_to(root / side / name, rows, name=name)
     return root
 

@@ -10,6 +10,7 @@ import click
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.decisions.check import CheckLimits, FailureClass, RunCheck, RunStatus, check_path
+from nemo_evaluator.reports._words import printable
 
 _DEFAULTS = CheckLimits()
 
@@ -35,7 +36,7 @@ def check(run: Path, max_truncated: float, max_unparsed: float, as_json: bool, s
     if as_json:
         click.echo(dumps({"status": str(worst), "benchmarks": [one.to_dict() for one in checks]}))
     else:
-        click.echo("\n".join(line for one in checks for line in _lines(one)))
+        click.echo(printable("\n".join(line for one in checks for line in _lines(one))))
     if strict or worst is RunStatus.INVALID:
         sys.exit(worst.exit_code)
 

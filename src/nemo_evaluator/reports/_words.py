@@ -49,6 +49,11 @@ def cell(text: object) -> str:
     return html.escape(flat, quote=False).replace("|", "\\|").replace("`", "&#96;").replace("](", "]&#40;")
 
 
+def printable(text: str) -> str:
+    """Text that cannot move the cursor of a terminal: names and answers come from elsewhere."""
+    return "".join(char if char.isprintable() or char == "\n" else " " for char in text)
+
+
 def table(header: list[str], rows: list[list[str]]) -> list[str]:
     """A markdown table; cells are taken as they are."""
     lines = ["| " + " | ".join(header) + " |", "|" + "|".join(" --- " for _ in header) + "|"]

@@ -29,7 +29,7 @@ def compare_text(
     )
     if compact:
         lines += [f"  {name}: {words.signed(entry['delta'])}" for name, entry in _broken(report)]
-        return "\n".join([*lines, *(f"  ! {warning}" for warning in report.warnings)]) + "\n"
+        return words.printable("\n".join([*lines, *(f"  ! {warning}" for warning in report.warnings)])) + "\n"
     lines += ["", *_paired(report)]
     lines += [f"  ! {warning}" for warning in report.warnings]
     lines += _categories_text(report)
@@ -39,7 +39,7 @@ def compare_text(
     if show_flips and report.flips is not None:
         for title, flips in (("regressions", report.flips.regressions), ("improvements", report.flips.improvements)):
             lines += ["", f"  {title}:", *(line for flip in flips[:_LISTED] for line in _flip_text(flip))]
-    return "\n".join(lines).rstrip() + "\n"
+    return words.printable("\n".join(lines).rstrip()) + "\n"
 
 
 def set_text(found: ComparisonSet, *, show_flips: bool = False, compact: bool = False, verbose: bool = False) -> str:
@@ -144,9 +144,7 @@ def _flip_text(flip: Flip) -> list[str]:
 
 
 def _one_line(text: str) -> str:
-    # Model output may hold control characters that would move the cursor of a terminal.
-    flat = "".join(char if char.isprintable() else " " for char in text)
-    flat = " ".join(flat.split())
+    flat = " ".join(words.printable(text).split())
     return flat if len(flat) <= 100 else flat[:99] + "…"
 
 

@@ -20,7 +20,7 @@ def gate_text(report: GateReport, *, verbose: bool = False, explain: bool = Fals
     if verbose:
         lines += ["", *(f"  ! {warning}" for warning in report.warnings)]
         lines.append(f"  {_terms(report)}")
-    return "\n".join(lines).rstrip() + "\n"
+    return words.printable("\n".join(lines).rstrip()) + "\n"
 
 
 def _row(entry: BenchmarkGate) -> list[str]:
