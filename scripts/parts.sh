@@ -34,7 +34,7 @@ part_as_root() {
 
 have_packages() {
   local command
-  for command in bwrap dockerd docker iptables chromium mmdebstrap git; do
+  for command in bwrap dockerd docker iptables chromium mmdebstrap git openssl; do
     command -v "$command" >/dev/null || return 1
   done
 }
@@ -42,16 +42,11 @@ get_packages() {
   export DEBIAN_FRONTEND=noninteractive
   apt-get update -qq
   apt-get install -y -qq --no-install-recommends bubblewrap docker.io iptables chromium fonts-dejavu-core \
-    mmdebstrap git ca-certificates
+    mmdebstrap git openssl ca-certificates
 }
 
-have_libraries() { "$bin/python" - <<'PY'
-import importlib.util, sys
-names = ("xllamacpp", "inspect_ai", "openai", "mlflow", "wandb", "moto", "flask", "boto3", "playwright")
-sys.exit(any(importlib.util.find_spec(name) is None for name in names))
-PY
-}
-get_libraries() { bash scripts/setup.sh dev,local,parts "${VENV:-.venv}"; }
+have_libraries() { [ "$bin/../.parts" -nt pyproject.toml ]; }
+get_libraries() { bash scripts/setup.sh dev,local,parts "${VENV:-.venv}" && touch "$bin/../.parts"; }
 
 have_model() { "$bin/nel" models path smollm2-135m >/dev/null 2>&1; }
 get_model() { "$bin/nel" models pull smollm2-135m; }
