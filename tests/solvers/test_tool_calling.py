@@ -14,7 +14,8 @@ from nemo_evaluator.config import ToolCallingSolverConfig
 from nemo_evaluator.core.errors import ContextExceededError, TransportError, UsageError
 from nemo_evaluator.core.turns import set_turn_recorder
 from nemo_evaluator.core.types import ErrorKind, SeedResult, SolveResult
-from nemo_evaluator.models import Client, Endpoint
+from nemo_evaluator.models import CallScope, Client, Endpoint, call_scope
+from nemo_evaluator.models.budget import Budget
 from nemo_evaluator.solvers.registry import SolverContext, build_solver
 from nemo_evaluator.solvers.tool_calling import ToolCallingSolver
 from nemo_evaluator.solvers.tools.base import Tool, ToolResult
@@ -231,6 +232,25 @@ async def test_a_context_that_cannot_be_met_is_an_answer_as_it_stands_but_a_ques
     assert result.error_kind is ErrorKind.GRACEFUL
     with pytest.raises(ContextExceededError):
         await solve(_too_long_after(10))
+
+
+async def test_a_budget_of_the_step_leaves_the_answer_as_it_stands() -> None:
+    budget = Budget("step 0.0", requests=2, step=True)
+    call_scope.set(CallScope("session", "bench", 0, 0, (budget,)))
+    result, requests, _ = await solve(calls(call("echo", {"x": 1}), text="so far"), max_turns=9)
+    assert len(requests) == 2
+    assert result.error is not None
+    assert result.error.startswith("budget (")
+    assert (result.error_kind, result.response) == (ErrorKind.GRACEFUL, "so far")
+    assert len(result.trajectory[0]["steps"]) == 3
+
+
+async def test_pictures_of_the_problem_are_sent() -> None:
+    task = SeedResult("what is it?", "a", images=["https://example.org/cat.png"])
+    _, requests, _ = await solve(["a cat"], task=task)
+    content = requests[0].body["messages"][0]["content"]
+    assert content[0]["image_url"]["url"] == "https://example.org/cat.png"
+    assert content[1] == {"type": "text", "text": "what is it?"}
 
 
 async def test_a_model_that_fails_is_a_failure_not_an_answer() -> None:

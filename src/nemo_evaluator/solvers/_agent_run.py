@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from nemo_evaluator.core.errors import ContextExceededError
+from nemo_evaluator.core.errors import BudgetError, ContextExceededError
 from nemo_evaluator.core.turns import record_turn
 from nemo_evaluator.core.types import ErrorKind, JsonDict, Message, ModelResponse, SolveResult, ToolCallInfo
 from nemo_evaluator.solvers._context import fit, size_of
@@ -49,10 +49,10 @@ class AgentRun:
         for turn in range(1, max_turns + 1):
             try:
                 reply = await self._ask()
-            except ContextExceededError as error:
+            except (ContextExceededError, BudgetError) as error:
                 if not self.replies:
                     raise
-                return f"context_exceeded ({error.message})"
+                return f"{error.cause} ({error.message})"
             calls = self._with_ids(reply.tool_calls, turn)
             self.replies.append(reply)
             self.document.agent(reply, calls)

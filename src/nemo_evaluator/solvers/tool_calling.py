@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult, SolveResult
 from nemo_evaluator.solvers._agent_run import AgentRun
+from nemo_evaluator.solvers.images import with_images
 from nemo_evaluator.solvers.tools.base import ToolSource
 from nemo_evaluator.solvers.tools.gym import GymTools
 from nemo_evaluator.solvers.tools.mcp import McpTools
@@ -28,8 +29,8 @@ CONTEXT_TOKENS: Final = 100_000
 class ToolCallingSolver:
     """Asks, runs the tools that the model calls, shows it the results, until it answers without a call.
 
-    When ``max_turns`` is used up, or the conversation no longer fits the model's context, the answer is given back as
-    it stands, with ``error`` set: the row is verified and labelled, not failed.
+    When ``max_turns`` or another budget of the step is used up, or the conversation no longer fits the model's context,
+    the answer is given back as it stands, with ``error`` set: the row is verified and labelled, not failed.
     """
 
     def __init__(
@@ -95,10 +96,10 @@ class ToolCallingSolver:
     def _messages(self, task: SeedResult) -> list[Message]:
         messages = list(task.messages) if task.messages is not None else [{"role": "user", "content": task.prompt}]
         system = self._system or (task.system if task.messages is None else None)
-        if not system:
-            return messages
-        rest = [message for message in messages if message.get("role") != "system"] if self._system else messages
-        return [{"role": "system", "content": system}, *rest]
+        if system:
+            rest = [message for message in messages if message.get("role") != "system"] if self._system else messages
+            messages = [{"role": "system", "content": system}, *rest]
+        return with_images(messages, task.images, "auto") if task.images else messages
 
 
 def build(config: ToolCallingSolverConfig, context: SolverContext) -> ToolCallingSolver:
