@@ -116,9 +116,7 @@ class ApptainerProvider:
     async def check(self) -> None:
         """Ask for the version: instances behave as we need from 1.1 on."""
         if shutil.which("apptainer") is None:
-            raise SandboxError(
-                "apptainer is not installed", hint="install Apptainer 1.1 or later, or use docker or local"
-            )
+            raise SandboxError("apptainer is not installed", hint="install Apptainer 1.1 or later, or use docker")
         text = await call(Client(["apptainer", "--version"], _environment({})), timeout=30)
         found = re.search(r"(\d+)\.(\d+)", text)
         if found is None or (int(found[1]), int(found[2])) < _OLDEST:

@@ -79,12 +79,13 @@ class GVisorSandbox(ContainerSandbox):
     async def _post_mortem(self) -> Exit | None:
         # Its memory limit is that of the whole: where Linux would kill one process, gVisor ends altogether.
         groups = [f"/sys/fs/cgroup/memory/{self.name}", f"/sys/fs/cgroup/{self.name}"]
+        if cgroups.oom_kills(groups):
+            self.started = False
+            return Exit(137, out_of_memory=True)
         state = await call(Client([*self._runsc(), "state", self.name], _ENV), timeout=30)
         if json.loads(state)["status"] == "running":
             return None
         self.started = False
-        if cgroups.oom_kills(groups):
-            return Exit(137, out_of_memory=True)
         raise SandboxError("the gVisor sandbox ended while a command ran in it")
 
     def _runsc(self, folder: Path | None = None) -> list[str]:

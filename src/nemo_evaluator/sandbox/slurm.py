@@ -24,6 +24,7 @@ from nemo_evaluator.sandbox._sizes import parse_size
 from nemo_evaluator.sandbox.base import OutsideEndpoint, Sandbox, VolumeMount
 
 _START: Final = 600.0
+_NODES: Final = "set node_pool, so that NEL_SANDBOX_NODES is set in the job"
 
 
 @dataclass(eq=False)
