@@ -16,9 +16,8 @@ from nemo_evaluator.config.overrides import parse_value
 from nemo_evaluator.config.reference import reference_markdown
 from nemo_evaluator.config.user_settings import check_settings, save_settings, setting_names, settings_path
 from nemo_evaluator.core.errors import ConfigError, NelError, Problem, UsageError
-from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.registry import load_object, nearest
 from nemo_evaluator.core.secrets import scrub
-from nemo_evaluator.suite.names import check_names
 
 
 @click.group()
@@ -113,7 +112,8 @@ def unset(key: str) -> None:
 def _check_built(loaded: LoadedConfig) -> None:
     """What the schema allows but nothing here answers to; everything is said at once."""
     problems: list[Problem] = []
-    for look in (check_runtime, check_names):
+    # By name: the other subcommands need no benchmark, scorer or exporter.
+    for look in (check_runtime, load_object("nemo_evaluator.suite.names:check_names")):
         try:
             look(loaded.config, document=loaded.document)
         except ConfigError as error:
