@@ -52,7 +52,7 @@ _NEEDLES: Final = ("answer", "boxed{", "####")
 _FOREIGN: Final = (
     *"""antwort lösung loesung réponse reponse respuesta resposta risposta antwoord odpowied odgovor odpověď cevap yanıt
     jawab jibu svar vastaus răspuns sagot amsa nzaghachi azịza idahun ìdáhùn valiny yankho mhinduro
-    ответ відповідь отговор одговор απάντηση תשובה الإجابة الاجابة إجابة جواب پاسخ 答案 答え 回答 解答 答 정답 답
+    ответ відповідь отговор одговор απάντηση תשובה الإجابة الاجابة إجابة جواب پاسخ 答案 答え 回答 解答 正解 答 정답 답
     คำตอบ సమాధానం జవాబు উত্তর उत्तर जवाब பதில் விடை ઉત્તર ಉತ್ತರ ഉത്തരം පිළිතුර መልስ""".split(),  # noqa: SIM905
     "đáp án",
     "câu trả lời",

@@ -56,6 +56,7 @@ class _Patterns:
         self.late = re.compile(
             rf"(?:\bis|['’]s|\bbe|\boption|\bchoice|\bletter|[-=]>|→)\s*:?\s*[(\[*]*([{upper}])[)\]*]*(?![\w'’]|\s+[a-z])"
         )
+        self.alone = re.compile(rf"(?<![A-Za-z'’])([{upper}])(?![A-Za-z])")
         self.parens = re.compile(rf"[(\[]([{upper}])[)\]]")
 
 
@@ -68,11 +69,14 @@ def pick(text: str, labels: str, options: Mapping[str, str] | None = None) -> st
     """The label a response picks; several joined by a comma when it will not decide; None when it picks none."""
     text = _plain(prepare(text))
     patterns = _patterns(labels)
-    for source in (claims, foreign_claims):
-        for claim in source(text):
-            label = _claimed(claim, patterns, options)
-            if label is not None:
-                return label
+    for claim in claims(text):
+        label = _claimed(claim, patterns, options)
+        if label is not None:
+            return label
+    for claim in foreign_claims(text):
+        label = _claimed(claim, patterns, options) or _standing(claim.text, patterns)
+        if label is not None:
+            return label
     return _unannounced(text.strip(), patterns, options)
 
 
@@ -120,6 +124,12 @@ def _with_rest(text: str, match: re.Match[str], patterns: _Patterns, options: Ma
 def _late(text: str, patterns: _Patterns) -> str | None:
     late = patterns.late.findall(text)
     return str(late[-1]) if late else None
+
+
+def _standing(text: str, patterns: _Patterns) -> str | None:
+    """The first letter that stands by itself: what other languages put before it ("es la opción B") is not known."""
+    alone = patterns.alone.search(text)
+    return alone[1] if alone else None
 
 
 def _verbatim(text: str, options: Mapping[str, str] | None) -> str | None:
@@ -171,7 +181,8 @@ def _unannounced(text: str, patterns: _Patterns, options: Mapping[str, str] | No
     last = patterns.line.match(lines[-1]) if len(begun) > 1 and not lines[-2].strip() else None
     if last is not None:
         return (last[1] or last[2]).upper()
-    return _by_text(text, options) or _by_text(lines[-1], options) or _in_parens(text, patterns)
+    stated = _by_text(text, options) or _by_text(lines[-1], options)
+    return stated or _late(lines[-1], patterns) or _in_parens(text, patterns)
 
 
 def _in_parens(text: str, patterns: _Patterns) -> str | None:
