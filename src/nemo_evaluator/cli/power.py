@@ -78,17 +78,17 @@ def _text(plan: Plan) -> list[str]:
         lines.append(f"  the {plan.problems_now:,} problems there are find a drop of {plan.detectable_now:.4f}")
     if plan.advice:
         lines.append(f"  to narrow the score itself: {plan.advice}")
-    suite = f"in a suite of {asked.benchmarks}"
-    rows = [["  repeats", "problems", suite, "answers", "tokens", "cost", "hours"]]
-    rows += [_row(line) for line in plan.lines]
+    suite = [f"in a suite of {asked.benchmarks}"] if asked.benchmarks > 1 else []
+    rows = [["  repeats", "problems", *suite, "answers", "tokens", "cost", "hours"]]
+    rows += [_row(line, bool(suite)) for line in plan.lines]
     return [*lines, *columns(rows, indent="")]
 
 
-def _row(line: PlanLine) -> list[str]:
+def _row(line: PlanLine, suite: bool) -> list[str]:
     return [
         f"  {line.repeats}",
         _count(line.problems),
-        _count(line.problems_in_suite),
+        *([_count(line.problems_in_suite)] if suite else []),
         _count(line.answers),
         _count(line.tokens),
         NONE if line.usd is None else f"${line.usd:,.2f}",

@@ -86,7 +86,7 @@ class Plan:
 def plan_from_score(score: float, question: Question, price: Price | None = None, problems: int | None = None) -> Plan:
     """A plan from an expected score and an assumed agreement of the two sides."""
     spread = spread_from_score(score, question.correlation)
-    basis = f"assumed: score {score:g}, the sides agree to {question.correlation:g}"
+    basis = f"assumptions: score {score:g}, the sides agree to {question.correlation:g}"
     return _plan("assumed", score, spread, basis, question, price or Price(), problems, 1.0, None)
 
 
