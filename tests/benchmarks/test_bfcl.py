@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from nemo_evaluator.benchmarks import bfcl
 from nemo_evaluator.benchmarks.bfcl.calls import Call, parse_calls
 from nemo_evaluator.benchmarks.bfcl.check import mismatch
+from nemo_evaluator.datasets.mirror import MirrorEntry, write_index
 from nemo_evaluator.environments import get_environment
 
 FUNCTIONS = [
@@ -168,3 +170,15 @@ async def test_where_no_function_fits_nothing_must_be_called(full_mirror: Path) 
         assert (await env.verify_answer("[] None of the functions fits.", seed)).reward == 1.0
         assert (await env.verify_answer("I need more information.", seed)).reward == 1.0
         assert (await env.verify_answer(f"[{name}(x=1)]", seed)).reward == 0.0
+
+
+async def test_where_a_function_fits_something_must_be_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"id": "live_relevance_0", "question": [[{"role": "user", "content": "Go"}]], "function": FUNCTIONS}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
+    write_index(tmp_path, [MirrorEntry(f"{bfcl.BASE}/BFCL_v4_live_relevance.json", "test", "rows.jsonl", 1)])
+    monkeypatch.setenv("NEL_DATA_MIRROR", str(tmp_path))
+    env = get_environment("bfcl", params={"categories": "live_relevance"})
+    seed = await env.seed(0)
+    assert (await env.verify_answer("[geo.area(base=1)]", seed)).reward == 1.0
+    assert (await env.verify_answer("[]", seed)).reward == 0.0
+    assert (await env.verify_answer("No.", seed)).reward == 0.0

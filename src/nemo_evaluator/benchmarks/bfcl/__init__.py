@@ -20,7 +20,7 @@ BASE: Final = (
 )
 CATEGORIES: Final = (
     "simple_python", "simple_java", "simple_javascript", "multiple", "parallel", "parallel_multiple", "irrelevance",
-    "live_simple", "live_multiple", "live_parallel", "live_parallel_multiple", "live_irrelevance",
+    "live_simple", "live_multiple", "live_parallel", "live_parallel_multiple", "live_irrelevance", "live_relevance",
 )  # fmt: skip
 _INSTRUCTION: Final = """You can call functions to answer the user. The functions, in JSON:
 
@@ -37,6 +37,11 @@ def is_irrelevant(category: str) -> bool:
     return category.endswith("irrelevance")
 
 
+def has_answers(category: str) -> bool:
+    """Categories whose accepted calls are published; in the others only whether something is called counts."""
+    return not category.endswith("relevance")
+
+
 def dataset(categories: str | Sequence[str]) -> Rows:
     """The problems of some categories with their accepted calls."""
     chosen = [categories] if isinstance(categories, str) else list(categories)
@@ -48,7 +53,7 @@ def dataset(categories: str | Sequence[str]) -> Rows:
 
 def _one(category: str) -> Rows:
     questions = open_rows(f"{BASE}/BFCL_v4_{category}.json")
-    answers = None if is_irrelevant(category) else open_rows(f"{BASE}/possible_answer/BFCL_v4_{category}.json")
+    answers = open_rows(f"{BASE}/possible_answer/BFCL_v4_{category}.json") if has_answers(category) else None
 
     def joined(row: JsonDict, idx: int) -> JsonDict:
         accepted = {"id": row["id"], "ground_truth": []} if answers is None else answers[idx]
@@ -90,6 +95,7 @@ def seed(row: JsonDict, idx: int) -> SeedResult:
     info=BenchmarkInfo(
         title="BFCL (single turn)",
         group="tools",
+        size=3641,
         scorer="calls parsed and compared with the accepted ones",
         license="Apache-2.0",
         source="https://github.com/ShishirPatil/gorilla/tree/main/berkeley-function-call-leaderboard",
@@ -100,11 +106,12 @@ def seed(row: JsonDict, idx: int) -> SeedResult:
 )
 @scorer
 def bfcl(sample: ScorerInput) -> Score:
-    """Are the calls of the response the accepted ones? In the irrelevance categories: is nothing called?"""
+    """Are the calls of the response the accepted ones? Irrelevance: is nothing called? Relevance: is anything?"""
     response = strip_reasoning(sample.response)
     calls = parse_calls(response, sample.metadata["function"])
-    if is_irrelevant(sample.metadata["category"]):
-        return {"correct": not calls, "extracted": _shown(calls) if calls else "[]", "calls": len(calls or [])}
+    if not has_answers(sample.metadata["category"]):
+        right = bool(calls) != is_irrelevant(sample.metadata["category"])
+        return {"correct": right, "extracted": _shown(calls) if calls else "[]", "calls": len(calls or [])}
     if calls is None:
         return {"correct": False, "extracted": None, "unparsed": True}
     problem = mismatch(calls, sample.metadata["ground_truth"], sample.metadata["function"])
