@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import shlex
 import struct
 from pathlib import Path
 
 import pytest
 
+from nemo_evaluator.core.types import SandboxSpec
+from nemo_evaluator.sandbox._keeper import KeeperClient
 from nemo_evaluator.sandbox._output import Capped
 from nemo_evaluator.sandbox._sizes import parse_size
-from nemo_evaluator.sandbox._wrapper import Trailer
+from nemo_evaluator.sandbox._wrapper import Trailer, killer
 from nemo_evaluator.sandbox.jail import cgroups, seccomp, wire
+from nemo_evaluator.sandbox.local import LocalSandbox
 
 ALLOW, EPERM, ENOSYS, NO_FAMILY, KILL = 0x7FFF0000, 0x50001, 0x50026, 0x50061, 0x80000000
 ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -161,3 +165,16 @@ def test_the_last_words_of_a_command_are_taken_out_of_its_output() -> None:
 @pytest.mark.parametrize(("text", "size"), [("512m", 2**29), ("4g", 2**32), ("1.5GiB", 3 * 2**29), ("1000", 1000)])
 def test_sizes(text: str, size: int) -> None:
     assert parse_size(text) == size
+
+
+@pytest.mark.needs("bwrap")
+async def test_cleaning_up_touches_no_stranger(keeper: KeeperClient) -> None:
+    """Where process 1 is not a container's of ours, only what carries the command's number may be killed."""
+    async with LocalSandbox(SandboxSpec(), keeper=keeper) as sandbox:
+        kill, without = shlex.join(killer("abc", "main")), shlex.join(killer("", ""))
+        script = (
+            "sleep 2001 & env NEL_EXEC=abc sleep 2002 & env NEL_EXEC=other sleep 2003 & sleep 0.2; "
+            f"{kill}; echo code $?; sleep 0.2; ps -o args= ax | grep '^sleep'; {without}; echo code $?"
+        )
+        said = (await sandbox.exec(script)).stdout.splitlines()
+    assert said == ["code 0", "sleep 2001", "sleep 2003", "code 125"]

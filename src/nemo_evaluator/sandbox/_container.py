@@ -62,8 +62,9 @@ class ContainerSandbox(Backend):
             argv, stdin = _fresh.as_command(argv, job.private)
         token = secrets.token_hex(8)
         self._kept.add(token)
-        inside = wrapped(argv, token, job.cwd, background=job.background)
-        client = self._client(inside, {**job.env, "NEL_EXEC": token}, job.user)
+        # The mark goes inside: a client that carried it would be taken for a process of the command.
+        inside = ["env", f"NEL_EXEC={token}", *wrapped(argv, token, job.cwd, background=job.background)]
+        client = self._client(inside, job.env, job.user)
         trailer = Trailer(token, emit)
         try:
             code, timed_out = await self._spawn(client, stdin, trailer, job)
@@ -114,7 +115,7 @@ class ContainerSandbox(Backend):
     def _kill_later(self, token: str) -> asyncio.Task[None]:
         """Kill what a command left; the next command waits for it."""
         keep = " ".join(sorted(self._kept - {token}))
-        client = self._client(killer(keep), self._env({"NEL_EXEC": "main"}), None)
+        client = self._client(killer(token, keep), self._env(None), None)
 
         async def kill() -> None:
             with contextlib.suppress(SandboxError):

@@ -5,22 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-# Processes carry the number of their command in the environment. A command's end takes those along that carry its
-# number, or none at all; three rounds, since a process may fork between the look and the kill.
+# Processes carry the number of their command in the environment, and a command's end takes along those that carry its
+# number. What carries none is touched only where process 1 is our own: there, and only there, every process we can see
+# belongs to the sandbox. Three rounds, since a process may fork between the look and the kill.
+_MARK: Final = """[ -n "$token" ] || exit 125
+mark_of() { { tr '\\0' '\\n' < "/proc/$1/environ"; } 2>/dev/null | sed -n 's/^NEL_EXEC=//p' | head -n 1; }
+ours=
+[ "$(mark_of 1)" = main ] && ours=yes
+"""
 _REAP: Final = """
 for round in 1 2 3; do
   hit=
   for path in /proc/[0-9]*; do
     pid=${path#/proc/}
     if [ "$pid" = 1 ] || [ "$pid" = $$ ]; then continue; fi
-    mark=$(tr '\\0' '\\n' < "$path/environ" 2>/dev/null | sed -n 's/^NEL_EXEC=//p' | head -n 1)
-    %s
+    mark=$(mark_of "$pid")
+    if [ "$mark" != "$token" ]; then
+      [ "$ours" = yes ] || continue
+      %s
+    fi
     kill -9 "$pid" 2>/dev/null && hit=1
   done
   [ -n "$hit" ] || break
 done
 """
-_OWN: Final = _REAP % 'if [ -n "$mark" ] && [ "$mark" != "$token" ]; then continue; fi'
+_OWN: Final = _REAP % '[ -z "$mark" ] || continue'
 _REST: Final = _REAP % 'case " $keep " in *" ${mark:-?} "*) continue ;; esac'
 _WRAP: Final = f"""
 token=$1 background=$2 cwd=$3
@@ -31,7 +40,8 @@ for file in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_contro
   if [ -r $file ]; then while read -r key value; do [ "$key" = oom_kill ] && oom=$value; done < $file; fi
 done
 set -- /proc/[0-9]*
-if [ "$background" = no ] && [ $# -gt 3 ]; then {_OWN}
+if [ "$background" = no ] && [ $# -gt 3 ]; then
+  {_MARK}{_OWN}
   set -- /proc/[0-9]*
 fi
 for stream in 1 2; do
@@ -39,7 +49,7 @@ for stream in 1 2; do
 done
 exit $code
 """
-_KILL: Final = f"keep=$1\n{_REST}\nexit 0"
+_KILL: Final = f"token=$1 keep=$2\n{_MARK}{_REST}\nexit 0"
 
 
 def wrapped(argv: list[str], token: str, cwd: str, *, background: bool) -> list[str]:
@@ -47,9 +57,9 @@ def wrapped(argv: list[str], token: str, cwd: str, *, background: bool) -> list[
     return ["sh", "-c", _WRAP, "sh", token, "yes" if background else "no", cwd, *argv]
 
 
-def killer(keep: str) -> list[str]:
-    """The argument list that kills everything but the commands in ``keep``."""
-    return ["sh", "-c", _KILL, "sh", keep]
+def killer(token: str, keep: str) -> list[str]:
+    """The argument list that kills a command and, in a process space of our own, everything that is not in ``keep``."""
+    return ["sh", "-c", _KILL, "sh", token, keep]
 
 
 class Trailer:

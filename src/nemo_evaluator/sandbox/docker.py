@@ -276,16 +276,16 @@ class DockerSandbox(Backend):
             if before is not None:
                 await asyncio.wait({before})
             if self._id and not self._broken:
-                await self._kill(" ".join(sorted(self._kept - {token})))
+                await self._kill(token, " ".join(sorted(self._kept - {token})))
 
         self._killing = asyncio.ensure_future(kill())
         return self._killing
 
-    async def _kill(self, keep: str) -> None:
+    async def _kill(self, token: str, keep: str) -> None:
         container = self._id
         try:
             async with asyncio.timeout(5):
-                body = {"Cmd": killer(keep), "User": "0", "AttachStdout": True, "AttachStderr": True}
+                body = {"Cmd": killer(token, keep), "User": "0", "AttachStdout": True, "AttachStderr": True}
                 made = await self.api.call("POST", f"/containers/{container}/exec", body=body)
                 async with self.api.attach(made["Id"]) as (reader, _writer):
                     async for _ in frames(reader):

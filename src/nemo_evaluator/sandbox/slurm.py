@@ -56,7 +56,7 @@ class SlurmSandbox(ContainerSandbox):
         argv = [*self._place.step(), f"--mem={self.memory // 2**20}M", f"--cpus-per-task={max(1, round(self.cpus))}"]
         argv += [f"--container-image={self.spec.image}", f"--container-name={self.name}", "--no-container-mount-home"]
         argv += [f"--container-workdir={self.spec.workdir}", "--container-writable", *self._mounts()]
-        argv += ["--export=NEL_EXEC", "/bin/sh", "-c", f"echo {ready}; {keepalive(self.spec)}"]
+        argv += ["--export=NONE", "env", "NEL_EXEC=main", "/bin/sh", "-c", f"echo {ready}; {keepalive(self.spec)}"]
         try:
             if self.reaper is not None:
                 await self.reaper.watch_command(self.name, self._removal())
@@ -97,7 +97,7 @@ class SlurmSandbox(ContainerSandbox):
             raise SandboxError(f"a Pyxis container has no user {user!r}", hint="leave user out, or use docker")
         assert self._place is not None
         # Names stand on the command line, values only in the environment of srun.
-        command = [*self._place.step(), f"--container-name={self.name}", f"--export={','.join(env)}", *argv]
+        command = [*self._place.step(), f"--container-name={self.name}", f"--export={','.join(env) or 'NONE'}", *argv]
         return Client(command, {**os.environ, **env})
 
     def _mounts(self) -> list[str]:
@@ -117,7 +117,7 @@ class SlurmSandbox(ContainerSandbox):
     async def _hold(self, argv: list[str], ready: str) -> subprocess.Popen[bytes]:
         read, write = os.pipe()
         with os.fdopen(read, "rb", buffering=0) as output, Path(os.devnull).open("rb") as nothing:
-            client = Client(argv, {**os.environ, "NEL_EXEC": "main"})
+            client = Client(argv, dict(os.environ))
             try:
                 holder = await asyncio.to_thread(start_client, client, [nothing.fileno(), write, write])
             finally:
@@ -138,7 +138,7 @@ class SlurmSandbox(ContainerSandbox):
     async def _make_scratch(self) -> None:
         mounts = [one if isinstance(one, VolumeMount) else VolumeMount(**one) for one in self.spec.volumes]
         folders = [self.spec.workdir, *(mount.container_path for mount in mounts if not mount.host_path)]
-        client = self._client(["mkdir", "-p", *folders], {"NEL_EXEC": "main"}, None)
+        client = self._client(["mkdir", "-p", *folders], {}, None)
         await call(client, timeout=120)
 
 
