@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.datasets import DatasetRef, DataSettings, configure, hub, open_rows
+from nemo_evaluator.datasets import DatasetRef, DataSettings, configure, hub, lock, open_rows
 from nemo_evaluator.datasets.lock import read_lock
 from nemo_evaluator.datasets.mirror import Mirror, MirrorEntry, write_index
 
@@ -117,6 +117,18 @@ def test_the_lock_remembers_and_frozen_refuses(mirror: Path, tmp_path: Path, cap
     open_rows("hf://org/data?config=main")
     assert "has changed since it was locked" in caplog.text
     assert read_lock(lock)["hf://org/data?config=main&split=test"].rows == 1
+
+
+def test_many_datasets_are_locked_with_one_write(mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writes = []
+    original = lock.write_lock
+    monkeypatch.setattr(lock, "write_lock", lambda *args: (writes.append(1), original(*args)))
+    configure(mirror=mirror, lock=tmp_path / "lock.json")
+    with lock.one_write():
+        open_rows("hf://org/data?config=main")
+        open_rows("hf://org/data?config=other")
+    assert len(writes) == 1
+    assert len(read_lock(tmp_path / "lock.json")) == 2
 
 
 def test_a_lock_that_is_none(tmp_path: Path, mirror: Path) -> None:

@@ -20,6 +20,7 @@ from nemo_evaluator.datasets.settings import is_frozen, lock_file
 
 _log = logging.getLogger(__name__)
 _VERSION = 1
+_pending: list[dict[str, LockEntry]] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +67,27 @@ def check(key: str, found: LockEntry) -> None:
         _log.warning(
             "%s has changed since it was locked (%s); scores may not be comparable", key, _difference(known, found)
         )
+    if _pending:
+        _pending[-1][key] = found
+    else:
+        _add({key: found}, path)
+
+
+@contextmanager
+def one_write() -> Iterator[None]:
+    """Write what is new inside the block at once: a benchmark may open sixty splits."""
+    _pending.append({})
+    try:
+        yield
+    finally:
+        found = _pending.pop()
+        if found:
+            _add(found, lock_file())
+
+
+def _add(found: dict[str, LockEntry], path: Path) -> None:
     with _exclusive(path):
-        write_lock({**read_lock(path), key: found}, path)
+        write_lock({**read_lock(path), **found}, path)
 
 
 def forget(keys: set[str]) -> list[str]:

@@ -12,6 +12,7 @@ from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.registry import nearest
 from nemo_evaluator.core.types import JsonDict, SandboxSpec, SeedResult, VerifyResult
 from nemo_evaluator.datasets import DatasetRef, MappedRows, Rows, as_rows, open_rows
+from nemo_evaluator.datasets.lock import one_write
 from nemo_evaluator.environments._requirements import check_requirements
 from nemo_evaluator.environments._verdict import ScorerRunner, fingerprint
 from nemo_evaluator.environments.base import EvalEnvironment
@@ -45,7 +46,8 @@ class BenchmarkEnvironment(EvalEnvironment):
         check_requirements(definition.requirements, definition.name)
         self.endpoint_type = definition.endpoint_type
         self._config = {**definition.extra, **self.params}
-        raw = self._open(definition.dataset, num_examples)
+        with one_write():
+            raw = self._open(definition.dataset, num_examples)
         self._dataset: Rows = self._prepared(raw if num_examples is None else raw[:num_examples], "42")
         self._runner = ScorerRunner(definition.score, self.name) if definition.score else None
         self._fewshot: FewShot | None = None
