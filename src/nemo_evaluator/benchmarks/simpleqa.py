@@ -78,6 +78,7 @@ judge_prompt, parse_judge = grade_hooks(
         size=4326,
         scorer="judge, three grades (without one: fuzzy_match)",
         needs=("judge",),
+        judge_optional=True,
         license="MIT",
         source="https://huggingface.co/datasets/basicv8vc/SimpleQA",
         columns=("problem", "answer", "metadata"),

@@ -98,6 +98,7 @@ judge_prompt, parse_judge = grade_hooks(
         size=817,
         scorer="judge (without one: word overlap with true against false answers)",
         needs=("judge",),
+        judge_optional=True,
         license="Apache-2.0",
         source=_SOURCE,
         columns=("question", "best_answer", "correct_answers", "incorrect_answers", "category"),

@@ -26,6 +26,8 @@ _JUDGES: Final = frozenset({"judge", "pairwise_judge", "ensemble_judge", "reward
 _JUDGE_CLIENT: Final = "judge"
 _NO_JUDGE: Final = 3
 _SHORT: Final = 40
+_NEEDS_JUDGE: Final = "this benchmark is scored by a judge, and none is configured"
+_ADD_JUDGE: Final = "add to the benchmark: scoring: {metrics: [{type: judge, name: judge, service: <a model service>}]}"
 Summary = Callable[[Iterable[JsonDict]], Mapping[str, float]]
 
 
@@ -55,6 +57,8 @@ class Verifier:
             self._stand_by = load_object("nemo_evaluator.scoring.build:default_judge")(
                 clients[_JUDGE_CLIENT], environment
             )
+        if self._judge is None and self._stand_by is None and self._defaults and _only_by_judge(environment):
+            raise UsageError(_NEEDS_JUDGE, hint=_ADD_JUDGE)
 
     def _compose(self, scoring: ScoringConfig, clients: Mapping[str, Client]) -> None:
         if not scoring.metrics:
@@ -156,8 +160,13 @@ def _without_judge(verdict: VerifyResult) -> None:
     """What a benchmark measured without its judge stands only when it says that it is a stand-in."""
     if "fallback" in verdict.scoring_details:
         return
-    hint = "add to the benchmark: scoring: {metrics: [{type: judge, name: judge, service: <a model service>}]}"
-    raise JudgeError("this benchmark is scored by a judge, and none is configured", hint=hint, attempts=_NO_JUDGE)
+    raise JudgeError(_NEEDS_JUDGE, hint=_ADD_JUDGE, attempts=_NO_JUDGE)
+
+
+def _only_by_judge(environment: EvalEnvironment) -> bool:
+    """True when nothing can be measured without a judge: better said before the model is asked."""
+    info = getattr(getattr(environment, "definition", None), "info", None)
+    return info is not None and "judge" in info.needs and not info.judge_optional
 
 
 def _summary_of(environment: EvalEnvironment) -> Summary | None:

@@ -25,6 +25,8 @@ class BenchmarkInfo:
     scorer: str = ""
     # judge, sandbox, images, tools, gated
     needs: tuple[str, ...] = ()
+    # Whether a benchmark that needs a judge can say something without one, and says so in every row.
+    judge_optional: bool = False
     license: str = ""
     source: str = ""
     # Columns of the dataset that are read.
