@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
+from scipy.special import betaln
 
 from nemo_evaluator.config.gate_policy import PolicyDefaults
 from nemo_evaluator.decisions.gate import Measurement, aggregate, settle
@@ -25,10 +26,12 @@ from nemo_evaluator.metrics import (
     mcnemar_test,
     mean_difference,
     mean_interval,
+    pass_intervals,
     sequential,
     unpaired_difference,
     wilson_modified,
 )
+from nemo_evaluator.metrics.groups import Problems
 
 BAND = (0.93, 0.97)
 # Wealth at which a bet on one side is won, at 95 % confidence for both sides together.
@@ -117,6 +120,24 @@ def repeated_answers(sizes: Sizes, seed: int = 0) -> list[Cell]:
         values = rng.binomial(m, ease(rng, p, alike, (sizes.runs, n))) / m
         covered = np.mean([_covers(row, p, binary=True, answers=n * m) for row in values])
         cells.append(Cell({"n": n, "p": p, "repeats": m, "alike": alike}, float(covered), sizes.runs))
+    return cells
+
+
+def several_answers(sizes: Sizes, seed: int = 8) -> list[Cell]:
+    """Coverage of pass@k and pass^k from eight answers per problem."""
+    cells = []
+    grid = itertools.product(sizes.n[:4], (0.05, 0.3, 0.7), (2, 4), (0.05, 0.3, 0.8), (False, True))
+    for at, (n, p, k, alike, every) in enumerate(grid):
+        rng = np.random.default_rng([seed, at])
+        a, b = p * (1 / alike - 1), (1 - p) * (1 / alike - 1)
+        log_truth = betaln(a + k, b) - betaln(a, b) if every else betaln(a, b + k) - betaln(a, b)
+        truth = float(np.exp(log_truth)) if every else 1 - float(np.exp(log_truth))
+        ids, counts, runs = np.arange(n), np.full(n, 8), sizes.runs // 3
+        hits = 0
+        for right in rng.binomial(8, rng.beta(a, b, (runs, n))):
+            found, _ = pass_intervals(Problems(ids, counts, right.astype(float), ids), k, every=every)
+            hits += found.lower is not None and found.upper is not None and found.lower <= truth <= found.upper
+        cells.append(Cell({"n": n, "p": p, "k": k, "alike": alike, "every": every}, hits / runs, runs))
     return cells
 
 
@@ -312,6 +333,7 @@ def summary(cells: list[Cell]) -> dict[str, float]:
 GRIDS: dict[str, Callable[[Sizes], list[Cell]]] = {
     "pass@1, one answer (exact)": single_answer,
     "pass@1, repeats": repeated_answers,
+    "pass@k and pass^k": several_answers,
     "pass@1, clusters of ten": clustered_problems,
     "mean_reward, partial credit": fractional_rewards,
     "paired difference": paired_intervals,

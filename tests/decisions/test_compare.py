@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.decisions import compare_results, compare_runs, load_paired_records, write_regression
+from nemo_evaluator.decisions import compare_results, compare_runs, gate_runs, load_paired_records, write_regression
 from nemo_evaluator.decisions.verdict import Verdict, judge, worst
 from nemo_evaluator.metrics import Interval
 
@@ -142,6 +142,17 @@ def test_few_pairs_of_many_problems_do_not_pass(make_rows: Any) -> None:
     report = compare_results(base, candidate)
     assert report.verdict is Verdict.INCONCLUSIVE
     assert "only 400 problems pair" in report.reasons[0]
+
+
+def test_one_fractional_reward_does_not_break_the_comparison(write_run: Any, tmp_path: Path) -> None:
+    """W13: the headline is then called mean_reward on one side and pass@1 on the other."""
+    base = [1.0] * 300 + [0.0] * 200
+    one, two = write_run("a/toy", base), write_run("b/toy", [0.5, *base[1:]])
+    report = compare_runs(one, two)
+    assert report.score_deltas == {}
+    assert report.verdict is Verdict.PASS
+    assert report.difference.value == pytest.approx(-0.001)
+    assert gate_runs(tmp_path / "a", tmp_path / "b").verdict == "GO"
 
 
 def test_repeats_are_averaged_per_problem(make_rows: Any) -> None:

@@ -31,7 +31,9 @@ def test_one_answer_per_problem(calibration: ModuleType) -> None:
     assert calibration.summary(cells)["inside"] >= 0.9
 
 
-@pytest.mark.parametrize("grid", ["repeated_answers", "clustered_problems", "fractional_rewards", "paired_intervals"])
+@pytest.mark.parametrize(
+    "grid", ["repeated_answers", "several_answers", "clustered_problems", "fractional_rewards", "paired_intervals"]
+)
 def test_grids(grid: str, calibration: ModuleType) -> None:
     cells = getattr(calibration, grid)(calibration.QUICK)
     found = calibration.summary(cells)

@@ -91,6 +91,13 @@ def test_effective_size_lies_between_problems_and_answers() -> None:
         assert narrowest.width - 1e-9 <= found.width <= widest.width + 1e-9
 
 
+def test_answers_cannot_tell_more_than_independent_ones() -> None:
+    """Two of four right on every problem: less spread than chance allows is chance, not precision."""
+    found = cluster_wilson(np.full(60, 0.5), binary=True, answers=240)
+    expected = wilson(120, 240, quantile=float(stats.t.ppf(0.975, 118)))
+    assert bounds(found) == pytest.approx(bounds(expected), abs=1e-9)
+
+
 @given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=60), st.booleans())
 def test_bounds_enclose_the_value_and_stay_in_range(values: list[float], binary: bool) -> None:
     found = mean_interval(np.array(values), binary=binary, answers=4 * len(values))

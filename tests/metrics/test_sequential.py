@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nemo_evaluator.metrics import Baseline, MeanSequence, StopRule
+from nemo_evaluator.metrics.sequential import LOG_WEIGHTS, SHARES
 
 
 def test_wealth_of_a_single_share_is_the_product_of_its_bets(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,6 +105,23 @@ def test_unpaired_problems_and_half_answered_ones_do_not_count() -> None:
 def test_never_before_the_floor() -> None:
     rule = StopRule(interval_width=0.9, min_problems=40)
     assert feed(rule, np.ones(100)) == 40
+
+
+def test_a_decision_waits_for_the_floor_too() -> None:
+    baseline = Baseline({f"p{i}": 0.0 for i in range(100)}, max_drop=0.0)
+    assert feed(StopRule(baseline=baseline, min_problems=70), np.ones(100)) == 70
+
+
+def test_values_between_bins_are_rounded_against_us() -> None:
+    values = np.full(300, 1 / 7)
+    sequence = MeanSequence()
+    sequence.add(values)
+    for m, p_value, gain in (
+        (0.1, sequence.p_above(0.1), 1 / 7 / 0.1 - 1),
+        (0.2, sequence.p_below(0.2), 6 / 7 / 0.8 - 1),
+    ):
+        exact = np.log1p(SHARES * gain) * 300 + LOG_WEIGHTS
+        assert p_value >= np.exp(-np.logaddexp.reduce(exact)), m
 
 
 def test_rewards_without_a_known_range_switch_the_rule_off() -> None:
