@@ -31,6 +31,8 @@ def _config_error(error: ConfigError) -> str:
 def problem_place(problem: Problem, source: str | None = None) -> str:
     """``file:line: path`` as far as it is known."""
     file = problem.source or source
-    if file is None or file.startswith("-O"):
-        return problem.path if file is None or problem.path.startswith("-O") else f"{problem.path} (from {file})"
+    if file is None or problem.path.startswith("-O"):
+        return problem.path
+    if file.startswith("-O"):
+        return f"{problem.path} (from {file})"
     return f"{file}:{problem.line}: {problem.path}" if problem.line is not None else f"{file}: {problem.path}"
