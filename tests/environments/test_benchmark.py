@@ -235,6 +235,7 @@ async def test_file_parameters_choose_the_data(tmp_path: Path) -> None:
         ({"prompt": ""}, "has no prompt"),
         ({"prompt": "{q}", "requirements": ["no-such-library>=1"]}, "needs no-such-library"),
         ({"prompt": "{q}", "prepare_row": lambda row: {"x": row["missing"]}}, "row 0 .* cannot be prepared"),
+        ({"prompt": "{q}", "prepare_row": lambda row: None}, "prepare_row returned NoneType, not a dict"),
         ({"prompt": "{q}", "dataset": "absent.jsonl"}, "does not exist"),
     ],
 )

@@ -199,9 +199,11 @@ class BenchmarkEnvironment(EvalEnvironment):
                     row[name] = row[source]
             if prepare is None:
                 return row
-            if arity >= 3:
-                return prepare(row, idx, random.Random(f"{salt}:{idx}"))
-            return prepare(row, idx) if arity == 2 else prepare(row)
+            given = (row, idx, random.Random(f"{salt}:{idx}")) if arity >= 3 else (row, idx)[:arity]
+            made = prepare(*given)
+            if not isinstance(made, dict):
+                raise TypeError(f"prepare_row returned {type(made).__name__}, not a dict")
+            return made
 
         return MappedRows(rows, change)
 
