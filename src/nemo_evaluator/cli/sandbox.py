@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from nemo_evaluator.core.files import dumps
-from nemo_evaluator.sandbox.census import Found, census, collect
+from nemo_evaluator.sandbox.census import Found, census, collect, sweep
 
 
 @click.group()
@@ -44,7 +44,10 @@ def gc(everything: bool) -> None:
     """Remove sandboxes whose run is gone."""
     found = [one for one in asyncio.run(census()) if everything or one.orphan]
     removed = asyncio.run(collect(found))
-    click.echo(f"removed {len(removed)} of {len(found)} sandboxes")
+    traces = sweep()
+    click.echo(
+        f"removed {len(removed)} of {len(found)} sandboxes" + (f" and {traces} traces of others" if traces else "")
+    )
     if len(removed) < len(found):
         raise SystemExit(2)
 

@@ -56,6 +56,23 @@ async def collect(found: list[Found]) -> list[Found]:
     return removed
 
 
+def sweep() -> int:
+    """Remove control groups and folders of keepers that were killed before they could; how many were removed."""
+    removed = 0
+    for parent in cgroups.parents():
+        for folder in parent.path.glob("nel-*-*"):
+            keeper = folder.name.split("-")[1]
+            if keeper.isdigit() and not start_time(int(keeper)):
+                group = cgroups.Group([(folder, parent)])
+                group.kill()
+                removed += group.remove()
+    for folder in state_root().glob("*-*"):
+        if not start_time(int(folder.name.partition("-")[0])):
+            _remove_folder(folder)
+            removed += not folder.exists()
+    return removed
+
+
 def _local() -> list[Found]:
     found = []
     for file in sorted(state_root().glob("*/*.json")):
