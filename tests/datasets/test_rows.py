@@ -89,6 +89,16 @@ def test_every_format_also_gzipped(tmp_path: Path, suffix: str, packed: bool) ->
     assert list(rows) == expected
 
 
+@pytest.mark.parametrize(("group", "kind"), [(20, "ParquetRows"), (5, "JsonlRows")])
+def test_parquet_of_many_row_groups_is_read_at_random_from_lines(tmp_path: Path, group: int, kind: str) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "a.parquet", row_group_size=group)
+    rows = open_rows(tmp_path / "a.parquet")
+    assert type(rows).__name__ == kind
+    assert [rows[idx] for idx in reversed(range(50))] == ROWS[::-1]
+
+
 def test_json_may_be_an_object_that_holds_the_list_or_json_lines(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps({"data": ROWS}))
     assert len(open_rows(tmp_path / "a.json")) == 50

@@ -42,7 +42,7 @@ def open_file(path: Path, source: str | None = None) -> Rows:
 def _open_plain(path: Path, source: str) -> Rows:
     suffix = path.suffix.lower()
     if suffix == ".parquet":
-        return ParquetRows(path, source)
+        return _open_parquet(path, source)
     if suffix == ".json":
         return _open_json(path, source)
     if suffix in {".csv", ".tsv", ".tab"}:
@@ -50,6 +50,19 @@ def _open_plain(path: Path, source: str) -> Rows:
         lines = cached(path, f"{path.name}.jsonl", lambda target: _csv_to_jsonl(path, target, delimiter, source))
         return JsonlRows(lines, source)
     return JsonlRows(path, source)
+
+
+def _open_parquet(path: Path, source: str) -> Rows:
+    rows = ParquetRows(path, source)
+    if not rows.is_scattered:
+        return rows
+    lines = cached(path, f"{path.name}.jsonl", lambda target: _parquet_to_jsonl(rows, target))
+    return JsonlRows(lines, source)
+
+
+def _parquet_to_jsonl(rows: ParquetRows, target: IO[bytes]) -> None:
+    for batch in rows.batches():
+        target.writelines(dumps(row) + b"\n" for row in batch)
 
 
 def _open_json(path: Path, source: str) -> Rows:

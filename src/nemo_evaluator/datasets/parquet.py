@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,10 @@ from nemo_evaluator.datasets.jsonl import file_sha256
 
 
 class ParquetRows(Rows):
-    """The rows of a parquet file. Reading in shuffled order re-reads row groups, so the last four are kept."""
+    """The rows of a parquet file; the last four row groups are kept.
+
+    Reading more groups than that in shuffled order would decode a group for almost every row: ``is_scattered`` says so.
+    """
 
     _KEPT = 4
 
@@ -25,6 +29,16 @@ class ParquetRows(Rows):
         groups = range(self._file.metadata.num_row_groups)
         self._ends = list(accumulate(self._file.metadata.row_group(group).num_rows for group in groups))
         self._tables: dict[int, Any] = {}
+
+    @property
+    def is_scattered(self) -> bool:
+        """True for many row groups of values that JSON can hold: such a file is better turned into JSON lines."""
+        return len(self._ends) > self._KEPT and "binary" not in str(self._file.schema_arrow)
+
+    def batches(self) -> Iterator[list[JsonDict]]:
+        """All rows in order, some hundreds at a time."""
+        for batch in self._file.iter_batches(512):
+            yield batch.to_pylist()
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
