@@ -6,7 +6,7 @@ import hashlib
 import io
 import tarfile
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO
 
 import pytest
@@ -78,11 +78,27 @@ async def test_evil_archives(name: str, tmp_path: Path) -> None:
     assert not any(path.is_symlink() for path in tmp_path.rglob("*"))
 
 
-async def test_an_absolute_name_lands_inside_or_nowhere(tmp_path: Path) -> None:
+async def test_an_absolute_name_is_refused(tmp_path: Path) -> None:
     stray = tmp_path / "absolute"
     archive = _archive(TOP, _entry(str(stray)))
-    await _transfer.download(_sender(archive), "/w", tmp_path / "t")
+    with pytest.raises(SandboxError, match="leads outside"):
+        await _transfer.download(_sender(archive), "/w", tmp_path / "t")
     assert not stray.exists()
+
+
+@pytest.mark.parametrize(
+    ("folder", "target", "inside"),
+    [
+        ("", "f", True),
+        ("a/b", "../../f", True),
+        ("a", "../../f", False),
+        ("", "/etc/passwd", False),
+        # Through a link to the folder itself, the second step up would leave it.
+        ("", "l/x/../..", False),
+    ],
+)
+def test_where_links_may_point(folder: str, target: str, inside: bool) -> None:
+    assert _transfer._stays_inside(PurePosixPath(folder), target) is inside
 
 
 async def test_a_damaged_or_cut_stream_is_an_error(tmp_path: Path) -> None:

@@ -166,30 +166,59 @@ def _unpack(archive: IO[bytes], target: Path) -> None:
     staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=".nel-download-"))
     try:
         with tarfile.open(fileobj=archive, mode="r:") as tar:
-            tar.extractall(staging, filter=_harmless)
-            names = [member.name for member in tar.getmembers()]
+            names = _extract(tar, staging)
         if names and names[0] in (".", "./"):
             _merge(staging, target)
-        elif len(names) == 1:
-            place = target / names[0] if target.is_dir() else target
-            os.replace(staging / names[0], place)  # noqa: PTH105 - Path.replace is the same call
+        elif len(names) == 1 and os.path.lexists(staging / names[0]):
+            (staging / names[0]).replace(target / names[0] if target.is_dir() else target)
         else:
             raise tarfile.TarError("the archive does not hold what was asked for")
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _harmless(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
-    """The standard filter (no absolute paths, no "..", no odd modes), but forgiving.
+def _extract(tar: tarfile.TarFile, root: Path) -> list[str]:
+    """Write out the members; their names. A name that leads outside is an error.
 
-    Links that point outside and what is no file stay behind: an agent's folder may well hold a link to the system's
-    python, or a socket.
+    Links are made last, so that nothing is written through one. Those that point outside, and what is no file, stay
+    behind: an agent's folder may well hold a link to the system's python, or a socket.
     """
-    try:
-        return tarfile.data_filter(member, path)
-    except (tarfile.AbsoluteLinkError, tarfile.LinkOutsideDestinationError, tarfile.SpecialFileError) as error:
-        log.warning("left behind in the sandbox: %s", error)
-        return None
+    names: list[str] = []
+    links: list[tuple[Path, str]] = []
+    for member in tar:
+        names.append(member.name)
+        path = _inside(root, member.name)
+        if member.isdir():
+            path.mkdir(parents=True, exist_ok=True)
+        elif member.isreg() or member.islnk():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            content = tar.extractfile(member) if member.isreg() else _inside(root, member.linkname).open("rb")
+            assert content is not None
+            with content, path.open("wb") as file:
+                shutil.copyfileobj(content, file, 1 << 20)
+            path.chmod(0o755 if member.mode & 0o111 else 0o644)
+        elif member.issym() and _stays_inside(PurePosixPath(member.name).parent, member.linkname):
+            links.append((path, member.linkname))
+        else:
+            log.warning("left behind in the sandbox: %s", member.name)
+    for path, target in links:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(target)
+    return names
+
+
+def _inside(root: Path, name: str) -> Path:
+    parts = PurePosixPath(name).parts
+    if ".." in parts or name.startswith("/"):
+        raise tarfile.TarError(f"{name!r} leads outside")
+    return root.joinpath(*parts)
+
+
+def _stays_inside(folder: PurePosixPath, target: str) -> bool:
+    # Ups only at the start, where the folders are real: after a name they could lead through another link.
+    parts = PurePosixPath(target).parts
+    ups = len([part for part in parts if part == ".."])
+    return not target.startswith("/") and parts[:ups] == ("..",) * ups and ups <= len(folder.parts)
 
 
 def _merge(staging: Path, target: Path) -> None:
