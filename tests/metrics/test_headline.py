@@ -121,6 +121,25 @@ def test_categories_and_breakdowns_count_problems_not_repeats() -> None:
     assert [(row["group"], row["mean_reward"]) for row in table] == [("even", 0.5), ("odd", 1.0)]
 
 
+def test_groups_of_single_answers_agree_with_the_long_way() -> None:
+    rng = np.random.default_rng(4)
+    codes, reward = rng.integers(0, 7, 200), rng.integers(0, 2, 200).astype(float)
+    found = category_scores(codes, list("abcdefg"), np.arange(200), reward)
+    for code, name in enumerate("abcdefg"):
+        alone = headline_scores(np.arange((codes == code).sum()), reward[codes == code], repeats=1)["pass@1"]
+        assert {key: found[name][key] for key in ("ci_lower", "ci_upper", "n")} == {
+            key: alone[key] for key in ("ci_lower", "ci_upper", "n")
+        }
+        assert found[name]["mean_reward"] == alone["value"]
+
+
+def test_a_category_for_every_row_is_no_burden() -> None:
+    start = time.process_time()
+    found = category_scores(np.arange(50_000), [str(i) for i in range(50_000)], np.arange(50_000), np.ones(50_000))
+    assert len(found) == 50_000
+    assert time.process_time() - start < 1.0
+
+
 def test_forms_kept_for_rows_held_as_dicts() -> None:
     rows = [
         {"problem_idx": 0, "reward": 1.0, "metadata": {"category": "a"}},

@@ -41,6 +41,8 @@ TestName: TypeAlias = Literal["auto", "mcnemar", "sign", "permutation"]
 DEFAULT_MAX_DROP: Final = 0.05
 # A comparison on less than half of the smaller side says little about either run.
 LEAST_SHARE: Final = 0.5
+# More categories than this are labels of problems, not groups.
+_MOST_CATEGORIES: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +217,7 @@ class _Comparison:
 
     def _categories(self) -> dict[str, JsonDict]:
         left, pairing = self._rows[0], self._pairing
-        if not left.has_categories or not len(pairing):
+        if not left.has_categories or not len(pairing) or len(left.categories) > _MOST_CATEGORIES:
             return {}
         codes = left.category[pairing.baseline.first]
         order = np.argsort(codes, kind="stable")
@@ -263,6 +265,9 @@ class _Comparison:
         unscored = pairing.baseline.unscored + pairing.candidate.unscored
         if unscored:
             warnings.append(f"{unscored} problems have no scored answer on one side and are left out")
+        categories = len(self._rows[0].categories)
+        if categories > _MOST_CATEGORIES:
+            warnings.append(f"{categories} categories are too many to be compared one by one")
         prompts = prompt_warning(*self._rows, pairing)
         return [
             *warnings,

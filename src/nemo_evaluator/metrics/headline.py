@@ -14,7 +14,7 @@ import numpy as np
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.metrics.bootstrap import few_levels, resampled_means
 from nemo_evaluator.metrics.groups import Floats, Ints, Problems, by_problem, is_binary
-from nemo_evaluator.metrics.intervals import Interval, mean_interval
+from nemo_evaluator.metrics.intervals import Interval, mean_interval, wilson_modified
 from nemo_evaluator.metrics.passk import pass_intervals, useful_ks
 
 
@@ -105,14 +105,29 @@ def breakdowns(
 
 
 def _groups(codes: Ints, problem: Ints, reward: Floats) -> list[tuple[int, JsonDict]]:
-    """One score per code, from one stable sort of the rows."""
+    """One score per code."""
     codes, problem = np.asarray(codes), np.asarray(problem)
     reward = np.asarray(reward, dtype=np.float64)
+    if is_binary(reward) and len(by_problem(problem, reward)) == len(reward):
+        return _single_answers(codes, reward)
     order = np.argsort(codes, kind="stable")
     present, starts = np.unique(codes[order], return_index=True)
     out = []
     for code, rows in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
         out.append((int(code), score(_interval_of(problem[rows], reward[rows])) | {"n": len(rows)}))
+    return out
+
+
+def _single_answers(codes: Ints, reward: Floats) -> list[tuple[int, JsonDict]]:
+    """The same for one 0/1 answer per problem: groups of equal size and score share their interval."""
+    present, inverse, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    right = np.rint(np.bincount(inverse, weights=reward, minlength=len(present))).astype(np.int64)
+    known: dict[tuple[int, int], JsonDict] = {}
+    out = []
+    for code, n, k in zip(present.tolist(), counts.tolist(), right.tolist(), strict=True):
+        if (n, k) not in known:
+            known[n, k] = score(wilson_modified(k, n))
+        out.append((int(code), dict(known[n, k])))
     return out
 
 
