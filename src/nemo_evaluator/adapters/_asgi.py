@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
@@ -21,16 +21,18 @@ from nemo_evaluator.models.types import CallScope, ModelReply, ModelRequest
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+RawHeaders: TypeAlias = Sequence[tuple[bytes, bytes]]
 Respond: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _SESSION: Final = re.compile(r"^/s/([A-Za-z0-9_-]{1,128})(/.*)?$")
 _LARGEST: Final = 64 * 2**20
 _KEPT: Final = frozenset({"retry-after", "retry-after-ms", "x-request-id", "request-id"})
 _DROPPED: Final = frozenset(
-    {"host", "content-length", "connection", "transfer-encoding", "authorization", "x-api-key", "accept-encoding"}
-    | {"accept", "user-agent", "content-type", "keep-alive", "te", "upgrade", "proxy-authorization", "cookie"}
+    {b"host", b"content-length", b"connection", b"transfer-encoding", b"authorization", b"x-api-key", b"accept"}
+    | {b"accept-encoding", b"user-agent", b"content-type", b"keep-alive", b"te", b"upgrade", b"cookie", b"expect"}
+    | {b"proxy-authorization"}
 )
-_JSON: Final = (b"content-type", b"application/json")
+_WATCH_AFTER: Final = 0.05
 
 
 class Sessions:
@@ -50,6 +52,41 @@ class Sessions:
         return replace(self._other, session=session) if self._other is not None else CallScope(session)
 
 
+class Work:
+    """One request under way, in the running task; when its agent leaves, the task is cancelled."""
+
+    __slots__ = ("_receive", "_task", "_timer", "_watch", "left")
+
+    def __init__(self, receive: Receive) -> None:
+        self.left = False
+        self._receive = receive
+        self._task = asyncio.current_task()
+        self._watch: asyncio.Future[Any] | None = None
+        # Most answers come before anybody could leave; those need no watch.
+        self._timer = asyncio.get_running_loop().call_later(_WATCH_AFTER, self._begin)
+
+    def leave(self) -> None:
+        """Give the request up."""
+        self.left = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def end(self) -> None:
+        """The request is done."""
+        self._task = None
+        self._timer.cancel()
+        if self._watch is not None:
+            self._watch.cancel()
+
+    def _begin(self) -> None:
+        self._watch = asyncio.ensure_future(self._receive())
+        self._watch.add_done_callback(self._gone)
+
+    def _gone(self, watch: asyncio.Future[Any]) -> None:
+        if not watch.cancelled() and self._task is not None:
+            self.leave()
+
+
 class ProxyApp:
     """Carries HTTP requests through a pipeline."""
 
@@ -66,7 +103,7 @@ class ProxyApp:
         self._sessions = sessions
         self._statuses = statuses
         self._stats = stats
-        self._working: set[asyncio.Task[None]] = set()
+        self._working: set[Work] = set()
 
     @property
     def in_flight(self) -> int:
@@ -75,10 +112,12 @@ class ProxyApp:
 
     async def leave_all(self) -> None:
         """Cancel every request under way."""
-        for task in list(self._working):
-            task.cancel()
-        if self._working:
-            await asyncio.wait(self._working, timeout=5)
+        for work in list(self._working):
+            work.leave()
+        for _ in range(500):
+            if not self._working:
+                return
+            await asyncio.sleep(0.01)
 
     async def __call__(self, scope: Scope, receive: Receive, respond: Respond) -> None:
         """One HTTP request."""
@@ -88,10 +127,9 @@ class ProxyApp:
         if path == "/health" and scope["method"] == "GET":
             await self._send_json(respond, 200, {"status": "ok"})
             return
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        given = headers.get("authorization", "").removeprefix("Bearer ").strip() or headers.get("x-api-key", "")
         session, path = _split(path)
-        if not self._allowed(given):
+        headers = scope["headers"]
+        if not self._allowed(_token(headers)):
             text = "the proxy's token is missing or wrong: give it as the API key"
             await self._send_error(respond, path, 401, text, "authentication_error")
         elif scope["method"] == "GET":
@@ -99,7 +137,7 @@ class ProxyApp:
         elif scope["method"] != "POST":
             await self._send_error(respond, path, 405, "method not allowed: POST a request", "invalid_request_error")
         else:
-            await self._post(path, session, headers, receive, respond)
+            await self._post(path, session, _kept(headers), receive, respond)
 
     async def _get(self, respond: Respond, path: str) -> None:
         if path == "/stats":
@@ -122,21 +160,17 @@ class ProxyApp:
             text = "the body is larger than 64 MB" if raw is None else "the body is not a JSON object"
             await self._send_error(respond, path, 413 if raw is None else 400, text, "invalid_request_error")
             return
-        task = asyncio.ensure_future(self._carry(path, session, headers, body, respond))
-        self._working.add(task)
-        gone = asyncio.ensure_future(receive())
+        work = Work(receive)
+        self._working.add(work)
         try:
-            await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                # The agent has left: so do we, all the way up.
-                task.cancel()
-                await asyncio.wait((task,))
+            await self._carry(path, session, headers, body, respond)
+        except asyncio.CancelledError:
+            # The agent has left, or the proxy stops: nobody waits for an answer.
+            if not work.left:
+                raise
         finally:
-            gone.cancel()
-            task.cancel()
-            self._working.discard(task)
-        if not task.cancelled():
-            task.result()
+            work.end()
+            self._working.discard(work)
 
     async def _carry(
         self, path: str, session: str | None, headers: dict[str, str], body: JsonDict, respond: Respond
@@ -148,9 +182,7 @@ class ProxyApp:
         reply: ModelReply | None = None
         try:
             with boundary(Cause.TRANSPORT):
-                request = ModelRequest(
-                    route.path, route.request(body), _kept(headers), self._sessions.scope_of(session)
-                )
+                request = ModelRequest(route.path, route.request(body), headers, self._sessions.scope_of(session))
                 request.whole = not (body.get("stream") is True and route.streams)
                 reply = await self._door.pipeline(request)
                 # A stage may have asked for the whole, or the service may have answered without streaming.
@@ -223,9 +255,23 @@ def _split(path: str) -> tuple[str | None, str]:
     return session, path[3:] if path.startswith("/v1/") else path
 
 
-def _kept(headers: dict[str, str]) -> dict[str, str]:
+def _token(headers: RawHeaders) -> str:
+    """The token an agent gives, in either of the places where clients put their key."""
+    for name, value in headers:
+        if name == b"authorization":
+            return value.decode("latin-1").removeprefix("Bearer ").strip()
+        if name == b"x-api-key":
+            return value.decode("latin-1")
+    return ""
+
+
+def _kept(headers: RawHeaders) -> dict[str, str]:
     """What of the agent's headers goes on: nothing of its connection, its key or its client library."""
-    return {n: v for n, v in headers.items() if n not in _DROPPED and not n.startswith(("x-stainless", "anthropic-"))}
+    return {
+        name.decode("latin-1"): value.decode("latin-1")
+        for name, value in headers
+        if name not in _DROPPED and not name.startswith((b"x-stainless", b"anthropic-"))
+    }
 
 
 async def _body(receive: Receive) -> bytes | None:

@@ -24,8 +24,9 @@ def messages_in(body: JsonDict) -> Iterator[JsonDict]:
 
 def finish_reason_of(body: JsonDict) -> str | None:
     """The finish reason of an answer of any protocol."""
-    for choice in choices_of(body):
-        reason = choice.get("finish_reason")
+    choices = body.get("choices")
+    if choices and isinstance(choices, list) and isinstance(choices[0], dict):
+        reason = choices[0].get("finish_reason")
         return str(reason) if reason else None
     details = body.get("incomplete_details")
     if isinstance(details, dict):

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from time import monotonic
-from typing import TypeVar
+from types import TracebackType
 
 from nemo_evaluator.adapters._log import log
 from nemo_evaluator.adapters._streams import StreamReader, encode_event
 from nemo_evaluator.adapters.base import Interceptor, overrides
-from nemo_evaluator.core.errors import BoundaryError, boundary
-from nemo_evaluator.core.failures import Cause
+from nemo_evaluator.core.errors import BoundaryError
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.stream import Stream
 from nemo_evaluator.models.types import ModelReply, ModelRequest, Send
-
-T = TypeVar("T")
 
 
 class Pipeline:
@@ -30,35 +27,39 @@ class Pipeline:
         self.stages = sorted(stages, key=lambda stage: stage.place)
         self._endpoint = endpoint
         back = self.stages[::-1]
-        self._on_request = [stage for stage in self.stages if overrides(stage, "on_request")]
-        self._on_reply = [stage for stage in back if overrides(stage, "on_reply")]
+        self._on_request = [(stage, _guard(stage)) for stage in self.stages if overrides(stage, "on_request")]
+        self._on_reply = [(stage, _guard(stage)) for stage in back if overrides(stage, "on_reply")]
         self._on_event = [stage for stage in back if overrides(stage, "on_event")]
         self._on_error = [stage for stage in back if overrides(stage, "on_error")]
-        self._observers = [stage for stage in self._on_reply if stage.observes]
+        self._observers = [stage for stage, _ in self._on_reply if stage.observes]
 
     async def __call__(self, request: ModelRequest) -> ModelReply:
         """Carry a request through."""
-        for stage in self._on_request:
-            early = await (
-                self._spared(stage, stage.on_request(request), None) if stage.best_effort else stage.on_request(request)
-            )
+        early: ModelReply | None = None
+        for stage, guard in self._on_request:
+            if guard is None:
+                early = await stage.on_request(request)
+            else:
+                with guard:
+                    early = await stage.on_request(request)
             if early is not None:
-                reply = early
                 break
-        else:
+        if early is None:
             try:
                 reply = await self._endpoint(request)
             except BoundaryError as error:
-                for stage in self._on_error:
-                    await self._spared(stage, stage.on_error(request, error), None)
+                await self._tell(request, error)
                 raise
+        else:
+            reply = early
         if reply.stream is not None:
             return self._streamed(request, reply)
-        for stage in self._on_reply:
-            if stage.best_effort:
-                reply = await self._spared(stage, stage.on_reply(request, reply), reply)
-            else:
+        for stage, guard in self._on_reply:
+            if guard is None:
                 reply = await stage.on_reply(request, reply)
+            else:
+                with guard:
+                    reply = await stage.on_reply(request, reply)
         return reply
 
     def stats(self) -> JsonDict:
@@ -70,13 +71,10 @@ class Pipeline:
         for stage in self.stages:
             await stage.close()
 
-    async def _spared(self, stage: Interceptor, work: Awaitable[T], instead: T) -> T:
-        try:
-            with boundary(Cause.TRANSPORT):
-                return await work
-        except BoundaryError as error:
-            log.warning("%s: %s", type(stage).__module__, scrub(error.message))
-            return instead
+    async def _tell(self, request: ModelRequest, error: BoundaryError) -> None:
+        for stage in self._on_error:
+            with _Spared(stage):
+                await stage.on_error(request, error)
 
     def _streamed(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
         """A reply whose stream passes the event stages, and which the observers see once it has passed."""
@@ -99,13 +97,13 @@ class Pipeline:
             if self._on_event and (tail := self._rewritten(request, reader.finish(), reader, last=True)):
                 yield tail
         except BoundaryError as error:
-            for stage in self._on_error:
-                await self._spared(stage, stage.on_error(request, error), None)
+            await self._tell(request, error)
             raise
         whole = reader.whole(reply)
         whole.latency_ms = reply.latency_ms + (monotonic() - started) * 1000.0
         for stage in self._observers:
-            await self._spared(stage, stage.on_reply(request, whole), whole)
+            with _Spared(stage):
+                await stage.on_reply(request, whole)
 
     def _rewritten(
         self, request: ModelRequest, events: Sequence[JsonDict], reader: StreamReader, *, last: bool
@@ -123,3 +121,27 @@ class Pipeline:
         if ending and reader.done and not reader.named:
             parts.append(b"data: [DONE]\n\n")
         return b"".join(parts)
+
+
+class _Spared:
+    """What a stage does inside must not fail the request: its own failure is logged, and the request goes on."""
+
+    __slots__ = ("_stage",)
+
+    def __init__(self, stage: Interceptor) -> None:
+        self._stage = stage
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if kind is None or not issubclass(kind, Exception):
+            return False
+        log.warning("%s: %s: %s", type(self._stage).__module__, kind.__name__, scrub(str(error)))
+        return True
+
+
+def _guard(stage: Interceptor) -> _Spared | None:
+    return _Spared(stage) if stage.best_effort else None

@@ -101,6 +101,7 @@ class Proxy:
             lifespan="off",
             log_level="error",
             access_log=False,
+            proxy_headers=False,
             server_header=False,
             date_header=False,
             timeout_keep_alive=75,

@@ -35,6 +35,8 @@ class Interceptor(base.Interceptor):
         self._remove = frozenset(params_to_remove or ())
         self._add = dict(params_to_add or {})
         self._rename = dict(params_to_rename or {})
+        self._flat = bool(self._add) and not any(isinstance(value, dict) for value in self._add.values())
+        self._named = self._remove | frozenset(self._rename)
         self._headers_add = {n: str(v) for n, v in (headers_to_add or {}).items() if n.lower() not in _HOP}
         self._headers_remove = frozenset(name.lower() for name in headers_to_remove or ())
         self._headers_rename = {old.lower(): new for old, new in (headers_to_rename or {}).items()}
@@ -44,7 +46,9 @@ class Interceptor(base.Interceptor):
         body = request.body
         if self._remove or self._rename:
             body = self._reshape(body)
-        if self._add:
+        if self._flat:
+            body = {**body, **self._add}
+        elif self._add:
             body = _merge(body, self._add)
         request.body = body
         if self._headers_add or self._headers_remove or self._headers_rename:
@@ -52,6 +56,8 @@ class Interceptor(base.Interceptor):
         return None
 
     def _reshape(self, value: JsonDict) -> JsonDict:
+        if self._named.isdisjoint(value) and dict not in map(type, value.values()):
+            return value
         changed: JsonDict = {}
         for key, item in value.items():
             if key in self._remove:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from nemo_evaluator.adapters import base
-from nemo_evaluator.adapters._bodies import choices_of, messages_in
+from nemo_evaluator.adapters._bodies import choices_of
 from nemo_evaluator.core.files import write_json
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.reasoning import split_think
@@ -38,12 +38,16 @@ class Interceptor(base.Interceptor):
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
         """Put the reasoning of every choice in its place."""
-        for message in messages_in(reply.body):
+        for choice in reply.body.get("choices") or ():
+            message = choice.get("message") if isinstance(choice, dict) else None
+            if not isinstance(message, dict):
+                continue
             self._answers += 1
             self._sort(message)
-            if message.get("reasoning_content"):
+            reasoning = message.get("reasoning_content")
+            if reasoning:
                 self._reasoned += 1
-                self._words += len(str(message["reasoning_content"]).split())
+                self._words += len(str(reasoning).split())
         return reply
 
     def _sort(self, message: JsonDict) -> None:
@@ -53,7 +57,7 @@ class Interceptor(base.Interceptor):
             message["reasoning_content"] = message.pop("reasoning")
             return
         content = message.get("content")
-        if not isinstance(content, str):
+        if not isinstance(content, str) or (self._end not in content and self._start not in content):
             return
         rest, reasoning = split_think(content, self._start, self._end)
         if reasoning is not None:

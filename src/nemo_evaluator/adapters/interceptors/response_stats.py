@@ -39,9 +39,13 @@ class Interceptor(base.Interceptor):
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
         """Count an answer."""
         self._count += 1
-        self._tokens += usage_of(reply.body).total or 0
+        usage = reply.body.get("usage")
+        if usage:
+            total = usage.get("total_tokens") if isinstance(usage, dict) else None
+            self._tokens += total if total.__class__ is int else usage_of(reply.body).total or 0
         self._latency += reply.latency_ms
-        self._longest = max(self._longest, reply.latency_ms)
+        if reply.latency_ms > self._longest:
+            self._longest = reply.latency_ms
         self._statuses[str(reply.status)] += 1
         reason = finish_reason_of(reply.body)
         if reason:

@@ -26,6 +26,10 @@ class Interceptor(base.Interceptor):
     async def on_request(self, request: ModelRequest) -> ModelReply | None:
         """Add the message."""
         message = {"role": "system", "content": self._text}
+        given = request.body.get("messages")
+        if given is not None and self._strategy == "prepend":
+            request.body = {**request.body, "messages": [message, *given]}
+            return None
         messages = messages_of(request)
         if messages is None:
             self._to_prompt(request)

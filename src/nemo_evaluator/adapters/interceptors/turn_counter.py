@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from logging import INFO
 from time import monotonic
 
 from nemo_evaluator.adapters import base
@@ -48,6 +49,7 @@ class Interceptor(base.Interceptor):
         self._position = position
         self._trigger = trigger
         self._interval = interval
+        self._speaks_from = 0.8 * (max_turns or 0) if trigger == "threshold" else 0.0
         self._sessions: dict[str, _Session] = {}
         self._swept = monotonic()
         self._ended = 0
@@ -63,9 +65,9 @@ class Interceptor(base.Interceptor):
         session.seen_at = now
         if now - self._swept > _SWEEP:
             self._sweep(now)
-        if session.turns % self._every == 0:
+        if session.turns % self._every == 0 and log.isEnabledFor(INFO):
             log.info("session %s: turn %d%s", key, session.turns, f"/{self._max}" if self._max else "")
-        if self._max is None:
+        if self._max is None or session.turns < self._speaks_from:
             return None
         if session.turns > self._max:
             self._ended += 1
