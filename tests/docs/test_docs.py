@@ -179,6 +179,8 @@ def check_yaml(text: str, folder: Path, place: str) -> None:
     if set(data) <= set(GatePolicy.model_fields) and "services" not in data and "version" in data:
         parse_gate_policy(data)
         return
+    if set(data) <= {"sandbox", "solver", "scoring"}:
+        data = {"benchmarks": [{**BASE["benchmarks"][0], **data}]}
     known = {"services", "sandboxes", "benchmarks", "cluster", "output", "datasets", "budget"}
     if set(data) & known and "defaults" not in data:
         # A page may speak of variables of the reader's own.
@@ -203,3 +205,14 @@ def test_links_within_the_project_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if "://" not in target and not target.startswith("#"):
             assert (page.parent / target.partition("#")[0]).exists(), f"{page.name}: {target}"
+
+
+def test_every_page_is_in_the_table_of_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text()
+    pages = [
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "docs" / "tutorials").glob("*.md"),
+        ROOT / "docs/benchmarks/README.md",
+    ]
+    missing = [str(page.relative_to(ROOT)) for page in pages if f"({page.relative_to(ROOT)})" not in readme]
+    assert not missing, "add them to the table at the end of README.md"
