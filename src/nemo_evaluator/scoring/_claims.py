@@ -26,16 +26,16 @@ class Claim(NamedTuple):
 
 _AFTER: Final = re.compile(
     r"""ans(?:wers?)?(?:\(s\))?
-    (?:[ ]+(?:choice|option|letter|value|number|here|then|line))?
-    (?:[ ]+(?:to|for|of)[ ](?:the|this|your|that|our|part|question|problem)\b[^\n:.=]{0,80}?)?
-    [*_`~"'”’)\]}]*
-    (?:[ \t]*(?:\((?:final|in\s[\w ]{1,20})\))?[ \t]*[*_]*
-       (?::|=|→|⇒|-{1,2}>|—|–)[*_]*
-     |,?[ \t]+(?:(?:therefore|thus|then|hence|clearly|simply)[ ,]+)?
+    (?:[ ]{1,4}(?:choice|option|letter|value|number|here|then|line))?
+    (?:[ ]{1,4}(?:to|for|of)[ ](?:the|this|your|that|our|part|question|problem)\b[^\n:.=]{0,80}?)?
+    [*_`~"'”’)\]}]{0,6}
+    (?:[ \t]{0,8}(?:\((?:final|in\s[\w ]{1,20})\))?[ \t]{0,8}[*_]{0,4}
+       (?::|=|→|⇒|-{1,2}>|—|–)[*_]{0,4}
+     |,?[ \t]{1,8}(?:(?:therefore|thus|then|hence|clearly|simply)[ ,]+)?
        (?:is|was|are|equals|(?:would|should|must|will|has[ ]to|ought[ ]to|can[ ]only|may|might|could)[ ]be
         |comes[ ](?:out[ ])?to|turns[ ]out[ ]to[ ]be)\b
      |(?<=answer)[ ]of(?=[ ]\S{1,12}[.\s]))
-    [ \t]*:?""",
+    [ \t]{0,8}:?""",
     re.IGNORECASE | re.VERBOSE,
 )
 _HEADING: Final = re.compile(r"ans(?:wers?)?[*_`~ \t:)\]]*\n\s*", re.IGNORECASE)
@@ -48,6 +48,9 @@ _LEAD: Final = re.compile(
 )
 _NEGATED: Final = re.compile(r"(?:not|never|neither|n't)\b", re.IGNORECASE)
 _NEEDLES: Final = ("answer", "boxed{", "####")
+# Bounds that no honest answer reaches and that keep a hostile one from costing more than its length.
+_MOST: Final = 50
+_LONGEST: Final = 4000
 # The word for "answer" elsewhere; looked for only when no English claim could be read.
 _FOREIGN: Final = (
     *"""antwort lösung loesung réponse reponse respuesta resposta risposta antwoord odpowied odgovor odpověď cevap yanıt
@@ -67,7 +70,10 @@ def claims(text: str) -> Iterator[Claim]:
     """What the response announces as its answer, from the last announcement to the first."""
     lower = _lowered(text)
     places = [lower.rfind(needle) if needle in lower else -1 for needle in _NEEDLES]
-    while (place := max(places)) >= 0:
+    for _ in range(_MOST):
+        place = max(places)
+        if place < 0:
+            return
         which = places.index(place)
         claim = _BOXES[which](text, lower, place)
         if claim is not None:
@@ -93,7 +99,7 @@ def foreign_claims(text: str) -> Iterator[Claim]:
             if not (word[0] < _WORD_SCRIPTS and place and lower[place - 1].isalpha()):
                 places[place] = max(places.get(place, 0), place + len(word))
             place = lower.rfind(word, 0, place)
-    for place in sorted(places, reverse=True):
+    for place in sorted(places, reverse=True)[:_MOST]:
         gap = _FOREIGN_GAP.match(text, places[place])
         yield Claim(_line(text, gap.end() if gap else places[place]), Kind.AFTER)
 
@@ -104,7 +110,7 @@ def _announced(text: str, lower: str, place: int) -> Claim | None:
         return Claim(text[start + 8 : place - 2], Kind.BOXED) if start >= 0 else None
     if lower.startswith("<answer>", place - 1):
         return Claim(_line(text, place + 7), Kind.AFTER) if "</answer>" not in lower[place:] else None
-    before = _before(text, place)
+    before = _before(text, lower, place)
     if before is not None:
         return Claim(before, Kind.BEFORE)
     after = _AFTER.match(text, place) or _HEADING.match(text, place)
@@ -126,9 +132,9 @@ _SENTENCE_START: Final = re.compile(r"(?:[.!?:]\s|\n)")
 _WINDOW: Final = 160
 
 
-def _before(text: str, place: int) -> str | None:
+def _before(text: str, lower: str, place: int) -> str | None:
     """The subject of "... is the (final, correct) answer", or None when the words before say nothing of the kind."""
-    words = text[max(0, place - 48) : place].lower().replace("*", " ").replace("_", " ").split()
+    words = lower[max(0, place - 48) : place].replace("*", " ").replace("_", " ").split()
     while words and words[-1] in _ADJECTIVES:
         words.pop()
     if not words or words.pop() not in _ARTICLES:
@@ -142,7 +148,7 @@ def _before(text: str, place: int) -> str | None:
         words.pop()
     if not words or words[-1].strip(",:") in _NO_SUBJECTS:
         return None
-    end = text.lower().rfind(f" {copula} ", 0, place)
+    end = lower.rfind(f" {copula} ", 0, place)
     start = max(0, end - _WINDOW)
     for match in _SENTENCE_START.finditer(text, start, end):
         start = match.end()
@@ -155,13 +161,13 @@ def _skip_lead(text: str, start: int) -> int:
 
 
 def _line(text: str, start: int) -> str:
-    end = text.find("\n", start)
-    return text[start:end] if end >= 0 else text[start:]
+    end = text.find("\n", start, start + _LONGEST)
+    return text[start : end if end >= 0 else start + _LONGEST]
 
 
 def _boxed(text: str, lower: str, place: int) -> Claim | None:
     depth, start = 1, place + len("boxed{")
-    for index in range(start, len(text)):
+    for index in range(start, min(len(text), start + _LONGEST)):
         char = text[index]
         if text[index - 1] == "\\":
             continue

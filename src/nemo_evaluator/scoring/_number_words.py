@@ -12,6 +12,7 @@ _UP_TO_NINETEEN: Final = (
 _FROM_TWENTY: Final = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 _UNITS: Final = {word: value for value, word in enumerate(_UP_TO_NINETEEN)}
 _TENS: Final = {word: 10 * value for value, word in enumerate(_FROM_TWENTY, 2)}
+_LONGEST: Final = 120
 _SCALES: Final = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9}
 _WORD: Final = "|".join((*_UNITS, *_TENS, *_SCALES))
 _RUN: Final = re.compile(rf"(?<![\w-])(?:minus |negative )?(?:{_WORD})(?:(?:[ -]|[ -]and[ -])(?:{_WORD}))*(?!\w)", re.I)
@@ -20,7 +21,7 @@ _RUN: Final = re.compile(rf"(?<![\w-])(?:minus |negative )?(?:{_WORD})(?:(?:[ -]
 def find_words(text: str) -> tuple[str, int] | None:
     """The last number that is written in words, as it stands and as a number."""
     runs = _RUN.findall(text)
-    return (runs[-1], _value(runs[-1].lower())) if runs else None
+    return (runs[-1], _value(runs[-1].lower())) if runs and len(runs[-1]) <= _LONGEST else None
 
 
 def _value(run: str) -> int:

@@ -13,8 +13,8 @@ from nemo_evaluator.scoring._text import prepare, unlatex
 # Starts with a digit, so that the engine can skip to one; sign, currency and a leading point are read backwards.
 NUMBER: Final = re.compile(
     """\\d(?<![A-Za-z_\\d^]\\d)(?<!\\d[.,]\\d)
-    (?P<rest>\\d*(?:(?:[.,'’]|[ \u00a0](?=\\d{3}(?!\\d)))\\d+)*)
-    (?:[ ]+(?P<top>\\d+)/(?P<bottom>\\d+)(?!\\d)|\\s?/\\s?(?P<under>\\d+)(?![\\d.,]*\\d))?
+    (?P<rest>\\d*+(?:(?:[.,'’]|[ \u00a0](?=\\d{3}(?!\\d)))\\d++)*+)
+    (?:[ ](?P<top>\\d++)/(?P<bottom>\\d++)|\\s?/\\s?(?P<under>\\d++)(?![.,]\\d))?
     (?:[eE](?P<exp>[+-]?\\d+)(?!\\w)|\\s?[×x*·]\\s?10\\s?\\^\\s?\\{?(?P<power>-?\\d+)\\}?)?
     (?:\\s?(?P<percent>%)
       |\\s?(?P<scale>thousand|million|billion|trillion|lakh|crore|mn|bn|k|万|萬|億|亿|千|百万)(?![A-Za-z]))?""",

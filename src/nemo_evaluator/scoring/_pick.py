@@ -45,13 +45,14 @@ class _Patterns:
             rf"(?:(?:correct|right|best|final)\s+(?:option|choice|letter|one|statement|completion|ending)\s*(?:\w+\s+)?(?:is|:|would\s+be)"
             rf"|\b(?:choose|select|pick|go(?:ing)?\s+with|opt\s+for|ans\s*[:.=])\s*)"
             rf"[\s:*_`\"'(\[]*(?:(?:option|choice|letter|answer)\s*)?[\s:*_`\"'(\[]*([{upper}])(?![\w'’])"
-            rf"|(?<![\w'’])[(\[*]*([{upper}])[)\]*.]*\s+(?:is|must\s+be|would\s+be|seems)\s+(?:the\s+)?"
+            rf"|(?<![\w'’])[(\[*]{{0,4}}([{upper}])[)\]*.]{{0,4}}\s+(?:is|must\s+be|would\s+be|seems)\s+(?:the\s+)?"
             rf"(?:\w+ly\s+)?(?:correct|right|best|true|most\s+\w+|only)\b",
             re.IGNORECASE,
         )
         self.line = re.compile(
-            rf"^[\s*_`~>#\"'-]*(?:option\s+|choice\s+)?(?:[(\[]\s*([{both}])\s*[)\]]|([{upper}])(?:\s*[).:*]|\s*$|\s+[-–—]\s))",
-            re.M | re.I,
+            rf"^[ \t*_`~>#\"'-]{{0,12}}(?:option\s+|choice\s+)?"
+            rf"(?:[(\[]\s*([{both}])\s*[)\]]|([{upper}])(?:\s*[).:*]|\s*$|\s+[-–—]\s))",
+            re.MULTILINE | re.IGNORECASE,
         )
         self.late = re.compile(
             rf"(?:\bis|['’]s|\bbe|\boption|\bchoice|\bletter|[-=]>|→)\s*:?\s*[(\[*]*([{upper}])[)\]*]*(?![\w'’]|\s+[a-z])"

@@ -16,6 +16,8 @@ from nemo_evaluator.scoring._text import strip_reasoning
 from nemo_evaluator.scoring.types import Score, ScorerInput, versioned
 
 _FENCE: Final = re.compile(r"```[ \t]*(?:json[c5]?)?[ \t]*\n?(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
+_OPENING: Final = re.compile(r"[{\[]")
+_ATTEMPTS: Final = 500
 _MISSING: Final = object()
 _DECODER: Final = json.JSONDecoder()
 
@@ -31,7 +33,7 @@ def _find(text: str) -> Any:
     for candidate in (text, *(block.strip() for block in reversed(_FENCE.findall(text)))):
         try:
             return json.loads(candidate)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
     last = _MISSING
     for value in _embedded(text):
@@ -41,11 +43,17 @@ def _find(text: str) -> Any:
 
 def _embedded(text: str) -> Iterator[Any]:
     position = 0
-    while match := re.compile(r"[{\[]").search(text, position):
+    # Bounded: a text of nothing but brackets would else be read anew from every one of them.
+    for _ in range(_ATTEMPTS):
+        match = _OPENING.search(text, position)
+        if match is None:
+            return
         try:
             value, position = _DECODER.raw_decode(text, match.start())
         except ValueError:
             position = match.start() + 1
+        except RecursionError:
+            return
         else:
             yield value
 

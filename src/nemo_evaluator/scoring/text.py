@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from nemo_evaluator.scoring._claims import Claim, Kind, claims, foreign_claims
@@ -14,6 +15,7 @@ from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
 
 _SHOWN: Final = 200
 _SHORT: Final = 12
+_CUTS: Final = 24
 _REASON: Final = re.compile(
     r"(?:,\s*|\s+|\s*[-–—(;:]\s*)(?:because|since|as|which|due to|given that|so|where|explanation)\b"
     r"|\.\s|\s\(|\s[-–—]\s|;|\n",
@@ -53,7 +55,7 @@ def _plain(claim: Claim) -> str | None:
 def _shortened(text: str) -> Iterator[str]:
     """The text, and the text up to where an explanation begins."""
     yield text
-    for cut in _REASON.finditer(text):
+    for cut in islice(_REASON.finditer(text), _CUTS):
         if cut.start():
             yield text[: cut.start()]
 
