@@ -15,9 +15,18 @@ reachable() { command -v docker >/dev/null && timeout 10 docker version >/dev/nu
 
 private_reachable() { [ -S "$run/docker.sock" ] && DOCKER_HOST=$host reachable; }
 
+# What a stopped or killed engine leaves: its containerd, its mounts, its files.
+clear_run() {
+  local left=$run/exec/containerd/containerd.pid
+  if [ -f "$left" ]; then kill -9 "$(cat "$left")" 2>/dev/null || true; fi
+  awk -v under="$run/" 'index($2, under) == 1 {print $2}' /proc/mounts | sort -r | xargs -r umount -l
+  rm -rf "$run"
+}
+
 start_engine() {
   [ "$(id -u)" = 0 ] || { echo "docker: no engine is reachable, and starting one needs root" >&2; return 1; }
   command -v dockerd >/dev/null || { echo "docker: dockerd is not installed; make parts" >&2; return 1; }
+  clear_run
   mkdir -p -m 700 "$run/users" "$parts/docker"
   local runtimes='{}' word
   if [ -x "$parts/bin/runsc" ]; then
@@ -47,7 +56,7 @@ stop_engine() {
     sleep 0.1
   done
   [ ! -f "$run/pid" ] || kill -9 "$pid" 2>/dev/null || true
-  rm -rf "$run/docker.sock" "$run/pid" "$run/users" "$run/exec" "$run/daemon.json"
+  clear_run
 }
 
 used() {
