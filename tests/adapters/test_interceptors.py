@@ -372,7 +372,7 @@ async def test_http_pairs_dump(opened, tmp_path):
     assert [pair["response"]["status"] for pair in dumped["pairs"]] == [200, 400]
     assert dumped["pairs"][0]["request"]["body"] == HELLO
     assert dumped["pairs"][0]["session_id"] == "aa"
-    assert dumped["pairs"][1]["response"]["headers"]["Set-Cookie"] == "***"
+    assert dumped["pairs"][1]["response"]["headers"]["set-cookie"] == "***"
     assert "sk-dump-me-not" not in path.read_text()
     assert not list(tmp_path.glob("*.part"))
 
