@@ -290,17 +290,19 @@ def _wealth(values: np.ndarray, low: float, m: float) -> tuple[np.ndarray, np.nd
 
 def sequential_savings(runs: int, seed: int = 7, most: int = 1319) -> Iterator[tuple[str, float, float]]:
     """Share of a GSM8K-sized benchmark used, and how often the decision is wrong, by true difference."""
-    for name, drop, limit in (
-        ("10 points worse, limit 0", 0.10, 0.0),
-        ("10 points worse, limit 0.015", 0.10, 0.015),
-        ("10 points better, limit 0.015", -0.10, 0.015),
-        ("no difference, limit 0", 0.0, 0.0),
-        ("drop on the limit of 0.05", 0.05, 0.05),
+    for name, drop, limit, alike in (
+        ("10 points worse, limit 0", 0.10, 0.0, 0.7),
+        ("10 points worse, limit 0.015", 0.10, 0.015, 0.7),
+        ("10 points better, limit 0.015", -0.10, 0.015, 0.7),
+        ("10 points worse, limit 0, noisy answers", 0.10, 0.0, 0.2),
+        ("10 points worse, limit 0.015, noisy answers", 0.10, 0.015, 0.2),
+        ("no difference, limit 0", 0.0, 0.0, 0.7),
+        ("drop on the limit of 0.05", 0.05, 0.05, 0.7),
     ):
         used, wrong = [], 0
         for at in range(runs):
             rng = np.random.default_rng([seed, at, int(1000 * (drop + 1))])
-            left, right, _ = _pairs(rng, 1, most, 1, drop, alike=0.7)
+            left, right, _ = _pairs(rng, 1, most, 1, drop, alike=alike)
             count, decision = _decide((right - left)[0], -limit)
             used.append(count / most)
             surely = "worse" if drop > limit else "fine" if drop < limit else "open"
