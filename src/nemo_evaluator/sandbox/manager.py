@@ -119,7 +119,9 @@ class SandboxManager:
             await self.ensure_image(spec.image)
         await self._room.acquire()
         try:
-            return await self._start(spec, outside_endpoints)
+            sandbox = await self._start(spec, outside_endpoints)
+            self._limit_life(sandbox)
+            return sandbox
         except BaseException:
             self._room.release()
             raise
@@ -175,11 +177,13 @@ class SandboxManager:
         except BaseException:
             await self._stop(sandbox)
             raise
+        return sandbox
+
+    def _limit_life(self, sandbox: Sandbox) -> None:
+        # Not for warm ones, which serve many: there each program has its own deadline.
         life = getattr(self.config, "timeout", None)
         if life is not None:
-            loop = asyncio.get_running_loop()
-            self._expiries[sandbox] = loop.call_later(float(life), self._expire, sandbox)
-        return sandbox
+            self._expiries[sandbox] = asyncio.get_running_loop().call_later(float(life), self._expire, sandbox)
 
     async def _stop(self, sandbox: Sandbox) -> None:
         self._live.discard(sandbox)
