@@ -1,0 +1,73 @@
+"""The examples of the walkthrough run as written; only the public address is replaced, by a scripted server."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nemo_evaluator.testing import ScriptedServer
+
+ROOT = Path(__file__).parents[2]
+PUBLIC = "https://integrate.api.nvidia.com/v1"
+KEY = "nvapi-walkthrough-key"
+pytestmark = pytest.mark.needs("mirror")
+
+
+def answer(seen: Any) -> str:
+    """A judge's grade where a judge is asked, code where code is asked, something plain otherwise."""
+    body = json.dumps(seen.body)
+    if "judge" in body or "CORRECT" in body:
+        return '{"grade": "CORRECT", "reason": "fine"}'
+    if "Python function" in body:
+        return "```python\ndef nothing():\n    pass\n```"
+    return "The answer is B. 5"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer(answer) as running:
+        yield running
+
+
+def run(server: ScriptedServer, folder: Path, data_mirror: Path, number: str, *words: str) -> list[dict[str, Any]]:
+    """Run an example; returns the bundles it leaves."""
+    shutil.copytree(ROOT / "examples", folder / "examples", dirs_exist_ok=True)
+    for file in (folder / "examples").rglob("*.yaml"):
+        file.write_text(file.read_text().replace(PUBLIC, server.url))
+    example = next((folder / "examples" / "configs").glob(f"{number}_*.yaml"))
+    command = [str(Path(sys.executable).with_name("nel")), "eval", "run", str(example.relative_to(folder)), *words]
+    environment = {**os.environ, "NVIDIA_API_KEY": KEY, "NEL_DATA_MIRROR": str(data_mirror)}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, f"{example.name}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    written = [file for file in folder.rglob("*") if file.is_file() and KEY.encode() in file.read_bytes()]
+    assert not written, "the key is in a file"
+    assert KEY not in done.stdout + done.stderr
+    return [json.loads(file.read_text()) for file in sorted(folder.glob("eval_results/*/eval-*.json"))]
+
+
+@pytest.mark.parametrize("number", ["01", "02", "05", "08", "25"])
+def test_example(server: ScriptedServer, tmp_path: Path, data_mirror: Path, number: str) -> None:
+    bundles = run(server, tmp_path, data_mirror, number)
+    assert bundles
+    for bundle in bundles:
+        assert bundle["validity"]["status"] == "VALID"
+        assert bundle["benchmark"]["coverage"]["scored"] == 5
+
+
+@pytest.mark.needs("bwrap")
+def test_the_suite(server: ScriptedServer, tmp_path: Path, data_mirror: Path) -> None:
+    """Section 10, with the sandbox of this machine in the place of Docker; then again, and nothing is asked."""
+    sandbox = ("-O", "sandboxes.humaneval_code={type: local, timeout: 60}")
+    names = [bundle["benchmark"]["name"] for bundle in run(server, tmp_path, data_mirror, "17", *sandbox)]
+    assert sorted(names) == ["gsm8k", "humaneval", "mmlu", "simpleqa"]
+    asked = server.count
+    run(server, tmp_path, data_mirror, "17", *sandbox, "--resume")
+    assert server.count == asked
