@@ -31,10 +31,10 @@ def run(command: Any, *arguments: object) -> Result:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory, write_to: Any, make_rows: Any) -> Path:
     root = tmp_path_factory.mktemp("runs")
-    hostile = {"model_response": "<script>alert(1)</script> | `x`\n\x1b[31m", "extracted_answer": None}
+    hostile = {"model_response": "<script>alert(1)</script> | `x`\n\x07\x1b[31m", "extracted_answer": None}
     for side, rewards in (("base", GOOD), ("same", GOOD), ("bad", BAD), ("noisy", NOISY)):
         for name in ("math", "chat"):
-            rows = make_rows(rewards, metadata={"category": "a|<b>\x1b[2J"}, **hostile)
+            rows = make_rows(rewards, metadata={"category": "a|<b>\x07"}, **hostile)
             write_to(root / side / name, rows, name=name)
     return root
 
@@ -84,7 +84,8 @@ def test_html_report(runs: Path) -> None:
 
 def test_terminal_output_has_no_control_characters(runs: Path) -> None:
     result = run(compare, runs / "base/math", runs / "bad/math", "--show-flips", "--verbose")
-    assert "\x1b" not in result.stdout
+    # A bell, because click itself takes colour codes out of what is not a terminal.
+    assert "\x07" not in result.stdout
     assert "regressions:" in result.stdout
     assert "bonett_price" in result.stdout
 
