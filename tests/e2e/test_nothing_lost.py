@@ -28,6 +28,7 @@ def _bundle(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
+@pytest.mark.serial
 def test_25_kills(nel: Nel, serve: Serve, sums: Sums) -> None:
     server = serve(Say("6", delay=0.05))
     calm = serve("6")

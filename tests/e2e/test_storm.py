@@ -11,6 +11,7 @@ PROBLEMS = 5000
 
 
 @pytest.mark.slow
+@pytest.mark.serial
 def test_a_storm_is_weathered(nel: Nel, serve: Serve, sums: Sums) -> None:
     storm = Weather(rate_limit=200, p500=0.02, preset=0.01, pstall=0.01, seed=3)
     server = serve(Say("6", delay=0.02), weather=storm, record=0)
