@@ -135,6 +135,22 @@ def test_pairs_by_index_without_hashes_and_says_so(make_rows: Any) -> None:
     assert any("by index" in warning and "candidate" in warning for warning in report.warnings)
 
 
+def test_a_failed_row_without_a_hash_does_not_change_the_pairing(make_rows: Any) -> None:
+    failed = make_rows([None, None, *[1.0] * 98])
+    for row in failed[:2]:
+        row["problem_hash"] = ""
+    report = compare_results(make_rows([1.0] * 100), failed)
+    assert report.pairing.by == "content"
+    assert report.pairing.paired == 98
+    assert report.candidate.problems == 100
+    assert report.pairing.unscored_candidate == 2
+
+
+def test_content_is_not_made_up(make_rows: Any) -> None:
+    with pytest.raises(UsageError, match="problem_hash"):
+        compare_results(make_rows([1.0] * 5), make_rows([1.0] * 5, problem_hash=""), pair_by="content")
+
+
 def test_few_pairs_of_many_problems_do_not_pass(make_rows: Any) -> None:
     base, candidate = make_rows([1.0] * 1000), make_rows([1.0] * 1000)
     for row in candidate[400:]:

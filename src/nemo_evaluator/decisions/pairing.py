@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.decisions.rows import Flags, Floats, Ints, Rows
 from nemo_evaluator.metrics import by_problem
 from nemo_evaluator.metrics.groups import is_binary
@@ -76,7 +77,10 @@ class Pairing:
 def pair(baseline: Rows, candidate: Rows, by: PairBy = "auto") -> Pairing:
     """Pair problems by content; by index only where hashes are absent, or when asked to."""
     warnings = []
-    hashed = [bool(len(rows)) and bool((rows.content != 0).all()) for rows in (baseline, candidate)]
+    # A step that failed before it was asked has no hash, and no reward to pair either.
+    hashed = [bool((rows.content[rows.scored] != 0).all()) for rows in (baseline, candidate)]
+    if by == "content" and not all(hashed):
+        raise UsageError("rows without problem_hash cannot be paired by content", hint="pair them by index")
     use_content = by == "content" or (by == "auto" and all(hashed))
     if by == "auto" and not use_content and len(baseline) and len(candidate):
         side = "both sides" if not any(hashed) else ("the baseline" if not hashed[0] else "the candidate")
@@ -91,6 +95,8 @@ def pair(baseline: Rows, candidate: Rows, by: PairBy = "auto") -> Pairing:
 def _side(rows: Rows, use_content: bool) -> Side:
     keys: NDArray[Any] = rows.content if use_content else rows.problem
     problems = len(np.unique(keys))
+    if use_content and bool((keys == 0).any()):
+        problems += len(np.unique(rows.problem[keys == 0])) - 1
     scored: Flags = rows.scored
     where = np.flatnonzero(scored)
     # Hashes as signed numbers sort differently, but equally on both sides.

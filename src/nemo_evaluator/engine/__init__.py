@@ -14,6 +14,10 @@ _HOMES: Final = {
     # Decisions stand above the engine; their names are kept here for those who learnt them here.
     **dict.fromkeys(
         (
+            "BenchmarkGate",
+            "FlipReport",
+            "GateReport",
+            "RegressionReport",
             "build_flip_report",
             "compare_results",
             "compare_runs",
