@@ -89,6 +89,7 @@ PARTS: dict[str, Callable[[], bool]] = {
     "sshd": _command("sshd", "ssh"),
     "wandb": _library("wandb"),
     "xllamacpp": _library("xllamacpp"),
+    "netns": lambda: _ran("ip", "-V") and _ran("unshare", "-n", "true"),
     "openssl": _command("openssl"),
 }
 # The mirror is not ours to install, so its absence is never a failure.
