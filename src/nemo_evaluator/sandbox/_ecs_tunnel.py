@@ -1,0 +1,142 @@
+"""The SSH side of a Fargate sandbox: the sidecar's definition, and a tunnel with ways in and out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import socket
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+from nemo_evaluator.config.sandboxes import SshSidecar
+from nemo_evaluator.core.errors import SandboxError
+
+_IMAGE: Final = "alpine:3.20"
+_FIRST_PORT: Final = 20_000
+# Root by key alone, forwarding and nothing else. After its time the sidecar ends, and the task with it.
+_SETUP: Final = """set -e
+apk add --no-cache openssh-server netcat-openbsd
+ssh-keygen -A
+mkdir -p -m 700 /root/.ssh
+printf '%s\\n' "$SSH_PUBLIC_KEY" > /root/.ssh/authorized_keys
+chmod 600 /root/.ssh/authorized_keys
+/usr/sbin/sshd -p {port} -o PermitRootLogin=prohibit-password -o PasswordAuthentication=no \\
+  -o AllowTcpForwarding=yes -o PermitListen=any -o PermitTTY=no -o X11Forwarding=no
+exec sleep {life}
+"""
+
+
+def sidecar(settings: SshSidecar, life: int) -> dict[str, Any]:
+    """The container definition of the sidecar."""
+    return {
+        "name": "ssh-tunnel",
+        "image": settings.image or _IMAGE,
+        "essential": True,
+        "memory": 256,
+        "entryPoint": ["sh", "-c"],
+        "command": [_SETUP.format(life=life, port=settings.sshd_port)],
+        "portMappings": [{"containerPort": settings.sshd_port, "protocol": "tcp"}],
+        "secrets": [{"name": "SSH_PUBLIC_KEY", "valueFrom": settings.public_key_secret_arn}],
+        "healthCheck": {
+            "command": ["CMD-SHELL", f"nc -z 127.0.0.1 {settings.sshd_port}"],
+            "interval": 5,
+            "retries": 10,
+            "startPeriod": 30,
+        },
+    }
+
+
+class Tunnel:
+    """An ``ssh -N`` process: the exec server comes here, the outside endpoints go there."""
+
+    def __init__(self, address: str, settings: SshSidecar, key: str, outside: list[str]) -> None:
+        self._address = address
+        self._settings = settings
+        self._key = key
+        self._ports = _reverse_ports(outside, {settings.sshd_port, settings.exec_server_port})
+        self._folder: Path | None = None
+        self._process: asyncio.subprocess.Process | None = None
+        self.url = ""
+
+    def inside(self, url: str) -> str:
+        """A URL of the host as the task must write it."""
+        parts = urlsplit(url)
+        port = self._ports.get((parts.hostname or "", parts.port or 80))
+        if port is None:
+            return url
+        return urlunsplit((parts.scheme, f"127.0.0.1:{port}", parts.path, parts.query, parts.fragment))
+
+    async def open(self) -> None:
+        """Connect, trying until the sidecar answers."""
+        self._folder = Path(tempfile.mkdtemp(prefix="nel-ssh-"))
+        key = self._folder / "key"
+        handle = os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(self._key if self._key.endswith("\n") else f"{self._key}\n")
+        port = _free_port()
+        argv = ["ssh", "-N", "-i", str(key), "-p", str(self._settings.sshd_port), "-o", "ExitOnForwardFailure=yes"]
+        # The task was born a minute ago and nobody knows its key; but once seen, it must not change.
+        argv += ["-o", "StrictHostKeyChecking=accept-new", "-o", f"UserKnownHostsFile={self._folder / 'known'}"]
+        argv += ["-o", "BatchMode=yes", "-o", "ServerAliveInterval=30", "-o", "ServerAliveCountMax=20"]
+        argv += ["-L", f"127.0.0.1:{port}:127.0.0.1:{self._settings.exec_server_port}"]
+        for (host, target), far in self._ports.items():
+            argv += ["-R", f"127.0.0.1:{far}:{host}:{target}"]
+        argv.append(f"root@{self._address}")
+        try:
+            async with asyncio.timeout(self._settings.ssh_ready_timeout_sec):
+                while not await self._try(argv, port):
+                    await asyncio.sleep(2)
+        except TimeoutError as error:
+            await self.close()
+            raise SandboxError(f"no SSH to the task within {self._settings.ssh_ready_timeout_sec:g} s") from error
+        self.url = f"http://127.0.0.1:{port}"
+
+    async def close(self) -> None:
+        """End ssh and remove the key."""
+        process, self._process = self._process, None
+        if process is not None and process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def _try(self, argv: list[str], port: int) -> bool:
+        quiet = asyncio.subprocess.DEVNULL
+        try:
+            process = await asyncio.create_subprocess_exec(*argv, stdin=quiet, stdout=quiet, stderr=quiet)
+        except OSError as error:
+            raise SandboxError("ssh is not installed", hint="install an OpenSSH client") from error
+        self._process = process
+        while process.returncode is None:
+            with contextlib.suppress(OSError):
+                _reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.close()
+                return True
+            await asyncio.sleep(0.2)
+        return False
+
+
+def _reverse_ports(outside: list[str], taken: set[int]) -> dict[tuple[str, int], int]:
+    ports: dict[tuple[str, int], int] = {}
+    for url in outside:
+        parts = urlsplit(url)
+        target = (parts.hostname or "", parts.port or 80)
+        if target in ports:
+            continue
+        wanted = target[1]
+        if wanted < 1024 or wanted in taken:
+            wanted = next(port for port in range(_FIRST_PORT, 65_536) if port not in taken)
+        ports[target] = wanted
+        taken.add(wanted)
+    return ports
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

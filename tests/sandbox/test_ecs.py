@@ -1,0 +1,227 @@
+"""Fargate sandboxes: the AWS side against moto over HTTP, the inside by running the real exec server here."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nemo_evaluator.config.sandboxes import EcsFargateSandbox, SshSidecar
+from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.core.types import SandboxSpec
+from nemo_evaluator.sandbox import _aws, _ecs_server, _ecs_tunnel
+from nemo_evaluator.sandbox.ecs_fargate import EcsProvider
+from nemo_evaluator.sandbox.manager import SandboxManager
+
+pytestmark = pytest.mark.needs("moto")
+REGION = "us-east-1"
+KEYS = {"public_key_secret_arn": "arn:public", "private_key_secret_arn": "private"}
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[str]:
+    """A moto server on loopback, with a cluster and a subnet; the subnet's id."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    names = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(zip(names, (f"http://127.0.0.1:{port}", "x", "y", REGION), strict=True))
+    code = "from moto.server import main; main()"
+    server = subprocess.Popen(
+        [sys.executable, "-c", code, "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until = time.monotonic() + 60
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                assert time.monotonic() < until
+                time.sleep(0.1)
+        # A task of moto moves on with every question about it; ours shall run until it is stopped.
+        rule = {"model_name": "ecs::task", "transition": {"progression": "manual", "times": 10_000}}
+        url = f"http://127.0.0.1:{port}/moto-api/state-manager/set-transition"
+        with urllib.request.urlopen(urllib.request.Request(url, json.dumps(rule).encode())) as answer:
+            assert answer.status in (200, 201)
+        ec2 = _aws.client("ec2", REGION)
+        vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+        ec2.modify_vpc_attribute(VpcId=vpc, EnableDnsHostnames={"Value": True})
+        subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/24")["Subnet"]["SubnetId"]
+        _aws.client("ecs", REGION).create_cluster(clusterName="boxes")
+        _aws.client("secretsmanager", REGION).create_secret(Name="private", SecretString="KEY")
+        yield subnet
+    finally:
+        server.kill()
+        server.wait()
+        for name, value in before.items():
+            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+
+
+class LocalTunnel:
+    """Stands for the tunnel: runs the exec server here, with the token that the task was given."""
+
+    def __init__(self, token: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, _ecs_server.__file__, "0"],
+            env={**os.environ, "NEL_EXEC_TOKEN": token},
+            stdout=subprocess.PIPE,
+        )
+        assert self.process.stdout is not None
+        self.url = f"http://127.0.0.1:{int(self.process.stdout.readline())}"
+
+    def inside(self, url: str) -> str:
+        return url
+
+    async def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@pytest.fixture
+async def manager(aws: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[SandboxManager]:
+    config = EcsFargateSandbox(
+        type="ecs_fargate",
+        region=REGION,
+        cluster="boxes",
+        subnets=[aws],
+        image="python:3.12",
+        ssh_sidecar=SshSidecar(**KEYS),
+    )
+    made = SandboxManager(config, "run-7")
+
+    async def connect(self: EcsProvider, address: str, outside: list[str]) -> LocalTunnel:
+        assert len(address.split(".")) == 4
+        tasks = self._ecs.list_tasks(cluster="boxes")["taskArns"]
+        task = self._ecs.describe_tasks(cluster="boxes", tasks=tasks)["tasks"][-1]
+        environment = task["overrides"]["containerOverrides"][0]["environment"]
+        return await asyncio.to_thread(LocalTunnel, environment[0]["value"])
+
+    monkeypatch.setattr(EcsProvider, "connect", connect)
+    yield made
+    await made.close()
+
+
+async def test_a_task_is_run_used_and_stopped(manager: SandboxManager, tmp_path: Path) -> None:
+    spec = SandboxSpec(image="python:3.12", workdir=str(tmp_path / "work"), env={"A": "1"})
+    sandbox = await manager.acquire(spec)
+    result = await sandbox.exec("echo $B; echo err >&2; exit 3", env={"B": "x y"})
+    assert (result.exit_code, result.stdout, result.stderr) == (3, "x y\n", "err\n")
+    late = await sandbox.exec("echo said; (setsid sleep 1009 &); sleep 60", timeout=1)
+    assert (late.timed_out, late.stdout) == (True, "said\n")
+    assert late.duration_ms < 2000
+    await sandbox.upload(b"data", "f")
+    await sandbox.download("f", tmp_path / "back")
+    assert (tmp_path / "back").read_bytes() == b"data"
+    assert (await sandbox.run_fresh(["cat", "x"], {"x": b"fresh"})).stdout == "fresh"
+    ecs = _aws.client("ecs", REGION)
+    (arn,) = ecs.list_tasks(cluster="boxes")["taskArns"]
+    task = ecs.describe_tasks(cluster="boxes", tasks=[arn], include=["TAGS"])["tasks"][0]
+    assert {"key": "nel.run_id", "value": "run-7"} in task["tags"]
+    definition = ecs.describe_task_definition(taskDefinition=task["taskDefinitionArn"])["taskDefinition"]
+    assert "NEL_EXEC_TOKEN" not in json.dumps(definition, default=str)
+    await manager.release(sandbox)
+    stopped = ecs.describe_tasks(cluster="boxes", tasks=[arn])["tasks"][0]
+    assert stopped["desiredStatus"] == "STOPPED"
+
+
+async def test_a_lost_answer_does_not_run_the_command_again(manager: SandboxManager, tmp_path: Path) -> None:
+    spec = SandboxSpec(image="python:3.12", workdir=str(tmp_path / "work"))
+    sandbox: Any = await manager.acquire(spec)
+    proxy = await _dropping_proxy(sandbox._url)
+    real, sandbox._url = sandbox._url, f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
+    result = await sandbox.exec("echo once >> count; cat count")
+    assert result.stdout == "once\n"
+    sandbox._url = real
+    assert (await sandbox.exec("cat count")).stdout == "once\n"
+    proxy.close()
+    await manager.release(sandbox)
+
+
+def _length(head: bytes) -> int:
+    lines = head.lower().split(b"\r\n")
+    return next(int(line.split(b":")[1]) for line in lines if line.startswith(b"content-length"))
+
+
+async def _dropping_proxy(url: str) -> asyncio.Server:
+    """Carries the first request to the server and drops its answer; the second goes through."""
+    port = int(url.rpartition(":")[2])
+    seen = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal seen
+        seen += 1
+        drop = seen == 1
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
+        head = await reader.readuntil(b"\r\n\r\n")
+        size = next(
+            int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
+        )
+        far_writer.write(head + await reader.readexactly(size))
+        answer = await far_reader.readuntil(b"\r\n\r\n")
+        size = next(
+            int(line.split(b":")[1]) for line in answer.split(b"\r\n") if line.lower().startswith(b"content-length")
+        )
+        answer += await far_reader.readexactly(size)
+        if not drop:
+            writer.write(answer)
+            await writer.drain()
+        for each in (far_writer, writer):
+            each.close()
+
+    return await asyncio.start_server(serve, "127.0.0.1", 0)
+
+
+async def test_a_stranger_is_turned_away(tmp_path: Path) -> None:
+    tunnel = await asyncio.to_thread(LocalTunnel, "right")
+    try:
+        head = "POST /exec HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer wrong\r\nContent-Length: 2\r\n\r\n{}"
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(tunnel.url.rpartition(":")[2]))
+        writer.write(head.encode())
+        assert b" 403 " in await reader.readline()
+        writer.close()
+    finally:
+        await tunnel.close()
+
+
+async def test_settings_are_found_in_ssm_and_the_config_wins(aws: str) -> None:
+    found = {"cluster": "boxes", "subnets": ["found"], "ssh_sidecar": KEYS}
+    _aws.client("ssm", REGION).put_parameter(Name="/p/ecs-sandbox/config", Value=json.dumps(found), Type="String")
+    provider = EcsProvider(EcsFargateSandbox(type="ecs_fargate", region=REGION, subnets=[aws], ssm_project="p"), "r")
+    await provider.check()
+    assert (provider._config.cluster, provider._config.subnets) == ("boxes", [aws])
+    await provider.close()
+
+
+async def test_what_cannot_be_done_is_said(aws: str) -> None:
+    for options, why in (
+        ({"cluster": "none", "subnets": ["s"], "ssh_sidecar": KEYS}, "no active cluster"),
+        ({"cluster": "boxes"}, "needs subnets, ssh_sidecar"),
+        ({"cluster": "boxes", "efs_filesystem_id": "fs-1"}, "no use for efs_filesystem_id"),
+    ):
+        provider = EcsProvider(EcsFargateSandbox(type="ecs_fargate", region=REGION, **options), "r")
+        with pytest.raises(SandboxError, match=why):
+            await provider.check()
+        await provider.close()
+
+
+def test_ports_of_the_way_out() -> None:
+    ports = _ecs_tunnel._reverse_ports(
+        ["http://127.0.0.1:4000/s/1", "http://127.0.0.1:4000/s/2", "http://127.0.0.1:52222/x", "http://h/y"], {52222}
+    )
+    assert ports == {("127.0.0.1", 4000): 4000, ("127.0.0.1", 52222): 20000, ("h", 80): 20001}
