@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from nemo_evaluator.config import ScoringConfig, parse_eval_config
-from nemo_evaluator.core.errors import ConfigError, UsageError
+from nemo_evaluator.core.errors import AuthError, ConfigError, UsageError
 from nemo_evaluator.core.files import iter_jsonl
 from nemo_evaluator.core.types import VerifyResult
 from nemo_evaluator.engine.verify import Verifier
@@ -419,3 +419,25 @@ async def test_metrics_also_measure_the_work_of_a_solver_that_grades_itself() ->
     primary = scoring.model_copy(update={"primary": "exact_match"})
     given = VerifyResult(0.25, scoring_details={"method": "solver"})
     assert (await Verifier(environment, primary).verify(seed.expected_answer, seed, None, given)).reward == 1.0
+
+
+async def test_a_judge_does_not_spend_the_limits_of_the_step(lab: Lab) -> None:
+    says(lab.judge, grade(5))
+    scoring = {"metrics": [judge_metric(swap_check=True)], "primary": "quality"}
+    result = await lab.run(scoring, step_limits={"turns": 1})
+    assert result.rewards == [1.0] * 4
+
+
+async def test_the_budget_of_the_run_counts_the_judge_too(lab: Lab) -> None:
+    says(lab.judge, grade(5))
+    scoring = {"metrics": [judge_metric()], "primary": "quality"}
+    result = await lab.run(scoring, budget={"requests": 5}, max_concurrent=1)
+    assert lab.model.count + lab.judge.count == 5
+    assert [reward for reward in result.rewards if reward is not None] == [1.0, 1.0]
+    assert not any(row["failure"] for row in result.rows)
+
+
+async def test_a_wrong_key_of_the_judge_stops_the_benchmark(lab: Lab) -> None:
+    says(lab.judge, Say(status=401, message="bad key"))
+    with pytest.raises(AuthError):
+        await lab.run({"metrics": [judge_metric()], "primary": "quality"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.models.budget import Budget
@@ -43,3 +43,9 @@ class Scopes:
             )
             budgets = (*budgets, own)
         call_scope.set(CallScope(session, self.benchmark, step.problem_idx, step.repeat, budgets, self.traffic))
+
+    def enter_verify(self) -> None:
+        """Judges spend on the budgets of the benchmark and the run, not on those of the step they judge."""
+        scope = call_scope.get()
+        if scope is not None and self.limits is not None:
+            call_scope.set(replace(scope, budgets=self.budgets))

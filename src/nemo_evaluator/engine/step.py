@@ -199,6 +199,7 @@ class StepRunner:
     async def _judge(self, work: _Work, sandbox: Sandbox | None) -> None:
         assert work.answer is not None
         started = time.perf_counter()
+        self._ctx.scopes.enter_verify()
         reward = work.answer.reward
         own = VerifyResult(reward, scoring_details={"method": "solver"}) if reward is not None else None
         verdict = await self._ctx.verifier.verify(work.answer.response, work.seed, sandbox, own)

@@ -11,11 +11,14 @@ from weakref import WeakSet
 from nemo_evaluator.core.errors import AuthError, BoundaryError, JudgeError, NotFoundError, RequestRejectedError
 from nemo_evaluator.core.slots import lent_slot
 from nemo_evaluator.core.types import JsonDict, Message, ModelResponse
+from nemo_evaluator.models.budget import BudgetExhausted
 
 if TYPE_CHECKING:
     from nemo_evaluator.models import Client
 
 T = TypeVar("T")
+# Failures that end the benchmark, whoever meets them.
+STOPS: Final = (AuthError, NotFoundError, BudgetExhausted)
 _MAX_TOKENS: Final = 2048
 _PAUSE: Final = 0.5
 _SHOWN: Final = 160
@@ -99,7 +102,7 @@ async def _said(
         try:
             async with asyncio.timeout(settings.timeout):
                 return await _structured(client, messages, settings, schema)
-        except (AuthError, NotFoundError):
+        except STOPS:
             raise
         except (BoundaryError, TimeoutError) as error:
             last: BoundaryError | TimeoutError = error

@@ -7,10 +7,10 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from nemo_evaluator.core.errors import AuthError, BoundaryError, JudgeError, NotFoundError
+from nemo_evaluator.core.errors import BoundaryError, JudgeError
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
-from nemo_evaluator.scoring._ask import JudgeSettings, Unreadable, ask_judge
+from nemo_evaluator.scoring._ask import STOPS, JudgeSettings, Unreadable, ask_judge
 from nemo_evaluator.scoring._rubric import Rubric, object_schema, section, task_text
 from nemo_evaluator.scoring._text import strip_reasoning
 from nemo_evaluator.scoring.json import extract_json
@@ -83,7 +83,7 @@ class PairwiseJudge:
             return await asyncio.shield(self._answers[key])
         except BoundaryError as error:
             self._answers.pop(key, None)
-            if isinstance(error, (AuthError, NotFoundError)):
+            if isinstance(error, STOPS):
                 raise
             raise JudgeError(f"baseline {self._baseline.endpoint.name!r}: {error.message}") from error
 
