@@ -9,8 +9,8 @@ import click
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
-from nemo_evaluator.decisions.check import CheckLimits, FailureClass, RunCheck, RunStatus, check_path
-from nemo_evaluator.reports._words import printable
+from nemo_evaluator.decisions.check import CheckLimits, FailureClass, RunStatus, check_path
+from nemo_evaluator.reports.check import check_text
 
 _DEFAULTS = CheckLimits()
 
@@ -36,12 +36,6 @@ def check(run: Path, max_truncated: float, max_unparsed: float, as_json: bool, s
     if as_json:
         click.echo(dumps({"status": str(worst), "benchmarks": [one.to_dict() for one in checks]}))
     else:
-        click.echo(printable("\n".join(line for one in checks for line in _lines(one))))
+        click.echo("".join(check_text(one) for one in checks), nl=False)
     if strict or worst is RunStatus.INVALID:
         sys.exit(worst.exit_code)
-
-
-def _lines(one: RunCheck) -> list[str]:
-    found = f" ({one.failure_class})" if one.failure_class else ""
-    lines = [f"{one.status}  {one.benchmark}{found}: {one.rows} rows, {one.run_id}"]
-    return [*lines, *(f"  {finding.level:<8}  {finding.check}: {finding.message}" for finding in one.findings)]

@@ -11,14 +11,12 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.decisions.power import (
     DEFAULT_REPEATS,
-    Plan,
-    PlanLine,
     Price,
     Question,
     plan_from_runs,
     plan_from_score,
 )
-from nemo_evaluator.reports._words import NONE, columns
+from nemo_evaluator.reports.power import power_text
 
 _UNIT = click.FloatRange(0, 1, min_open=True, max_open=True)
 
@@ -63,38 +61,4 @@ def power(run: Path | None, candidate: Path | None, drop: float, as_json: bool, 
     if as_json:
         click.echo(dumps([plan.to_dict() for plan in plans]))
     else:
-        click.echo("\n\n".join("\n".join(_text(plan)) for plan in plans))
-
-
-def _text(plan: Plan) -> list[str]:
-    asked = plan.question
-    lines = [
-        f"{plan.benchmark}: to find a drop of {asked.drop:g} with {asked.power:.0%} chance at {asked.confidence:.0%}"
-        " confidence (paired comparison)",
-        f"  from {plan.basis}",
-        f"  score {plan.score:.4f}, a problem's difference varies by {plan.sd:.4f} (standard deviation)",
-    ]
-    if plan.detectable_now is not None:
-        lines.append(f"  the {plan.problems_now:,} problems there are find a drop of {plan.detectable_now:.4f}")
-    if plan.advice:
-        lines.append(f"  to narrow the score itself: {plan.advice}")
-    suite = [f"in a suite of {asked.benchmarks}"] if asked.benchmarks > 1 else []
-    rows = [["  repeats", "problems", *suite, "answers", "tokens", "cost", "hours"]]
-    rows += [_row(line, bool(suite)) for line in plan.lines]
-    return [*lines, *columns(rows, indent="")]
-
-
-def _row(line: PlanLine, suite: bool) -> list[str]:
-    return [
-        f"  {line.repeats}",
-        _count(line.problems),
-        *([_count(line.problems_in_suite)] if suite else []),
-        _count(line.answers),
-        _count(line.tokens),
-        NONE if line.usd is None else f"${line.usd:,.2f}",
-        NONE if line.hours is None else f"{line.hours:,.1f}",
-    ]
-
-
-def _count(value: float | None) -> str:
-    return NONE if value is None else f"{value:,.0f}"
+        click.echo("\n".join(power_text(plan) for plan in plans), nl=False)
