@@ -90,6 +90,15 @@ def test_terminal_output_has_no_control_characters(runs: Path) -> None:
     assert "bonett_price" in result.stdout
 
 
+def test_colour_is_for_terminals_and_can_be_refused(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [str(runs / "base/math"), str(runs / "bad/math"), "--no-report"]
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert CliRunner().invoke(compare, words, color=True).stdout.startswith("\x1b[31m\x1b[1mBLOCK\x1b[0m")
+    assert CliRunner().invoke(compare, words).stdout.startswith("BLOCK")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert CliRunner().invoke(compare, words, color=True).stdout.startswith("BLOCK")
+
+
 def test_folders_of_benchmarks_take_the_worst(runs: Path, write_run: Any) -> None:
     write_run("mixed/math", GOOD, name="math")
     write_run("mixed/chat", BAD, name="chat")

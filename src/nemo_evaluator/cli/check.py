@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from nemo_evaluator.cli._verdict import echo_verdict
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.decisions.check import CheckLimits, FailureClass, RunStatus, check_path
@@ -36,6 +37,6 @@ def check(run: Path, max_truncated: float, max_unparsed: float, as_json: bool, s
     if as_json:
         click.echo(dumps({"status": str(worst), "benchmarks": [one.to_dict() for one in checks]}))
     else:
-        click.echo("".join(check_text(one) for one in checks), nl=False)
+        echo_verdict("".join(check_text(one) for one in checks))
     if strict or worst is RunStatus.INVALID:
         sys.exit(worst.exit_code)

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from nemo_evaluator.cli._verdict import echo_verdict
 from nemo_evaluator.core.files import dumps, write_atomic, write_json
 from nemo_evaluator.decisions.compare import DEFAULT_MAX_DROP, CompareOptions
 from nemo_evaluator.decisions.many import ComparisonSet, compare_paths
@@ -84,7 +85,7 @@ def _show(found: ComparisonSet, fmt: str, flags: dict[str, Any]) -> None:
         click.echo(set_html(found), nl=False)
     else:
         text = set_text(found, show_flips=flags["show_flips"], compact=flags["compact"], verbose=flags["verbose"])
-        click.echo(text, nl=False)
+        echo_verdict(text)
 
 
 def _write(found: ComparisonSet, flags: dict[str, Any]) -> None:
