@@ -27,21 +27,21 @@ class Pipeline:
         self.stages = sorted(stages, key=lambda stage: stage.place)
         self._endpoint = endpoint
         back = self.stages[::-1]
-        self._on_request = [(stage, _guard(stage)) for stage in self.stages if overrides(stage, "on_request")]
-        self._on_reply = [(stage, _guard(stage)) for stage in back if overrides(stage, "on_reply")]
+        self._on_request = [(s.on_request, _guard(s)) for s in self.stages if overrides(s, "on_request")]
+        self._on_reply = [(stage.on_reply, _guard(stage)) for stage in back if overrides(stage, "on_reply")]
         self._on_event = [stage for stage in back if overrides(stage, "on_event")]
         self._on_error = [stage for stage in back if overrides(stage, "on_error")]
-        self._observers = [stage for stage, _ in self._on_reply if stage.observes]
+        self._observers = [stage for stage in back if stage.observes and overrides(stage, "on_reply")]
 
     async def __call__(self, request: ModelRequest) -> ModelReply:
         """Carry a request through."""
         early: ModelReply | None = None
-        for stage, guard in self._on_request:
+        for on_request, guard in self._on_request:
             if guard is None:
-                early = await stage.on_request(request)
+                early = await on_request(request)
             else:
                 with guard:
-                    early = await stage.on_request(request)
+                    early = await on_request(request)
             if early is not None:
                 break
         if early is None:
@@ -54,12 +54,12 @@ class Pipeline:
             reply = early
         if reply.stream is not None:
             return self._streamed(request, reply)
-        for stage, guard in self._on_reply:
+        for on_reply, guard in self._on_reply:
             if guard is None:
-                reply = await stage.on_reply(request, reply)
+                reply = await on_reply(request, reply)
             else:
                 with guard:
-                    reply = await stage.on_reply(request, reply)
+                    reply = await on_reply(request, reply)
         return reply
 
     def stats(self) -> JsonDict:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 from nemo_evaluator.adapters import base
@@ -33,8 +32,8 @@ class Interceptor(base.Interceptor):
         self._tokens = int(old.get("total_tokens", 0))
         self._latency = float(old.get("latency_ms_sum", 0.0))
         self._longest = float(old.get("max_latency_ms", 0.0))
-        self._statuses: Counter[str] = Counter(old.get("statuses", {}))
-        self._finishes: Counter[str] = Counter(old.get("finish_reasons", {}))
+        self._statuses = {int(status): int(count) for status, count in old.get("statuses", {}).items()}
+        self._finishes: dict[str, int] = dict(old.get("finish_reasons", {}))
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
         """Count an answer."""
@@ -46,10 +45,10 @@ class Interceptor(base.Interceptor):
         self._latency += reply.latency_ms
         if reply.latency_ms > self._longest:
             self._longest = reply.latency_ms
-        self._statuses[str(reply.status)] += 1
+        self._statuses[reply.status] = self._statuses.get(reply.status, 0) + 1
         reason = finish_reason_of(reply.body)
         if reason:
-            self._finishes[reason] += 1
+            self._finishes[reason] = self._finishes.get(reason, 0) + 1
         if self._count % self._every == 0:
             mean = self._latency / self._count
             log.info("%d answers, %d tokens, mean latency %.0f ms", self._count, self._tokens, mean)
@@ -64,7 +63,7 @@ class Interceptor(base.Interceptor):
             "mean_latency_ms": round(self._latency / self._count, 2) if self._count else None,
             "max_latency_ms": round(self._longest, 2),
             "latency_ms_sum": round(self._latency, 2),
-            "statuses": dict(self._statuses),
+            "statuses": {str(status): count for status, count in self._statuses.items()},
             "finish_reasons": dict(self._finishes),
         }
 

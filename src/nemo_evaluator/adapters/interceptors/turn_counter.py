@@ -57,7 +57,8 @@ class Interceptor(base.Interceptor):
     async def on_request(self, request: ModelRequest) -> ModelReply | None:
         """Count, remind, or end."""
         now = monotonic()
-        key = request.session or _key_of(request)
+        scope = request.scope
+        key = (scope.session if scope is not None else "") or _key_of(request)
         session = self._sessions.get(key)
         if session is None:
             session = self._sessions[key] = _Session(0, now)
