@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nemo_evaluator.cli.config import config as command
+from nemo_evaluator.config import EvalConfig, load_config
 
 VALID: list[dict[str, Any]] = [
     yaml.safe_load(text)
@@ -30,11 +31,11 @@ VALID: list[dict[str, Any]] = [
         sandboxes: {code: {type: docker, image: python, memory: 1g, network: none}}
         benchmarks:
           - {name: gsm8k, solver: {type: simple, service: model}, repeats: 2, budget: {usd: 1}, sandbox: code}
-          - name: other
+          - name: mmlu
             solver: {type: tool_calling, service: model, resource_service: tools, sandbox_tools: true,
                      mcp_servers: [{name: a, command: b}]}
             sandbox: {type: local}
-            scoring: {metrics: [{type: judge, name: j, service: judge}, {type: scorer, name: s}], primary: j}
+            scoring: {metrics: [{type: judge, name: j, service: judge}, {type: scorer, name: exact_match}], primary: j}
         output: {dir: out, report: [markdown], export: [inspect, {type: mlflow, uri: x}]}
         budget: {tokens: 5}
         """,
@@ -102,6 +103,10 @@ def check(tmp_path: Path):
         if not said["ok"]:
             assert said["problems"]
             assert all(problem["path"] and problem["message"] and problem["hint"] for problem in said["problems"])
+            return
+        # A right config comes back from its own data.
+        data_again = load_config(file, overrides).config.model_dump()
+        assert EvalConfig.model_validate(data_again).model_dump() == data_again
 
     return run
 
