@@ -10,7 +10,8 @@ import click
 from nemo_evaluator.cli._verdict import echo_verdict
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
-from nemo_evaluator.decisions.check import CheckLimits, FailureClass, RunStatus, check_path
+from nemo_evaluator.decisions.check import CheckLimits, check_path
+from nemo_evaluator.decisions.findings import FailureClass, RunStatus
 from nemo_evaluator.reports.check import check_text
 
 _DEFAULTS = CheckLimits()

@@ -10,8 +10,8 @@ import click
 
 from nemo_evaluator.cli._verdict import echo_verdict
 from nemo_evaluator.core.files import dumps, write_atomic, write_json
-from nemo_evaluator.decisions.compare import DEFAULT_MAX_DROP, CompareOptions
 from nemo_evaluator.decisions.many import ComparisonSet, compare_paths
+from nemo_evaluator.decisions.options import DEFAULT_MAX_DROP, CompareOptions
 from nemo_evaluator.reports.compare import compare_markdown, set_html, set_markdown, set_text
 
 _REPORT = "regression_report.md"

@@ -7,29 +7,32 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nemo_evaluator.decisions.bundles import Matched, Run, discover_bundles, find_runs, match_bundles
-    from nemo_evaluator.decisions.check import RunCheck, RunStatus, check_path, check_run
+    from nemo_evaluator.decisions.check import check_path, check_run
     from nemo_evaluator.decisions.compare import (
-        CompareOptions,
         PairedRecords,
         compare_results,
         compare_runs,
         load_paired_records,
     )
+    from nemo_evaluator.decisions.findings import RunCheck, RunStatus
     from nemo_evaluator.decisions.flips import Flip, FlipReport, build_flip_report
     from nemo_evaluator.decisions.gate import gate_runs
     from nemo_evaluator.decisions.gate_report import BenchmarkGate, GateReport, GateVerdict, write_gate_report
     from nemo_evaluator.decisions.many import ComparisonSet, compare_paths
+    from nemo_evaluator.decisions.options import CompareOptions
     from nemo_evaluator.decisions.report import RegressionReport, write_regression
     from nemo_evaluator.decisions.verdict import Relation, Verdict
 
 _MODULES = {
     "bundles": ("Matched", "Run", "discover_bundles", "find_runs", "match_bundles"),
-    "check": ("RunCheck", "RunStatus", "check_path", "check_run"),
-    "compare": ("CompareOptions", "PairedRecords", "compare_results", "compare_runs", "load_paired_records"),
+    "check": ("check_path", "check_run"),
+    "findings": ("RunCheck", "RunStatus"),
+    "compare": ("PairedRecords", "compare_results", "compare_runs", "load_paired_records"),
     "flips": ("Flip", "FlipReport", "build_flip_report"),
     "gate": ("gate_runs",),
     "gate_report": ("BenchmarkGate", "GateReport", "GateVerdict", "write_gate_report"),
     "many": ("ComparisonSet", "compare_paths"),
+    "options": ("CompareOptions",),
     "report": ("RegressionReport", "write_regression"),
     "verdict": ("Relation", "Verdict"),
 }

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from nemo_evaluator.decisions.bundles import Run, find_runs
 from nemo_evaluator.decisions.comparability import differences, prompt_warning
 from nemo_evaluator.decisions.deltas import runtime_deltas, score_deltas
 from nemo_evaluator.decisions.flips import build_flip_report
+from nemo_evaluator.decisions.options import CompareOptions, choose_test
 from nemo_evaluator.decisions.pairing import PairBy, Pairing, Side, pair
 from nemo_evaluator.decisions.report import Paired, RegressionReport, RunSide
 from nemo_evaluator.decisions.rows import Rows, read_rows, rows_of
@@ -24,37 +25,17 @@ from nemo_evaluator.decisions.verdict import Judgement, Verdict, judge
 from nemo_evaluator.metrics import (
     Interval,
     MeanSequence,
-    PairedTest,
     detectable_effect,
-    mcnemar_test,
     mean_difference,
     mean_interval,
     missing_bounds,
-    permutation_test,
     problems_needed,
-    sign_test,
 )
-from nemo_evaluator.metrics.groups import is_binary
 
-TestName: TypeAlias = Literal["auto", "mcnemar", "sign", "permutation"]
-
-DEFAULT_MAX_DROP: Final = 0.05
 # A comparison on less than half of the smaller side says little about either run.
 LEAST_SHARE: Final = 0.5
 # More categories than this are labels of problems, not groups.
 _MOST_CATEGORIES: Final = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class CompareOptions:
-    """How to compare."""
-
-    max_drop: float = DEFAULT_MAX_DROP
-    correct_above: float = 0.0
-    test: TestName = "auto"
-    confidence: float = 0.95
-    pair_by: PairBy = "auto"
-    seed: int = 42
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,22 +259,6 @@ class _Comparison:
 
 
 _WORDS: Final = ("the baseline", "the candidate")
-
-
-def choose_test(pairing: Pairing, options: CompareOptions) -> tuple[PairedTest, str]:
-    """The test that was asked for, or the one that fits."""
-    values = pairing.differences
-    single = is_binary(pairing.baseline.rewards) and is_binary(pairing.candidate.rewards)
-    if options.test == "sign":
-        return sign_test(values), "asked for"
-    if options.test == "mcnemar" or (options.test == "auto" and single):
-        before = pairing.baseline.rewards > options.correct_above
-        after = pairing.candidate.rewards > options.correct_above
-        worse, better = int((before & ~after).sum()), int((~before & after).sum())
-        why = "asked for" if options.test == "mcnemar" else "every problem is right or wrong on both sides"
-        return mcnemar_test(worse, better, len(pairing)), why
-    why = "asked for" if options.test == "permutation" else "rewards are means or fractions"
-    return permutation_test(values, seed=options.seed), why
 
 
 def _alpha(options: CompareOptions) -> float:

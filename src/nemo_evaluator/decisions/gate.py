@@ -18,8 +18,9 @@ from nemo_evaluator.config.gate_policy import GatePolicy, PolicyDefaults, defaul
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.decisions.bundles import Run, discover_bundles, match_bundles
 from nemo_evaluator.decisions.comparability import differences
-from nemo_evaluator.decisions.compare import LEAST_SHARE, CompareOptions, compare_columns
+from nemo_evaluator.decisions.compare import LEAST_SHARE, compare_columns
 from nemo_evaluator.decisions.gate_report import BenchmarkGate, GateReport, GateVerdict, Status
+from nemo_evaluator.decisions.options import CompareOptions
 from nemo_evaluator.decisions.pairing import Pairing, pair
 from nemo_evaluator.decisions.remedy import remedy_for
 from nemo_evaluator.decisions.rows import Rows, read_rows, rows_of

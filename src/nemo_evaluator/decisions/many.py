@@ -9,7 +9,8 @@ from pathlib import Path
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.bundles import Run, discover_bundles, match_bundles
-from nemo_evaluator.decisions.compare import CompareOptions, compare_runs
+from nemo_evaluator.decisions.compare import compare_runs
+from nemo_evaluator.decisions.options import CompareOptions
 from nemo_evaluator.decisions.report import RegressionReport
 from nemo_evaluator.decisions.verdict import Verdict, worst
 

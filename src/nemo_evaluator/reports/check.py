@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nemo_evaluator.decisions.check import RunCheck
+from nemo_evaluator.decisions.findings import RunCheck
 from nemo_evaluator.reports import _words as words
 
 

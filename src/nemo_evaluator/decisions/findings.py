@@ -1,0 +1,89 @@
+"""What a check of a run can find, and what follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from nemo_evaluator.core.types import JsonDict
+
+
+class Level(StrEnum):
+    """How bad a finding is, from nothing to everything."""
+
+    NOTE = "note"
+    DEGRADED = "degraded"
+    INVALID = "invalid"
+
+
+class RunStatus(StrEnum):
+    """What a run may be used for: everything, with care, nothing."""
+
+    VALID = "VALID"
+    DEGRADED = "DEGRADED"
+    INVALID = "INVALID"
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code under ``--strict``."""
+        return {RunStatus.VALID: 0, RunStatus.DEGRADED: 2, RunStatus.INVALID: 3}[self]
+
+
+class FailureClass(StrEnum):
+    """Whose fault it is, in order of precedence."""
+
+    JUDGE = "EVAL_JUDGE_FAILED"
+    INFRA = "INFRA_TRANSIENT"
+    ACCOUNTING = "SAMPLE_ACCOUNTING_FAILED"
+    UNKNOWN = "UNKNOWN"
+    CONFIG = "USER_CONFIG_ERROR"
+
+
+_STATUS: Final = {Level.NOTE: RunStatus.VALID, Level.DEGRADED: RunStatus.DEGRADED, Level.INVALID: RunStatus.INVALID}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at and is not as it should be."""
+
+    check: str
+    level: Level
+    message: str
+    failure_class: FailureClass | None = None
+
+
+@dataclass(slots=True)
+class RunCheck:
+    """What was found in one run."""
+
+    benchmark: str
+    run_id: str
+    path: str
+    rows: int
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def status(self) -> RunStatus:
+        """The worst finding decides."""
+        levels = [finding.level for finding in self.findings]
+        worst = max(levels, key=list(Level).index, default=Level.NOTE)
+        return _STATUS[worst]
+
+    @property
+    def failure_class(self) -> FailureClass | None:
+        """The class that comes first in precedence, when the run is not VALID."""
+        found = [f.failure_class for f in self.findings if f.failure_class and f.level is not Level.NOTE]
+        return min(found, key=list(FailureClass).index, default=None)
+
+    def to_dict(self) -> JsonDict:
+        """The check as JSON."""
+        return {
+            "benchmark": self.benchmark,
+            "run_id": self.run_id,
+            "path": self.path,
+            "status": str(self.status),
+            "failure_class": self.failure_class,
+            "rows": self.rows,
+            "findings": [asdict(finding) for finding in self.findings],
+        }
