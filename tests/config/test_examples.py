@@ -10,6 +10,8 @@ import yaml
 
 from nemo_evaluator.config import EvalConfig, config_schema, load_config, parse_eval_config
 from nemo_evaluator.config.playbooks import PACKAGED, playbook_names
+from nemo_evaluator.core.types import SeedResult
+from nemo_evaluator.engine.template import InstructionTemplate, load_template
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = jsonschema.Draft202012Validator(config_schema())
@@ -74,3 +76,16 @@ def test_a_playbook_of_ones_own_beside_the_config(write) -> None:
     assert loaded.config.benchmarks[0].name == "gsm8k"
     assert loaded.config.benchmarks[0].repeats == 2
     assert loaded.raw["benchmarks"] == [{"name": "gsm8k", "repeats": 2, "solver": {"type": "oracle"}}]
+
+
+def test_the_template_that_playbooks_name_is_packaged() -> None:
+    names = {
+        yaml.safe_load((PACKAGED / f"{name}.yaml").read_text()).get("instruction_template") for name in playbook_names()
+    }
+    for name in names - {None}:
+        text = load_template(name)
+        assert text is not None
+        seed = SeedResult("Fix the parser.", "", metadata={"repo": "r"})
+        prompt = InstructionTemplate(text).apply(seed).prompt
+        assert "Fix the parser." in prompt
+        assert "/testbed" in prompt

@@ -31,7 +31,12 @@ benchmarks:
   - {name: "lmeval://mmlu", solver: {type: simple, service: m}}
   - name: mmlu
     solver: {type: simple, service: m}
-    scoring: {metrics: [{type: scorer, name: exact_macth}]}
+    instruction_template: nowhere.md
+    scoring:
+      primary: j
+      metrics:
+        - {type: scorer, name: exact_macth}
+        - {type: judge, name: j, service: n, rubric_file: no.md}
 output: {export: [inspect, mlfow]}
 """
 
@@ -50,8 +55,10 @@ def test_all_unknown_names_are_said_at_once(tmp_path: Path) -> None:
         "benchmarks[2].name": (17, "the path is taken relative to the current folder"),
         "benchmarks[3].name": (18, "the path is taken relative to the current folder"),
         "benchmarks[4].name": (19, "did you mean 'lm-eval'?"),
-        "benchmarks[5].scoring.metrics[0].name": (22, "did you mean 'exact_match'?"),
-        "output.export[1]": (23, "did you mean 'mlflow'?"),
+        "benchmarks[5].instruction_template": (22, "give a path, or `off`"),
+        "benchmarks[5].scoring.metrics[0].name": (26, "did you mean 'exact_match'?"),
+        "benchmarks[5].scoring.metrics[1].rubric_file": (27, "the path is taken relative to the current folder"),
+        "output.export[1]": (28, "did you mean 'mlflow'?"),
     }
 
 
@@ -59,5 +66,6 @@ def test_a_file_that_is_there_is_fine(tmp_path: Path) -> None:
     bench = tmp_path / "bench.py"
     bench.write_text("")
     path = tmp_path / "config.yaml"
-    path.write_text(f"services: {{}}\nbenchmarks: [{{name: '{bench}:toy', solver: {{type: oracle}}}}]\n")
+    entry = f"{{name: '{bench}:toy', solver: {{type: oracle}}, instruction_template: off}}"
+    path.write_text(f"services: {{}}\nbenchmarks: [{entry}]\n")
     check_names(load_config(path).config)

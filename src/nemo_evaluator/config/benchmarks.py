@@ -33,6 +33,11 @@ def _inline_sandbox(value: Any) -> Any:
     return value
 
 
+def _off(value: Any) -> Any:
+    # YAML reads a bare `off` as false.
+    return "off" if value is False else value
+
+
 def _id(value: str) -> str:
     if not value or safe_name(value) != value:
         raise PydanticCustomError("bad_id", "an id has letters, digits, dots, hyphens and underscores only")
@@ -55,7 +60,9 @@ class BenchmarkConfig(Model):
     timeout: Above0 = Field(1800.0, description="Seconds for one step.")
     skip_failed: bool = Field(False, description="Leave failed problems as they are on `--resume`.")
     max_system_retries: Positive = Field(3, description="Tries of one step in all when the harness fails.")
-    instruction_template: str | None = Field(None, description="Jinja template that rewrites the prompt.")
+    instruction_template: Annotated[str, BeforeValidator(_off)] | None = Field(
+        None, description="Jinja template that rewrites the prompt: a file, a packaged one, or `off`."
+    )
     verifier: str | None = Field(None, description="Gym service that verifies instead of the benchmark.")
     shuffle_seed: Int | None = Field(42, description="Seed of the order; null keeps the order of the dataset.")
     sandbox: Annotated[SandboxConfig, BeforeValidator(_inline_sandbox, json_schema_input_type=SandboxConfig | str)] = (

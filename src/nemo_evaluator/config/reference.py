@@ -19,7 +19,7 @@ _PLAIN = {str: "text", int: "whole number", float: "number", bool: "true/false",
 _HEAD = """\
 # Config reference
 
-Written by `nel config schema --markdown > docs/config-reference.md`. The [guide](configuration.md) explains how files are read.
+Written by `nel config schema --markdown > docs/config-reference.md`. [How files are read](configuration.md).
 
 """
 

@@ -1,4 +1,4 @@
-"""Names in a config that other rooms must know: benchmarks, scorers, interceptors, exporters.
+"""Names in a config that other rooms must know: benchmarks, scorers, interceptors, exporters, files.
 
 Checked before anything is started, so that a misspelt name costs nothing.
 """
@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from nemo_evaluator.adapters.registry import interceptor_registry
-from nemo_evaluator.config import Document, EvalConfig, ModelService, ScorerMetric
-from nemo_evaluator.core.errors import ConfigError
+from nemo_evaluator.config import Document, EvalConfig, MetricConfig, ModelService, ScorerMetric
+from nemo_evaluator.core.errors import ConfigError, UsageError
 from nemo_evaluator.core.registry import Registry, nearest
+from nemo_evaluator.engine.template import load_template
 from nemo_evaluator.environments.registry import SCHEMES, list_environments
 from nemo_evaluator.exporters.registry import EXPORTERS
 from nemo_evaluator.scoring.registry import scorers
@@ -41,6 +42,8 @@ def _unknown(config: EvalConfig, document: Document) -> Iterator[Found]:
         for place, metric in enumerate(benchmark.scoring.metrics):
             if isinstance(metric, ScorerMetric):
                 yield from _in(scorers, metric.name, ("benchmarks", number, "scoring", "metrics", place, "name"))
+            yield from _rubric(metric, ("benchmarks", number, "scoring", "metrics", place, "rubric_file"))
+        yield from _template(benchmark.instruction_template, ("benchmarks", number, "instruction_template"))
     for number, name in enumerate(config.output.export):
         yield from _in(EXPORTERS, name, ("output", "export", number))
 
@@ -59,6 +62,19 @@ def _benchmark(name: str, path: tuple[str | int, ...]) -> Iterator[Found]:
             yield path, f"there is no file {file!r}", "the path is taken relative to the current folder"
     elif not {name.lower(), name.lower().replace("-", "_")} & set(list_environments()):
         yield path, f"unknown benchmark {name!r}", _hint(name, list_environments())
+
+
+def _rubric(metric: MetricConfig, path: tuple[str | int, ...]) -> Iterator[Found]:
+    file = getattr(metric, "rubric_file", None)
+    if file is not None and not Path(file).expanduser().is_file():
+        yield path, f"there is no file {file!r}", "the path is taken relative to the current folder"
+
+
+def _template(name: str | None, path: tuple[str | int, ...]) -> Iterator[Found]:
+    try:
+        load_template(name)
+    except UsageError as error:
+        yield path, error.message, error.hint or "give a path, or off"
 
 
 def _in(registry: Registry[Any], name: str, path: tuple[str | int, ...]) -> Iterator[Found]:
