@@ -81,6 +81,20 @@ async def test_a_service_of_somebody_else_is_passed_through(tmp_path: Path) -> N
     assert service_identity(api) is None
 
 
+async def test_the_health_path_of_somebody_elses_server_is_asked(
+    stand_in: Callable[..., Launch], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nemo_evaluator.services.health._EXTERNAL_WAIT", 0.3)
+    launch = stand_in()
+    api = SimpleNamespace(type="api", url=f"{launch.url}/chat", api_key=None, depends_on=["m"], health_path="/healthz")
+    async with start_services(config(m=service(launch), api=api), tmp_path, say=lambda _: None) as running:
+        assert running["api"].url == api.url
+    api.depends_on = []
+    with pytest.raises(TransportError, match=rf"http://127.0.0.1:{launch.port}/healthz did not answer"):
+        async with start_services(config(api=api), tmp_path):
+            pytest.fail("must not get here")
+
+
 async def test_a_kind_that_is_not_built_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(NotBuiltError, match=r"services\.x.*'dynamo'"):
         async with start_services(config(x=SimpleNamespace(type="dynamo", depends_on=[])), tmp_path):

@@ -11,11 +11,10 @@ from collections import deque
 from pathlib import Path
 from typing import IO
 
-import aiohttp
-
 from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.services.base import Launch, RunningService, Say
+from nemo_evaluator.services.health import answers, health_session
 
 _GUARD = Path(__file__).with_name("_guard.py")
 _POLL_FIRST, _POLL_LAST = 0.05, 1.0
@@ -78,8 +77,12 @@ class ManagedServer:
             self._lifeline = None
         if process is None:
             return
-        # The guard bounds its own work; the extra seconds are for a loaded machine.
-        await asyncio.shield(asyncio.wait_for(process.wait(), self.launch.stop_grace + 30.0))
+        try:
+            # The guard bounds its own work; the extra seconds are for a loaded machine.
+            await asyncio.wait_for(process.wait(), self.launch.stop_grace + 30.0)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
 
     async def _spawn(self) -> None:
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
@@ -113,11 +116,11 @@ class ManagedServer:
 
     async def _wait_healthy(self, say: Say, started: float) -> None:
         deadline, next_word, pause = started + self.launch.startup_timeout, started + _SAY_EVERY, _POLL_FIRST
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5.0)) as session:
+        async with health_session() as session:
             while True:
                 if self._process is None or self._process.returncode is not None:
                     raise self._failed(f"exited with code {self._process.returncode if self._process else '?'}")
-                if await self._answers(session):
+                if await answers(session, self.launch.health_urls, self.launch.api_key):
                     return
                 now = time.monotonic()
                 if now >= deadline:
@@ -127,18 +130,6 @@ class ManagedServer:
                     next_word = now + _SAY_EVERY
                 await asyncio.sleep(min(pause, deadline - now))
                 pause = min(pause * 1.5, _POLL_LAST)
-
-    async def _answers(self, session: aiohttp.ClientSession) -> bool:
-        key = self.launch.api_key
-        headers = {"Authorization": f"Bearer {key.reveal()}"} if key else {}
-        for url in self.launch.health_urls:
-            try:
-                async with session.get(url, headers=headers) as response:
-                    if response.status == 200:
-                        return True
-            except (aiohttp.ClientError, TimeoutError, OSError):
-                return False
-        return False
 
     def _failed(self, what: str) -> TransportError:
         tail = "\n".join(f"  | {line}" for line in self._tail()) or "  (the log is empty)"

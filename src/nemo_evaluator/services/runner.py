@@ -14,6 +14,7 @@ from nemo_evaluator.core.errors import NotBuiltError
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.services.base import RunningService, Say
+from nemo_evaluator.services.health import expect_external
 from nemo_evaluator.services.kinds import KINDS
 from nemo_evaluator.services.process import ManagedServer
 
@@ -38,8 +39,9 @@ async def start_services(
         async with start_services(config, output_dir) as running:
             url, key = running["model"].url, running["model"].api_key
 
-    A service with a ``url`` of its own is not started. Logs go to ``logs/server-<name>.log``. Raises a NelError when a
-    service cannot be started; those already up are stopped first.
+    A service with a ``url`` of its own is not started, only asked for its ``health_path`` where it has one. Logs go
+    to ``logs/server-<name>.log``. Raises a NelError when a service cannot be started or is not up; those already up
+    are stopped first.
     """
     say, services = say or _to_stderr, config.services
     planned = {name: _server(name, service, output_dir) for name, service in services.items()}
@@ -49,7 +51,7 @@ async def start_services(
     async def bring_up(name: str) -> None:
         server = planned[name]
         if server is None:
-            running[name] = RunningService(name, services[name].url, getattr(services[name], "api_key", None))
+            running[name] = await _external(name, services[name])
             return
         say(f"Starting service: {name} ({services[name].type})")
         begun.append(server)
@@ -79,6 +81,14 @@ def _server(name: str, service: Any, output_dir: Path) -> ManagedServer | None:
         )
     launch = KINDS.get(service.type).plan(name, service)
     return ManagedServer(name, launch, output_dir / "logs" / f"server-{safe_name(name)}.log")
+
+
+async def _external(name: str, service: Any) -> RunningService:
+    key = getattr(service, "api_key", None)
+    health_path = getattr(service, "health_path", None)
+    if health_path:
+        await expect_external(name, service.url, health_path, key)
+    return RunningService(name, service.url, key)
 
 
 def _has_url(service: Any) -> bool:

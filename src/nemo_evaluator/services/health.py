@@ -1,0 +1,50 @@
+"""Asking a server whether it is up."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from nemo_evaluator.core.errors import TransportError
+from nemo_evaluator.core.secrets import Secret
+
+# Somebody else's server is up or it is not: this only bridges a restart.
+_EXTERNAL_WAIT: Final = 20.0
+
+
+def health_session() -> aiohttp.ClientSession:
+    """A session whose requests are short."""
+    return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5.0))
+
+
+async def answers(session: aiohttp.ClientSession, urls: Sequence[str], key: Secret | None) -> bool:
+    """Whether one of the URLs answers 200."""
+    headers = {"Authorization": f"Bearer {key.reveal()}"} if key else {}
+    for url in urls:
+        try:
+            async with session.get(url, headers=headers) as response:
+                if response.status == 200:
+                    return True
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            return False
+    return False
+
+
+async def expect_external(name: str, url: str, health_path: str, key: Secret | None) -> None:
+    """Wait a little for a server that somebody else runs. Raises TransportError when it stays down."""
+    parts = urlsplit(url)
+    health_url = f"{parts.scheme}://{parts.netloc}/{health_path.lstrip('/')}"
+    deadline = time.monotonic() + _EXTERNAL_WAIT
+    async with health_session() as session:
+        while not await answers(session, [health_url], key):
+            if time.monotonic() >= deadline:
+                raise TransportError(
+                    f"service {name!r} is not up: {health_url} did not answer 200 within {_EXTERNAL_WAIT:.0f} s",
+                    hint=f"start it, or correct services.{name}.url or .health_path",
+                )
+            await asyncio.sleep(0.5)
