@@ -52,11 +52,12 @@ class Judged(Generic[T]):
 
     def describe(self) -> JsonDict:
         """What rows keep of the call."""
-        return {
+        facts: JsonDict = {
             "judge_model": self.answer.model,
             "judge_tokens": self.answer.total_tokens,
             "judge_latency_ms": self.answer.latency_ms,
         }
+        return facts if self.answer.cost_usd is None else {**facts, "judge_cost_usd": self.answer.cost_usd}
 
 
 async def ask_judge(
