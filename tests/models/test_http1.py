@@ -73,6 +73,7 @@ def plain(body=BODY, head=b""):
         [b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n", plain()],
         b"HTTP/1.0 200 OK\r\nContent-Length: 8\r\n\r\n" + BODY,
     ],
+    ids=["plain", "in pieces", "chunked", "until close", "gzip", "100", "103", "HTTP/1.0"],
 )
 async def test_framings(answer):
     async with serving(answer) as (pool, _):
@@ -126,6 +127,7 @@ async def test_bytes_that_nobody_asked_for_end_a_connection():
         (plain()[:-3], "timeouts.idle"),
         (b"", "timeouts.first_byte"),
     ],
+    ids=["nonsense", "closed", "cut", "bad chunk", "idle", "silent"],
 )
 async def test_failures_are_told_and_the_pool_stays_usable(answer, words):
     async with serving(answer, plain()) as (pool, _):

@@ -21,9 +21,9 @@ from urllib.parse import urlsplit
 import httptools
 
 from nemo_evaluator.models.endpoint import Timeouts
+from nemo_evaluator.models.pieces import Pieces
 
 LARGEST: Final = 64 * 2**20
-_HIGH_WATER: Final = 2**18
 _KEEP_IDLE: Final = 30.0
 
 
@@ -149,7 +149,7 @@ class Connection(asyncio.Protocol):
         self._pool, self._loop = pool, loop
         self._parser = httptools.HttpResponseParser(self)
         self._ready: asyncio.Future[Answer] | None = None
-        self._queue: _Queue | None = None
+        self._queue: Pieces | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._whole = True
         self._held = self._keep = False
@@ -237,7 +237,7 @@ class Connection(asyncio.Protocol):
         if headers.get("content-encoding", "identity") in ("gzip", "deflate", "x-gzip"):
             self._inflate = zlib.decompressobj(47)
         if answer.status < 400 and answer.content_type == "text/event-stream":
-            self._queue = _Queue(self)
+            self._queue = Pieces(self)
             answer.stream = self._queue
             self._resolve()
 
@@ -339,63 +339,3 @@ class Connection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-class _Queue:
-    """The pieces of a stream between socket and reader; the socket waits when the reader is behind."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._pieces: deque[bytes] = deque()
-        self._size = 0
-        self._held = False
-        self._ended = self._left = False
-        self._error: WireError | None = None
-        self._waiter: asyncio.Future[None] | None = None
-
-    def put(self, data: bytes) -> None:
-        """A piece has come."""
-        if not data:
-            return
-        self._pieces.append(data)
-        self._size += len(data)
-        if self._size > _HIGH_WATER and not self._held:
-            self._held = True
-            self._connection.hold(stop=True)
-        self._wake()
-
-    def end(self, error: WireError | None) -> None:
-        """No more pieces."""
-        self._ended, self._error = True, error
-        self._wake()
-
-    def __aiter__(self) -> _Queue:
-        return self
-
-    async def __anext__(self) -> bytes:
-        while not self._pieces:
-            if self._ended:
-                if self._error is not None:
-                    raise self._error
-                await self.aclose()
-                raise StopAsyncIteration
-            self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
-        data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-        self._pieces.clear()
-        self._size = 0
-        if self._held:
-            self._held = False
-            self._connection.hold(stop=False)
-        return data
-
-    async def aclose(self) -> None:
-        """Leave the stream; the connection may be in other hands afterwards."""
-        if not self._left:
-            self._left = True
-            self._connection.leave_stream()
-
-    def _wake(self) -> None:
-        waiter, self._waiter = self._waiter, None
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import email.utils
 import socket
 import struct
-import time
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import orjson
 
+from nemo_evaluator.testing._bytes import dechunk, embeddings_of, extra_lines, head_of, headers_of, length_of, spoiled
 from nemo_evaluator.testing.script import Fault, Say, Seen
 from nemo_evaluator.testing.wire import answer_body, error_body, event, stream_events
 
 if TYPE_CHECKING:
     from nemo_evaluator.testing.scripted import ScriptedServer
 
-_REASONS: Final = {200: b"OK", 400: b"Bad Request", 401: b"Unauthorized", 404: b"Not Found", 429: b"Too Many Requests"}
 _SILENT: Final = frozenset({Fault.STALL, Fault.RESET, Fault.CLOSE, Fault.BAD_HTTP})
 
 
@@ -77,12 +75,12 @@ class Connection(asyncio.Protocol):
         head = buffer[:end]
         lowered = head.lower()
         if b"\r\ntransfer-encoding: chunked" in lowered:
-            found = _dechunk(buffer, end + 4)
+            found = dechunk(buffer, end + 4)
             if found is None:
                 return False
             body, total = found
         else:
-            total = end + 4 + _length(lowered)
+            total = end + 4 + length_of(lowered)
             if len(buffer) < total:
                 return False
             body = buffer[end + 4 : total]
@@ -104,7 +102,7 @@ class Connection(asyncio.Protocol):
         server.max_in_flight = max(server.max_in_flight, server.in_flight)
         seen = Seen(server.count - 1, method, path, {}, body)
         if server.recording or server.api_key or server.book.constant is None:
-            seen.headers = _headers(rest)
+            seen.headers = headers_of(rest)
         if server.recording:
             server.note(seen)
         self._seen = seen
@@ -160,7 +158,7 @@ class Connection(asyncio.Protocol):
     def _answer(self, seen: Seen, say: Say) -> None:
         fault = say.fault
         if seen.path.endswith("/embeddings") and say.status < 400 and say.body is None:
-            payload = orjson.dumps(_embeddings(seen.body))
+            payload = orjson.dumps(embeddings_of(seen.body))
         else:
             constant = say is self._server.book.constant and not self._server.recording
             model = "scripted" if constant else str(seen.body.get("model", "scripted"))
@@ -168,8 +166,8 @@ class Connection(asyncio.Protocol):
         kind = b"application/json"
         length: int | None = None
         if fault is not None:
-            payload, kind, length = _spoil(payload, say)
-        head = _head(say, kind, len(payload) if length is None else length)
+            payload, kind, length = spoiled(payload, say)
+        head = head_of(say, kind, len(payload) if length is None else length)
         if fault is Fault.STALL_HEADERS:
             self._write(head)
             return
@@ -186,7 +184,7 @@ class Connection(asyncio.Protocol):
 
     async def _stream(self, seen: Seen, say: Say) -> None:
         head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
-        self._write(head + _extra(say) + b"\r\n")
+        self._write(head + extra_lines(say) + b"\r\n")
         options = seen.body.get("stream_options") or {}
         model = str(seen.body.get("model", "scripted"))
         events = list(stream_events(seen.path, say, model, len(seen.raw), usage=bool(options.get("include_usage"))))
@@ -243,96 +241,7 @@ class Connection(asyncio.Protocol):
             names = sorted(self._server.models) or ["scripted"]
             value = {"object": "list", "data": [{"id": name, "object": "model"} for name in names]}
         else:
-            self._write(_head(Say(status=404), b"application/json", 2) + b"{}")
+            self._write(head_of(Say(status=404), b"application/json", 2) + b"{}")
             return
         payload = orjson.dumps(value)
-        self._write(_head(Say(), b"application/json", len(payload)) + payload)
-
-
-def _length(lowered: bytes) -> int:
-    at = lowered.find(b"\r\ncontent-length:")
-    if at < 0:
-        return 0
-    end = lowered.find(b"\r\n", at + 2)
-    return int(lowered[at + 17 : end if end >= 0 else len(lowered)])
-
-
-def _dechunk(buffer: bytes, at: int) -> tuple[bytes, int] | None:
-    parts: list[bytes] = []
-    while True:
-        end = buffer.find(b"\r\n", at)
-        if end < 0:
-            return None
-        size = int(buffer[at:end].split(b";")[0], 16)
-        start = end + 2
-        if len(buffer) < start + size + 2:
-            return None
-        if size == 0:
-            return b"".join(parts), start + 2
-        parts.append(buffer[start : start + size])
-        at = start + size + 2
-
-
-def _headers(rest: bytes) -> dict[str, str]:
-    headers = {}
-    for line in rest.decode("latin-1").split("\r\n"):
-        name, colon, value = line.partition(":")
-        if colon:
-            headers[name.lower()] = value.strip()
-    return headers
-
-
-def _extra(say: Say) -> bytes:
-    lines = [f"{name}: {value}" for name, value in say.headers.items()]
-    if say.retry_after is not None:
-        wait = say.retry_after
-        text = wait if isinstance(wait, str) and wait != "date" else f"{wait}"
-        if isinstance(wait, str) and wait.startswith("date+"):
-            text = email.utils.formatdate(time.time() + float(wait[5:]), usegmt=True)
-        lines.append(f"Retry-After: {text}")
-    return "".join(f"{line}\r\n" for line in lines).encode("latin-1")
-
-
-def _head(say: Say, kind: bytes, length: int) -> bytes:
-    reason = _REASONS.get(say.status, b"Scripted")
-    extra = _extra(say) if say.headers or say.retry_after is not None else b""
-    return b"HTTP/1.1 %d %b\r\nContent-Type: %b\r\nContent-Length: %d\r\n%b\r\n" % (
-        say.status,
-        reason,
-        kind,
-        length,
-        extra,
-    )
-
-
-def _spoil(payload: bytes, say: Say) -> tuple[bytes, bytes, int | None]:
-    """The payload after a fault: bytes, content type, and a length that lies when the body is cut short."""
-    fault, kind = say.fault, b"application/json"
-    if fault is Fault.TRUNCATED_JSON:
-        return payload[: len(payload) // 2], kind, None
-    if fault is Fault.TRUNCATED_BODY:
-        return payload[: len(payload) // 2], kind, len(payload)
-    if fault is Fault.MALFORMED_JSON:
-        return payload[:-1] + b",,}", kind, None
-    if fault is Fault.NOT_AN_OBJECT:
-        return b'["a", "list"]', kind, None
-    if fault is Fault.EMPTY_BODY:
-        return b"", kind, None
-    if fault is Fault.WRONG_TYPE:
-        return b"<html><body>Gateway login</body></html>", b"text/html", None
-    if fault is Fault.BAD_ENCODING:
-        return b"\xff\xfe" + payload, kind, None
-    if fault is Fault.HUGE:
-        return b'{"padding": "' + b"x" * say.size + b'"}', kind, None
-    return payload, kind, None
-
-
-def _embeddings(body: dict[str, Any]) -> dict[str, Any]:
-    given = body.get("input")
-    texts = given if isinstance(given, list) else [given]
-    data = [
-        {"object": "embedding", "index": number, "embedding": [float(len(str(text))), float(number)]}
-        for number, text in enumerate(texts)
-    ]
-    # Out of order on purpose: the client must sort by index.
-    return {"object": "list", "data": data[::-1], "model": body.get("model"), "usage": {"prompt_tokens": 1}}
+        self._write(head_of(Say(), b"application/json", len(payload)) + payload)

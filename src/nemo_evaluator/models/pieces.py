@@ -1,0 +1,81 @@
+"""The pieces of a stream between socket and reader; the socket waits when the reader is behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Final, Protocol
+
+_HIGH_WATER: Final = 2**18
+
+
+class Source(Protocol):
+    """Where the pieces come from."""
+
+    def hold(self, *, stop: bool) -> None:
+        """Stop reading, or go on."""
+        ...
+
+    def leave_stream(self) -> None:
+        """Nobody reads any more."""
+        ...
+
+
+class Pieces:
+    """Pieces of bytes, read with ``async for``; ``aclose`` leaves before the end."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._pieces: deque[bytes] = deque()
+        self._size = 0
+        self._held = False
+        self._ended = self._left = False
+        self._error: Exception | None = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    def put(self, data: bytes) -> None:
+        """A piece has come."""
+        if not data:
+            return
+        self._pieces.append(data)
+        self._size += len(data)
+        if self._size > _HIGH_WATER and not self._held:
+            self._held = True
+            self._source.hold(stop=True)
+        self._wake()
+
+    def end(self, error: Exception | None) -> None:
+        """No more pieces."""
+        self._ended, self._error = True, error
+        self._wake()
+
+    def __aiter__(self) -> Pieces:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while not self._pieces:
+            if self._ended:
+                if self._error is not None:
+                    raise self._error
+                await self.aclose()
+                raise StopAsyncIteration
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._pieces.clear()
+        self._size = 0
+        if self._held:
+            self._held = False
+            self._source.hold(stop=False)
+        return data
+
+    async def aclose(self) -> None:
+        """Leave the stream; the connection may be in other hands afterwards."""
+        if not self._left:
+            self._left = True
+            self._source.leave_stream()
+
+    def _wake(self) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
