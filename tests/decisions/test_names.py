@@ -1,0 +1,12 @@
+"""The names that the two rooms offer are there, and no others are promised."""
+
+from __future__ import annotations
+
+import nemo_evaluator.decisions as decisions
+import nemo_evaluator.metrics as metrics
+
+
+def test_every_name_loads() -> None:
+    assert sorted(decisions._HOME) == sorted(decisions.__all__)
+    for room in (decisions, metrics):
+        assert all(getattr(room, name) is not None for name in room.__all__)
