@@ -216,3 +216,11 @@ def test_every_page_is_in_the_table_of_the_readme() -> None:
     ]
     missing = [str(page.relative_to(ROOT)) for page in pages if f"({page.relative_to(ROOT)})" not in readme]
     assert not missing, "add them to the table at the end of README.md"
+
+
+def test_the_variables_of_the_guide_are_read_somewhere() -> None:
+    table = (ROOT / "docs" / "configuration.md").read_text().split("## Variables that `nel` reads")[1].split("## ")[0]
+    source = "".join(file.read_text() for file in (ROOT / "src").rglob("*.py"))
+    names = re.findall(r"`([A-Z][A-Z_]+)`", table)
+    assert len(names) > 15
+    assert [name for name in names if name not in source] == []
