@@ -20,7 +20,7 @@ from nemo_evaluator.config.sandboxes import EcsFargateSandbox, SshSidecar
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox import _aws, _ecs_server, _ecs_tunnel
-from nemo_evaluator.sandbox.ecs_fargate import EcsProvider
+from nemo_evaluator.sandbox.ecs_provider import EcsProvider
 from nemo_evaluator.sandbox.manager import SandboxManager
 
 pytestmark = pytest.mark.needs("moto")

@@ -102,8 +102,6 @@ class ApptainerSandbox(ContainerSandbox):
 class ApptainerProvider:
     """Makes Apptainer sandboxes: converts images once, and spreads instances over nodes where there are some."""
 
-    walled = False
-
     def __init__(self, config: ApptainerConfig, run_id: str) -> None:
         self._run_id = run_id
         self._config = config

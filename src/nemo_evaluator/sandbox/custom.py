@@ -18,8 +18,6 @@ _METHODS = ("start", "exec", "upload", "download", "stop")
 class CustomProvider:
     """Calls ``class_path(spec, **config)`` for every sandbox. The class follows the contract in ``sandbox.base``."""
 
-    walled = False
-
     def __init__(self, config: CustomConfig, run_id: str) -> None:
         self._class = load_object(config.class_path)
         self._config = config.config

@@ -28,8 +28,6 @@ def owner_label() -> str:
 class DockerProvider:
     """Makes docker sandboxes."""
 
-    walled = False
-
     def __init__(self, config: DockerConfig, run_id: str) -> None:
         self._run_id = run_id
         self._api = DockerApi()

@@ -5,68 +5,32 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import hashlib
-import json
 import secrets
-import sys
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 
-from nemo_evaluator.config.sandboxes import EcsFargateSandbox as EcsConfig
-from nemo_evaluator.core.errors import SandboxError, boundary
-from nemo_evaluator.core.failures import Cause
-from nemo_evaluator.core.types import SandboxSpec
-from nemo_evaluator.sandbox import _aws, _fresh
+from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.sandbox import _fresh
 from nemo_evaluator.sandbox._backend import Backend, Emit, Exit, Job
-from nemo_evaluator.sandbox._ecs_tunnel import Tunnel, sidecar
-from nemo_evaluator.sandbox._reaper import Reaper
-from nemo_evaluator.sandbox.base import OutsideEndpoint, Sandbox
+from nemo_evaluator.sandbox._ecs_tunnel import Tunnel
+from nemo_evaluator.sandbox.base import OutsideEndpoint
 
-T = TypeVar("T")
-_LIFETIME: Final = 14_400
+if TYPE_CHECKING:
+    from nemo_evaluator.sandbox.ecs_provider import EcsProvider
+
 _START: Final = 300.0
 _ATTEMPTS: Final = 4
 _CAP: Final = 64 * 2**20
-_SERVER: Final = Path(__file__).with_name("_ecs_server.py")
-_STOP: Final = (
-    "import boto3, sys; "
-    "boto3.client('ecs', region_name=sys.argv[1]).stop_task(cluster=sys.argv[2], task=sys.argv[3], reason='nel: gone')"
-)
-# Keys that the schema knows and this version would ignore.
-_UNUSED: Final = (
-    "container_port",
-    "s3_bucket",
-    "s3_prefix",
-    "ecr_repository",
-    "codebuild_project",
-    "codebuild_service_role",
-    "codebuild_build_timeout",
-    "codebuild_compute_type",
-    "dockerhub_secret_arn",
-    "efs_filesystem_id",
-    "efs_access_point_id",
-)
-_DISCOVERED: Final = (
-    "cluster",
-    "subnets",
-    "security_groups",
-    "assign_public_ip",
-    "execution_role_arn",
-    "task_role_arn",
-    "log_group",
-)
 
 
 @dataclass(eq=False)
 class EcsSandbox(Backend):
     """One task. Commands have ids, so that one whose answer was lost on the way is not run twice."""
 
-    config: EcsConfig = field(default_factory=lambda: EcsConfig(type="ecs_fargate"))
     provider: EcsProvider | None = None
     _task: str = field(default="", init=False)
     _tunnel: Tunnel | None = field(default=None, init=False)
@@ -175,205 +139,3 @@ class EcsSandbox(Backend):
                     await asyncio.sleep(0.5)
         except TimeoutError as error:
             raise SandboxError(f"the exec server of the task did not answer in {_START:g} s") from error
-
-
-class EcsProvider:
-    """Makes Fargate sandboxes in one cluster."""
-
-    walled = False
-
-    def __init__(self, config: EcsConfig, run_id: str) -> None:
-        self._config = config
-        self._run_id = run_id
-        self.concurrency = config.concurrency
-        self._reaper = Reaper()
-        self._ecs: Any = _aws.client("ecs", config.region)
-        self._definitions: dict[str, asyncio.Task[str]] = {}
-
-    async def check(self) -> None:
-        """Find the settings, and ask whether the cluster is there."""
-        unused = [name for name in _UNUSED if name in self._config.model_fields_set]
-        if unused:
-            raise SandboxError(
-                f"this version of ecs_fargate has no use for {', '.join(unused)}",
-                hint="leave them out: images come from a registry, files go through the tunnel",
-            )
-        if self._config.region and not self._config.cluster:
-            await self._discover()
-        config = self._config
-        missing = [name for name in ("cluster", "subnets", "ssh_sidecar") if not getattr(config, name)]
-        if missing:
-            raise SandboxError(
-                f"an ecs_fargate sandbox needs {', '.join(missing)}",
-                hint="set them, or set region and let them be found in SSM",
-            )
-        found = await _call(self._ecs.describe_clusters, clusters=[config.cluster])
-        if not any(one["status"] == "ACTIVE" for one in found["clusters"]):
-            raise SandboxError(f"ECS has no active cluster {config.cluster!r} in {config.region}")
-
-    async def ensure_image(self, image: str) -> None:
-        """Fargate pulls when a task starts."""
-
-    async def build_images(self, requests: Sequence[Any]) -> None:
-        """Refuse: building in CodeBuild is not part of this version."""
-        if requests:
-            raise SandboxError("images are not built for ecs_fargate", hint="push them to a registry, then name them")
-
-    def create(self, spec: SandboxSpec) -> Sandbox:
-        """A task to be."""
-        if not spec.image:
-            raise SandboxError("an ecs_fargate sandbox needs an image", hint="set image on the sandbox")
-        return EcsSandbox(spec, self._run_id, config=self._config, provider=self)
-
-    async def close(self) -> None:
-        """End the reaper, which stops what is left."""
-        await self._reaper.close()
-
-    async def run_task(self, spec: SandboxSpec, name: str, token: str) -> str:
-        """Start a task: its ARN. What differs between runs goes in as an override: definitions are shared."""
-        definition = await self._definition(spec)
-        config = self._config
-        environment = [{"name": "NEL_EXEC_TOKEN", "value": token}]
-        answer = await _call(
-            self._ecs.run_task,
-            cluster=config.cluster,
-            taskDefinition=definition,
-            launchType="FARGATE",
-            count=1,
-            clientToken=name,
-            startedBy=name,
-            overrides={"containerOverrides": [{"name": "main", "environment": environment}]},
-            tags=[{"key": "nel.run_id", "value": self._run_id or "-"}, {"key": "nel.sandbox", "value": name}],
-            networkConfiguration={
-                "awsvpcConfiguration": {
-                    "subnets": config.subnets,
-                    "securityGroups": config.security_groups,
-                    "assignPublicIp": "DISABLED" if config.assign_public_ip is False else "ENABLED",
-                }
-            },
-        )
-        if not answer["tasks"]:
-            reasons = "; ".join(str(one.get("reason")) for one in answer.get("failures", []))
-            raise SandboxError(f"ECS did not start a task: {reasons or 'no reason given'}")
-        arn = str(answer["tasks"][0]["taskArn"])
-        await self._reaper.watch_command(
-            arn, [sys.executable, "-c", _STOP, config.region or "", config.cluster or "", arn]
-        )
-        return arn
-
-    async def wait_running(self, task: str) -> str:
-        """Wait until a task runs: its address."""
-        try:
-            async with asyncio.timeout(_START):
-                pause = 1.0
-                while True:
-                    found = await self._describe(task)
-                    status = found.get("lastStatus")
-                    if status == "RUNNING":
-                        return await self._address(found)
-                    if status in ("STOPPED", "DEPROVISIONING") or not found:
-                        raise SandboxError(f"the task stopped: {found.get('stoppedReason') or 'no reason given'}")
-                    await asyncio.sleep(pause)
-                    pause = min(15.0, pause * 1.5)
-        except TimeoutError as error:
-            raise SandboxError(f"the task did not run within {_START:g} s") from error
-
-    async def _address(self, task: dict[str, Any]) -> str:
-        """The public address of a task where it has one, else the private one."""
-        details = {one["name"]: one["value"] for each in task.get("attachments", []) for one in each.get("details", [])}
-        if self._config.assign_public_ip is not False and "networkInterfaceId" in details:
-            ec2: Any = _aws.client("ec2", self._config.region)
-            found = await _call(ec2.describe_network_interfaces, NetworkInterfaceIds=[details["networkInterfaceId"]])
-            for interface in found["NetworkInterfaces"]:
-                if interface.get("Association", {}).get("PublicIp"):
-                    return str(interface["Association"]["PublicIp"])
-        if "privateIPv4Address" not in details:
-            raise SandboxError("the task has no network address")
-        return str(details["privateIPv4Address"])
-
-    async def is_running(self, task: str) -> bool:
-        """Whether a task runs."""
-        return (await self._describe(task)).get("lastStatus") == "RUNNING"
-
-    async def stop_task(self, task: str) -> None:
-        """Stop a task; one that is gone already is fine."""
-        with contextlib.suppress(SandboxError):
-            await _call(self._ecs.stop_task, cluster=self._config.cluster, task=task, reason="nel: done")
-        await self._reaper.forget(task)
-
-    async def connect(self, address: str, outside: list[str]) -> Tunnel:
-        """Open the SSH tunnel."""
-        assert self._config.ssh_sidecar is not None
-        keys: Any = _aws.client("secretsmanager", self._config.region)
-        secret = await _call(keys.get_secret_value, SecretId=self._config.ssh_sidecar.private_key_secret_arn)
-        tunnel = Tunnel(address, self._config.ssh_sidecar, secret["SecretString"], outside)
-        await tunnel.open()
-        return tunnel
-
-    async def _describe(self, task: str) -> dict[str, Any]:
-        answer = await _call(self._ecs.describe_tasks, cluster=self._config.cluster, tasks=[task])
-        found: dict[str, Any] = answer["tasks"][0] if answer["tasks"] else {}
-        return found
-
-    async def _definition(self, spec: SandboxSpec) -> str:
-        payload = self._payload(spec)
-        key = hashlib.sha256(json.dumps(payload, sort_keys=True).encode()).hexdigest()[:24]
-        if key not in self._definitions:
-            self._definitions[key] = asyncio.ensure_future(self._register(payload, f"ecs-sandbox-{key}"))
-        return await asyncio.shield(self._definitions[key])
-
-    async def _register(self, payload: dict[str, Any], family: str) -> str:
-        answer = await _call(self._ecs.register_task_definition, family=family, **payload)
-        return str(answer["taskDefinition"]["taskDefinitionArn"])
-
-    def _payload(self, spec: SandboxSpec) -> dict[str, Any]:
-        config = self._config
-        assert config.ssh_sidecar is not None
-        memory = int(config.memory)
-        code = base64.b64encode(_SERVER.read_bytes()).decode()
-        port = config.ssh_sidecar.exec_server_port
-        main: dict[str, Any] = {
-            "name": "main",
-            "image": spec.image,
-            "essential": True,
-            "memory": memory - 256,
-            "entryPoint": ["sh", "-c"],
-            "command": [f'exec python3 -c "$(echo {code} | base64 -d)" {port}'],
-            "environment": [{"name": name, "value": value} for name, value in sorted(spec.env.items())],
-            "dependsOn": [{"containerName": "ssh-tunnel", "condition": "HEALTHY"}],
-        }
-        life = config.max_task_lifetime_sec or _LIFETIME
-        payload: dict[str, Any] = {
-            "networkMode": "awsvpc",
-            "requiresCompatibilities": ["FARGATE"],
-            "cpu": config.cpu,
-            "memory": config.memory,
-            "containerDefinitions": [main, sidecar(config.ssh_sidecar, life)],
-        }
-        roles = {"executionRoleArn": config.execution_role_arn, "taskRoleArn": config.task_role_arn}
-        payload |= {name: value for name, value in roles.items() if value}
-        if config.log_group:
-            options = {"awslogs-group": config.log_group, "awslogs-stream-prefix": config.log_stream_prefix or "nel"}
-            options["awslogs-region"] = config.region or ""
-            main["logConfiguration"] = {"logDriver": "awslogs", "options": options}
-        if config.ephemeral_storage_gib:
-            payload["ephemeralStorage"] = {"sizeInGiB": config.ephemeral_storage_gib}
-        return payload
-
-    async def _discover(self) -> None:
-        """Take what the config leaves open from SSM; the config wins field by field."""
-        ssm: Any = _aws.client("ssm", self._config.region)
-        name = f"/{self._config.ssm_project}/ecs-sandbox/config"
-        answer = await _call(ssm.get_parameter, Name=name)
-        found = json.loads(answer["Parameter"]["Value"])
-        missing = {key: found[key] for key in _DISCOVERED if found.get(key) and not getattr(self._config, key)}
-        if found.get("ssh_sidecar") and self._config.ssh_sidecar is None:
-            missing["ssh_sidecar"] = found["ssh_sidecar"]
-        given = self._config.model_dump(exclude_unset=True)
-        self._config = EcsConfig(**{**missing, **given})
-
-
-async def _call(function: Callable[..., T], **arguments: Any) -> T:
-    """An AWS call in a thread; what it raises is a SandboxError."""
-    with boundary(Cause.SANDBOX):
-        return await asyncio.to_thread(lambda: function(**arguments))

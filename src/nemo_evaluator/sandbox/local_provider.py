@@ -26,8 +26,6 @@ _HINT = (
 class LocalProvider:
     """Makes local sandboxes."""
 
-    walled = True
-
     def __init__(self, config: LocalConfig, run_id: str) -> None:
         self._config = config
         self._run_id = run_id

@@ -14,8 +14,6 @@ class Provider(Protocol):
     """Makes the sandboxes of one kind for one run, and keeps what they share."""
 
     concurrency: int
-    # True: one sandbox may serve many unrelated programs, since each ``run_fresh`` is walled off from the others.
-    walled: bool
 
     async def check(self) -> None:
         """Raise SandboxError, with what to install, when sandboxes of this kind cannot be had here."""
@@ -52,7 +50,7 @@ for _kind, _target in {
     "docker": "nemo_evaluator.sandbox.docker_provider:DockerProvider",
     "apptainer": "nemo_evaluator.sandbox.apptainer:ApptainerProvider",
     "slurm": "nemo_evaluator.sandbox.slurm:SlurmProvider",
-    "ecs_fargate": "nemo_evaluator.sandbox.ecs_fargate:EcsProvider",
+    "ecs_fargate": "nemo_evaluator.sandbox.ecs_provider:EcsProvider",
     "custom": "nemo_evaluator.sandbox.custom:CustomProvider",
 }.items():
     PROVIDERS.add(_kind, _target)

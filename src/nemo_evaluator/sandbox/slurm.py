@@ -145,8 +145,6 @@ class SlurmSandbox(ContainerSandbox):
 class SlurmProvider:
     """Makes Pyxis sandboxes."""
 
-    walled = False
-
     def __init__(self, config: SlurmConfig, run_id: str) -> None:
         self._run_id = run_id
         self._config = config
