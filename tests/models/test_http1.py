@@ -68,7 +68,7 @@ def plain(body=BODY, head=b""):
         [plain()[:20], plain()[20:40], plain()[40:]],
         b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{"a\r\n5\r\n": 1}\r\n0\r\n\r\n',
         [b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n", BODY, None],
-        plain(gzip.compress(BODY), b"Content-Encoding: gzip\r\n"),
+        plain(gzip.compress(BODY, mtime=0), b"Content-Encoding: gzip\r\n"),
         b"HTTP/1.1 100 Continue\r\n\r\n" + plain(),
         [b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n", plain()],
         b"HTTP/1.0 200 OK\r\nContent-Length: 8\r\n\r\n" + BODY,
