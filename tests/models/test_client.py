@@ -128,6 +128,37 @@ async def test_embed_is_sorted_by_index(asked):
     assert vectors == [[1.0, 0.0], [3.0, 1.0]]
 
 
+async def test_a_query_in_the_url_stays_and_odd_paths_are_quoted():
+    from nemo_evaluator.models import open_client
+    from nemo_evaluator.testing import ScriptedServer
+
+    async with ScriptedServer("ok") as server:
+        url = f"{server.root}/deployments/my model/chat/completions?api-version=2024-02-01"
+        async with open_client(Endpoint("svc", url)) as client:
+            assert (await client.chat(HELLO)).content == "ok"
+    assert client.endpoint.url.endswith("/my model?api-version=2024-02-01")
+    assert server.requests[0].path == "/deployments/my%20model/chat/completions"
+
+
+def test_header_lines_cannot_be_smuggled_in():
+    from nemo_evaluator.core.errors import UsageError
+    from nemo_evaluator.models.heads import Heads
+
+    with pytest.raises(UsageError, match="line break"):
+        Heads(Endpoint("svc", "http://h/v1", extra_headers={"X-A": "1\r\nX-B: 2"}))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:80", "[::1]:8080", "bücher.example", "a_b.example:1"])
+def test_hosts_are_written_as_they_must(host):
+    from nemo_evaluator.models import ModelRequest
+    from nemo_evaluator.models.heads import Heads
+
+    head = Heads(Endpoint("svc", f"http://{host}/v1")).request(ModelRequest("/chat/completions", {}), b"{}")
+    wanted = host.encode("idna") if host.isascii() else b"xn--bcher-kva.example"
+    assert head.startswith(b"POST /v1/chat/completions HTTP/1.1\r\nhost: " + wanted + b"\r\n")
+    assert head.endswith(b"content-length: 2\r\n\r\n{}")
+
+
 def test_description_is_free_of_ports_and_keys():
     one = Endpoint("svc", "http://127.0.0.1:1111/v1/chat/completions", model="m", max_concurrent=3)
     two = Endpoint("other", "http://127.0.0.1:2222/v1", model="m")

@@ -58,6 +58,14 @@ async def test_embeddings():
         assert await client.embed_batch(["a", "ab"]) == [[1.0, 0.0], [2.0, 1.0]]
 
 
+async def test_answers_are_kept_in_a_cache_folder(tmp_path):
+    async with ScriptedServer("hi") as server:
+        for _ in range(2):
+            async with ModelClient(server.url, "m", cache_dir=tmp_path) as client:
+                assert (await client.chat("q")).content == "hi"
+        assert server.count == 1
+
+
 async def test_failure_is_an_infra_error():
     retry = RetryConfig(max_retries=1, base_delay=0.01)
     async with ScriptedServer(Say(status=500)) as server, ModelClient(server.url, "m", retry=retry) as client:

@@ -12,7 +12,7 @@ from typing import Any
 
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict, Message, ModelResponse, ToolCallInfo
-from nemo_evaluator.models.client import Client
+from nemo_evaluator.models.client import open_client
 from nemo_evaluator.models.endpoint import Endpoint, Timeouts
 from nemo_evaluator.models.retry import RetryConfig
 
@@ -53,6 +53,7 @@ class ModelClient:
     presence_penalty: float | None = None
     timeout: float = 120.0
     max_concurrent: int = 8
+    cache_dir: str | Path | None = None
     retry: RetryConfig = field(default_factory=RetryConfig)
     reasoning_pattern: str | None = None
 
@@ -68,9 +69,11 @@ class ModelClient:
             retry=self.retry,
             reasoning_pattern=self.reasoning_pattern,
             max_concurrent=self.max_concurrent,
+            cache_mode="write" if self.cache_dir is not None else "off",
+            cache_dir=str(self.cache_dir) if self.cache_dir is not None else None,
         )
         self.base_url = endpoint.url
-        self._client = Client(endpoint)
+        self._client = open_client(endpoint)
 
     async def chat(
         self, prompt: str | None = None, system: str | None = None, messages: Sequence[Message] | None = None

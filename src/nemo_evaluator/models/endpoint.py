@@ -151,12 +151,11 @@ class Endpoint:
 
 
 def base_url(url: str) -> str:
-    """The versioned base of a URL: slashes and the path of a protocol at its end are cut off."""
+    """The versioned base of a URL: slashes and the path of a protocol at its end are cut off, a query stays."""
+    url, mark, query = url.partition("?")
     url = url.rstrip("/")
-    for ending in _ENDINGS:
-        if url.endswith(ending):
-            return url[: -len(ending)]
-    return url
+    ending = next((one for one in _ENDINGS if url.endswith(one)), "")
+    return url[: len(url) - len(ending)] + mark + query
 
 
 def endpoint_of(name: str, service: Any, url: str | None = None, *, base_dir: Path | None = None) -> Endpoint:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.models.endpoint import Endpoint
@@ -18,11 +18,12 @@ _OURS: Final = frozenset({"authorization", "x-api-key"})
 class Heads:
     """Request heads of one endpoint. They hold its key, so they are never shown."""
 
-    __slots__ = ("_base", "_fixed", "_host", "_own", "_ready")
+    __slots__ = ("_base", "_fixed", "_host", "_own", "_query", "_ready")
 
     def __init__(self, endpoint: Endpoint) -> None:
         parts = urlsplit(endpoint.url)
         self._base = parts.path
+        self._query = f"?{parts.query}" if parts.query else ""
         self._host = parts.netloc.rpartition("@")[2]
         headers = {
             "accept": "application/json, text/event-stream",
@@ -43,8 +44,8 @@ class Heads:
         """The whole request as bytes."""
         head = self._ready.get(request.path)
         if head is None:
-            target = f"{self._base}{request.path}".encode("ascii", "strict")
-            head = b"POST %b HTTP/1.1\r\nhost: %b\r\n%b" % (target, self._host.encode("idna"), self._fixed)
+            target = quote(f"{self._base}{request.path}{self._query}", safe="%/?:@!$&'()*+,;=~")
+            head = b"POST %b HTTP/1.1\r\nhost: %b\r\n%b" % (target.encode(), self._host.encode("idna"), self._fixed)
             self._ready[request.path] = head
         if request.headers:
             head += self._further(request.headers)
