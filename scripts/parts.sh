@@ -34,7 +34,7 @@ part_as_root() {
 
 have_packages() {
   local command
-  for command in bwrap dockerd docker iptables chromium mmdebstrap git openssl; do
+  for command in bwrap dockerd docker iptables ip chromium mmdebstrap git openssl sshd; do
     command -v "$command" >/dev/null || return 1
   done
 }
@@ -42,7 +42,7 @@ get_packages() {
   export DEBIAN_FRONTEND=noninteractive
   apt-get update -qq
   apt-get install -y -qq --no-install-recommends bubblewrap docker.io iptables chromium fonts-dejavu-core \
-    mmdebstrap git openssl ca-certificates
+    mmdebstrap git openssl ca-certificates iproute2 openssh-server
 }
 
 have_libraries() { [ "$bin/../.parts" -nt pyproject.toml ]; }

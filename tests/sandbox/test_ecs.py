@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from nemo_evaluator.config.sandboxes import EcsFargateSandbox, SshSidecar
@@ -225,3 +227,59 @@ def test_ports_of_the_way_out() -> None:
         ["http://127.0.0.1:4000/s/1", "http://127.0.0.1:4000/s/2", "http://127.0.0.1:52222/x", "http://h/y"], {52222}
     )
     assert ports == {("127.0.0.1", 4000): 4000, ("127.0.0.1", 52222): 20000, ("h", 80): 20001}
+
+
+@pytest.mark.needs("sshd", "root")
+async def test_the_tunnel_with_a_real_sshd(tmp_path: Path) -> None:
+    """In through it comes the exec server, out through it goes the model; the key is gone afterwards."""
+    for name in ("host", "user"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / name)], check=True)
+    Path("/run/sshd").mkdir(exist_ok=True)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    options = {
+        "HostKey": tmp_path / "host",
+        "AuthorizedKeysFile": tmp_path / "user.pub",
+        "PidFile": "none",
+        "StrictModes": "no",
+        "UsePAM": "no",
+        "ListenAddress": "127.0.0.1",
+        "PermitRootLogin": "prohibit-password",
+    }
+    flags = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+    sshd = subprocess.Popen(
+        [shutil.which("sshd") or "sshd", "-D", "-f", "/dev/null", "-p", str(port), *flags], stderr=subprocess.DEVNULL
+    )
+    inside = await asyncio.to_thread(LocalTunnel, "token")
+    settings = SshSidecar(
+        **KEYS, sshd_port=port, exec_server_port=int(inside.url.rpartition(":")[2]), ssh_ready_timeout_sec=30
+    )
+    greeter = await asyncio.start_server(_greet, "127.0.0.1", 0)
+    outside = f"http://127.0.0.1:{greeter.sockets[0].getsockname()[1]}/s/1"
+    # The port of the outside endpoint is taken here, on one machine: another one must be chosen on the far end.
+    tunnel = _ecs_tunnel.Tunnel("127.0.0.1", settings, (tmp_path / "user").read_text(), [outside])
+    tunnel._ports = {target: 20_000 + os.getpid() % 10_000 for target in tunnel._ports}
+    try:
+        await tunnel.open()
+        async with aiohttp.ClientSession() as session, session.get(f"{tunnel.url}/health") as response:
+            assert response.status == 200
+        async with aiohttp.ClientSession() as session, session.get(tunnel.inside(outside)) as response:
+            assert await response.text() == "model"
+        key = tunnel._folder
+        assert key is not None
+        assert (key / "key").stat().st_mode & 0o777 == 0o600
+    finally:
+        await tunnel.close()
+        await inside.close()
+        greeter.close()
+        sshd.kill()
+        sshd.wait()
+    assert not key.exists()
+
+
+async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nmodel")
+    await writer.drain()
+    writer.close()
