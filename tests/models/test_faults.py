@@ -13,7 +13,7 @@ from nemo_evaluator.core.errors import (
     RequestRejectedError,
     TransportError,
 )
-from nemo_evaluator.models import RetryConfig
+from nemo_evaluator.models import RetryConfig, Timeouts
 from nemo_evaluator.testing import Fault, Say
 
 HELLO = [{"role": "user", "content": "hello"}]
@@ -67,7 +67,8 @@ TABLE = [
 @pytest.mark.parametrize(("say", "kind", "tries", "words"), TABLE, ids=lambda v: getattr(v, "fault", None) or None)
 async def test_fault(asked, say, kind, tries, words):
     retry = RetryConfig(0 if say.fault is Fault.HUGE else 2, 0.01, 0.02)
-    async with asked(say, retry=retry) as (client, server):
+    patient = {"timeouts": Timeouts(9, 9, 9, 20)} if say.fault is Fault.HUGE else {}
+    async with asked(say, retry=retry, **patient) as (client, server):
         with pytest.raises(kind) as raised:
             await client.chat(HELLO)
     assert type(raised.value) is kind

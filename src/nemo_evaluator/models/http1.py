@@ -25,6 +25,7 @@ from nemo_evaluator.models.pieces import Pieces
 
 LARGEST: Final = 64 * 2**20
 _KEEP_IDLE: Final = 30.0
+_TOO_LARGE: Final = f"the answer is larger than {LARGEST // 2**20} MB"
 
 
 class WireError(Exception):
@@ -233,7 +234,11 @@ class Connection(asyncio.Protocol):
             return
         answer.first_byte_at = self._last
         headers = answer.headers
-        self._eof_ends = "content-length" not in headers and "transfer-encoding" not in headers
+        length = headers.get("content-length")
+        self._eof_ends = length is None and "transfer-encoding" not in headers
+        if length is not None and int(length) > LARGEST:
+            self._fail(_TOO_LARGE)
+            return
         if headers.get("content-encoding", "identity") in ("gzip", "deflate", "x-gzip"):
             self._inflate = zlib.decompressobj(47)
         if answer.status < 400 and answer.content_type == "text/event-stream":
@@ -250,7 +255,7 @@ class Connection(asyncio.Protocol):
             return
         self._size += len(data)
         if self._size > LARGEST:
-            self._fail(f"the answer is larger than {LARGEST // 2**20} MB")
+            self._fail(_TOO_LARGE)
         else:
             self._body.append(data)
 
