@@ -132,6 +132,7 @@ async def test_network_to_the_hosts_loopback(sandbox: Sandbox) -> None:
 @pytest.mark.needs("root")
 async def test_network_to_another_namespace(sandbox: Sandbox) -> None:
     name = f"nel{os.getpid() % 10000}"
+    net = f"10.203.{os.getpid() % 250}"
 
     def ip(*arguments: str) -> None:
         subprocess.run(["ip", *arguments], check=True, capture_output=True)
@@ -140,11 +141,11 @@ async def test_network_to_another_namespace(sandbox: Sandbox) -> None:
     try:
         ip("link", "add", f"{name}a", "type", "veth", "peer", "name", f"{name}b")
         ip("link", "set", f"{name}b", "netns", name)
-        ip("addr", "add", "10.203.77.1/30", "dev", f"{name}a")
+        ip("addr", "add", f"{net}.1/30", "dev", f"{name}a")
         ip("link", "set", f"{name}a", "up")
-        ip("-n", name, "addr", "add", "10.203.77.2/30", "dev", f"{name}b")
+        ip("-n", name, "addr", "add", f"{net}.2/30", "dev", f"{name}b")
         ip("-n", name, "link", "set", f"{name}b", "up")
-        code = "import socket; s = socket.create_server(('10.203.77.2', 7707)); print('up', flush=True)"
+        code = f"import socket; s = socket.create_server(('{net}.2', 7707)); print('up', flush=True)"
         code += "\nwhile True: s.accept()"
         with subprocess.Popen(
             ["ip", "netns", "exec", name, sys.executable, "-c", code], stdout=subprocess.PIPE
@@ -152,8 +153,8 @@ async def test_network_to_another_namespace(sandbox: Sandbox) -> None:
             try:
                 assert server.stdout is not None
                 assert server.stdout.readline() == b"up\n"
-                socket.create_connection(("10.203.77.2", 7707), 5).close()
-                said = await python(sandbox, "import socket; socket.create_connection(('10.203.77.2', 7707), 2)")
+                socket.create_connection((f"{net}.2", 7707), 5).close()
+                said = await python(sandbox, f"import socket; socket.create_connection(('{net}.2', 7707), 2)")
                 assert "unreachable" in said or "timed out" in said
             finally:
                 server.kill()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._keeper import KeeperClient
 from nemo_evaluator.sandbox._output import Capped
@@ -66,8 +67,11 @@ def test_the_filter(arch: str, numbers: dict[str, int]) -> None:
         assert says(0x40000000 | 101) == ENOSYS
 
 
-def test_an_unknown_architecture_has_no_filter() -> None:
+async def test_an_unknown_architecture_has_no_filter_and_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seccomp.build_filter("riscv64") is None
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    with pytest.raises(SandboxError, match="riscv64"):
+        await LocalSandbox(SandboxSpec()).start()
 
 
 def _proc(tmp: Path, mounts: str, own: str) -> Path:

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import marshal
 import os
+import platform
 import resource
 import shutil
 import signal
@@ -22,7 +23,7 @@ from nemo_evaluator.sandbox._forward import Forward, target_of
 from nemo_evaluator.sandbox._keeper import KeeperClient, Line
 from nemo_evaluator.sandbox._pump import Pump
 from nemo_evaluator.sandbox.base import OutsideEndpoint
-from nemo_evaluator.sandbox.jail import cgroups
+from nemo_evaluator.sandbox.jail import cgroups, seccomp
 
 # How long after the deadline a command that was killed may take to let go of its output.
 _GRACE: Final = 0.2
@@ -61,6 +62,11 @@ class LocalSandbox(Backend):
             return
         if self.keeper is None:
             self.keeper, self._own_keeper = KeeperClient(), True
+        if platform.machine() not in seccomp.ARCHITECTURES:
+            raise SandboxError(
+                f"local sandboxes do not know this machine's architecture, {platform.machine()}",
+                hint=f"they know {', '.join(seccomp.ARCHITECTURES)}; use docker",
+            )
         await self.keeper.start()
         limits = self.settings
         argv = arguments(self.spec, limits.memory, limits.network, self.keeper.folder)

@@ -27,6 +27,7 @@ _AT_ARG0: Final = 16
 _AT_ARG1: Final = 24
 
 _AUDIT_ARCH: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+ARCHITECTURES: Final = tuple(_AUDIT_ARCH)
 # Numbers from 424 on are the same everywhere.
 _COMMON: Final = {
     "io_uring_setup": 425,

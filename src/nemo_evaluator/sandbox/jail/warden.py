@@ -57,7 +57,7 @@ def serve(line: socket.socket, groups: list[str], shape: dict[str, Any] | None) 
         except (OSError, ValueError) as error:
             _answer(sock, {"error": str(error)})
             os._exit(1)
-    _answer(sock, {"ready": True, "groups": groups, "seccomp": program is not None})
+    _answer(sock, {"ready": True, "groups": groups})
     _serve(sock, spare or _try_spare(program), program)
 
 
