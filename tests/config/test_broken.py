@@ -381,6 +381,15 @@ def test_an_error_in_a_base_names_the_base(write) -> None:
 def test_an_error_in_an_override_names_the_override(write) -> None:
     _, problems = check(write(config=BASE), "benchmarks.0.repeats=0")
     assert problems[0]["place"] == "benchmarks[0].repeats (from -O benchmarks.0.repeats)"
+    _, problems = check(write(config=BASE), "benchmarks.-1.repeats=0")
+    assert problems[0]["path"] == "benchmarks[0].repeats"
+
+
+def test_a_secret_of_the_wrong_type_is_not_repeated(write) -> None:
+    _, problems = check(write(config=BASE), "services.judge.api_key=12345678", "services.model.api_key={a: 87654321}")
+    assert {problem["path"] for problem in problems} == {"services.judge.api_key", "services.model.api_key"}
+    assert "1234567" not in str(problems)
+    assert "8765432" not in str(problems)
 
 
 def test_no_secret_is_repeated(write, monkeypatch: pytest.MonkeyPatch) -> None:

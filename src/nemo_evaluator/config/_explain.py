@@ -136,6 +136,8 @@ class _Explainer:
 
     def text(self) -> tuple[str, str]:
         if isinstance(self.value, bool | int | float):
+            if self._secret():
+                return f"text is expected, found {self._found()}", "put it in quotes"
             written = str(self.value).lower() if isinstance(self.value, bool) else str(self.value)[:40]
             return f"text is expected, found {self._found()}", f'put it in quotes: "{written}"'
         return f"text is expected, found {self._found()}", self._fallback()
@@ -180,10 +182,13 @@ class _Explainer:
         hint = f"did you mean {close!r}?" if close else f"known: {', '.join(known) or 'none; add one under sandboxes:'}"
         return self.message, hint
 
+    def _secret(self) -> bool:
+        return any(isinstance(key, str) and looks_secret(key) for key in self.path)
+
     def _found(self) -> str:
         """The value as the file has it, never as it came from the environment, never a secret."""
         value = self.value
-        secret = any(isinstance(key, str) and looks_secret(key) for key in self.path)
+        secret = self._secret()
         if secret or isinstance(value, dict | list) or value is None or value == "":
             return "empty text" if value == "" and not secret else kind_of(value)
         shown = _shorten(scrub(str(value)))

@@ -184,8 +184,6 @@ class _Builder:
             return None
         value, inner = known
         self._nodes += len(inner)
-        if self._nodes > MAX_NODES:
-            raise yaml.MarkedYAMLError(problem="aliases make it too large", problem_mark=event.start_mark)
         for below, mark in inner.items():
             marks.setdefault(path + below, mark)
         return copy.deepcopy(value)
