@@ -61,10 +61,10 @@ class Both:
 
 
 def endpoint_for(server: ScriptedServer, *stages: StageSpec, **settings: Any) -> Endpoint:
-    """An endpoint with quick waits and the given stages."""
+    """An endpoint with the given stages."""
     defaults = {
         "model": "m",
-        "timeouts": Timeouts(1.0, 0.5, 0.5, 3.0),
+        "timeouts": Timeouts(5.0, 10.0, 10.0, 20.0),
         "retry": RetryConfig(1, 0.01, 0.02),
         "stages": list(stages),
     }

@@ -116,7 +116,7 @@ async def test_bad_requests_are_told_clearly(proxied):
     ],
 )
 async def test_errors_keep_their_meaning(proxied, say, status, words):
-    async with proxied(say) as (proxy, server):
+    async with proxied(say, timeouts=Timeouts(1.0, 0.5, 0.5, 3.0)) as (proxy, server):
         got, body, headers = await _post(proxy, HELLO)
     assert got == status
     assert words in body["error"]["message"]
@@ -189,7 +189,11 @@ async def test_when_the_agent_leaves_so_do_we(proxied, stream):
 
 @pytest.mark.parametrize("fault", [Fault.STREAM_ERROR, Fault.STREAM_RESET, Fault.STREAM_STALL])
 async def test_a_stream_that_breaks_says_so(proxied, fault):
-    async with proxied(Say("a b c d e f", fault=fault)) as (proxy, _), aiohttp.ClientSession() as client:
+    quick = Timeouts(1.0, 0.5, 0.5, 3.0)
+    async with (
+        proxied(Say("a b c d e f", fault=fault), timeouts=quick) as (proxy, _),
+        aiohttp.ClientSession() as client,
+    ):
         body = {**HELLO, "stream": True}
         async with client.post(proxy.url + CHAT, json=body, headers=_headers(proxy)) as response:
             text = (await response.read()).decode()

@@ -12,14 +12,15 @@ from nemo_evaluator.models import Client, Endpoint, RetryConfig, Timeouts, open_
 from nemo_evaluator.testing import ScriptedServer
 from nemo_evaluator.testing.script import Script
 
-QUICK = Timeouts(connect=1.0, first_byte=0.3, idle=0.3, total=2.0)
+# Long enough for a busy machine; tests of stalls bring their own.
+PATIENT = Timeouts(connect=5.0, first_byte=10.0, idle=10.0, total=20.0)
 
 
 @asynccontextmanager
 async def _asked(script: Script, **settings: Any) -> AsyncIterator[tuple[Client, ScriptedServer]]:
     server_settings = settings.pop("server", {})
     async with ScriptedServer(script, **server_settings) as server:
-        defaults = {"model": "m", "timeouts": QUICK, "retry": RetryConfig(2, 0.01, 0.05)}
+        defaults = {"model": "m", "timeouts": PATIENT, "retry": RetryConfig(2, 0.01, 0.05)}
         endpoint = Endpoint("svc", server.url, **{**defaults, **settings})
         async with open_client(endpoint) as client:
             yield client, server

@@ -17,6 +17,7 @@ from nemo_evaluator.models import RetryConfig, Timeouts
 from nemo_evaluator.testing import Fault, Say
 
 HELLO = [{"role": "user", "content": "hello"}]
+QUICK = Timeouts(connect=1.0, first_byte=0.3, idle=0.3, total=2.0)
 LONG = "This model's maximum context length is 4096 tokens. However, your messages resulted in 5000 tokens."
 
 # (what the server does, error, tries of three, words)
@@ -67,8 +68,8 @@ TABLE = [
 @pytest.mark.parametrize(("say", "kind", "tries", "words"), TABLE, ids=lambda v: getattr(v, "fault", None) or None)
 async def test_fault(asked, say, kind, tries, words):
     retry = RetryConfig(0 if say.fault is Fault.HUGE else 2, 0.01, 0.02)
-    patient = {"timeouts": Timeouts(9, 9, 9, 20)} if say.fault is Fault.HUGE else {}
-    async with asked(say, retry=retry, **patient) as (client, server):
+    waits = Timeouts(9, 9, 9, 20) if say.fault is Fault.HUGE else QUICK
+    async with asked(say, retry=retry, timeouts=waits) as (client, server):
         with pytest.raises(kind) as raised:
             await client.chat(HELLO)
     assert type(raised.value) is kind
@@ -89,7 +90,7 @@ async def test_refused_connection(asked):
     [Say(status=500), Say(status=429), Say(fault=Fault.RESET), Say(fault=Fault.STALL), Say(fault="truncated_json")],
 )
 async def test_a_retry_mends_it(asked, bad):
-    async with asked([bad, "ok"]) as (client, server):
+    async with asked([bad, "ok"], timeouts=QUICK) as (client, server):
         response = await client.chat(HELLO)
         stats = client.stats
     assert response.content == "ok"

@@ -28,7 +28,7 @@ async def _ask_all(client, count, width):
 
 
 async def test_slow_start_reaches_the_cap_in_a_few_rounds(asked):
-    async with asked(Say("ok", delay=0.06), max_concurrent=64, timeouts=Timeouts(9, 30, 30, 60)) as (client, server):
+    async with asked(Say("ok", delay=0.06), max_concurrent=64) as (client, server):
         await _ask_all(client, 400, 64)
         limits = [change["limit"] for change in client.stats["limiter"]["history"]]
     assert server.max_in_flight == 64
@@ -36,7 +36,7 @@ async def test_slow_start_reaches_the_cap_in_a_few_rounds(asked):
 
 
 async def test_the_cap_is_kept(asked):
-    async with asked(Say("ok", delay=0.01), max_concurrent=5, timeouts=Timeouts(9, 30, 30, 60)) as (client, server):
+    async with asked(Say("ok", delay=0.01), max_concurrent=5) as (client, server):
         await _ask_all(client, 60, 30)
     assert server.max_in_flight <= 5
 

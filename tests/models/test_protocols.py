@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nemo_evaluator.core.errors import TransportError
+from nemo_evaluator.models import Timeouts
 from nemo_evaluator.models.sse import EventParser
 from nemo_evaluator.testing import Fault, Say
 
@@ -86,9 +87,10 @@ async def test_streamed_tool_calls(asked):
 )
 async def test_broken_streams_are_tried_again_and_told(asked, fault, words):
     broken = Say("a b c d e f", fault=fault)
-    async with asked([broken, "mended"], extra_body={"stream": True}) as (client, _):
+    settings = {"extra_body": {"stream": True}, "timeouts": Timeouts(1.0, 0.3, 0.3, 2.0)}
+    async with asked([broken, "mended"], **settings) as (client, _):
         assert (await client.chat(HELLO)).content == "mended"
-    async with asked(broken, extra_body={"stream": True}) as (client, server):
+    async with asked(broken, **settings) as (client, server):
         with pytest.raises(TransportError, match=words) as raised:
             await client.chat(HELLO)
     assert raised.value.attempts == server.count == 3

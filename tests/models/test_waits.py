@@ -121,7 +121,7 @@ async def test_cancelling_reaches_the_server(asked, say):
 
 
 async def test_giving_up_reaches_the_server(asked):
-    async with asked(Say(fault=Fault.STALL), retry=NONE) as (client, server):
+    async with asked(Say(fault=Fault.STALL), retry=NONE, timeouts=Timeouts(1, 0.3, 0.3, 2)) as (client, server):
         with pytest.raises(TransportError):
             await client.chat(HELLO)
         await asyncio.sleep(0.05)
