@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from nemo_evaluator.core.errors import EXIT_BUDGET, BudgetError, UsageError, boundary
+from nemo_evaluator.core.errors import EXIT_BUDGET, BudgetError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.models import CallScope, Price, call_scope
 from nemo_evaluator.models.budget import Budget, BudgetExhausted
@@ -84,8 +84,9 @@ async def test_a_step_budget_is_a_budget_of_the_task(asked):
 async def test_money_without_a_price_is_refused(asked):
     async with asked(CALL) as (client, server):
         call_scope.set(CallScope("s", budgets=(Budget("run", usd=1.0),)))
-        with pytest.raises(UsageError, match="needs the price of service 'svc'"):
+        with pytest.raises(BudgetExhausted, match="needs the price of service 'svc'") as raised:
             await client.chat(HELLO)
+    assert "price:" in raised.value.hint
     assert server.count == 0
 
 

@@ -7,9 +7,9 @@ from typing import Final
 
 import orjson
 
-from nemo_evaluator.core.errors import BoundaryError, UsageError
+from nemo_evaluator.core.errors import BoundaryError
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.models.budget import Budget, Reservation
+from nemo_evaluator.models.budget import Budget, BudgetExhausted, Reservation
 from nemo_evaluator.models.cost import price_of, tokens_cost
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.sse import EventParser
@@ -47,7 +47,8 @@ async def _reserve(budgets: tuple[Budget, ...], endpoint: Endpoint) -> _Held:
     try:
         for budget in budgets:
             if budget.usd is not None and price_of(endpoint) is None:
-                raise UsageError(
+                # It ends the run at once, before anything is spent: a limit that nobody can watch is no limit.
+                raise BudgetExhausted(
                     f"a budget in USD needs the price of service {endpoint.name!r}",
                     hint="add price: {input: ..., output: ...} (USD per million tokens) to the service",
                 )
