@@ -1,4 +1,4 @@
-"""JSON lines on disk: an index of line offsets in memory (8 bytes a row), each row read with one ``pread``."""
+"""JSON lines on disk: an index of line offsets in memory (12 bytes a row), each row read with one ``pread``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import os
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -74,7 +75,7 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _index(path: Path) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _index(path: Path) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.signedinteger[Any]]]:
     """Start and size of every line that is not blank."""
     ends: list[npt.NDArray[np.int64]] = []
     position = 0
@@ -89,4 +90,5 @@ def _index(path: Path) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     sizes = stops - starts
     # A line of one byte cannot be a JSON object: it is blank, or the carriage return of a blank line.
     kept = sizes > 1
-    return starts[kept].astype(np.int64), sizes[kept].astype(np.int64)
+    narrow = np.int32 if len(sizes) and sizes.max() < 1 << 31 else np.int64
+    return starts[kept].astype(np.int64), sizes[kept].astype(narrow)

@@ -44,11 +44,11 @@ class Labels:
 class Columns:
     """One entry per scored row in ``problem``/``reward``/``category``; one per answered row in ``latency``."""
 
-    problem: array[int] = field(default_factory=lambda: array("q"))
+    problem: array[int] = field(default_factory=lambda: array("i"))
     reward: array[float] = field(default_factory=lambda: array("d"))
     category: Labels = field(default_factory=Labels)
     has_category: bool = False
-    latency: array[float] = field(default_factory=lambda: array("d"))
+    latency: array[float] = field(default_factory=lambda: array("f"))
     extra: dict[str, tuple[array[int], array[float]]] = field(default_factory=dict)
     groups: dict[str, Labels] = field(default_factory=dict)
     finish_reasons: Counter[str] = field(default_factory=Counter)
@@ -105,11 +105,15 @@ class Columns:
         self.unparsed += is_unparsed(outcome)
         details = outcome["scoring_details"]
         category = ((answer or outcome).get("metadata") or {}).get("category") or details.get("category")
-        self.has_category = self.has_category or bool(category)
-        self.category.add(str(category) if category else "unknown")
+        if category and not self.has_category:
+            self.has_category = True
+            for _ in range(self.scored - 1):
+                self.category.add("unknown")
+        if self.has_category:
+            self.category.add(str(category) if category else "unknown")
         for name, reward in scorer_rewards(details).items():
             if reward is not None:
-                rows = self.extra.setdefault(name, (array("q"), array("d")))
+                rows = self.extra.setdefault(name, (array("i"), array("d")))
                 rows[0].append(outcome["problem_idx"])
                 rows[1].append(float(reward))
         if self.groups or self.scored == 1:

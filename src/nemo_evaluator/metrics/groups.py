@@ -20,11 +20,13 @@ class Problems:
     counts: Ints
     totals: Floats
     first: Ints
+    # One row a problem: the columns are the rows' own, nothing was copied.
+    single: bool = False
 
     @property
     def means(self) -> Floats:
         """The mean reward of each problem."""
-        return self.totals / self.counts
+        return self.totals if self.single else self.totals / self.counts
 
     @property
     def rows(self) -> int:
@@ -38,9 +40,12 @@ class Problems:
 def by_problem(problem: Ints, reward: Floats) -> Problems:
     """Gather rows by problem id; rows already in order of their problem cost no sort."""
     reward = np.asarray(reward, dtype=np.float64)
-    problem = np.asarray(problem, dtype=np.int64)
+    problem = np.asarray(problem)
     if len(problem) != len(reward):
         raise ValueError(f"{len(problem)} problem ids for {len(reward)} rewards")
+    if len(problem) and bool((problem[1:] > problem[:-1]).all()):
+        ones = np.broadcast_to(np.int64(1), len(problem))
+        return Problems(problem, ones, reward, np.arange(len(problem), dtype=np.int32), single=True)
     if len(problem) and bool((problem[1:] >= problem[:-1]).all()):
         starts = np.flatnonzero(np.r_[True, problem[1:] != problem[:-1]])
         counts = np.diff(np.r_[starts, len(problem)])
