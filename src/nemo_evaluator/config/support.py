@@ -33,10 +33,10 @@ SANDBOXES: dict[str, str | None] = {
     "none": None,
     "local": None,
     "docker": None,
-    "slurm": NOT_BUILT,
-    "apptainer": NOT_BUILT,
-    "ecs_fargate": NOT_BUILT,
-    "custom": NOT_BUILT,
+    "slurm": None,
+    "apptainer": None,
+    "ecs_fargate": None,
+    "custom": None,
 }
 SOLVERS: dict[str, str | None] = {
     "simple": None,
