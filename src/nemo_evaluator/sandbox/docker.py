@@ -22,7 +22,8 @@ from nemo_evaluator.sandbox.base import OutsideEndpoint, VolumeMount
 
 # What a package manager needs to work as root inside; none of these reaches past the container.
 _CAPABILITIES: Final = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"]
-_LARGEST_FILE: Final = 8 * 2**30
+# One file may be 8 GiB; no core dumps; and as many open files as an engine without privileges can still hand out.
+_ULIMITS: Final = {"fsize": 8 * 2**30, "core": 0, "nofile": 16_384}
 _SIGKILL: Final = 137
 # How long after its deadline a command may take to give back its output; the kill goes on behind it.
 _GRACE: Final = 0.2
@@ -133,7 +134,7 @@ class DockerSandbox(Backend):
             "SecurityOpt": ["no-new-privileges"],
             "Init": self.spec.entrypoint is not None,
             "ReadonlyRootfs": limits.read_only,
-            "Ulimits": [{"Name": "fsize", "Soft": _LARGEST_FILE, "Hard": _LARGEST_FILE}, _NO_CORE],
+            "Ulimits": [{"Name": name, "Soft": limit, "Hard": limit} for name, limit in _ULIMITS.items()],
             "Binds": [_bind(volume) for volume in self._volumes() if volume.host_path],
             "Mounts": [_scratch(volume) for volume in self._volumes() if not volume.host_path],
         }
@@ -299,9 +300,6 @@ class DockerSandbox(Backend):
         self._broken = "the container was ended, because a command in it could not be stopped otherwise"
         with contextlib.suppress(SandboxError):
             await self.api.call("POST", f"/containers/{container}/kill", ok=(404, 409))
-
-
-_NO_CORE: Final = {"Name": "core", "Soft": 0, "Hard": 0}
 
 
 async def _feed(writer: asyncio.StreamWriter, stdin: bytes | IO[bytes]) -> None:
