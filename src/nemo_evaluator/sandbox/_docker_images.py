@@ -61,7 +61,7 @@ class ImageStore:
         if await self.has(image):
             return
         context = await asyncio.to_thread(_context, folder)
-        await self._api.stream("/build", timeout=_PULL, data=context, t=image, rm=True)
+        await self._api.stream("/build", timeout=_PULL, data=context, t=image, rm=True, forcerm=True)
         if not await self.has(image):
             raise SandboxError(f"docker: the build of {image} ended without an image")
         self._used[image] = time.time()
