@@ -26,7 +26,7 @@ _HOMES: Final = {
     "code_sandbox_async": "scoring",
     "needs_judge": "scoring",
     "run_evaluation": "engine.api",
-    "ModelClient": "models",
+    "ModelClient": "adapters.model_client",
     "Solver": "solvers.base",
     "SolveResult": "core.types",
     "ChatSolver": "solvers.simple",

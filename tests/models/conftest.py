@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nemo_evaluator.models import Client, Endpoint, RetryConfig, Timeouts, open_client
+from nemo_evaluator.models import Client, Endpoint, RetryConfig, Timeouts
 from nemo_evaluator.testing import ScriptedServer
 from nemo_evaluator.testing.script import Script
 
@@ -22,7 +22,7 @@ async def _asked(script: Script, **settings: Any) -> AsyncIterator[tuple[Client,
     async with ScriptedServer(script, **server_settings) as server:
         defaults = {"model": "m", "timeouts": PATIENT, "retry": RetryConfig(2, 0.01, 0.05)}
         endpoint = Endpoint("svc", server.url, **{**defaults, **settings})
-        async with open_client(endpoint) as client:
+        async with Client(endpoint) as client:
             yield client, server
 
 

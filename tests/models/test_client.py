@@ -129,12 +129,12 @@ async def test_embed_is_sorted_by_index(asked):
 
 
 async def test_a_query_in_the_url_stays_and_odd_paths_are_quoted():
-    from nemo_evaluator.models import open_client
+    from nemo_evaluator.models import Client
     from nemo_evaluator.testing import ScriptedServer
 
     async with ScriptedServer("ok") as server:
         url = f"{server.root}/deployments/my model/chat/completions?api-version=2024-02-01"
-        async with open_client(Endpoint("svc", url)) as client:
+        async with Client(Endpoint("svc", url)) as client:
             assert (await client.chat(HELLO)).content == "ok"
     assert client.endpoint.url.endswith("/my model?api-version=2024-02-01")
     assert server.requests[0].path == "/deployments/my%20model/chat/completions"

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from nemo_evaluator.models import Endpoint, RetryConfig, Timeouts, open_client
+from nemo_evaluator.models import Client, Endpoint, RetryConfig, Timeouts
 from nemo_evaluator.models.limiter import Limiter
 from nemo_evaluator.testing import Fault, Say, ScriptedServer, Weather
 
@@ -97,8 +97,8 @@ async def test_a_cancelled_waiter_leaves_no_trace():
 
 async def test_clients_of_one_endpoint_share_pool_and_limiter():
     async with ScriptedServer(Say("ok", delay=0.02)) as server:
-        one = open_client(Endpoint("solver", server.url, max_concurrent=4))
-        two = open_client(Endpoint("judge", server.url, max_concurrent=4))
+        one = Client(Endpoint("solver", server.url, max_concurrent=4))
+        two = Client(Endpoint("judge", server.url, max_concurrent=4))
         await asyncio.gather(_ask_all(one, 20, 10), _ask_all(two, 20, 10))
         assert one.transport.lane is two.transport.lane
         assert server.max_in_flight <= 4
@@ -116,7 +116,7 @@ async def test_storm():
     count = 2000
     with ScriptedServer("ok", weather=weather) as server:
         endpoint = Endpoint("svc", server.url, timeouts=waits, retry=RetryConfig(6, 0.2, 2.0), max_concurrent=128)
-        async with open_client(endpoint) as client:
+        async with Client(endpoint) as client:
             started = time.monotonic()
             results = await _ask_all(client, count, 128)
             elapsed = time.monotonic() - started

@@ -9,7 +9,7 @@ import pytest
 
 from nemo_evaluator.core.errors import RateLimitError, TransportError
 from nemo_evaluator.core.slots import Slots, current_slots
-from nemo_evaluator.models import Endpoint, RetryConfig, Timeouts, open_client
+from nemo_evaluator.models import Client, Endpoint, RetryConfig, Timeouts
 from nemo_evaluator.models.faults import retry_after
 from nemo_evaluator.testing import Fault, Say
 
@@ -96,7 +96,7 @@ async def test_connect_is_bounded():
             filler.setblocking(False)
             filler.connect_ex(("127.0.0.1", port))
             fillers.append(filler)
-        async with open_client(Endpoint("svc", f"http://127.0.0.1:{port}/v1", timeouts=waits, retry=NONE)) as client:
+        async with Client(Endpoint("svc", f"http://127.0.0.1:{port}/v1", timeouts=waits, retry=NONE)) as client:
             started = time.monotonic()
             with pytest.raises(TransportError, match=r"timeouts.connect"):
                 await client.chat(HELLO)

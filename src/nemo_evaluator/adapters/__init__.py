@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nemo_evaluator.adapters.base import Interceptor, Place
-    from nemo_evaluator.adapters.door import Door
+    from nemo_evaluator.adapters.door import Door, open_client
     from nemo_evaluator.adapters.pipeline import Pipeline
     from nemo_evaluator.adapters.proxy import Proxy
     from nemo_evaluator.adapters.registry import build_stage, interceptor_registry
@@ -22,9 +22,20 @@ _HOMES = {
     "TrafficLog": "traffic_log",
     "build_stage": "registry",
     "interceptor_registry": "registry",
+    "open_client": "door",
 }
 
-__all__ = ["Door", "Interceptor", "Pipeline", "Place", "Proxy", "TrafficLog", "build_stage", "interceptor_registry"]
+__all__ = [
+    "Door",
+    "Interceptor",
+    "Pipeline",
+    "Place",
+    "Proxy",
+    "TrafficLog",
+    "build_stage",
+    "interceptor_registry",
+    "open_client",
+]
 
 
 def __getattr__(name: str) -> Any:

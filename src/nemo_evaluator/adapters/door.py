@@ -37,9 +37,9 @@ class Door:
         await self.transport.close()
 
 
-def client_of(endpoint: Endpoint) -> Client:
-    """A client whose requests pass the interceptors of the endpoint's service."""
-    return Door(endpoint).client()
+def open_client(endpoint: Endpoint) -> Client:
+    """A client of an endpoint, through the interceptors of its service if it has any. Close it when done."""
+    return Client(endpoint) if endpoint.bare else Door(endpoint).client()
 
 
 def stages_of(endpoint: Endpoint) -> list[Interceptor]:

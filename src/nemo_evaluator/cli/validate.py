@@ -8,13 +8,14 @@ import tempfile
 
 import click
 
+from nemo_evaluator.adapters.door import open_client
 from nemo_evaluator.core.errors import EXIT_FAILED, UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.engine.api import run_evaluation
 from nemo_evaluator.environments.registry import get_environment
-from nemo_evaluator.models import Endpoint, open_client
+from nemo_evaluator.models import Endpoint
 from nemo_evaluator.solvers.simple import SimpleSolver
 
 _SHOWN = 60

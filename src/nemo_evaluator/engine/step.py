@@ -212,7 +212,7 @@ class StepRunner:
         """Turn a failure into what the policy table says."""
         policy = POLICY[error.cause]
         if error.cause is Cause.CANCELLED:
-            self._ctx.halt.set(HaltKind.BUDGET, error.message, drain=_DRAIN)
+            self._ctx.halt.set(HaltKind.BUDGET, error.message, error=error, drain=_DRAIN)
             return
         if policy.stop is Stop.AT_ONCE:
             self._ctx.halt.set(HaltKind.ERROR, error.message, error=error)

@@ -73,6 +73,7 @@ def _foreground(request: RunRequest, loaded: LoadedConfig, output_dir: Path, met
         run_id=meta.run_id,
         resume=request.resume,
         shard=shard_of(request),
+        base_dir=loaded.source.parent if loaded.source else None,
         progress=console.progress(),
         say=console.say,
     )

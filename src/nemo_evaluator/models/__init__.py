@@ -9,8 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nemo_evaluator.models.client import Client, open_client
-    from nemo_evaluator.models.compat import ModelClient, ToolCallingResponse, image_url
+    from nemo_evaluator.models.client import Client
     from nemo_evaluator.models.endpoint import Endpoint, Price, StageSpec, Timeouts, endpoint_of
     from nemo_evaluator.models.retry import RetryConfig
     from nemo_evaluator.models.transport import Transport
@@ -20,7 +19,6 @@ _HOMES = {
     "CallScope": "types",
     "Client": "client",
     "Endpoint": "endpoint",
-    "ModelClient": "compat",
     "ModelReply": "types",
     "ModelRequest": "types",
     "Price": "endpoint",
@@ -28,19 +26,15 @@ _HOMES = {
     "Send": "types",
     "StageSpec": "endpoint",
     "Timeouts": "endpoint",
-    "ToolCallingResponse": "compat",
     "Transport": "transport",
     "call_scope": "types",
     "endpoint_of": "endpoint",
-    "image_url": "compat",
-    "open_client": "client",
 }
 
 __all__ = [
     "CallScope",
     "Client",
     "Endpoint",
-    "ModelClient",
     "ModelReply",
     "ModelRequest",
     "Price",
@@ -48,12 +42,9 @@ __all__ = [
     "Send",
     "StageSpec",
     "Timeouts",
-    "ToolCallingResponse",
     "Transport",
     "call_scope",
     "endpoint_of",
-    "image_url",
-    "open_client",
 ]
 
 

@@ -8,7 +8,6 @@ from time import perf_counter
 from typing import Any
 
 from nemo_evaluator.core.errors import TransportError
-from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import JsonDict, Message, ModelResponse
 from nemo_evaluator.models.chat import parse_chat
 from nemo_evaluator.models.completions import parse_completion, prompt_of
@@ -140,12 +139,3 @@ class Client:
     def _unreadable(self, error: Exception, reply: ModelReply) -> TransportError:
         text = f"{self.endpoint.name}: the answer does not follow the protocol ({type(error).__name__}: {error})"
         return TransportError(text, attempts=reply.attempts)
-
-
-def open_client(endpoint: Endpoint) -> Client:
-    """A client of an endpoint, through the interceptors of its service if it has any. Close it when done."""
-    if endpoint.bare:
-        return Client(endpoint)
-    # The pipeline lives in a room above this one, so it is found by name.
-    client: Client = load_object("nemo_evaluator.adapters.door:client_of")(endpoint)
-    return client

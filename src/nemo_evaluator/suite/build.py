@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nemo_evaluator.adapters.door import client_of
+from nemo_evaluator.adapters.door import open_client
 from nemo_evaluator.adapters.traffic_log import TrafficLog
 from nemo_evaluator.config import BenchmarkConfig, BudgetConfig, EvalConfig, NoSandbox
 from nemo_evaluator.core.errors import UsageError
@@ -43,10 +43,18 @@ _log = logging.getLogger(__name__)
 class Builder:
     """Makes the parts of one benchmark; whatever must be closed goes onto ``stack``."""
 
-    def __init__(self, config: EvalConfig, running: Mapping[str, RunningService], run_id: str) -> None:
+    def __init__(
+        self,
+        config: EvalConfig,
+        running: Mapping[str, RunningService],
+        run_id: str,
+        base_dir: Path | None = None,
+    ) -> None:
         self._config = config
         self._running = running
         self._run_id = run_id
+        # Files that the config names (interceptors) are looked for beside it.
+        self._base_dir = base_dir
         self._budget = _budget("the run's budget", config.budget)
 
     async def build(
@@ -105,7 +113,7 @@ class Builder:
         """A client of one service, with as many requests at once as the benchmark has steps."""
         service: Any = self._config.services[name]
         running = self._running[name]
-        endpoint = endpoint_of(name, service, url=running.url)
+        endpoint = endpoint_of(name, service, url=running.url, base_dir=self._base_dir)
         endpoint = replace(
             endpoint,
             api_key=running.api_key or endpoint.api_key,
@@ -116,7 +124,7 @@ class Builder:
             endpoint = replace(endpoint, identity=identity)
         if self._config.output.traffic == "none":
             endpoint = replace(endpoint, traffic=None)
-        return Client(endpoint) if endpoint.bare else client_of(endpoint)
+        return open_client(endpoint)
 
     def _traffic(self, task_dir: Path, stack: AsyncExitStack) -> Callable[[JsonDict], None] | None:
         keep = self._config.output.traffic

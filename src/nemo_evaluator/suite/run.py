@@ -43,6 +43,7 @@ class SuiteOptions:
     run_id: str
     resume: bool = False
     shard: Shard | None = None
+    base_dir: Path | None = None
     progress: Progress = field(default_factory=SilentProgress)
     say: Say = print
 
@@ -55,6 +56,7 @@ class BenchmarkResult:
     bundle: JsonDict | None = None
     error: NelError | None = None
     stopped: HaltKind | None = None
+    stop_reason: str = ""
     task_dir: Path | None = None
 
     @property
@@ -103,7 +105,7 @@ async def run_suite(config: EvalConfig, options: SuiteOptions) -> SuiteResult:
     with interrupts.handled():
         try:
             async with start_services(config, options.output_dir, say=options.say) as running:
-                builder = Builder(config, running, options.run_id)
+                builder = Builder(config, running, options.run_id, options.base_dir)
                 for bench in config.benchmarks:
                     if interrupts.asked:
                         break
@@ -145,6 +147,8 @@ async def _run_one(
 def _take(result: BenchmarkResult, finished: Finished) -> None:
     result.bundle = finished.bundle
     result.stopped = finished.halt.kind
+    hint = getattr(finished.halt.error, "hint", None)
+    result.stop_reason = finished.halt.reason + (f"\n  fix: {hint}" if hint else "")
     if finished.halt.kind is HaltKind.ERROR:
         error = finished.halt.error
         if error is not None and not isinstance(error, NelError):
@@ -160,7 +164,8 @@ def _note(checkpoint: Checkpoint, result: BenchmarkResult, say: Say) -> None:
         )
         checkpoint.failed(result.key, result.error.message)
     elif result.stopped in (HaltKind.INTERRUPT, HaltKind.BUDGET):
-        checkpoint.failed(result.key, f"stopped: {result.stopped}")
+        say(f"{result.key}: stopped: {result.stop_reason}")
+        checkpoint.failed(result.key, f"stopped: {result.stop_reason}")
     elif result.task_dir is not None:
         checkpoint.completed(result.key, newest_bundle(result.task_dir) or result.task_dir)
 

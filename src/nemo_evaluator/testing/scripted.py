@@ -23,7 +23,7 @@ class ScriptedServer:
     ::
 
         async with ScriptedServer("42") as server:      # on the running loop
-            client = open_client(Endpoint(name="m", url=server.url))
+            client = Client(Endpoint(name="m", url=server.url))
 
         with ScriptedServer(rules) as server:    # in a thread of its own, for code that is not async
             subprocess.run(["nel", "eval", "run", ..., "--model-url", server.url])

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import mimetypes
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nemo_evaluator.adapters.door import open_client
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict, Message, ModelResponse, ToolCallInfo
-from nemo_evaluator.models.client import open_client
 from nemo_evaluator.models.endpoint import Endpoint, Timeouts
+from nemo_evaluator.models.images import image_url
 from nemo_evaluator.models.retry import RetryConfig
 
 _GENERATION = ("temperature", "max_tokens", "top_p", "seed", "stop", "frequency_penalty", "presence_penalty")
@@ -128,15 +127,3 @@ class ModelClient:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
-
-
-def image_url(image: str | Path) -> str:
-    """An image as a URL that can be sent: http(s) and data URLs as they are, a local file as a data URI."""
-    text = str(image)
-    if text.startswith(("http://", "https://", "data:")):
-        return text
-    path = Path(image)
-    if not path.is_file():
-        raise FileNotFoundError(f"no image at {path}")
-    kind = mimetypes.guess_type(path.name)[0] or "image/png"
-    return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"

@@ -6,8 +6,9 @@ import base64
 
 import pytest
 
+from nemo_evaluator.adapters.model_client import ModelClient
 from nemo_evaluator.core.errors import InfraError
-from nemo_evaluator.models import ModelClient, RetryConfig
+from nemo_evaluator.models import RetryConfig
 from nemo_evaluator.testing import Say, ScriptedServer
 
 
