@@ -23,6 +23,8 @@ from nemo_evaluator.datasets.jsonl import JsonlRows
 from nemo_evaluator.datasets.parquet import ParquetRows
 from nemo_evaluator.datasets.settings import cache_dir
 
+# Tables of picture benchmarks carry whole pictures in a field.
+_LONGEST_FIELD = 1 << 30
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab", ".parquet")
 _LIST_KEYS = ("data", "rows", "examples", "instances")
 
@@ -108,6 +110,7 @@ def _gunzip(path: Path, target: IO[bytes]) -> None:
 
 
 def _csv_to_jsonl(path: Path, target: IO[bytes], delimiter: str, source: str) -> None:
+    csv.field_size_limit(_LONGEST_FIELD)
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader: csv.DictReader[Any] = csv.DictReader(file, delimiter=delimiter, restkey="", restval="")
         for row in reader:

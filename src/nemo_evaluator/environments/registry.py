@@ -26,7 +26,7 @@ SCHEMES: Final[dict[str, str | None]] = {
     "gym": None,
     "skills": None,
     "lm-eval": None,
-    "vlmevalkit": None,
+    "vlmevalkit": "nemo_evaluator.environments.vlmevalkit:open_vlmevalkit",
     "container": None,
     "harbor": None,
 }

@@ -1,0 +1,129 @@
+"""``vlmevalkit://NAME``: picture benchmarks in VLMEvalKit's table form, one ``NAME.tsv`` with the pictures inside.
+
+The tables are read as they are published; the library itself is not needed. They are looked for in the folder that
+``LMUData`` names (VLMEvalKit's own variable), else in ``~/LMUData``.
+"""
+
+from __future__ import annotations
+
+import os
+import string
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from nemo_evaluator.core.errors import SeedError, UsageError
+from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.core.types import JsonDict, SeedResult, VerifyResult
+from nemo_evaluator.datasets import open_rows
+from nemo_evaluator.environments._verdict import verdict
+from nemo_evaluator.environments.base import EvalEnvironment
+from nemo_evaluator.scoring import ScorerInput, exact_match, fuzzy_match, multichoice_regex
+
+if TYPE_CHECKING:
+    from nemo_evaluator.sandbox.base import Sandbox
+
+_VERSION: Final = "1"
+_CATEGORIES: Final = ("category", "l2-category", "l2_category", "split")
+# A picture cell this short is not a picture but the index of the row that has it.
+_LONGEST_INDEX: Final = 64
+_TYPES: Final = {"iVBOR": "png", "/9j/": "jpeg", "R0lGO": "gif", "UklGR": "webp"}
+
+
+def open_vlmevalkit(
+    uri: str, *, num_examples: int | None = None, num_fewshot: int | None = None, params: JsonDict | None = None
+) -> EvalEnvironment:
+    """The environment of a ``vlmevalkit://`` URI."""
+    if params or num_fewshot:
+        raise UsageError(f"{uri} takes no params and no fewshot", hint="remove them")
+    return VlmEvalKitEnvironment(uri.partition("://")[2], num_examples)
+
+
+class VlmEvalKitEnvironment(EvalEnvironment):
+    """A table of questions about pictures: multiple choice where there are options, yes/no, or a short answer."""
+
+    def __init__(self, table: str, num_examples: int | None = None) -> None:
+        self.name = f"vlmevalkit_{safe_name(table)}"
+        self._table = table
+        rows = open_rows(_find(table))
+        self._rows = rows
+        self._dataset = rows if num_examples is None else rows[:num_examples]
+        self._by_index: dict[str, int] | None = None
+
+    async def seed(self, idx: int) -> SeedResult:
+        """The question as VLMEvalKit words it, with its pictures."""
+        row = self._dataset[idx]
+        options = {letter: str(row[letter]) for letter in string.ascii_uppercase if row.get(letter) not in (None, "")}
+        hint = f"Hint: {row['hint']}\n" if row.get("hint") else ""
+        question = str(row["question"])
+        if options:
+            lines = "\n".join(f"{letter}. {text}" for letter, text in options.items())
+            prompt = f"{hint}Question: {question}\nOptions:\n{lines}\n"
+            prompt += "Please select the correct answer from the options above. Answer with its letter."
+        else:
+            prompt = f"{hint}{question}"
+        category = next((str(row[name]) for name in _CATEGORIES if row.get(name)), None)
+        metadata: JsonDict = {"source": "vlmevalkit", "dataset": self._table, "index": row.get("index")}
+        metadata |= {"category": category} if category else {}
+        metadata |= {"options": list(options.values()), "letters": "".join(options)} if options else {}
+        return SeedResult(
+            prompt=prompt,
+            expected_answer=str(row.get("answer", "")),
+            images=self._pictures(row, idx),
+            metadata=metadata,
+            shown=frozenset({"options", "letters"}),
+        )
+
+    async def verify(
+        self, response: str, expected: str, sandbox: Sandbox | None = None, **metadata: Any
+    ) -> VerifyResult:
+        """A letter, a yes or no, or the answer in the response."""
+        sample = ScorerInput(response, expected, metadata)
+        if metadata.get("letters"):
+            scores = multichoice_regex(sample, labels=metadata["letters"])
+        elif expected.strip().lower() in ("yes", "no"):
+            scores = multichoice_regex(
+                ScorerInput(response, "A" if expected.strip().lower() == "yes" else "B", {"options": ["Yes", "No"]}),
+                labels="AB",
+            )
+        else:
+            exact = exact_match(sample)
+            scores = exact if exact["correct"] else fuzzy_match(sample)
+        return verdict(scores, response, "vlmevalkit")
+
+    def scorer_fingerprint(self) -> str:
+        """Changes when verdicts could."""
+        return f"vlmevalkit-{_VERSION}"
+
+    def _pictures(self, row: JsonDict, idx: int) -> list[str]:
+        cell = row.get("image") or ""
+        cells = cell if isinstance(cell, list) else [str(cell)]
+        if len(cells) == 1 and 0 < len(cells[0]) <= _LONGEST_INDEX:
+            cells = [str(self._row_of(cells[0]).get("image") or "")]
+        if not any(cells):
+            raise SeedError(f"{self._table}: row {idx} has no picture")
+        return [_data_uri(one) for one in cells]
+
+    def _row_of(self, index: str) -> JsonDict:
+        if self._by_index is None:
+            self._by_index = {str(row.get("index")): number for number, row in enumerate(self._rows)}
+        if index not in self._by_index:
+            raise SeedError(f"{self._table}: no row has the index {index}, which another takes its picture from")
+        row: JsonDict = self._rows[self._by_index[index]]
+        return row
+
+
+def _data_uri(encoded: str) -> str:
+    if encoded.startswith(("data:", "http://", "https://")):
+        return encoded
+    kind = next((kind for start, kind in _TYPES.items() if encoded.startswith(start)), "jpeg")
+    return f"data:image/{kind};base64,{encoded}"
+
+
+def _find(table: str) -> Path:
+    # The name is VLMEvalKit's own.
+    folder = Path(os.environ.get("LMUData") or Path.home() / "LMUData")  # noqa: SIM112
+    path = folder / f"{table}.tsv"
+    if not path.is_file():
+        hint = f"put the published {table}.tsv into {folder}, or set LMUData to the folder that has it"
+        raise UsageError(f"vlmevalkit://{table}: {path} does not exist", hint=hint)
+    return path
