@@ -149,7 +149,8 @@ def test_a_second_signal_is_immediate(nel: Nel, serve: Serve, sums: Sums) -> Non
 
 
 def test_background_status_logs_stop_resume(nel: Nel, serve: Serve, sums: Sums) -> None:
-    server = serve(Say("6", delay=0.1))
+    pace = [0.5]
+    server = serve(lambda seen: Say("6", delay=pace[0]))
     config = nel.config(
         "c.yaml",
         services={"model": api(server.url)},
@@ -164,6 +165,7 @@ def test_background_status_logs_stop_resume(nel: Nel, serve: Serve, sums: Sums) 
     assert state["run_id"] in nel("eval", "runs").stdout
     assert "RUNNING" in nel("eval", "runs").stdout
     nel("eval", "stop")
+    pace[0] = 0.0
     assert json.loads(nel("eval", "status", "--json").stdout)["running"] is False
     assert "steps/s" in nel("eval", "logs", "-n", "50").stdout
     done = nel("eval", "resume", "-r", state["run_id"])

@@ -7,9 +7,11 @@ from typing import Final
 
 # Processes carry the number of their command in the environment, and a command's end takes along those that carry its
 # number. What carries none is touched only where process 1 is our own: there, and only there, every process we can see
-# belongs to the sandbox. Three rounds, since a process may fork between the look and the kill.
+# belongs to the sandbox. Without a mark and with a parent outside (0) is a command that is just being let in: it gets
+# its mark in a moment, and is left alone. Three rounds, since a process may fork between the look and the kill.
 _MARK: Final = """[ -n "$token" ] || exit 125
 mark_of() { { tr '\\0' '\\n' < "/proc/$1/environ"; } 2>/dev/null | sed -n 's/^NEL_EXEC=//p' | head -n 1; }
+parent_of() { sed -n 's/^PPid:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null; }
 ours=
 [ "$(mark_of 1)" = main ] && ours=yes
 """
@@ -22,6 +24,7 @@ for round in 1 2 3; do
     mark=$(mark_of "$pid")
     if [ "$mark" != "$token" ]; then
       [ "$ours" = yes ] || continue
+      [ -n "$mark" ] || [ "$(parent_of "$pid")" != 0 ] || continue
       %s
     fi
     kill -9 "$pid" 2>/dev/null && hit=1
