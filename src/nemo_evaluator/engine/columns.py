@@ -17,6 +17,7 @@ from nemo_evaluator.engine.plan import Plan
 from nemo_evaluator.store.index import StepIndex
 from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import TaskPaths
+from nemo_evaluator.store.records import total_tokens
 from nemo_evaluator.store.rows import failure_category, is_unparsed, result_row, scorer_rewards, trajectory_row
 
 _EXEMPLARS: Final = 3
@@ -25,7 +26,7 @@ _EXEMPLAR_CHARS: Final = 500
 _NOT_GROUPS: Final = {"correct", "extracted", "method", "reward", "unparsed", "error", "raw"}
 _GROUP_CHARS: Final = 100
 _GROUPS_MAX: Final = 50
-_TOKENS: Final = ("prompt_tokens", "completion_tokens", "total_tokens", "reasoning_tokens", "cached_tokens")
+_TOKENS: Final = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens")
 
 
 @dataclass(slots=True)
@@ -86,6 +87,7 @@ class Columns:
             count = answer.get(key)
             if count:
                 self.totals[key] += count
+        self.totals["total_tokens"] += total_tokens(answer)
         self.totals["attempts"] += answer.get("attempts") or 1
         self.cost_usd += answer.get("cost_usd") or 0.0
 

@@ -26,9 +26,10 @@ from nemo_evaluator.engine.trajectories import trajectory_of
 from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.environments.base import EvalEnvironment
 from nemo_evaluator.store.fingerprints import RunFingerprints
-from nemo_evaluator.store.index import RUN, History, StepIndex
+from nemo_evaluator.store.index import History, StepIndex
 from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import TaskPaths, archive_previous
+from nemo_evaluator.store.records import RUN
 
 if TYPE_CHECKING:
     from nemo_evaluator.metrics.sequential import StopRule

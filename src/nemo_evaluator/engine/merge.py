@@ -13,9 +13,10 @@ from nemo_evaluator.engine.bundle import BundleFacts, write_bundle
 from nemo_evaluator.engine.columns import write_views
 from nemo_evaluator.engine.plan import Plan, make_plan
 from nemo_evaluator.engine.trajectories import trajectory_of
-from nemo_evaluator.store.index import ANSWER, OUTCOME, StepIndex
+from nemo_evaluator.store.index import StepIndex
 from nemo_evaluator.store.journal import Journal, scan_records
 from nemo_evaluator.store.layout import TaskPaths, newest_bundle
+from nemo_evaluator.store.records import ANSWER, OUTCOME
 
 
 def merge_shards(root: Path) -> list[JsonDict]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nemo_evaluator.core.types import JsonDict, ModelResponse
 from nemo_evaluator.solvers.trajectory import single_turn
+from nemo_evaluator.store.records import total_tokens
 from nemo_evaluator.store.rows import content_of, prompt_of
 
 
@@ -18,7 +19,7 @@ def trajectory_of(answer: JsonDict) -> list[JsonDict]:
         finish_reason=answer["finish_reason"],
         prompt_tokens=answer.get("prompt_tokens"),
         completion_tokens=answer.get("completion_tokens"),
-        total_tokens=answer.get("total_tokens"),
+        total_tokens=total_tokens(answer),
         reasoning_tokens=answer.get("reasoning_tokens"),
         latency_ms=answer.get("latency_ms") or 0.0,
         reasoning_content=answer.get("reasoning_content"),

@@ -9,9 +9,9 @@ import orjson
 from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.executors.detach import running_pid
-from nemo_evaluator.store.index import OUTCOME
 from nemo_evaluator.store.journal import scan_records
 from nemo_evaluator.store.layout import TaskPaths, newest_bundle
+from nemo_evaluator.store.records import OUTCOME
 from nemo_evaluator.store.runs import RunMeta
 
 

@@ -7,11 +7,8 @@ from dataclasses import dataclass, field
 
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.store.journal import Journal
+from nemo_evaluator.store.records import ANSWER, OUTCOME, RUN, total_tokens
 
-ANSWER = "answer"
-OUTCOME = "outcome"
-TURN = "turn"
-RUN = "run"
 _NONE = -1
 
 
@@ -40,7 +37,7 @@ class History:
             self._last = max(self._last, at)
         if record.get("kind") == ANSWER:
             self.usd += record.get("cost_usd") or 0.0
-            self.tokens += record.get("total_tokens") or 0
+            self.tokens += total_tokens(record)
             self.requests += record.get("attempts") or 1
 
     def close(self) -> None:

@@ -7,9 +7,12 @@ import time
 from typing import Any, Final
 
 from nemo_evaluator.core.failures import Cause
-from nemo_evaluator.core.types import Failed, JsonDict, Message, Outcome, Scored, SeedResult, SolveResult, Step
-from nemo_evaluator.store.index import ANSWER, OUTCOME, TURN
+from nemo_evaluator.core.types import JsonDict, Message, Outcome, Scored, SeedResult, SolveResult, Step
 
+ANSWER: Final = "answer"
+OUTCOME: Final = "outcome"
+TURN: Final = "turn"
+RUN: Final = "run"
 _INLINE_DATA: Final = 256
 
 
@@ -35,10 +38,13 @@ def answer_record(
             "finish_reason": reply.finish_reason,
             "prompt_tokens": reply.prompt_tokens,
             "completion_tokens": reply.completion_tokens,
-            "total_tokens": reply.total_tokens,
             "latency_ms": round(reply.latency_ms, 2),
-            "attempts": reply.attempts,
         }
+        # What follows from the rest is not written: a run has many rows.
+        if reply.total_tokens != (reply.prompt_tokens or 0) + (reply.completion_tokens or 0):
+            record["total_tokens"] = reply.total_tokens
+        if reply.attempts != 1:
+            record["attempts"] = reply.attempts
         for key in _OPTIONAL_REPLY:
             value = getattr(reply, key)
             if value:
@@ -103,9 +109,11 @@ def turn_record(step: Step, turn: JsonDict) -> JsonDict:
     return {"kind": TURN, "problem_idx": step.problem_idx, "repeat": step.repeat, "turn": turn}
 
 
-def is_failed(outcome: Outcome) -> bool:
-    """True when the row could not be measured."""
-    return isinstance(outcome, Failed)
+def total_tokens(answer: JsonDict) -> int:
+    """The tokens of an answer record, prompt and completion together."""
+    if "total_tokens" in answer:
+        return answer["total_tokens"] or 0
+    return (answer.get("prompt_tokens") or 0) + (answer.get("completion_tokens") or 0)
 
 
 def _asked(seed: SeedResult, answer: SolveResult | None, problem: str) -> JsonDict:

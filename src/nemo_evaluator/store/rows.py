@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.store.records import last_user_text
+from nemo_evaluator.store.records import last_user_text, total_tokens
 
 _REFUSALS: Final = ("i cannot", "i'm unable", "i can't", "as an ai", "i don't have the ability", "i apologize")
 
@@ -33,7 +33,7 @@ def result_row(answer: JsonDict | None, outcome: JsonDict) -> JsonDict:
         "expected_answer": asked.get("expected_answer", ""),
         "scoring_details": details,
         "metadata": asked.get("metadata", {}) | outcome.get("scoring_metadata", {}),
-        "tokens": answer.get("total_tokens") or 0 if answer else 0,
+        "tokens": total_tokens(answer) if answer else 0,
         "prompt_tokens": answer.get("prompt_tokens") if answer else None,
         "completion_tokens": answer.get("completion_tokens") if answer else None,
         "finish_reason": answer.get("finish_reason", "") if answer else "",
@@ -74,9 +74,10 @@ def trajectory_row(
         "seed_metadata": asked.get("metadata", {}),
         "timing": outcome.get("timing", {}),
         "failure_category": category,
-        "failure": outcome.get("failure"),
         "retries": _attempts(answer, outcome) - 1,
     }
+    if outcome.get("failure"):
+        row["failure"] = outcome["failure"]
     if answer and "finish_reason" in answer:
         row["model"] = {
             "content": content_of(answer),
@@ -85,7 +86,7 @@ def trajectory_row(
             "tokens": {
                 "prompt": answer.get("prompt_tokens"),
                 "completion": answer.get("completion_tokens"),
-                "total": answer.get("total_tokens"),
+                "total": total_tokens(answer),
                 "reasoning": answer.get("reasoning_tokens"),
             },
             "latency_ms": answer.get("latency_ms"),

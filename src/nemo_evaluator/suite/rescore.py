@@ -19,8 +19,8 @@ from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.reports import write_reports
 from nemo_evaluator.services import RunningService, start_services
 from nemo_evaluator.store.fingerprints import RunFingerprints
-from nemo_evaluator.store.index import RUN
 from nemo_evaluator.store.layout import TaskPaths, newest_bundle
+from nemo_evaluator.store.records import RUN
 from nemo_evaluator.suite.build import Builder
 from nemo_evaluator.suite.run import BenchmarkResult, Say, SuiteResult, use_datasets
 
