@@ -71,3 +71,13 @@ def test_the_suite(server: ScriptedServer, tmp_path: Path, data_mirror: Path) ->
     asked = server.count
     run(server, tmp_path, data_mirror, "17", *sandbox, "--resume")
     assert server.count == asked
+
+
+@pytest.mark.needs("docker")
+@pytest.mark.parametrize("number", ["06", "17"])
+def test_code_runs_in_docker_as_written(server: ScriptedServer, tmp_path: Path, data_mirror: Path, number: str) -> None:
+    """Sections 5 and 10 with the engine and the image that they name."""
+    bundles = {bundle["benchmark"]["name"]: bundle for bundle in run(server, tmp_path, data_mirror, number)}
+    assert bundles["humaneval"]["benchmark"]["coverage"]["scored"] == 5
+    rows = (tmp_path / "eval_results" / "humaneval" / "results.jsonl").read_text().splitlines()
+    assert {json.loads(row)["scoring_details"]["verdict"] for row in rows} <= {"wrong", "compile_error"}
