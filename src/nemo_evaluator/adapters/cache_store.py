@@ -100,15 +100,18 @@ class AnswerStore:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
+    hint = "remove the file, or choose another cache dir"
     try:
         db = sqlite3.connect(path, timeout=10.0, isolation_level=None)
+    except sqlite3.DatabaseError as error:
+        raise UsageError(f"the answer cache {path} cannot be used: {error}", hint=hint) from error
+    try:
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=NORMAL")
         db.execute(_SCHEMA)
     except sqlite3.DatabaseError as error:
-        raise UsageError(
-            f"the answer cache {path} cannot be used: {error}", hint="remove the file, or choose another cache dir"
-        ) from error
+        db.close()
+        raise UsageError(f"the answer cache {path} cannot be used: {error}", hint=hint) from error
     return db
 
 
