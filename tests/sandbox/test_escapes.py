@@ -211,7 +211,7 @@ async def test_proc_and_namespace_tricks(sandbox: Sandbox, kind: str) -> None:
         "unshare": "unshare -Ur true",
         "pivot": "mkdir -p /tmp/r && mount --bind / /tmp/r",
         "kcore": "head -c 1 /proc/kcore | grep -q .",
-        "chroot-out": "ls /proc/1/root/work /proc/1/root/root/.ssh",
+        "chroot-out": "ls /proc/1/root/home /proc/1/root/root/.ssh",
         "init-memory": "dd if=/dev/zero of=/proc/1/mem bs=1 count=1",
         "modules": "insmod /dev/null",
         "nsenter": "nsenter -t 1 -m true" if kind == "local" else "false",
