@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from nemo_evaluator.core.errors import ScorerError
 from nemo_evaluator.scoring._claims import Kind, claims, foreign_claims
 from nemo_evaluator.scoring._math_pool import MathPool, shared_pool
 from nemo_evaluator.scoring._text import prepare
@@ -22,12 +23,12 @@ _PROSE: Final = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{3,}")
 _DEFAULT_SECONDS: Final = 5.0
 
 
-@versioned("1", inline=False)
+@versioned("2", inline=False)
 async def math(sample: ScorerInput, timeout: float = _DEFAULT_SECONDS, pool: MathPool | None = None) -> Score:
     """Is the announced answer mathematically equal to the target?
 
     Equal spelling and plain numbers are decided here, the rest by math-verify; an answer that cannot be compared
-    within ``timeout`` CPU seconds is not equal, and the score says ``timed_out``.
+    within ``timeout`` CPU seconds was not measured: that is a failure of the scorer, never a wrong answer.
     """
     target = str(sample.target)
     said = extract_expression(sample.response)
@@ -38,7 +39,9 @@ async def math(sample: ScorerInput, timeout: float = _DEFAULT_SECONDS, pool: Mat
         return found(said, quick)
     workers = pool or shared_pool()
     verdict = await asyncio.to_thread(workers.equal, target, said, timeout)
-    return found(said, bool(verdict), **({"timed_out": True} if verdict is None else {}))
+    if verdict is None:
+        raise ScorerError(f"the answer could not be compared with the target within {timeout:g} CPU seconds")
+    return found(said, verdict)
 
 
 def extract_expression(response: str) -> str | None:
