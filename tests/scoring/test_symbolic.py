@@ -56,7 +56,7 @@ async def test_nothing_said_is_unparsed(pool: MathPool) -> None:
 async def test_an_answer_too_heavy_to_compare_was_not_measured(pool: MathPool) -> None:
     started = time.monotonic()
     heavy = ScorerInput(r"\boxed{\sum_{k=1}^{10^7} \frac{1}{k^2+k}}", r"\frac{7}{11}")
-    with pytest.raises(ScorerError, match="0.5 CPU seconds"):
+    with pytest.raises(ScorerError, match="CPU seconds"):
         await math(heavy, timeout=0.5, pool=pool)
     assert time.monotonic() - started < 60
 
