@@ -115,3 +115,46 @@ def test_the_embedded_model_goes_through_the_loop(tmp_path: Path, monkeypatch: p
     (row,) = iter_jsonl(next((tmp_path / "out").glob("*/results.jsonl")))
     assert row["status"] == "scored"
     assert validate_trajectory(row["trajectory"][0], strict=True) == []
+
+
+ARTIFACT = """
+from nemo_evaluator import ScorerInput, benchmark, scorer
+
+ROWS = [{"q": f"write {at}", "a": f"answer-{at}"} for at in range(2)]
+
+
+@benchmark(name="artifacts", dataset=lambda: ROWS, prompt="{q}", target_field="a")
+@scorer
+async def check(sample: ScorerInput) -> dict:
+    found = await sample.sandbox.exec("cat /workspace/answer.txt")
+    return {"correct": found.stdout.strip() == sample.target, "extracted": found.stdout.strip()}
+"""
+
+
+def _writer(seen: Seen) -> Say:
+    """Writes the answer into the sandbox, then says that it is done."""
+    messages = seen.body["messages"]
+    number = next(m["content"] for m in messages if m["role"] == "user").split()[-1]
+    if any(message["role"] == "assistant" for message in messages):
+        return Say("Done.")
+    call = {"id": "c0", "name": "bash", "arguments": {"command": f"echo answer-{number} > /workspace/answer.txt"}}
+    return Say("", tool_calls=[call], finish_reason="tool_calls")
+
+
+@pytest.mark.needs("docker")
+def test_the_state_of_a_docker_sandbox_is_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Example 22 as it is written: docker, and ``response_mode: sandbox_artifact``."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bench.py").write_text(ARTIFACT)
+    config = yaml.safe_load((EXAMPLES / "22_tool_calling_sandbox.yaml").read_text())
+    (bench,) = config["benchmarks"]
+    assert (bench["sandbox"]["type"], bench["solver"]["response_mode"]) == ("docker", "sandbox_artifact")
+    bench |= {"name": "bench.py"}
+    bench["sandbox"] |= {"image": "nel-test/python:bookworm"}
+    with ScriptedServer(_writer) as server:
+        config["services"]["model"] |= {"url": f"{server.url}/chat/completions", "api_key": "a-local-key"}
+        (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+        result = CliRunner().invoke(nel, ["eval", "run", "config.yaml", "-o", "out"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    rows = list(iter_jsonl(next((tmp_path / "out").glob("*/results.jsonl"))))
+    assert [row["extracted_answer"] for row in rows] == ["answer-0", "answer-1"]
