@@ -50,15 +50,16 @@ def _model(seen: Seen) -> Say:
 @pytest.mark.needs("bwrap", "fastapi")
 @pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")
 @pytest.mark.parametrize(
-    ("example", "sources"),
+    ("example", "sources", "kind"),
     [
-        ("21_tool_calling_gym", {"tools"}),
-        ("22_tool_calling_sandbox", {"sandbox"}),
-        ("23_tool_calling_combined", {"tools", "sandbox"}),
+        ("21_tool_calling_gym", {"tools"}, None),
+        ("22_tool_calling_sandbox", {"sandbox"}, "local"),
+        ("23_tool_calling_combined", {"tools", "sandbox"}, "local"),
+        pytest.param("23_tool_calling_combined", {"tools", "sandbox"}, "docker", marks=pytest.mark.needs("docker")),
     ],
 )
 def test_the_example_runs_and_every_call_is_on_record(
-    example: str, sources: set[str], gym: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    example: str, sources: set[str], kind: str | None, gym: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bench.py").write_text(BENCHMARK)
@@ -66,8 +67,8 @@ def test_the_example_runs_and_every_call_is_on_record(
     (bench,) = config["benchmarks"]
     bench["name"] = "bench.py"
     bench["solver"]["response_mode"] = "last_message"
-    if "sandbox" in bench:
-        bench["sandbox"]["type"] = "local"
+    if kind is not None:
+        bench["sandbox"] |= {"type": kind, "image": "nel-test/python:bookworm"} if kind == "docker" else {"type": kind}
     if "tools" in config["services"]:
         config["services"]["tools"]["url"] = gym.url
     with ScriptedServer(_model) as server:
