@@ -86,3 +86,32 @@ def test_no_port_is_open_to_another_network(other_network, tmp_path):
     with socket.create_server(("0.0.0.0", 0)) as everywhere:
         port = everywhere.getsockname()[1]
         assert _reachable(other_network, [port]) == [port]
+
+
+def _family(pid: int) -> list[int]:
+    """A process and all its descendants."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *(below for child in children for below in _family(int(child)))]
+
+
+@pytest.mark.needs("root")
+@pytest.mark.needs("netns")
+@pytest.mark.needs("model")
+def test_no_port_of_a_whole_run_is_open_to_another_network(other_network, tmp_path):
+    """A run that starts its own model server: the server listens, and only on loopback."""
+    service = {"type": "llama_cpp", "model": "smollm2-135m", "threads": 1}
+    bench = {"name": "quickstart", "solver": {"type": "simple", "service": "m"}}
+    (tmp_path / "c.yaml").write_text(json.dumps({"services": {"m": service}, "benchmarks": [bench]}))
+    words = [sys.executable, "-m", "nemo_evaluator.cli.main", "eval", "run", "c.yaml"]
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "steps to do" in line:
+                break
+        ports = [port for pid in _family(process.pid) for port in _listening(pid)]
+        open_ports = _reachable(other_network, ports)
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert ports, "the model server must be listening"
+    assert open_ports == []
