@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nemo_evaluator.core.errors import BoundaryError
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.engine.bundle import BundleFacts, write_bundle
 from nemo_evaluator.engine.columns import write_views
@@ -206,6 +207,8 @@ class _Session:
         if self._halt.kind is None and rule is None:
             return None
         facts: JsonDict = {"kind": self._halt.kind, "reason": self._halt.reason} if self._halt.kind else {}
+        if isinstance(self._halt.error, BoundaryError):
+            facts["cause"] = self._halt.error.cause
         return facts | {"rule": rule.summary(len(self._plan.problems))} if rule is not None else facts
 
     @property

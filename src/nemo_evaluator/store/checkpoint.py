@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import orjson
@@ -22,14 +23,19 @@ class Checkpoint:
             except (OSError, orjson.JSONDecodeError, TypeError):
                 pass  # Nothing is lost: the journals are asked.
 
+    def planned(self, keys: Iterable[str]) -> None:
+        """Note what is to be run, so that a benchmark that never started is missed."""
+        self._state["planned_benchmarks"] = list(keys)
+        write_json(self._path, self._state)
+
     def completed(self, key: str, bundle_path: Path) -> None:
         """Note a finished benchmark."""
         self._state["failed_benchmarks"].pop(key, None)
         self._state["completed_benchmarks"][key] = {"bundle_path": str(bundle_path)}
         write_json(self._path, self._state)
 
-    def failed(self, key: str, error: str) -> None:
-        """Note a benchmark that did not finish."""
+    def failed(self, key: str, error: str, cause: str | None = None) -> None:
+        """Note a benchmark that did not finish, and the boundary that broke where one is known."""
         self._state["completed_benchmarks"].pop(key, None)
-        self._state["failed_benchmarks"][key] = {"error": error}
+        self._state["failed_benchmarks"][key] = {"error": error} | ({"cause": cause} if cause else {})
         write_json(self._path, self._state)

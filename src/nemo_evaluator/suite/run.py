@@ -101,6 +101,7 @@ async def run_suite(config: EvalConfig, options: SuiteOptions) -> SuiteResult:
     use_datasets(config)
     result = SuiteResult(strict_export=config.output.strict_export)
     checkpoint = Checkpoint(options.output_dir, keep=options.resume)
+    checkpoint.planned(bench.key for bench in config.benchmarks)
     interrupts = Interrupts(options.say)
     with interrupts.handled():
         try:
@@ -162,7 +163,7 @@ def _note(checkpoint: Checkpoint, result: BenchmarkResult, say: Say) -> None:
             f"{result.key}: FAILED: {result.error.message}"
             + (f"\n  fix: {result.error.hint}" if result.error.hint else "")
         )
-        checkpoint.failed(result.key, result.error.message)
+        checkpoint.failed(result.key, result.error.message, getattr(result.error, "cause", None))
     elif result.stopped in (HaltKind.INTERRUPT, HaltKind.BUDGET):
         say(f"{result.key}: stopped: {result.stop_reason}")
         checkpoint.failed(result.key, f"stopped: {result.stop_reason}")
