@@ -126,6 +126,132 @@ def test_slow_answers_odd_ends_and_drift_are_noted(write_run: Any, make_rows: An
     assert found.status is RunStatus.VALID
 
 
+@pytest.mark.parametrize(
+    ("change", "name", "share"),
+    [
+        ({"label": "context_exceeded", "model_response": ""}, "context", "30.0% of the prompts do not fit"),
+        ({"label": "budget"}, "budget", "30.0% of the tasks ran out"),
+        ({"model_response": " \n"}, "empty", "30.0% of the answers are empty"),
+        ({"model_response": "<think>so many words"}, "reasoning", "30.0% of the answers hold half"),
+        ({"model_response": "so many words</think>4"}, "reasoning", "30.0% of the answers hold half"),
+    ],
+)
+def test_answers_that_could_not_be_right(
+    change: dict[str, Any], name: str, share: str, write_run: Any, make_rows: Any
+) -> None:
+    few, many = make_rows(GOOD), make_rows(GOOD)
+    few[0] |= change
+    for row in many[:30]:
+        row |= change
+    assert levels(one(write_run("a", rows=few))) == {name: Level.NOTE}
+    (finding,) = one(write_run("b", rows=many)).findings
+    assert (finding.check, finding.level) == (name, Level.DEGRADED)
+    assert finding.message.startswith(share)
+    assert finding.message.endswith("(limit 5%)")
+
+
+def test_what_looks_bad_and_is_not(write_run: Any, make_rows: Any) -> None:
+    whole = make_rows(GOOD, model_response="<think>so</think>4")
+    assert levels(one(write_run("a", rows=whole))) == {"reasoning": Level.NOTE}
+    # An agent that leaves its work in files; an answer that the token limit cut inside its reasoning.
+    silent = make_rows(GOOD, model_response="", trajectory=[{"steps": []}])
+    assert one(write_run("b", rows=silent)).findings == []
+    cut = make_rows(GOOD, model_response="<think>so", finish_reason="length")
+    assert levels(one(write_run("c", rows=cut))) == {"truncated": Level.DEGRADED}
+    failed = make_rows([None, *GOOD[1:]], model_response="")
+    assert "empty" in levels(one(write_run("d", rows=failed)))
+    failed = [row | ({} if row["reward"] is None else {"model_response": "x"}) for row in failed]
+    assert "empty" not in levels(one(write_run("e", rows=failed)))
+
+
+def test_many_retries_are_noted(write_run: Any, make_rows: Any) -> None:
+    found = one(write_run("a", rows=make_rows(GOOD, attempts=3)))
+    assert (found.status, found.findings[0].message) == (
+        RunStatus.VALID,
+        "100.0% of the steps were tried more than once",
+    )
+
+
+def test_metrics_of_another_harness_are_a_score(write_run: Any, make_rows: Any) -> None:
+    folder = write_run("a", GOOD)
+    path = next(folder.glob("eval-*.json"))
+    document = json.loads(path.read_text())
+    document["benchmark"]["scores"] = {"symbolic_correct": {"value": 61.5}}
+    path.write_text(json.dumps(document))
+    assert one(folder).status is RunStatus.VALID
+    document["benchmark"]["scores"] = {"pass@1": {"value": None}, "latency": {"value": 3.0}}
+    path.write_text(json.dumps(document))
+    assert levels(one(folder))["score"] is Level.INVALID
+
+
+def test_rows_that_cannot_be_read_are_a_finding(write_run: Any) -> None:
+    folder = write_run("a", GOOD)
+    (folder / "results.jsonl").write_text("torn\n" * 50)
+    found = one(folder)
+    assert (found.status, found.failure_class) == (RunStatus.INVALID, FailureClass.ACCOUNTING)
+
+
+def test_no_problems_is_a_matter_of_the_config(write_run: Any) -> None:
+    empty = {"planned": 0, "scored": 0, "failed": 0, "share": 0.0}
+    folder = write_run("a", [])
+    path = next(folder.glob("eval-*.json"))
+    document = json.loads(path.read_text())
+    document["benchmark"]["coverage"] = empty
+    path.write_text(json.dumps(document))
+    assert one(folder).failure_class is FailureClass.CONFIG
+
+
+def test_the_error_that_stopped_a_run_gives_its_class(write_run: Any) -> None:
+    cut = one(write_run("a", GOOD, stopped={"kind": "error", "reason": "HTTP 401", "cause": "auth"}))
+    assert cut.failure_class is FailureClass.JUDGE
+
+
+def test_a_server_that_ran_out_of_memory_is_named(write_run: Any) -> None:
+    folder = write_run("run/toy", GOOD)
+    log = folder.parent / "logs" / "server-m.log"
+    log.parent.mkdir()
+    log.write_text("ready\nERROR torch.OutOfMemoryError: CUDA out of memory\n")
+    (finding,) = one(folder.parent).findings
+    assert (finding.check, finding.level) == ("server", Level.NOTE)
+    assert finding.message == "server-m.log: ERROR torch.OutOfMemoryError: CUDA out of memory"
+
+
+def test_benchmarks_without_a_bundle_are_not_overlooked(write_run: Any, tmp_path: Path) -> None:
+    write_run("run/toy", GOOD)
+    run = tmp_path / "run"
+    state = {
+        "planned_benchmarks": ["toy", "a/b", "busy", "later"],
+        "completed_benchmarks": {"toy": {}},
+        "failed_benchmarks": {"a/b": {"error": "HTTP 401: bad key", "cause": "auth"}},
+    }
+    (run / "checkpoint.json").write_text(json.dumps(state))
+    for task in ("busy", "a_b", "previous/old", "unknown"):
+        (run / task).mkdir(parents=True)
+        (run / task / "journal.jsonl").touch()
+    found = {check.benchmark: check for check in check_path(run)}
+    assert list(found) == ["toy", "a/b", "busy", "later", "unknown"]
+    assert {name: check.status for name, check in found.items() if check.status is RunStatus.VALID} == {
+        "toy": RunStatus.VALID
+    }
+    assert (found["a/b"].failure_class, found["busy"].failure_class) == (FailureClass.JUDGE, FailureClass.INFRA)
+    assert found["a/b"].findings[0].message == "HTTP 401: bad key"
+    assert "still running" in found["busy"].findings[0].message
+    assert "never started" in found["later"].findings[0].message
+    # A folder that is pointed at asks the run it belongs to.
+    assert one(run / "a_b").findings[0].message == "HTTP 401: bad key"
+    (run / "checkpoint.json").write_text("torn")
+    assert "still running" in one(run / "a_b").findings[0].message
+
+
+def test_shards_that_were_merged_are_the_business_of_the_merge(write_run: Any, tmp_path: Path) -> None:
+    for shard in ("shard_0", "shard_1"):
+        (tmp_path / "run" / shard / "toy").mkdir(parents=True)
+        (tmp_path / "run" / shard / "toy" / "journal.jsonl").touch()
+    assert [check.status for check in check_path(tmp_path / "run")] == [RunStatus.INVALID] * 2
+    write_run("run/toy", GOOD)
+    assert one(tmp_path / "run").status is RunStatus.VALID
+
+
 def run(*arguments: object) -> Any:
     return CliRunner().invoke(check, [str(argument) for argument in arguments])
 
@@ -142,7 +268,33 @@ def test_command(write_run: Any, tmp_path: Path) -> None:
     document = json.loads(run(invalid, "--json").stdout)
     assert document["status"] == "INVALID"
     assert document["benchmarks"][0]["failure_class"] == "INFRA_TRANSIENT"
+    several = run(tmp_path)
+    assert several.stdout.endswith("3 benchmarks: 1 VALID, 1 DEGRADED, 1 INVALID\n")
     (tmp_path / "empty").mkdir()
     nothing = run(tmp_path / "empty")
     assert isinstance(nothing.exception, NelError)
     assert "USER_CONFIG_ERROR" in str(nothing.exception)
+
+
+@pytest.mark.parametrize(
+    ("flag", "change"),
+    [
+        ("--max-truncated", {"finish_reason": "length"}),
+        ("--max-unparsed", {"unparsed": True}),
+        ("--max-refusals", {"model_response": "I cannot do that"}),
+        ("--max-failed", {"status": "failed", "reward": None, "failure": {"cause": "seed", "message": "x"}}),
+    ],
+)
+def test_every_limit_can_be_moved(flag: str, change: dict[str, Any], write_run: Any, make_rows: Any) -> None:
+    rows = make_rows(GOOD)
+    for row in rows[:4]:
+        row |= change
+    folder = write_run("a", rows=rows)
+    assert run(folder, flag, 0.05).exit_code == 0
+    assert run(folder, flag, 0.03).exit_code == 2
+
+
+def test_names_and_messages_cannot_move_the_cursor(write_run: Any) -> None:
+    folder = write_run("a", GOOD, name="toy", stopped={"kind": "error", "reason": "\x1b[2J\nVALID  fake: 1 row"})
+    assert "\x1b" not in run(folder).stdout
+    assert "\nVALID" not in run(folder).stdout

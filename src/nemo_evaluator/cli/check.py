@@ -12,23 +12,39 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.decisions.check import CheckLimits, check_path
 from nemo_evaluator.decisions.findings import FailureClass, RunStatus
-from nemo_evaluator.reports.check import check_text
+from nemo_evaluator.reports.check import checks_text
 
 _DEFAULTS = CheckLimits()
+_SHARE = click.FloatRange(0, 1)
 
 
 @click.command("check")
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--max-truncated", type=click.FloatRange(0, 1), default=_DEFAULTS.truncated, show_default=True)
-@click.option("--max-unparsed", type=click.FloatRange(0, 1), default=_DEFAULTS.unparsed, show_default=True)
+@click.option("--max-failed", type=_SHARE, default=_DEFAULTS.failed, show_default=True, help="Share of failed rows.")
+@click.option(
+    "--max-truncated",
+    type=_SHARE,
+    default=_DEFAULTS.truncated,
+    show_default=True,
+    help="Share of answers cut off, of prompts over the context, and of tasks out of budget.",
+)
+@click.option(
+    "--max-unparsed",
+    type=_SHARE,
+    default=_DEFAULTS.unparsed,
+    show_default=True,
+    help="Share of answers in which nothing could be read, and of empty ones.",
+)
+@click.option("--max-refusals", type=_SHARE, default=_DEFAULTS.refusals, show_default=True, help="Share of refusals.")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 @click.option("--strict/--no-strict", default=True, show_default=True, help="Exit 2 on DEGRADED, or 0.")
-def check(run: Path, max_truncated: float, max_unparsed: float, as_json: bool, strict: bool) -> None:
+def check(run: Path, as_json: bool, strict: bool, **limits: float) -> None:
     """Check every benchmark of a finished RUN: coverage, failures, accounting, truncation, and more.
 
-    Exit codes: 0 VALID, 2 DEGRADED, 3 INVALID, 1 when there is nothing to check.
+    A share over its limit makes a run DEGRADED. Exit codes: 0 VALID, 2 DEGRADED, 3 INVALID, 1 when there is nothing to
+    check.
     """
-    checks = check_path(run, CheckLimits(truncated=max_truncated, unparsed=max_unparsed))
+    checks = check_path(run, CheckLimits(**{name.removeprefix("max_"): limit for name, limit in limits.items()}))
     if not checks:
         raise UsageError(
             f"no bundle (eval-*.json) under {run}: {FailureClass.CONFIG}",
@@ -38,6 +54,6 @@ def check(run: Path, max_truncated: float, max_unparsed: float, as_json: bool, s
     if as_json:
         click.echo(dumps({"status": str(worst), "benchmarks": [one.to_dict() for one in checks]}))
     else:
-        echo_verdict("".join(check_text(one) for one in checks))
+        echo_verdict(checks_text(checks))
     if strict or worst is RunStatus.INVALID:
         sys.exit(worst.exit_code)

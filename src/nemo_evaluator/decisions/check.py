@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,14 +12,20 @@ from typing import Final
 import numpy as np
 import orjson
 
+from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.decisions.answers import Answers, read_answers
 from nemo_evaluator.decisions.bundles import Run, find_runs
 from nemo_evaluator.decisions.findings import FailureClass, Finding, Level, RunCheck
 from nemo_evaluator.decisions.rows import Rows, read_rows, rows_of
+from nemo_evaluator.decisions.unfinished import Unfinished, find_unfinished
 from nemo_evaluator.metrics import by_problem
 
-_USUAL_ENDS: Final = ("stop", "length", "max_tokens", "tool_calls", "none")
+# Ends that say nothing, or that the share of truncated answers speaks of; `none` is an answer that came from no model.
+_USUAL_ENDS: Final = frozenset({"stop", "end_turn", "eos", "length", "max_tokens", "tool_calls", "none"})
+_EXAMPLE_CHARS: Final = 160
+_TROUBLE: Final = re.compile(rb"out of memory|OutOfMemoryError|segmentation fault|core dumped|EngineDeadError", re.I)
 _CLASS_OF_CAUSE: Final = {
     Cause.JUDGE: FailureClass.JUDGE,
     Cause.AUTH: FailureClass.JUDGE,
@@ -38,20 +45,32 @@ class CheckLimits:
     unparsed: float = 0.05
     failed: float = 0.005
     refusals: float = 0.10
+    reasoning: float = 0.05
+    retried: float = 0.05
     slow: float = 20.0
 
 
 def check_path(path: Path | str, limits: CheckLimits | None = None) -> list[RunCheck]:
-    """Check every run under a path."""
-    return [check_run(run, limits) for run in find_runs(Path(path))]
+    """Check every run under a path, and name the benchmarks there that did not get as far as a bundle."""
+    finished = [check_run(run, limits) for run in find_runs(Path(path))]
+    return finished + [_check_unfinished(one) for one in find_unfinished(Path(path))]
 
 
 def check_run(run: Run, limits: CheckLimits | None = None) -> RunCheck:
     """Check one run."""
-    rows = read_rows(run.results) if run.results.is_file() else rows_of([])
-    subject = _Subject(run, rows, limits or CheckLimits())
+    try:
+        rows = read_rows(run.results) if run.results.is_file() else rows_of([])
+    except UsageError as error:
+        broken = Finding("accounting", Level.INVALID, error.message, FailureClass.ACCOUNTING)
+        return RunCheck(run.name, run.run_id, str(run.path), 0, [broken])
+    subject = _Subject(run, rows, limits or CheckLimits(), read_answers(run.results))
     findings = [finding for look in _LOOKS for finding in look(subject)]
     return RunCheck(run.name, run.run_id, str(run.path), len(rows), findings)
+
+
+def _check_unfinished(one: Unfinished) -> RunCheck:
+    found = FailureClass.INFRA if one.cause is None else _class_of(one.cause)
+    return RunCheck(one.name, "", str(one.folder), 0, [Finding("finished", Level.INVALID, one.reason, found)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +78,7 @@ class _Subject:
     run: Run
     rows: Rows
     limits: CheckLimits
+    answers: Answers
 
     @property
     def coverage(self) -> JsonDict:
@@ -77,18 +97,20 @@ def _finished(subject: _Subject) -> Iterator[Finding]:
         yield Finding("finished", Level.NOTE, f"stopped early by its rule: {stopped.get('reason')}")
     elif kind:
         why = f"not finished, stopped by {kind}: {stopped.get('reason')}"
-        yield Finding("finished", Level.INVALID, why, FailureClass.INFRA)
+        cause = stopped.get("cause")
+        yield Finding("finished", Level.INVALID, why, _class_of(cause) if cause else FailureClass.INFRA)
     if subject.run.bundle.get("error"):
         yield Finding("finished", Level.INVALID, str(subject.run.bundle["error"]), FailureClass.UNKNOWN)
 
 
 def _coverage(subject: _Subject) -> Iterator[Finding]:
-    reasons = subject.run.invalid
+    rows, reasons = subject.rows, subject.run.invalid
+    found = FailureClass.CONFIG if subject.coverage.get("planned") == 0 else _worst_class(rows)
     for reason in reasons:
-        yield Finding("coverage", Level.INVALID, reason, _worst_class(subject.rows))
-    rows = subject.rows
+        yield Finding("coverage", Level.INVALID, reason, found)
     if not len(rows):
-        yield Finding("coverage", Level.INVALID, "there are no rows", FailureClass.ACCOUNTING)
+        if not reasons:
+            yield Finding("coverage", Level.INVALID, "there are no rows", found)
         return
     failed = int((~rows.scored).sum())
     if failed and not reasons:
@@ -99,10 +121,15 @@ def _coverage(subject: _Subject) -> Iterator[Finding]:
 
 def _causes(subject: _Subject) -> Iterator[Finding]:
     rows = subject.rows
+    scores = subject.run.benchmark.get("scores") or {}
+    analysis = (scores.get("failures") or {}).get("categories") or {}
     codes, counts = np.unique(rows.cause[~rows.scored], return_counts=True)
     for code, count in sorted(zip(codes.tolist(), counts.tolist(), strict=True), key=lambda item: -item[1]):
         cause = rows.causes[code] or "unknown"
-        yield Finding("failures", Level.NOTE, f"{cause}: {count}", _class_of(cause))
+        examples = (analysis.get(cause) or {}).get("exemplars") or [{}]
+        example = " ".join(str(examples[0].get("error") or "").split())[:_EXAMPLE_CHARS]
+        words = f"{cause}: {count}" + (f", such as: {example}" if example else "")
+        yield Finding("failures", Level.NOTE, words, _class_of(cause))
 
 
 def _accounting(subject: _Subject) -> Iterator[Finding]:
@@ -141,25 +168,37 @@ def _repeats(subject: _Subject) -> Iterator[Finding]:
 
 
 def _answers(subject: _Subject) -> Iterator[Finding]:
-    rows, limits = subject.rows, subject.limits
-    for name, flags, limit, words in (
-        ("truncated", rows.truncated, limits.truncated, "answers are cut off"),
-        ("unparsed", rows.unparsed, limits.unparsed, "answers hold nothing that could be read"),
-        ("refusals", rows.refusal, limits.refusals, "answers look like refusals"),
+    rows, limits, answers = subject.rows, subject.limits, subject.answers
+    labels = answers.labels
+    for name, share, limit, words in (
+        ("truncated", subject.share(rows.truncated), limits.truncated, "of the answers are cut off"),
+        (
+            "context",
+            answers.share(labels[Cause.CONTEXT_EXCEEDED]),
+            limits.truncated,
+            "of the prompts do not fit the context",
+        ),
+        ("budget", answers.share(labels[Cause.BUDGET]), limits.truncated, "of the tasks ran out of their budget"),
+        ("unparsed", subject.share(rows.unparsed), limits.unparsed, "of the answers hold nothing that could be read"),
+        ("empty", answers.share(answers.empty), limits.unparsed, "of the answers are empty"),
+        ("reasoning", answers.share(answers.unmatched), limits.reasoning, "of the answers hold half a reasoning block"),
+        ("reasoning", answers.share(answers.kept), 1.0, "of the answers still hold their reasoning"),
+        ("refusals", subject.share(rows.refusal), limits.refusals, "of the answers look like refusals"),
     ):
-        share = subject.share(flags)
         if share > 0:
-            level = Level.DEGRADED if share > limit else Level.NOTE
-            yield Finding(name, level, f"{share:.1%} of the {words}", FailureClass.UNKNOWN)
+            over = share > limit
+            said = f"{share:.1%} {words}" + (f" (limit {100 * limit:g}%)" if over else "")
+            yield Finding(name, Level.DEGRADED if over else Level.NOTE, said, FailureClass.UNKNOWN)
+    if answers.share(answers.retried) > limits.retried:
+        words = f"{answers.share(answers.retried):.1%} of the steps were tried more than once"
+        yield Finding("retries", Level.NOTE, words, FailureClass.INFRA)
 
 
 def _finish_reasons(subject: _Subject) -> Iterator[Finding]:
     rows = subject.rows
     codes, counts = np.unique(rows.finish[rows.scored], return_counts=True)
     table = {rows.finishes[code] or "none": count for code, count in zip(codes.tolist(), counts.tolist(), strict=True)}
-    unusual = {
-        name: n for name, n in table.items() if name not in ("stop", "length", "max_tokens", "tool_calls", "none")
-    }
+    unusual = {name: n for name, n in table.items() if name not in _USUAL_ENDS}
     if unusual:
         words = ", ".join(f"{name}: {n}" for name, n in unusual.items())
         yield Finding("finish_reasons", Level.NOTE, words)
@@ -179,13 +218,15 @@ def _score(subject: _Subject) -> Iterator[Finding]:
     rows = subject.rows
     scored = rows.scored
     scores = subject.run.benchmark.get("scores") or {}
-    entry = scores.get("pass@1") or scores.get("mean_reward") or {}
-    value = entry.get("value") if isinstance(entry, dict) else None
-    if not isinstance(value, int | float) or not math.isfinite(value):
+    values = {name: entry["value"] for name, entry in scores.items() if isinstance(entry, dict) and "value" in entry}
+    known = [values[name] for name in ("pass@1", "mean_reward") if name in values] or list(values.values())
+    if not any(isinstance(one, int | float) and math.isfinite(one) for one in known):
         if scored.any():
             yield Finding("score", Level.INVALID, "the bundle has no score", FailureClass.ACCOUNTING)
         return
-    if scored.any():
+    # Other harnesses have metrics of their own, which the rows need not give.
+    value = values.get("pass@1", values.get("mean_reward"))
+    if scored.any() and isinstance(value, int | float):
         again = float(by_problem(rows.problem[scored], rows.reward[scored]).means.mean())
         if abs(again - value) > 1e-3:
             message = f"the bundle says {value:.4f}, the rows give {again:.4f}"
@@ -200,7 +241,7 @@ def _drift(subject: _Subject) -> Iterator[Finding]:
     seen: list[JsonDict] = []
     with journal.open("rb") as file:
         for line in file:
-            if b'"kind":"run"' in line[:200]:
+            if line.startswith(b'{"kind":"run"'):
                 try:
                     seen.append(orjson.loads(line).get("fingerprints") or {})
                 except orjson.JSONDecodeError:
@@ -210,6 +251,16 @@ def _drift(subject: _Subject) -> Iterator[Finding]:
     if drifted:
         message = f"{', '.join(drifted)} changed between {len(seen)} sessions; answers that no longer fit were redone"
         yield Finding("config", Level.NOTE, message)
+
+
+def _servers(subject: _Subject) -> Iterator[Finding]:
+    """Lines in the logs of the servers we started: what they cost is counted elsewhere, this says where to look."""
+    for log in sorted((subject.run.path.parent.parent / "logs").glob("server-*.log")):
+        with log.open("rb") as file:
+            line = next((line for line in file if _TROUBLE.search(line)), None)
+        if line is not None:
+            words = " ".join(line.decode("utf-8", "replace").split())[:_EXAMPLE_CHARS]
+            yield Finding("server", Level.NOTE, f"{log.name}: {words}", FailureClass.INFRA)
 
 
 def _class_of(cause: str) -> FailureClass:
@@ -233,4 +284,5 @@ _LOOKS: Final[tuple[Callable[[_Subject], Iterator[Finding]], ...]] = (
     _finish_reasons,
     _latency,
     _drift,
+    _servers,
 )

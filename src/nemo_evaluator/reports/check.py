@@ -1,14 +1,27 @@
-"""Findings on a run for people."""
+"""Findings on runs for people."""
 
 from __future__ import annotations
 
-from nemo_evaluator.decisions.findings import RunCheck
+from collections import Counter
+from collections.abc import Sequence
+
+from nemo_evaluator.decisions.findings import RunCheck, RunStatus
 from nemo_evaluator.reports import _words as words
 
 
-def check_text(one: RunCheck) -> str:
-    """What was found in one run, as plain text."""
+def checks_text(checks: Sequence[RunCheck]) -> str:
+    """What was found in each run, as plain text, and the sum of it where there are several."""
+    text = "".join(_one(check) for check in checks)
+    if len(checks) < 2:
+        return text
+    counts = Counter(check.status for check in checks)
+    said = ", ".join(f"{counts[status]} {status}" for status in RunStatus if counts[status])
+    return f"{text}{len(checks)} benchmarks: {said}\n"
+
+
+def _one(one: RunCheck) -> str:
     found = f" ({one.failure_class})" if one.failure_class else ""
-    lines = [f"{one.status}  {one.benchmark}{found}: {one.rows} rows, {one.run_id}"]
+    count = f"{one.rows:,} row{'' if one.rows == 1 else 's'}"
+    lines = [f"{one.status}  {one.benchmark}{found}: {count}, {one.run_id or one.path}"]
     lines += [f"  {finding.level:<8}  {finding.check}: {finding.message}" for finding in one.findings]
-    return words.printable("\n".join(lines)) + "\n"
+    return words.printable("\n".join(line.replace("\n", " ") for line in lines)) + "\n"
