@@ -87,7 +87,7 @@ def test_terminal_output_has_no_control_characters(runs: Path) -> None:
     # A bell, because click itself takes colour codes out of what is not a terminal.
     assert "\x07" not in result.stdout
     assert "regressions:" in result.stdout
-    assert "bonett_price" in result.stdout
+    assert "flips" in result.stdout
 
 
 def test_colour_is_for_terminals_and_can_be_refused(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

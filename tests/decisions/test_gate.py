@@ -196,7 +196,7 @@ def test_correction_guards_against_many_benchmarks(write_run: Any, tmp_path: Pat
     """One of twenty at p = 0.01 is a breach alone, and chance among twenty."""
     for at in range(20):
         write_run(f"a/b{at}", GOOD, name=f"b{at}")
-        write_run(f"b/b{at}", drop(0.04) if at == 0 else GOOD, name=f"b{at}")
+        write_run(f"b/b{at}", drop(0.03) if at == 0 else GOOD, name=f"b{at}")
     none = gate_runs(tmp_path / "a", tmp_path / "b", policy(correction="none"))
     holm = gate_runs(tmp_path / "a", tmp_path / "b", policy(correction="holm"))
     p = none.benchmarks[0].p_breach

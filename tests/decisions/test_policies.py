@@ -32,7 +32,7 @@ def test_policy(path: Path, write_run: Any, tmp_path: Path) -> None:
 
 
 def test_what_sixty_questions_can_prove(write_run: Any, tmp_path: Path) -> None:
-    """Five points of a hundred, but not two."""
+    """Seven points of a hundred, but not two."""
     write_run("a/quickstart", BASE, name="quickstart")
     verdicts = {path.stem: gate_runs(tmp_path / "a", tmp_path / "a", path).verdict for path in POLICIES}
     assert verdicts["quickstart"] == verdicts["smoke"] == "GO"

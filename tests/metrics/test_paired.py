@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from scipy import stats
+from scipy import optimize, special, stats
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.descriptivestats import sign_test as their_sign_test
 from statsmodels.stats.multitest import multipletests
@@ -13,6 +13,7 @@ from nemo_evaluator.metrics import (
     benjamini_hochberg,
     holm,
     mcnemar_test,
+    mean_difference,
     missing_bounds,
     paired_difference,
     permutation_test,
@@ -20,13 +21,72 @@ from nemo_evaluator.metrics import (
     unpaired_difference,
     variance_components,
 )
+from nemo_evaluator.metrics.difference import Flips
+
+AIRWAYS = np.array([-1.0] * 7 + [1.0] + [0.0] * 13)
 
 
-def test_bonett_price_as_published() -> None:
-    """Fagerland, Lydersen, Laake (2014), airway example: 7 against 1 discordant of 21 gives (-0.508, -0.013)."""
-    found = paired_difference(np.array([-1.0] * 7 + [1.0] + [0.0] * 13), lattice=True)
-    assert (round(found.lower, 3), round(found.upper, 3)) == (-0.508, -0.013)
+def test_tango_as_published() -> None:
+    """Fagerland, Lydersen, Laake (2014), airway example: 7 against 1 discordant of 21."""
+    score = Flips(worse=7, better=1, n=21, least=0.0).bounds(1.959964)
+    assert [round(bound, 3) for bound in score] == [-0.517, -0.026]
+    found = paired_difference(AIRWAYS, lattice=True)
     assert found.value == pytest.approx(-6 / 21)
+    assert found.lower <= score[0] + 1e-9 < score[1] <= found.upper + 1e-9
+
+
+@pytest.mark.parametrize("limit", [-0.3, -0.05, 0.0, 0.12])
+@pytest.mark.parametrize(("worse", "better"), [(7, 2), (20, 0), (1, 9)])
+def test_flips_are_the_weaker_of_score_and_likelihood_ratio(limit: float, worse: int, better: int) -> None:
+    """The most likely shares under the limit by a search, instead of the closed form."""
+    counts = np.array([worse, better, 80 - worse - better])
+    values = np.repeat([-1.0, 1.0, 0.0], counts)
+
+    def shares(share: float) -> np.ndarray:
+        return np.array([share, share + limit, 1 - 2 * share - limit])
+
+    low, high = max(0.0, -limit) + 1e-12, (1 - limit) / 2 - 1e-12
+    best = optimize.minimize_scalar(
+        lambda share: -special.xlogy(counts, shares(share)).sum(),
+        bounds=(low, high),
+        method="bounded",
+        options={"xatol": 1e-13},
+    ).x
+    away = values.mean() - limit
+    score = abs(away) / np.sqrt((2 * best + limit - limit**2) / 80)
+    ratio = np.sqrt(2 * (special.xlogy(counts, counts / 80) - special.xlogy(counts, shares(best))).sum())
+    found = mean_difference(values, lattice=True)
+    z = np.sign(away) * min(score, ratio)
+    assert found.p_below(limit) == pytest.approx(stats.norm.cdf(z), abs=1e-6)
+    assert found.p_above(limit) == pytest.approx(stats.norm.sf(z), abs=1e-6)
+
+
+@pytest.mark.parametrize("drop", [0.02, 0.05, 0.1])
+@pytest.mark.parametrize("n", [60, 100, 300, 500])
+def test_a_drop_on_the_limit_is_rarely_waved_through(n: int, drop: float) -> None:
+    """Exact, at the worst place: nothing but flips to the worse. Also at the level of one benchmark among twenty."""
+    counts = np.arange(n + 1)
+    weights = stats.binom.pmf(counts, n, drop)
+    few = counts[weights > 1e-9]
+    found = [mean_difference(np.repeat([-1.0, 0.0], [k, n - k]), lattice=True) for k in few.tolist()]
+    for alpha, slack in ((0.025, 1.2), (0.025 / 20, 1.6)):
+        passed = np.array([one.p_above(-drop) <= alpha for one in found])
+        blocked = np.array([one.p_below(-drop) <= alpha for one in found])
+        assert weights[few][passed].sum() <= slack * alpha
+        assert weights[few][blocked].sum() <= slack * alpha
+
+
+def test_bounds_are_where_the_test_turns() -> None:
+    for values in (AIRWAYS, AIRWAYS * np.r_[np.full(5, 0.25), np.full(16, 0.75)]):
+        found = mean_difference(values, lattice=True)
+        interval = found.interval()
+        assert found.p_above(interval.lower) == pytest.approx(0.025, abs=1e-9)
+        assert found.p_below(interval.upper) == pytest.approx(0.025, abs=1e-9)
+
+
+def test_a_wider_scale_widens_the_difference_alike() -> None:
+    small, large = paired_difference(AIRWAYS, lattice=True), paired_difference(5 * AIRWAYS, lattice=True, scale=5.0)
+    assert (large.lower, large.upper) == pytest.approx((5 * small.lower, 5 * small.upper))
 
 
 def test_paired_t_agrees_with_scipy() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -12,16 +13,108 @@ from nemo_evaluator.metrics.groups import Floats, Ints
 from nemo_evaluator.metrics.intervals import Interval, cluster_spread, z_quantile
 
 
+class Evidence(Protocol):
+    """What the data say about a mean, in standard errors."""
+
+    def at(self, bound: float) -> float:
+        """How far the data lie above ``bound``."""
+
+    def bounds(self, quantile: float) -> tuple[float, float]:
+        """Where the data lie ``quantile`` above, and ``quantile`` below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Centred:
+    """One standard error for all bounds, around a centre."""
+
+    centre: float
+    error: float
+
+    def at(self, bound: float) -> float:
+        """How far the data lie above ``bound``."""
+        return (self.centre - bound) / self.error
+
+    def bounds(self, quantile: float) -> tuple[float, float]:
+        """The symmetric interval."""
+        return self.centre - quantile * self.error, self.centre + quantile * self.error
+
+
+@dataclass(frozen=True, slots=True)
+class Flips:
+    """Evidence from problems that flip: Tango's (1998) score, or the likelihood ratio where that is weaker.
+
+    Both ask how likely the data are if the bound were true, so both know that no flip among sixty problems does not
+    prove a drop under five points. The score is too sure of many flips where few are allowed, the ratio of few where
+    many are: together they hold their level far into the tails.
+
+    ``worse`` and ``better`` count flips among ``n`` problems. Means of repeated answers differ by less than a whole
+    point: they count as flips of their usual ``size`` among n / size places, which keeps mean and spread as they are;
+    ``least``, their own variance, is then a floor, and the score decides alone.
+    """
+
+    worse: float
+    better: float
+    n: int
+    size: float = 1.0
+    least: float | None = None
+
+    @property
+    def mean(self) -> float:
+        """Better minus worse, per problem."""
+        return (self.better - self.worse) * self.size / self.n
+
+    def at(self, bound: float) -> float:
+        """How far the data lie above ``bound``."""
+        flipping = self._flipping(bound)
+        variance = max(self.size * flipping - bound * bound, self.least or 0.0)
+        away = self.mean - bound
+        score = abs(away) / math.sqrt(variance / self.n) if variance > 0.0 else math.inf
+        if self.least is None:
+            score = min(score, self._likelihood_ratio(bound, flipping))
+        return math.copysign(score, away) if away else 0.0
+
+    def _flipping(self, bound: float) -> float:
+        """The most likely share of flips among places, given that better minus worse is ``bound``."""
+        places, worse, better = self.n / self.size, self.worse, self.better
+        same = places - worse - better
+        linear = worse * (1 - 3 * bound) + better * (1 - bound) - 2 * same * bound
+        root = math.sqrt(max(linear * linear + 8 * places * worse * bound * (1 - bound), 0.0))
+        share = (linear + root) / (4 * places)
+        return 2 * min(max(share, 0.0, -bound), (1 - bound) / 2) + bound
+
+    def _likelihood_ratio(self, bound: float, flipping: float) -> float:
+        """The signed root without its sign."""
+        counts = (self.worse, self.better, self.n - self.worse - self.better)
+        shares = ((flipping - bound) / 2, (flipping + bound) / 2, 1 - flipping)
+        total = 0.0
+        for count, share in zip(counts, shares, strict=True):
+            if count > 0.0:
+                total += count * math.log(count / (self.n * share)) if share > 0.0 else math.inf
+        return math.sqrt(max(2 * total, 0.0))
+
+    def bounds(self, quantile: float) -> tuple[float, float]:
+        """The bounds at which the data are just ``quantile`` away."""
+        return self._edge(-1.0, quantile), self._edge(1.0, quantile)
+
+    def _edge(self, far: float, quantile: float) -> float:
+        near = self.mean
+        if abs(self.at(far)) <= quantile:
+            return far
+        for _ in range(50):
+            middle = (near + far) / 2
+            near, far = (middle, far) if abs(self.at(middle)) <= quantile else (near, middle)
+        return near
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A mean difference with its standard error; ``centre`` is where the interval is centred.
+    """A mean difference and the evidence about it, in units of ``scale``.
 
-    ``df`` is None where the normal distribution applies; ``error`` is None when nothing is known about the spread.
+    ``df`` is None where the normal distribution applies; ``evidence`` is None when nothing is known about the spread.
     """
 
     value: float
-    centre: float
-    error: float | None
+    evidence: Evidence | None
     df: float | None
     method: str
     n: int
@@ -29,24 +122,22 @@ class Difference:
 
     def interval(self, confidence: float = 0.95) -> Interval:
         """Two-sided bounds."""
-        if self.error is None:
+        if self.evidence is None:
             return Interval(self.value, None, None, self.method, self.n)
-        level = 0.5 + confidence / 2
-        half = self.error * (z_quantile(confidence) if self.df is None else t_quantile(level, self.df))
-        lower, upper = min(self.centre - half, self.value), max(self.centre + half, self.value)
+        quantile = z_quantile(confidence) if self.df is None else t_quantile(0.5 + confidence / 2, self.df)
+        lower, upper = (self.scale * bound for bound in self.evidence.bounds(quantile))
+        lower, upper = min(lower, self.value), max(upper, self.value)
         return Interval(self.value, max(lower, -self.scale), min(upper, self.scale), self.method, self.n)
 
     def p_above(self, bound: float) -> float:
         """One-sided p-value of "the true difference is not above ``bound``"."""
-        if self.error is None:
-            return 1.0
-        return 1.0 - self._cdf((self.centre - bound) / self.error)
+        return 1.0 if self.evidence is None else self._tail(-self.evidence.at(bound / self.scale))
 
     def p_below(self, bound: float) -> float:
         """One-sided p-value of "the true difference is not below ``bound``"."""
-        return 1.0 if self.error is None else self._cdf((self.centre - bound) / self.error)
+        return 1.0 if self.evidence is None else self._tail(self.evidence.at(bound / self.scale))
 
-    def _cdf(self, value: float) -> float:
+    def _tail(self, value: float) -> float:
         return float(normal_cdf(value)) if self.df is None else t_cdf(value, self.df)
 
 
@@ -56,41 +147,42 @@ def mean_difference(
     lattice: bool = False,
     scale: float = 1.0,
     clusters: Ints | None = None,
-    made_up: float | None = None,
 ) -> Difference:
-    """The mean of per-problem differences.
+    """The mean of per-problem differences, which lie between -``scale`` and ``scale``.
 
-    ``lattice`` says that the rewards are 0 or 1, so that most differences may be zero: then two made-up problems, one
-    of each sign, are added (Bonett and Price 2012). The same is done, in units of ``scale``, when no difference
-    shows a spread, because ten equal differences do not prove that the eleventh is equal too. Otherwise Student's t.
-    ``made_up`` sets the size of the added pair; without it, it is the usual size of the differences that are not zero.
+    ``lattice`` says that the rewards are 0 or 1, so that most differences may be zero: ``Flips``. Otherwise
+    Student's t. Ten equal differences do not prove that the eleventh is equal too: without any spread to go by, they
+    count as so many whole flips.
     """
     values = np.asarray(differences, dtype=np.float64)
     n = len(values)
     if n == 0:
-        return Difference(math.nan, math.nan, None, None, "none", 0, scale)
+        return Difference(math.nan, None, None, "none", 0, scale)
     mean = float(values.mean())
     if clusters is not None:
-        spread = cluster_spread(values, clusters)
+        spread = cluster_spread(values / scale, clusters)
         if spread.df >= 1 and spread.variance > 0:
-            error = math.sqrt(spread.variance)
-            return Difference(mean, mean, error, spread.df, "paired_cluster_t", spread.df + 1, scale)
-    if lattice or n == 1 or np.ptp(values) == 0.0:
-        return _with_made_up_pair(values, scale, made_up)
-    return Difference(mean, mean, float(values.std(ddof=1)) / math.sqrt(n), n - 1, "paired_t", n, scale)
+            evidence = Centred(mean / scale, math.sqrt(spread.variance))
+            return Difference(mean, evidence, spread.df, "paired_cluster_t", spread.df + 1, scale)
+    if np.ptp(values) == 0.0:
+        gain = n * mean / scale
+        return Difference(mean, Flips(max(-gain, 0.0), max(gain, 0.0), n), None, "flips", n, scale)
+    if lattice:
+        return _flips(values / scale, mean, scale)
+    evidence = Centred(mean / scale, float(values.std(ddof=1)) / math.sqrt(n) / scale)
+    return Difference(mean, evidence, n - 1, "paired_t", n, scale)
 
 
-def _with_made_up_pair(values: Floats, scale: float, size: float | None) -> Difference:
-    n = len(values)
-    moved = values[values != 0.0]
-    if size is None:
-        size = math.sqrt(float((moved**2).mean())) if len(moved) else scale
-    centre = float(values.sum()) / (n + 2)
-    square = (float((values**2).sum()) + 2 * size * size) / (n + 2)
-    error = math.sqrt(max(square - centre * centre, 0.0) / (n + 2))
-    # With one answer a side the published interval holds as it is; means of repeated answers need the wider t.
-    single = bool((np.abs(moved) == scale).all())
-    return Difference(float(values.mean()), centre, error, None if single else n + 1, "bonett_price", n, scale)
+def _flips(unit: Floats, mean: float, scale: float) -> Difference:
+    n, sizes = len(unit), np.abs(unit)
+    moved, gain = float(sizes.sum()), float(unit.sum())
+    size = float((unit * unit).sum()) / moved
+    # One answer a side: the statistics as they are. Means of repeated answers: their own spread counts too, known
+    # about twice as well as a free one because both of its ends are.
+    whole = bool(((sizes == 0.0) | (sizes == 1.0)).all())
+    least = None if whole else float(unit.var())
+    found = Flips((moved - gain) / 2 / size, (moved + gain) / 2 / size, n, size, least)
+    return Difference(mean, found, None if whole else 2 * (n - 1), "flips", n, scale)
 
 
 def paired_difference(

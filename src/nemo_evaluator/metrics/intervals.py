@@ -17,9 +17,10 @@ import numpy as np
 from nemo_evaluator.metrics._scipy import beta_quantile, gamma_quantile, t_quantile
 from nemo_evaluator.metrics.groups import Floats, Ints, is_binary
 
-# Weight, in problems, of the largest possible spread when the spread of repeated answers is estimated: with very
-# few problems that are ever right (or wrong) the observed spread alone is a matter of luck.
-_SPREAD_PRIOR: Final = 0.5
+# Weight of the largest possible spread when the spread of repeated answers is estimated: with very few problems that
+# are ever right (or wrong) the observed spread alone is a matter of luck. Both numbers were chosen by simulation.
+_SPREAD_PRIOR: Final = 0.6
+_TELLING_POWER: Final = 1.5
 _NEAR_EDGE: Final = 3
 
 
@@ -181,7 +182,7 @@ def cluster_wilson(
     widest = mean * (1 - mean) / spread.least_n
     variance = spread.variance
     if binary:
-        telling = min(int((values > 0).sum()), int((values < 1).sum()))
+        telling = min(int((values > 0).sum()), int((values < 1).sum())) ** _TELLING_POWER
         variance = (telling * variance + _SPREAD_PRIOR * widest) / (telling + _SPREAD_PRIOR)
     size = widest * spread.least_n / variance if variance > 0 else spread.least_n
     size = max(size, spread.least_n)
