@@ -1,35 +1,38 @@
 # All of CI can be run by a newcomer: `make check` and `make test` are all there is.
-PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+# Which extras the virtual environment has; scripts/setup.sh writes these files.
+DEV := $(VENV)/.with-dev
+LOCAL := $(VENV)/.with-local
 
 .PHONY: help setup parts demo test check bench clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-export VENV
+export VENV PYTHON
 
-$(STAMP): pyproject.toml
-	@PYTHON=$(PYTHON) bash scripts/setup.sh dev,local $(VENV)
-	@touch $@
+$(DEV): pyproject.toml
+	@bash scripts/setup.sh dev,local
 
-setup: $(STAMP)  ## make the virtual environment
+$(LOCAL): pyproject.toml
+	@bash scripts/setup.sh local
 
-parts: $(STAMP)  ## install the real parts that tests use (model, sandboxes, browser, trackers)
+setup: $(DEV)  ## make the virtual environment
+
+parts:  ## install the real parts that tests use (model, sandboxes, browser, trackers)
 	@bash scripts/parts.sh
 
-demo: $(STAMP)  ## a real evaluation on a small embedded model
+demo: $(LOCAL)  ## a real evaluation on a small embedded model
 	@bash scripts/demo.sh
 
 test: parts  ## run every test
 	@bash scripts/docker.sh run bash scripts/test.sh
 
-check: $(STAMP)  ## lint, types, layers
+check: $(DEV)  ## lint, types, layers
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
 
-bench: $(STAMP)  ## speed, memory and disk as ratios, measured in one run
+bench: $(DEV)  ## speed, memory and disk as ratios, measured in one run
 	@$(BIN)/python -m bench
 
 clean:  ## remove what the build made

@@ -2,7 +2,7 @@
 # A real evaluation on a small model of this machine, at two settings: run, report, compare, decide.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-export PATH=$PWD/${VENV:-.venv}/bin:$PATH
+PATH=$(realpath -s "${VENV:-.venv}/bin"):$PATH
 
 show() {
   printf '\n$ %s\n' "$*"

@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
-# Installs the real parts that tests use; what is there is left alone. Parts from apt need root and are named and
-# skipped otherwise. Downloads and trees go to .parts (or NEL_PARTS_DIR), the model to where `nel models` keeps it.
+# Installs the real parts that tests use; what is there is left alone. Parts from apt need root: otherwise they are
+# skipped, with the command for an administrator. Downloads and trees go to .parts (or NEL_PARTS_DIR), the model to
+# where `nel models` keeps it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# shellcheck source=scripts/fail.sh
+. scripts/fail.sh
 parts=${NEL_PARTS_DIR:-$PWD/.parts}
 bin=${VENV:-.venv}/bin
-mkdir -p "$parts/bin" "$parts/log"
-export PATH=$parts/bin:$PATH
+attempt mkdir -p "$parts/bin" "$parts/log"
+# An ordinary user's path on Debian lacks the sbin folders, where sshd and dockerd are.
+export PATH=$parts/bin:$PATH:/usr/sbin:/sbin
 root=false
 [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && root=true
 failed=0
@@ -20,57 +24,61 @@ part() {
   if $install >"$parts/log/$name.log" 2>&1 && $check; then
     say "$name" "installed ($((SECONDS - began)) s)"
   else
-    say "$name" "FAILED; last lines of $parts/log/$name.log:"
-    tail -5 "$parts/log/$name.log" | sed 's/^/      /'
-    return 1
+    said=$(cat "$parts/log/$name.log")
+    explain "the part '$name' could not be installed (all lines: $parts/log/$name.log)"
   fi
 }
 
 # part_as_root: the same for what apt or a root file system brings.
 part_as_root() {
-  if ! $root && ! $2; then say "$1" "skipped: needs root and apt"; return; fi
+  if ! $root && ! $2; then say "$1" "skipped: needs root and apt${4:-}"; return; fi
   part "$@"
 }
 
-have_packages() {
-  local command
-  for command in bwrap dockerd docker iptables ip chromium mmdebstrap git openssl sshd; do
-    command -v "$command" >/dev/null || return 1
-  done
+# The commands that tests use, each with the package that brings it.
+packages=(bwrap=bubblewrap dockerd=docker.io docker=docker.io iptables=iptables ip=iproute2 chromium=chromium
+  mmdebstrap=mmdebstrap git=git openssl=openssl ssh=openssh-client sshd=openssh-server)
+missing_packages() {
+  local pair
+  for pair in "${packages[@]}"; do
+    command -v "${pair%%=*}" >/dev/null || echo "${pair#*=}"
+  done | sort -u
 }
+have_packages() { [ -z "$(missing_packages)" ]; }
 get_packages() {
   export DEBIAN_FRONTEND=noninteractive
-  apt-get update -qq
-  apt-get install -y -qq --no-install-recommends bubblewrap docker.io iptables chromium fonts-dejavu-core \
-    mmdebstrap git openssl ca-certificates iproute2 openssh-server
+  # shellcheck disable=SC2046
+  apt-get update -qq &&
+    apt-get install -y -qq --no-install-recommends $(missing_packages) ca-certificates fonts-dejavu-core
 }
 
-have_libraries() { [ "$bin/../.parts" -nt pyproject.toml ]; }
-get_libraries() { bash scripts/setup.sh dev,local,parts "${VENV:-.venv}" && touch "$bin/../.parts"; }
+have_libraries() { [ "$bin/../.with-parts" -nt pyproject.toml ]; }
+get_libraries() { bash scripts/setup.sh dev,local,parts; }
 
 have_model() { "$bin/nel" models path smollm2-135m >/dev/null 2>&1; }
 get_model() { "$bin/nel" models pull smollm2-135m; }
 
 have_runsc() { command -v runsc >/dev/null; }
 get_runsc() {
-  local work=$parts/apt options
+  local work=$parts/apt options debian
+  # Debian's archive as this machine names it, mirror or not.
+  debian=$(apt-get indextargets --format '$(REPO_URI)' | grep -m1 '/debian/$') || return 1
   mkdir -p "$work/sources" "$work/state/lists/partial" "$work/cache/archives/partial" "$work/tree"
-  printf 'Types: deb\nURIs: http://deb.debian.org/debian\nSuites: bookworm-backports\nComponents: main\nSigned-By: %s\n' \
+  printf 'Types: deb\nURIs: %s\nSuites: bookworm-backports\nComponents: main\nSigned-By: %s\n' "$debian" \
     /usr/share/keyrings/debian-archive-keyring.gpg >"$work/sources/backports.sources"
   # An apt of its own, so that the system keeps its suites.
   options=(-qq -o Dir::Etc::sourcelist=/dev/null -o "Dir::Etc::sourceparts=$work/sources" -o "Dir::State=$work/state"
     -o "Dir::Cache=$work/cache" -o Dir::State::status=/var/lib/dpkg/status -o APT::Sandbox::User=root
     -o Acquire::Check-Valid-Until=false)
-  apt-get "${options[@]}" update
-  (cd "$work" && apt-get "${options[@]}" download runsc && dpkg -x runsc_*.deb tree)
-  install -m 755 "$work/tree/usr/bin/runsc" "$parts/bin/runsc"
+  (cd "$work" && apt-get "${options[@]}" update && apt-get "${options[@]}" download runsc && dpkg -x runsc_*.deb tree) &&
+    install -m 755 "$work/tree/usr/bin/runsc" "$parts/bin/runsc"
 }
 
 have_llama_server() { command -v llama-server >/dev/null; }
 get_llama_server() {
   rm -rf "$parts/llama"
   mmdebstrap --quiet --variant=essential --include=llama.cpp-tools --aptopt='Acquire::Check-Valid-Until "false"' \
-    sid "$parts/llama"
+    sid "$parts/llama" || return 1
   # The binary needs a newer libc than bookworm's, hence a root of its own, with the model's folder at /mnt.
   cat >"$parts/bin/llama-server" <<SH
 #!/bin/sh
@@ -89,11 +97,12 @@ SH
 have_tree() { [ -s "$parts/images/python-bookworm.tar" ]; }
 get_tree() {
   mkdir -p "$parts/images"
-  mmdebstrap --quiet --variant=essential --include=python3,git,procps,ca-certificates bookworm "$parts/images/new.tar"
-  mv "$parts/images/new.tar" "$parts/images/python-bookworm.tar"
+  mmdebstrap --quiet --variant=essential --include=python3,git,procps,ca-certificates bookworm "$parts/images/new.tar" &&
+    mv "$parts/images/new.tar" "$parts/images/python-bookworm.tar"
 }
 
-part_as_root packages have_packages get_packages || exit 1
+part_as_root packages have_packages get_packages \
+  ". An administrator: apt-get update && apt-get install -y --no-install-recommends $(missing_packages | xargs)"
 # Waits for the network and for two cores overlap well.
 pids=()
 (part libraries have_libraries get_libraries && part model have_model get_model) & pids+=($!)

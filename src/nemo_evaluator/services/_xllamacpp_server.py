@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
 import signal
+import sys
 from pathlib import Path
 
-import xllamacpp
+# A bare Debian has no OpenMP library; `make setup` keeps one here, which loads under the name that xllamacpp asks for.
+_OPENMP = Path(sys.prefix) / "lib" / "nel" / "libgomp.so.1"
+if _OPENMP.exists():
+    ctypes.CDLL(str(_OPENMP), mode=ctypes.RTLD_GLOBAL)
+
+try:
+    import xllamacpp
+except ImportError as error:
+    sys.exit(f"xllamacpp does not load: {error}" + ("; apt-get install libgomp1" if "libgomp" in str(error) else ""))
 
 
 def _arguments() -> argparse.Namespace:

@@ -1,0 +1,224 @@
+#!/usr/bin/env bash
+# A SLURM cluster of four nodes on this machine, for tests: controller, nodes and munge of its own, on loopback only.
+#   slurm.sh run COMMAND...   run a command with a cluster; stop the cluster afterwards if nobody else uses it
+#   slurm.sh start | stop     keep one running | end it
+#   slurm.sh env              print the SLURM_CONF line for `eval`
+# One per machine and user. Nodes n1 to n4 (4 CPUs, 4000 MB, 2 false GPUs each), partitions batch (all of them, default)
+# and gpu (n3, n4). Jobs that ended are listed in jobcomp.txt. slurm_pyxis.c serves the --container-* flags.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+parts=${NEL_PARTS_DIR:-$PWD/.parts}
+# Short, because the path of a socket may not be longer than about 100 characters.
+run=/tmp/nel-slurm-$(id -u)
+nodes=(n1 n2 n3 n4)
+export SLURM_CONF=$run/slurm.conf
+
+up() {
+  [ -s "$SLURM_CONF" ] &&
+    [ "$(timeout 10 sinfo -h -N -p batch -t idle,mix,alloc -o %N 2>/dev/null | wc -l)" = ${#nodes[@]} ]
+}
+
+# The first of ten ports in a row on which nobody listens.
+free_ports() {
+  local base port
+  for base in $(seq 17100 100 18900); do
+    for port in $(seq "$base" $((base + 9))); do
+      if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then continue 2; fi
+    done
+    echo "$base"
+    return
+  done
+  return 1
+}
+
+# Limits need control groups; SLURM 22.05 without systemd can use those of version 1.
+confinement() {
+  if [ -w /sys/fs/cgroup/memory ] && [ -w /sys/fs/cgroup/freezer ]; then
+    printf '%s\n' CgroupMountpoint=/sys/fs/cgroup CgroupPlugin=cgroup/v1 ConstrainRAMSpace=yes ConstrainSwapSpace=yes \
+      >"$run/cgroup.conf"
+    printf '%s\n' ProctrackType=proctrack/cgroup TaskPlugin=task/cgroup
+  else
+    printf '%s\n' ProctrackType=proctrack/linuxproc TaskPlugin=task/none
+  fi
+}
+
+configure() {
+  local base host
+  base=$(free_ports) || { echo "slurm: no free ports" >&2; return 1; }
+  host=$(hostname)
+  cat >"$run/slurm.conf" <<CONF
+ClusterName=nel
+SlurmctldHost=$host(127.0.0.1)
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket=$run/munge/socket
+CredType=cred/munge
+SlurmctldPort=$base
+CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
+StateSaveLocation=$run/state
+SlurmdSpoolDir=$run/spool/%n
+SlurmctldPidFile=$run/slurmctld.pid
+SlurmdPidFile=$run/slurmd-%n.pid
+SlurmctldLogFile=$run/log/slurmctld
+SlurmdLogFile=$run/log/slurmd-%n
+$(confinement)
+PlugStackConfig=$run/plugstack.conf
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+SlurmdParameters=config_overrides
+SchedulerParameters=sched_interval=1,bf_interval=2,batch_sched_delay=0
+MpiDefault=none
+ReturnToService=2
+DefMemPerCPU=100
+KillWait=2
+MinJobAge=3600
+SlurmdTimeout=10
+JobCompType=jobcomp/filetxt
+JobCompLoc=$run/jobcomp.txt
+GresTypes=gpu
+NodeName=n[1-4] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((base + 1))-$((base + 4))] CPUs=4 RealMemory=4000 Gres=gpu:2
+PartitionName=batch Nodes=n[1-4] Default=YES MaxTime=INFINITE
+PartitionName=gpu Nodes=n[3-4] MaxTime=INFINITE
+CONF
+  mknod "$run/gpu0" c 1 3
+  mknod "$run/gpu1" c 1 3
+  echo "Name=gpu File=$run/gpu[0-1]" >"$run/gres.conf"
+}
+
+# The test image as a folder, owned by the user that stands for root inside containers.
+container_image() {
+  local tree=$parts/images/python-bookworm.tar images=$parts/images/slurm
+  if [ ! -d "$images" ] && [ -s "$tree" ]; then
+    rm -rf "$images.new"
+    mkdir -p "$images.new/nel-test+python+bookworm"
+    tar -C "$images.new/nel-test+python+bookworm" --exclude='./dev/*' -xf "$tree"
+    chown -hR 5128000:5128000 "$images.new/nel-test+python+bookworm"
+    mv "$images.new" "$images"
+  fi
+}
+
+containers() {
+  container_image
+  mkdir -p "$run/bin" "$run/enroot"
+  gcc -shared -fPIC -O1 -Wall -Werror -o "$run/pyxis.so" scripts/slurm_pyxis.c
+  echo "required $run/pyxis.so $run/enroot $parts/images/slurm" >"$run/plugstack.conf"
+  # All that is asked of enroot: to forget containers.
+  cat >"$run/bin/enroot" <<ENROOT
+#!/bin/sh
+[ "\$1 \$2" = "remove -f" ] || { echo "enroot: \$* is not served here" >&2; exit 1; }
+shift 2
+code=0
+for name; do
+  [ -d "$run/enroot/\$SLURMD_NODENAME/\$name" ] || { echo "[ERROR] No such file or directory: \$name" >&2; code=1; }
+  rm -rf "$run/enroot/\$SLURMD_NODENAME/\$name"
+done
+exit \$code
+ENROOT
+  chmod 755 "$run/bin/enroot"
+}
+
+start_cluster() {
+  [ "$(id -u)" = 0 ] || { echo "slurm: starting a cluster needs root" >&2; return 1; }
+  command -v slurmctld >/dev/null || { echo "slurm: not installed; make parts" >&2; return 1; }
+  stop_cluster
+  mkdir -p -m 755 "$run" "$run/users" "$run/state" "$run/log" "$run/spool"
+  mkdir -p -m 711 "$run/munge"
+  (umask 377 && head -c 1024 /dev/urandom >"$run/munge/key")
+  configure && containers || return 1
+  munged --key-file="$run/munge/key" --socket="$run/munge/socket" --pid-file="$run/munge.pid" \
+    --log-file="$run/log/munged" --seed-file="$run/munge/seed"
+  local node
+  (
+    export PATH=$run/bin:$PATH
+    slurmctld
+    for node in "${nodes[@]}"; do slurmd -N "$node"; done
+  ) </dev/null >"$run/log/start" 2>&1
+  for _ in $(seq 100); do
+    if up; then return 0; fi
+    sleep 0.1
+  done
+  echo "slurm: the nodes did not come up; last lines of $run/log:" >&2
+  tail -n 5 "$run"/log/* >&2
+  return 1
+}
+
+# End a process by the file that holds its number, if the number still is that process.
+end() {
+  local pid
+  [ -s "$1" ] || return 0
+  pid=$(cat "$1")
+  [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = "$2" ] || return 0
+  kill "$pid" 2>/dev/null || return 0
+  for _ in $(seq 50); do
+    case $(sed -n 's/^State:\s*\(.\).*/\1/p' "/proc/$pid/status" 2>/dev/null) in ''|Z) return 0 ;; esac
+    sleep 0.1
+  done
+  kill -9 "$pid" 2>/dev/null || true
+}
+
+# Jobs first: what they run would outlive the daemons.
+end_jobs() {
+  local jobs
+  jobs=$(timeout 5 squeue -h -o %A) || return 0
+  [ -n "$jobs" ] || return 0
+  # shellcheck disable=SC2086
+  timeout 5 scancel $jobs || return 0
+  for _ in $(seq 100); do
+    [ -n "$(timeout 5 squeue -h -t running,completing)" ] || return 0
+    sleep 0.1
+  done
+}
+
+stop_cluster() {
+  [ -d "$run" ] || return 0
+  local node
+  [ ! -s "$SLURM_CONF" ] || end_jobs 2>/dev/null
+  for node in "${nodes[@]}"; do end "$run/slurmd-$node.pid" slurmd; done
+  end "$run/slurmctld.pid" slurmctld
+  end "$run/munge.pid" munged
+  for node in "${nodes[@]}"; do
+    find /sys/fs/cgroup/*/"slurm_$node" -depth -type d -exec rmdir {} \; 2>/dev/null || true
+  done
+  rm -rf "$run"
+}
+
+used() {
+  local note
+  for note in "$run"/users/*; do
+    [ -e "$note" ] || continue
+    case ${note##*/} in
+      kept) return 0 ;;
+      *) kill -0 "${note##*/}" 2>/dev/null && return 0; rm -f "$note" ;;
+    esac
+  done
+  return 1
+}
+
+leave() {
+  rm -f "$run/users/$$"
+  used || stop_cluster
+}
+
+case ${1:-} in
+  run)
+    shift
+    if up || { command -v slurmctld >/dev/null && [ "$(id -u)" = 0 ] && start_cluster; }; then
+      touch "$run/users/$$"
+      trap leave EXIT
+      trap 'exit 130' INT
+      trap 'exit 143' TERM
+    else
+      unset SLURM_CONF
+    fi
+    "$@"
+    ;;
+  start)
+    up || start_cluster
+    touch "$run/users/kept"
+    echo "cluster of ${#nodes[@]} nodes; eval \"\$(scripts/slurm.sh env)\""
+    ;;
+  stop) rm -f "$run/users/kept"; stop_cluster ;;
+  env) if up; then echo "export SLURM_CONF=$SLURM_CONF"; fi ;;
+  *) sed -n '2,7p' "$0"; exit 1 ;;
+esac
