@@ -56,8 +56,19 @@ class Run:
 
     @property
     def peeked(self) -> bool:
-        """Whether a rule that looked at the scores ended the run: then only anytime-valid intervals hold."""
-        return (self.bundle.get("stopped") or {}).get("kind") == "rule"
+        """Whether a rule looked at the scores while the run went on: then only anytime-valid intervals hold.
+
+        That it did not stop the run changes nothing: it could have. A rule with a note was given up.
+        """
+        stopped = self.bundle.get("stopped") or {}
+        rule = stopped.get("rule")
+        return stopped.get("kind") == "rule" or (isinstance(rule, dict) and not rule.get("note"))
+
+    @property
+    def stopped(self) -> str:
+        """Why the run ended before its plan did; empty when it did not."""
+        stopped = self.bundle.get("stopped") or {}
+        return str(stopped.get("reason") or stopped["kind"]) if stopped.get("kind") else ""
 
     @property
     def invalid(self) -> list[str]:

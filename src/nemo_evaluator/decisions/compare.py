@@ -13,20 +13,21 @@ import numpy as np
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.bundles import Run, find_runs
-from nemo_evaluator.decisions.comparability import differences, prompt_warning
+from nemo_evaluator.decisions.caveats import WORDS, caveats
+from nemo_evaluator.decisions.comparability import differences
 from nemo_evaluator.decisions.deltas import runtime_deltas, score_deltas
-from nemo_evaluator.decisions.flips import build_flip_report
+from nemo_evaluator.decisions.fitness import rows_of_run, unfit
+from nemo_evaluator.decisions.flips import FlipReport, build_flip_report
 from nemo_evaluator.decisions.options import CompareOptions, choose_test
 from nemo_evaluator.decisions.pairing import PairBy, Pairing, Side, pair
 from nemo_evaluator.decisions.report import Paired, RegressionReport, RunSide
 from nemo_evaluator.decisions.rows import Rows, read_rows, rows_of
 from nemo_evaluator.decisions.shifts import shift_warnings, shifts
-from nemo_evaluator.decisions.verdict import Judgement, Verdict, judge
+from nemo_evaluator.decisions.verdict import Judgement, Verdict, judge, mirrored
 from nemo_evaluator.metrics import (
     Interval,
     MeanSequence,
     detectable_effect,
-    mean_difference,
     mean_interval,
     missing_bounds,
     problems_needed,
@@ -36,6 +37,8 @@ from nemo_evaluator.metrics import (
 LEAST_SHARE: Final = 0.5
 # More categories than this are labels of problems, not groups.
 _MOST_CATEGORIES: Final = 1000
+# A sure gain of more than this share of the scale calls for a second look.
+_SUSPICIOUS_GAIN: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ def compare_runs(
     """
     options = options or CompareOptions(**changes)
     left, right = (run if isinstance(run, Run) else one_run(run) for run in (baseline, candidate))
-    return compare_columns(left, right, _rows(left), _rows(right), options)
+    return compare_columns(left, right, rows_of_run(left), rows_of_run(right), options)
 
 
 def compare_columns(
@@ -95,10 +98,6 @@ def compare_results(
     return _Comparison(left, right, rows_of(baseline), rows_of(candidate), CompareOptions(**changes)).report()
 
 
-def _rows(run: Run) -> Rows:
-    return read_rows(run.results) if run.results.is_file() else rows_of([])
-
-
 class _Comparison:
     """The steps of one comparison, on columns that are read once."""
 
@@ -107,14 +106,16 @@ class _Comparison:
         self._pairing = pair(left, right, options.pair_by)
         self._differences = differences(baseline, candidate)
         self._shifts = shifts(left, right)
+        self._unfit = [unfit(run, rows) for run, rows in zip(self._runs, self._rows, strict=True)]
 
     def report(self) -> RegressionReport:
         pairing, options = self._pairing, self._options
         interval = self._interval()
         sd = float(pairing.differences.std(ddof=1)) if len(pairing) > 1 else None
         needed = _needed(interval, sd, options)
-        judgement = self._guard(judge(interval, options.max_drop, needed=needed))
+        judgement = self._guard(judge(interval, options.max_drop, needed=needed, better=options.better))
         test, why = choose_test(pairing, options)
+        gain = options.better * pairing.differences
         left, right = self._runs
         return RegressionReport(
             benchmark=left.name,
@@ -135,27 +136,36 @@ class _Comparison:
             score_deltas=score_deltas(left, right),
             runtime_deltas=runtime_deltas(left, right),
             category_deltas=self._categories(),
-            flips=build_flip_report(*self._rows, pairing, correct_above=options.correct_above)
-            if len(pairing)
-            else None,
+            flips=self._flips(),
             shifts=self._shifts,
             differences=self._differences,
             missing=self._missing(),
-            warnings=self._warnings(),
+            warnings=[*self._warnings(), *_too_good(interval, pairing, options)],
+            direction=options.direction,
+            moved=(int((gain < 0).sum()), int((gain > 0).sum())),
+        )
+
+    def _flips(self) -> FlipReport | None:
+        if not len(self._pairing):
+            return None
+        options = self._options
+        return build_flip_report(
+            *self._rows, self._pairing, correct_above=options.correct_above, lower_is_better=options.better < 0
         )
 
     def _interval(self) -> Interval:
         pairing, confidence = self._pairing, self._options.confidence
         if len(pairing) and any(run.peeked for run in self._runs):
+            if not pairing.bounded:
+                return Interval(float(pairing.differences.mean()), None, None, "none", len(pairing))
             sequence = MeanSequence(low=-pairing.scale, high=pairing.scale, confidence=confidence)
             sequence.add(pairing.differences)
             return sequence.interval()
-        found = mean_difference(pairing.differences, lattice=pairing.lattice, scale=pairing.scale)
-        return found.interval(confidence)
+        return pairing.mean_difference(pairing.differences).interval(confidence)
 
     def _guard(self, judgement: Judgement) -> Judgement:
         """What no interval can make good: invalid runs, hardly any pairs, another scorer."""
-        reasons = [f"{word} {reason}" for word, run in zip(_WORDS, self._invalid(), strict=True) for reason in run]
+        reasons = [f"{word} {reason}" for word, run in zip(WORDS, self._unfit, strict=True) for reason in run]
         if len(self._pairing) and self._pairing.share < LEAST_SHARE:
             share = f"{self._pairing.share:.0%} of the smaller side"
             reasons.append(f"only {len(self._pairing)} problems pair ({share})")
@@ -165,10 +175,6 @@ class _Comparison:
         if scorer and judgement.verdict is Verdict.PASS:
             return Judgement(Verdict.WARN, judgement.relation, (*scorer, *judgement.reasons))
         return Judgement(judgement.verdict, judgement.relation, (*judgement.reasons, *reasons))
-
-    def _invalid(self) -> tuple[list[str], list[str]]:
-        found = [_invalid(run, rows) for run, rows in zip(self._runs, self._rows, strict=True)]
-        return found[0], found[1]
 
     def _side(self, at: int) -> RunSide:
         run, rows = self._runs[at], self._rows[at]
@@ -181,7 +187,7 @@ class _Comparison:
             problems=side.problems,
             rows=len(rows),
             failed=int((~rows.scored).sum()),
-            invalid=self._invalid()[at],
+            invalid=self._unfit[at],
         )
 
     def _paired(self) -> Paired:
@@ -206,8 +212,7 @@ class _Comparison:
         out = {}
         for code, at in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
             before, after = pairing.baseline.rewards[at], pairing.candidate.rewards[at]
-            found = mean_difference(after - before, lattice=pairing.lattice, scale=pairing.scale)
-            interval = found.interval(self._options.confidence)
+            interval = pairing.mean_difference(after - before).interval(self._options.confidence)
             out[left.categories[code]] = {
                 "baseline": round(float(before.mean()), 6),
                 "candidate": round(float(after.mean()), 6),
@@ -231,34 +236,13 @@ class _Comparison:
         }
 
     def _warnings(self) -> list[str]:
-        pairing, warnings = self._pairing, []
-        for word, run, rows in zip(_WORDS, self._runs, self._rows, strict=True):
-            if not len(rows):
-                warnings.append(f"{word} has no rows: {run.results}")
-            if run.peeked:
-                warnings.append(f"{word} was stopped by a rule; the interval is one that allows for looking")
-            if rows.malformed:
-                warnings.append(f"{word} has {rows.malformed} lines that are not rows; they are left out")
-        warnings += pairing.warnings
-        if pairing.only_baseline or pairing.only_candidate:
-            counts = f"{pairing.only_baseline} only in the baseline, {pairing.only_candidate} only in the candidate"
-            warnings.append(f"{len(pairing)} problems pair; {counts}")
-        unscored = pairing.baseline.unscored + pairing.candidate.unscored
-        if unscored:
-            warnings.append(f"{unscored} problems have no scored answer on one side and are left out")
         categories = len(self._rows[0].categories)
-        if categories > _MOST_CATEGORIES:
-            warnings.append(f"{categories} categories are too many to be compared one by one")
-        prompts = prompt_warning(*self._rows, pairing)
+        many = f"{categories:,} categories are too many to be compared one by one"
         return [
-            *warnings,
-            *([prompts] if prompts else []),
-            *map(str, self._differences),
+            *caveats(self._runs, self._rows, self._pairing, self._differences),
+            *([many] if categories > _MOST_CATEGORIES else []),
             *shift_warnings(self._shifts),
         ]
-
-
-_WORDS: Final = ("the baseline", "the candidate")
 
 
 def _alpha(options: CompareOptions) -> float:
@@ -266,10 +250,18 @@ def _alpha(options: CompareOptions) -> float:
 
 
 def _needed(interval: Interval, sd: float | None, options: CompareOptions) -> int | None:
-    distance = abs(interval.value + options.max_drop) if interval.n else 0.0
+    distance = abs(options.better * interval.value + options.max_drop) if interval.n else 0.0
     if not sd or distance == 0.0:
         return None
     return problems_needed(distance, sd, alpha=_alpha(options))
+
+
+def _too_good(interval: Interval, pairing: Pairing, options: CompareOptions) -> list[str]:
+    """A gain that no small change brings is more often a fault of the set-up."""
+    gain = interval if options.better > 0 else mirrored(interval)
+    if gain.lower is None or gain.lower <= _SUSPICIOUS_GAIN * pairing.scale:
+        return []
+    return ["the candidate is better by an unusual amount: make sure that both runs are what they seem"]
 
 
 def _score(side: Side, confidence: float) -> Interval:
@@ -277,18 +269,6 @@ def _score(side: Side, confidence: float) -> Interval:
     if not len(side.rewards):
         return Interval(math.nan, None, None, "none", 0)
     return mean_interval(side.rewards, answers=answers, binary=side.binary, confidence=confidence)
-
-
-def _invalid(run: Run, rows: Rows) -> list[str]:
-    found = [f"is INVALID: {reason}" for reason in run.invalid]
-    if not len(rows):
-        return [*found, "has no rows"]
-    if not found and "coverage" not in run.benchmark:
-        # Bundles from before coverage was written: the rows say it.
-        floor, share = float(run.config.get("min_coverage") or 0.95), float(rows.scored.mean())
-        if share < floor:
-            found.append(f"has scored only {share:.1%} of its rows")
-    return found
 
 
 def _bounds(run: Run, rows: Rows) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.decisions._line import category_of
 from nemo_evaluator.decisions.pairing import Pairing
 from nemo_evaluator.decisions.rows import Ints, Rows
 
@@ -49,14 +50,21 @@ class FlipReport:
 
 
 def build_flip_report(
-    baseline: Rows, candidate: Rows, pairing: Pairing, *, correct_above: float = 0.0, most: int = MOST_FLIPS
+    baseline: Rows,
+    candidate: Rows,
+    pairing: Pairing,
+    *,
+    correct_above: float = 0.0,
+    lower_is_better: bool = False,
+    most: int = MOST_FLIPS,
 ) -> FlipReport:
-    """Flips among paired problems; a problem is right when its mean reward is above ``correct_above``.
+    """Flips among paired problems; a problem is right when its mean reward is above ``correct_above``, or not above it
+    where lower is better.
 
     Texts are read for the first ``most`` flips of each kind; the counts are always complete.
     """
-    before = pairing.baseline.rewards > correct_above
-    after = pairing.candidate.rewards > correct_above
+    before = (pairing.baseline.rewards > correct_above) != lower_is_better
+    after = (pairing.candidate.rewards > correct_above) != lower_is_better
     lost, won = np.flatnonzero(before & ~after), np.flatnonzero(~before & after)
     contingency = {
         "both_correct": int((before & after).sum()),
@@ -113,19 +121,19 @@ class _Texts:
     def flip(self, at: int) -> Flip:
         sides = (self._pairing.baseline, self._pairing.candidate)
         rewards = [float(side.rewards[at]) for side in sides]
-        right = [reward > self._threshold for reward in rewards]
-        full = [
-            rows.full(order.showing(side.keys[at], self._threshold, want))
-            for rows, order, side, want in zip(self._rows, self._order, sides, right, strict=True)
+        above = [reward > self._threshold for reward in rewards]
+        found = [
+            order.showing(side.keys[at], self._threshold, want)
+            for order, side, want in zip(self._order, sides, above, strict=True)
         ]
-        before, after = full
+        before, after = (rows.full(index) for rows, index in zip(self._rows, found, strict=True))
         return Flip(
-            problem_idx=int(before["problem_idx"]),
-            repeat=int(before.get("repeat") or 0),
+            problem_idx=int(self._rows[0].problem[found[0]]),
+            repeat=int(self._rows[0].repeat[found[0]]),
             expected_answer=_text(before.get("expected_answer")),
             baseline_reward=round(rewards[0], 6),
             candidate_reward=round(rewards[1], 6),
-            category=_category(before),
+            category=category_of(before),
             baseline_response=_text(before.get("model_response")),
             candidate_response=_text(after.get("model_response")),
             baseline_answer=_short(before.get("extracted_answer")),
@@ -144,7 +152,7 @@ class _Order:
         self._keys: Any = None
         self._order: Any = None
 
-    def showing(self, key: Any, threshold: float, right: bool) -> int:
+    def showing(self, key: Any, threshold: float, above: bool) -> int:
         if self._keys is None:
             keys = self._rows.content.view(np.int64) if self._by == "content" else self._rows.problem
             self._order = np.argsort(keys, kind="stable")
@@ -152,7 +160,7 @@ class _Order:
         low, high = np.searchsorted(self._keys, key, "left"), np.searchsorted(self._keys, key, "right")
         rows = self._order[low:high]
         reward = self._rows.reward[rows]
-        fitting = rows[(reward > threshold) == right] if right else rows[reward <= threshold]
+        fitting = rows[reward > threshold if above else reward <= threshold]
         return int(fitting[0]) if len(fitting) else int(rows[0])
 
 
@@ -163,11 +171,3 @@ def _text(value: Any) -> str:
 
 def _short(value: Any) -> str | None:
     return None if value is None else _text(value)
-
-
-def _category(row: JsonDict) -> str | None:
-    for part in ("metadata", "scoring_details"):
-        found = (row.get(part) or {}).get("category")
-        if found is not None:
-            return str(found)
-    return None

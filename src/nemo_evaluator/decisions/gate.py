@@ -16,14 +16,17 @@ import numpy as np
 
 from nemo_evaluator.config.gate_policy import GatePolicy, PolicyDefaults, default_policy, load_gate_policy
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.registry import nearest
 from nemo_evaluator.decisions.bundles import Run, discover_bundles, match_bundles
+from nemo_evaluator.decisions.caveats import WORDS, caveats
 from nemo_evaluator.decisions.comparability import differences
 from nemo_evaluator.decisions.compare import LEAST_SHARE, compare_columns
-from nemo_evaluator.decisions.gate_report import BenchmarkGate, GateReport, GateVerdict, Status
+from nemo_evaluator.decisions.fitness import rows_of_run, unfit
+from nemo_evaluator.decisions.gate_report import BenchmarkGate, GateReport, GateVerdict, Remedy, Status
 from nemo_evaluator.decisions.options import CompareOptions
 from nemo_evaluator.decisions.pairing import Pairing, pair
 from nemo_evaluator.decisions.remedy import remedy_for
-from nemo_evaluator.decisions.rows import Rows, read_rows, rows_of
+from nemo_evaluator.decisions.rows import Rows
 from nemo_evaluator.decisions.thresholds import Limit, Measured, measure
 from nemo_evaluator.metrics import Correction, adjust
 
@@ -58,8 +61,8 @@ class _Gate:
     def __init__(self, baseline: Path, candidate: Path, policy: GatePolicy, details: bool) -> None:
         self._paths, self._policy, self._details = (baseline, candidate), policy, details
         self._alpha = (1 - policy.confidence) / 2
-        sides = discover_bundles(_folder(baseline)), discover_bundles(_folder(candidate))
-        self._matched = match_bundles(*sides, by_name=True)
+        self._baseline, self._candidate = discover_bundles(_folder(baseline)), discover_bundles(_folder(candidate))
+        self._matched = match_bundles(self._baseline, self._candidate, by_name=True)
         self._warnings = [f"{name} is only in the baseline" for name in self._matched.only_baseline]
         self._warnings += [f"{name} is only in the candidate" for name in self._matched.only_candidate]
 
@@ -74,11 +77,9 @@ class _Gate:
                 measured.append(found)
         settle(measured, correction=self._policy.correction, alpha=self._alpha)
         for one in measured:
-            unproved = one.unproved(self._alpha)
-            if one.entry.status is Status.INSUFFICIENT and unproved and one.rows is not None:
-                one.entry.remedy = remedy_for(one.pairing, one.rows, unproved, alpha=self._alpha)
+            self._remedy(one, [other for other in measured if other.entry.tier == one.entry.tier])
         missing = [name for name in self._policy.required() if name not in self._matched.pairs]
-        entries += [self._entry(name, Status.MISSING) for name in missing]
+        entries += [self._missing(name) for name in missing]
         verdict, reasons = aggregate(entries)
         return GateReport(
             verdict,
@@ -93,47 +94,62 @@ class _Gate:
             self._policy.sequential,
         )
 
-    def _entry(self, name: str, status: Status = Status.INSUFFICIENT) -> BenchmarkGate:
+    def _remedy(self, one: Measurement, family: list[Measurement]) -> None:
+        unproved = one.unproved(self._alpha)
+        if one.entry.status is not Status.INSUFFICIENT or not unproved or one.rows is None:
+            return
+        # The level that is left for the first breach to be shown among all limits of the tier.
+        tests = 1 if self._policy.correction == "none" else len(family)
+        breach_alpha = self._alpha / (tests * len(one.measured.limits))
+        one.entry.remedy = remedy_for(one.pairing, one.rows, unproved, alpha=self._alpha, breach_alpha=breach_alpha)
+
+    def _missing(self, name: str) -> BenchmarkGate:
+        entry = self._entry(name)
+        entry.status = Status.MISSING
+        sides = ("baseline", self._baseline), ("candidate", self._candidate)
+        lacking = [word for word, runs in sides if name not in runs]
+        entry.reasons.append(f"required by the policy, but not in the {' nor in the '.join(lacking)}")
+        close = nearest(name, sorted({*self._baseline, *self._candidate} - {*self._policy.benchmarks}))
+        if close:
+            entry.reasons.append(f"did the policy mean {close!r}?")
+        return entry
+
+    def _entry(self, name: str) -> BenchmarkGate:
         limits = self._policy.resolve(name)
         if limits.tier != "advisory" and limits.metric not in (None, *_GATED):
             raise UsageError(
                 f"{name}: metric {limits.metric!r} cannot be gated",
                 hint=f"use {' or '.join(_GATED)}, or make the tier advisory",
             )
-        entry = BenchmarkGate(
+        return BenchmarkGate(
             benchmark=name,
             tier=limits.tier,
-            status=status,
+            status=Status.INSUFFICIENT,
             metric=limits.metric,
             direction=limits.direction,
             max_drop_threshold=limits.max_drop,
             max_relative_drop_threshold=limits.max_relative_drop,
         )
-        if status is Status.MISSING:
-            entry.reasons.append("required by the policy, but not on both sides")
-        return entry
 
     def _measure(self, entry: BenchmarkGate, left: Run, right: Run) -> Measurement | None:
         limits = self._policy.resolve(entry.benchmark)
         scorer = limits.metric if limits.metric and limits.metric not in _GATED else None
         rows = _rows(left, limits.metric, scorer), _rows(right, limits.metric, scorer)
-        invalid = _unfit(left, right, rows, limits)
-        if self._details and scorer is None:
-            options = CompareOptions(
-                max_drop=limits.max_drop, confidence=self._policy.confidence, seed=self._policy.seed
-            )
-            entry.regression = compare_columns(left, right, *rows, options)
+        if scorer is not None and not any(side.scored.any() for side in rows):
+            entry.reasons.append(f"no row has a reward of {scorer!r}")
+            return None
         pairing = pair(rows[0], rows[1])
         unlike = differences(left, right)
-        notes = [*pairing.warnings, *map(str, unlike)]
-        self._warnings += [f"{entry.benchmark}: {note}" for note in notes]
+        self._warnings += [f"{entry.benchmark}: {note}" for note in caveats((left, right), rows, pairing, unlike)]
+        if self._details and scorer is None:
+            entry.regression = compare_columns(left, right, *rows, self._options(limits))
         entry.metric = limits.metric or ("pass@1" if pairing.lattice else "mean_reward")
         entry.n_paired = len(pairing)
+        invalid = _unfit(left, right, rows, limits)
         if invalid:
             entry.status, entry.reasons = Status.INVALID, invalid
         if len(pairing) < limits.min_paired:
-            need = f"only {len(pairing)} problems pair, the policy asks for {limits.min_paired}"
-            entry.reasons.append(need if len(pairing) else "no problem pairs")
+            _too_few(entry, limits)
             return None
         measured = measure(
             pairing,
@@ -141,11 +157,29 @@ class _Gate:
             confidence=self._policy.confidence,
             sequential=self._policy.sequential or left.peeked or right.peeked,
         )
+        self._warnings += [f"{entry.benchmark}: {note}" for note in measured.notes]
         _fill(entry, measured, pairing)
         doubts = [str(item) for item in unlike if item.kind == "scorer"]
         if pairing.share < LEAST_SHARE:
             doubts.append(f"only {len(pairing)} problems pair ({pairing.share:.0%} of the smaller side)")
         return None if invalid else Measurement(entry, measured, pairing, doubts, rows)
+
+    def _options(self, limits: PolicyDefaults) -> CompareOptions:
+        return CompareOptions(
+            max_drop=limits.max_drop,
+            confidence=self._policy.confidence,
+            seed=self._policy.seed,
+            direction=limits.direction,
+        )
+
+
+def _too_few(entry: BenchmarkGate, limits: PolicyDefaults) -> None:
+    n, least = entry.n_paired, limits.min_paired
+    if not n:
+        entry.reasons.append("no problem pairs")
+        return
+    entry.reasons.append(f"only {n:,} problems pair, the policy asks for {least:,}")
+    entry.remedy = Remedy(least, None, f"at least {least:,} paired problems (now {n:,}) are what the policy asks for")
 
 
 def settle(found: Sequence[Measurement], *, correction: Correction, alpha: float) -> None:
@@ -218,33 +252,21 @@ def _fill(entry: BenchmarkGate, measured: Measured, pairing: Pairing) -> None:
 
 def _unfit(left: Run, right: Run, rows: tuple[Rows, Rows], limits: PolicyDefaults) -> list[str]:
     """Why the numbers of a benchmark must not be used, whatever they are."""
-    reasons = []
-    for word, run, columns in zip(("baseline", "candidate"), (left, right), rows, strict=True):
-        reasons += [f"the {word} run is INVALID: {reason}" for reason in run.invalid]
-        if not len(columns):
-            reasons.append(f"the {word} run has no rows")
-            continue
-        share = _coverage(run, columns)
-        if share < limits.min_coverage:
-            reasons.append(
-                f"the {word} has scored {share:.1%} of its steps, at least {limits.min_coverage:.0%} is asked"
-            )
-    if limits.max_truncated is not None and len(rows[1]) and rows[1].scored.any():
-        share = float(rows[1].truncated[rows[1].scored].mean())
-        if share > limits.max_truncated:
-            reasons.append(
-                f"{share:.1%} of the candidate's answers are cut off, at most {limits.max_truncated:.0%} may be"
-            )
+    reasons = [
+        f"{word} {reason}"
+        for word, run, side in zip(WORDS, (left, right), rows, strict=True)
+        for reason in unfit(run, side, min_coverage=limits.min_coverage)
+    ]
+    answers = rows[1].truncated[rows[1].scored]
+    if limits.max_truncated is not None and len(answers) and answers.mean() > limits.max_truncated:
+        reasons.append(
+            f"{answers.mean():.1%} of the candidate's answers are cut off, at most {limits.max_truncated:.0%} may be"
+        )
     return reasons
 
 
-def _coverage(run: Run, rows: Rows) -> float:
-    planned = int((run.benchmark.get("coverage") or {}).get("planned") or len(rows))
-    return float(rows.scored.sum()) / max(planned, 1)
-
-
 def _rows(run: Run, metric: str | None, scorer: str | None) -> Rows:
-    rows = read_rows(run.results, scorer=scorer) if run.results.is_file() else rows_of([])
+    rows = rows_of_run(run, scorer=scorer)
     if metric == "pass@1":
         rows.reward = np.where(rows.scored, rows.reward > 0, np.nan)
     return rows

@@ -57,12 +57,14 @@ def compare_paths(baseline: Path, candidates: Sequence[Path], options: CompareOp
 
     With several candidates each interval is widened (Bonferroni), so that all verdicts hold together.
     """
+    candidates = list(dict.fromkeys(candidates))
     if len(candidates) > 1:
         options = replace(options, confidence=1 - (1 - options.confidence) / len(candidates))
-    left = _runs(baseline)
+    left, several = _runs(baseline), False
     entries, warnings = [], []
     for path in candidates:
         right = _runs(path)
+        several = several or len(left) > 1 or len(right) > 1
         matched = match_bundles(left, right)
         warnings += [f"{name} is only in {baseline}" for name in matched.only_baseline]
         warnings += [f"{name} is only in {path}" for name in matched.only_candidate]
@@ -73,14 +75,17 @@ def compare_paths(baseline: Path, candidates: Sequence[Path], options: CompareOp
             Entry(str(path), name, two.path.parent, compare_runs(one, two, options))
             for name, (one, two) in matched.pairs.items()
         ]
-    several = len({entry.benchmark for entry in entries}) > 1
     return ComparisonSet(entries, len(candidates) > 1, several, warnings)
 
 
 def _runs(path: Path) -> dict[str, Run]:
-    runs = discover_bundles(path)
-    if not runs:
-        error = UsageError(f"no bundle (eval-*.json) under {path}", hint="give the output directory of a finished run")
+    """The runs of a path; a path that leads nowhere ends with 2, so that it is not taken for a BLOCK."""
+    try:
+        runs = discover_bundles(path)
+        if not runs:
+            hint = "give the output directory of a finished run"
+            raise UsageError(f"no bundle (eval-*.json) under {path}", hint=hint)
+    except UsageError as error:
         error.exit_code = 2
-        raise error
+        raise
     return runs

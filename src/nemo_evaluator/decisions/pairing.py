@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.decisions.rows import Flags, Floats, Ints, Rows
-from nemo_evaluator.metrics import by_problem
+from nemo_evaluator.decisions.rows import Floats, Ints, Rows
+from nemo_evaluator.metrics import Difference, by_problem, mean_difference
 from nemo_evaluator.metrics.groups import is_binary
 
 PairBy: TypeAlias = Literal["auto", "content", "index"]
@@ -27,11 +28,16 @@ class Side:
     binary: bool
     problems: int
     unscored: int
+    # Problems that were asked under several indices; their answers count as repeats of one.
+    doubled: int = 0
+    # The range of single rewards.
+    low: float = 0.0
+    high: float = 1.0
 
     def take(self, at: Ints) -> Side:
         """The same for some of the problems."""
-        return Side(
-            self.keys[at], self.rewards[at], self.answers[at], self.first[at], self.binary, self.problems, self.unscored
+        return replace(
+            self, keys=self.keys[at], rewards=self.rewards[at], answers=self.answers[at], first=self.first[at]
         )
 
 
@@ -60,12 +66,23 @@ class Pairing:
         return self.baseline.binary and self.candidate.binary
 
     @property
+    def bounded(self) -> bool:
+        """Whether all rewards of both sides lie in [0, 1]; beyond, nothing is known about how far they may go."""
+        return min(self.baseline.low, self.candidate.low) >= 0 and max(self.baseline.high, self.candidate.high) <= 1
+
+    @property
     def scale(self) -> float:
         """The largest difference two rewards can have: 1 for rewards in [0, 1], the observed range otherwise."""
-        rewards = np.concatenate([self.baseline.rewards, self.candidate.rewards])
-        if not len(rewards):
-            return 1.0
-        return max(1.0, float(rewards.max()), float(rewards.max() - rewards.min()))
+        low, high = min(self.baseline.low, self.candidate.low), max(self.baseline.high, self.candidate.high)
+        return max(1.0, high, high - low)
+
+    def mean_difference(self, values: Floats) -> Difference:
+        """The mean of per-problem ``values`` with the evidence about it."""
+        scale = self.scale
+        if not self.bounded and len(values) and np.ptp(values) > 0:
+            # What was seen is no limit to what may come: nothing may be clipped to it.
+            scale *= 1e6
+        return mean_difference(values, lattice=self.lattice, scale=scale)
 
     @property
     def share(self) -> float:
@@ -76,37 +93,78 @@ class Pairing:
 
 def pair(baseline: Rows, candidate: Rows, by: PairBy = "auto") -> Pairing:
     """Pair problems by content; by index only where hashes are absent, or when asked to."""
-    warnings = []
     # A step that failed before it was asked has no hash, and no reward to pair either.
     hashed = [bool((rows.content[rows.scored] != 0).all()) for rows in (baseline, candidate)]
     if by == "content" and not all(hashed):
         raise UsageError("rows without problem_hash cannot be paired by content", hint="pair them by index")
     use_content = by == "content" or (by == "auto" and all(hashed))
-    if by == "auto" and not use_content and len(baseline) and len(candidate):
-        side = "both sides" if not any(hashed) else ("the baseline" if not hashed[0] else "the candidate")
-        warnings.append(f"problems are paired by index: {side} has rows without problem_hash")
     left, right = _side(baseline, use_content), _side(candidate, use_content)
     _, at_left, at_right = np.intersect1d(left.keys, right.keys, assume_unique=True, return_indices=True)
-    only = (len(left.keys) - len(at_left), len(right.keys) - len(at_right))
     how: Literal["content", "index"] = "content" if use_content else "index"
-    return Pairing(how, left.take(at_left), right.take(at_right), only[0], only[1], tuple(warnings))
+    found = Pairing(
+        how,
+        left.take(at_left),
+        right.take(at_right),
+        _absent(left.keys, candidate, use_content),
+        _absent(right.keys, baseline, use_content),
+        (),
+    )
+    by_need = by == "auto" and how == "index"
+    return replace(found, warnings=tuple(_warnings(found, baseline, candidate, hashed, by_need)))
+
+
+def _warnings(found: Pairing, baseline: Rows, candidate: Rows, hashed: list[bool], by_need: bool) -> Iterator[str]:
+    if not len(baseline) or not len(candidate):
+        return
+    if by_need:
+        who = "both sides have" if not any(hashed) else f"the {'candidate' if hashed[0] else 'baseline'} has"
+        yield f"problems are paired by index: {who} rows without problem_hash"
+    elif found.by == "index" and all(hashed) and len(found):
+        other = baseline.content[found.baseline.first] != candidate.content[found.candidate.first]
+        if count := int(np.count_nonzero(other)):
+            yield f"{count:,} of {len(found):,} problems paired by index are not the same: their content differs"
+    elif found.by == "content" and not len(found):
+        yield "no problem has the same content on both sides: other data, or the same data asked in other words"
+    for word, side in (("baseline", found.baseline), ("candidate", found.candidate)):
+        if side.doubled:
+            yield f"{side.doubled:,} problems are in the {word} more than once; their answers are averaged"
+
+
+def _absent(keys: NDArray[Any], other: Rows, use_content: bool) -> int:
+    """How many of ``keys`` the other side was not asked at all, as far as its rows say."""
+    return int(np.count_nonzero(np.isin(keys, _keys(other, use_content), invert=True)))
+
+
+def _keys(rows: Rows, use_content: bool) -> NDArray[Any]:
+    # Hashes as signed numbers sort differently, but equally on both sides.
+    return rows.content.view(np.int64) if use_content else rows.problem
 
 
 def _side(rows: Rows, use_content: bool) -> Side:
-    keys: NDArray[Any] = rows.content if use_content else rows.problem
+    keys = _keys(rows, use_content)
     problems = len(np.unique(keys))
     if use_content and bool((keys == 0).any()):
         problems += len(np.unique(rows.problem[keys == 0])) - 1
-    scored: Flags = rows.scored
-    where = np.flatnonzero(scored)
-    # Hashes as signed numbers sort differently, but equally on both sides.
-    grouped = by_problem(keys[where].view(np.int64) if use_content else keys[where], rows.reward[where])
+    where = np.flatnonzero(rows.scored)
+    reward = rows.reward[where]
+    grouped = by_problem(keys[where], reward)
     return Side(
         keys=grouped.ids,
         rewards=grouped.means,
         answers=grouped.counts.astype(np.int64),
         first=where[grouped.first],
-        binary=is_binary(rows.reward[where]),
+        binary=is_binary(reward),
         problems=problems,
         unscored=problems - len(grouped),
+        doubled=_doubled(keys[where], rows.problem[where]) if use_content and grouped.rows > len(grouped) else 0,
+        low=float(reward.min()) if len(reward) else 0.0,
+        high=float(reward.max()) if len(reward) else 1.0,
     )
+
+
+def _doubled(keys: NDArray[Any], problem: Ints) -> int:
+    """How many problems stand under more than one index."""
+    order = np.lexsort((problem, keys))
+    keys, problem = keys[order], problem[order]
+    again = (keys[1:] == keys[:-1]) & (problem[1:] != problem[:-1])
+    return len(np.unique(keys[1:][again]))

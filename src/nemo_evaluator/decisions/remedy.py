@@ -3,44 +3,112 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Final
+
+import numpy as np
 
 from nemo_evaluator.decisions.gate_report import Remedy
 from nemo_evaluator.decisions.pairing import Pairing
-from nemo_evaluator.decisions.rows import Rows
+from nemo_evaluator.decisions.rows import Floats, Rows
 from nemo_evaluator.decisions.thresholds import Limit
 from nemo_evaluator.metrics import Spread, paired_power, problems_needed, variance_components
+from nemo_evaluator.metrics.sequential import LOG_WEIGHTS, SHARES
 
 _POWER: Final = 0.8
+# The normal quantile of that chance.
+_SPARE: Final = 0.8416
 _MOST_REPEATS: Final = 1024
+_MOST_EQUAL: Final = 1_000_000
 
 
-def remedy_for(pairing: Pairing, rows: tuple[Rows, Rows], limits: list[Limit], *, alpha: float) -> Remedy:
-    """Problems at the present repeats, or repeats at the present problems, that settle the hardest of ``limits``."""
-    hardest = min(limits, key=lambda limit: abs(limit.margin.value))
-    margin, n = abs(hardest.margin.value), len(pairing)
-    sd = float(hardest.values.std(ddof=1)) if n > 1 else 0.0
-    if margin == 0.0 or sd == 0.0:
-        words = "the estimate lies on the limit: no amount of data is sure to settle it" if sd else "more problems"
-        return Remedy(None, None, words)
-    problems = problems_needed(margin, sd, power=_POWER, alpha=alpha)
+def remedy_for(
+    pairing: Pairing, rows: tuple[Rows, Rows], limits: list[Limit], *, alpha: float, breach_alpha: float
+) -> Remedy:
+    """Problems at the present repeats, or repeats at the present problems, that settle a benchmark.
+
+    A pass needs all ``limits`` to be kept, so the hardest counts; a breach needs one, so the easiest. ``breach_alpha``
+    is the level that remains for a breach after the correction for many benchmarks.
+    """
+    exceeded = [limit for limit in limits if limit.margin.value < 0]
+    if any(limit.margin.value == 0 for limit in limits):
+        return Remedy(None, None, "the estimate lies on a limit: no amount of data is sure to settle it")
+    level = breach_alpha if exceeded else alpha
+    choose = min if exceeded else max
+    deciding, problems = choose(
+        ((limit, _problems_needed(limit, level)) for limit in exceeded or limits), key=lambda one: one[1] or math.inf
+    )
+    n = len(pairing)
     if problems is not None:
         problems = max(problems, n + 1)
-    repeats = _repeats_needed(pairing, rows, margin, sd, alpha)
+    repeats = _repeats_needed(pairing, rows, deciding, level)
     now = float(pairing.baseline.answers.mean())
     parts = [] if problems is None else [f"about {problems:,} paired problems (now {n:,})"]
     if repeats is not None:
-        parts.append(f"about {repeats} repeats of the same problems (now {now:.0f})")
-    side = "kept" if hardest.margin.value > 0 else "exceeded"
+        parts.append(f"about {repeats:,} repeats of the same problems (now {now:.0f})")
+    side = "exceeded" if exceeded else "kept"
     words = " or ".join(parts) if parts else "more data than is practical"
-    return Remedy(problems, repeats, f"{words} would show that {hardest.name} is {side}, with {_POWER:.0%} chance")
+    return Remedy(problems, repeats, f"{words} would show that {deciding.name} is {side}, with {_POWER:.0%} chance")
 
 
-def _repeats_needed(pairing: Pairing, rows: tuple[Rows, Rows], margin: float, sd: float, alpha: float) -> int | None:
-    spread = observed_spread(pairing, rows, sd)
+def _problems_needed(limit: Limit, alpha: float) -> int | None:
+    gain, margin = limit.ruler.gain, abs(limit.margin.value)
+    if np.ptp(gain) == 0.0:
+        return _equal_needed(limit, alpha)
+    if limit.ruler.sequential:
+        return _betting_needed(limit, alpha)
+    return problems_needed(margin, float(gain.std(ddof=1)), power=_POWER, alpha=alpha)
+
+
+def _equal_needed(limit: Limit, alpha: float) -> int | None:
+    """Problems until differences that are all equal prove something."""
+
+    def proves(n: int) -> bool:
+        found = limit.again(np.full(n, float(limit.ruler.gain[0])))
+        return min(found.p_pass, found.p_breach) <= alpha
+
+    return _first(proves, len(limit.ruler.gain) + 1, _MOST_EQUAL)
+
+
+def _first(holds: Callable[[int], bool], low: int, most: int) -> int | None:
+    high = low
+    while not holds(high):
+        if high >= most:
+            return None
+        low, high = high + 1, min(2 * high, most)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return high
+
+
+def _betting_needed(limit: Limit, alpha: float) -> int | None:
+    """Problems until a bet is won: its log wealth grows by ``rate`` a problem and must reach log(1 / alpha)."""
+    reach = limit.ruler.reach
+    values, bound = (limit.ruler.gain + reach) / (2 * reach), (reach - limit.ruler.allowed) / (2 * reach)
+    if limit.margin.value < 0:
+        values, bound = 1 - values, 1 - bound
+    if bound <= 0:
+        return None
+    growth: list[Floats] = [np.log1p(share * (values / bound - 1)) for share in SHARES]
+    best = math.inf
+    for steps, weight in zip(growth, LOG_WEIGHTS.tolist(), strict=True):
+        rate, spread = float(steps.mean()), float(steps.std(ddof=1))
+        if rate > 0:
+            # rate x n - _SPARE x spread x sqrt(n) = log(1 / alpha) - weight, solved for sqrt(n).
+            half = _SPARE * spread / (2 * rate)
+            best = min(best, (half + math.sqrt(half * half + (math.log(1 / alpha) - weight) / rate)) ** 2)
+    return math.ceil(best) if math.isfinite(best) else None
+
+
+def _repeats_needed(pairing: Pairing, rows: tuple[Rows, Rows], limit: Limit, alpha: float) -> int | None:
+    gain = limit.ruler.gain
+    if limit.ruler.sequential or len(gain) < 2:
+        return None
+    spread = observed_spread(pairing, rows, float(gain.std(ddof=1)))
     if spread is None or spread.noise <= 0:
         return None
-    n, repeats = len(pairing), max(1, math.ceil(float(pairing.baseline.answers.mean())))
+    n, margin, repeats = len(pairing), abs(limit.margin.value), math.floor(float(pairing.baseline.answers.mean())) + 1
     while repeats <= _MOST_REPEATS:
         if paired_power(margin, spread.sd(repeats), n, alpha=alpha) >= _POWER:
             return repeats
@@ -50,12 +118,13 @@ def _repeats_needed(pairing: Pairing, rows: tuple[Rows, Rows], margin: float, sd
 
 def observed_spread(pairing: Pairing, rows: tuple[Rows, Rows], sd: float) -> Spread | None:
     """The spread of differences split into what repeats can shrink and what they cannot; needs repeats to tell."""
-    noise = 0.0
-    for side in rows:
+    noise = seen = 0.0
+    for side, paired in zip(rows, (pairing.baseline, pairing.candidate), strict=True):
         scored = side.scored
         parts = variance_components(side.problem[scored], side.reward[scored])
         if math.isnan(parts.within):
             return None
         noise += parts.within
-    repeats = float(pairing.baseline.answers.mean())
-    return Spread(true=max(sd * sd - noise / repeats, 0.0), noise=noise)
+        # The sides may have been asked a different number of times.
+        seen += parts.within / float(paired.answers.mean())
+    return Spread(true=max(sd * sd - seen, 0.0), noise=noise)

@@ -9,8 +9,9 @@ from nemo_evaluator.core.files import write_json
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.comparability import Difference
 from nemo_evaluator.decisions.flips import FlipReport
+from nemo_evaluator.decisions.options import N_PERMUTATIONS
 from nemo_evaluator.decisions.shifts import Shift
-from nemo_evaluator.decisions.verdict import Relation, Verdict
+from nemo_evaluator.decisions.verdict import Relation, Verdict, mirrored
 from nemo_evaluator.metrics import Interval, PairedTest
 
 REPORT_VERSION = 1
@@ -87,6 +88,14 @@ class RegressionReport:
     differences: list[Difference]
     missing: JsonDict
     warnings: list[str] = field(default_factory=list)
+    direction: str = "higher_is_better"
+    # Problems that got worse and better, by however little.
+    moved: tuple[int, int] = (0, 0)
+
+    @property
+    def gain(self) -> Interval:
+        """The difference, turned so that above zero is good."""
+        return self.difference if self.direction == "higher_is_better" else mirrored(self.difference)
 
     def to_dict(self) -> JsonDict:
         """The report as JSON: the documented keys, and more."""
@@ -99,6 +108,7 @@ class RegressionReport:
             "relation": str(self.relation),
             "verdict_reasons": self.reasons,
             "threshold": self.threshold,
+            "direction": self.direction,
             "confidence": self.confidence,
             "difference": interval_dict(self.difference),
             "pairing": self.pairing.to_dict(),
@@ -109,9 +119,9 @@ class RegressionReport:
             "shifts": [shift.to_dict() for shift in self.shifts],
             "config_differences": [difference.to_dict() for difference in self.differences],
             "missing_data": self.missing,
-            "test_used": _TEST_KEYS.get(self.test.method, self.test.method),
+            "test_used": _TEST_KEYS[self.test.method],
             "test_reason": self.test_reason,
-            _TEST_KEYS.get(self.test.method, self.test.method): self._test(),
+            _TEST_KEYS[self.test.method]: self._test(),
         }
         if self.warnings:
             report["warnings"] = self.warnings
@@ -122,17 +132,28 @@ class RegressionReport:
         return report
 
     def _test(self) -> JsonDict:
-        return {
-            "p_value": self.test.p_value,
-            "significant": self.test.significant,
-            "method": "exact_binomial" if self.test.method in ("mcnemar", "sign") else self.test.method,
-            "n_discordant": self.test.n_discordant,
-            "effect_size": _round(-self.test.effect),
-            "ci_lower": _round(None if self.difference.upper is None else -self.difference.upper),
-            "ci_upper": _round(None if self.difference.lower is None else -self.difference.lower),
+        """The test in the terms of its format: what was lost is positive."""
+        test, gain = self.test, self.gain
+        found: JsonDict = {
+            "p_value": test.p_value,
+            "significant": test.significant,
+            "method": "exact_binomial" if test.method in ("mcnemar", "sign") else test.method,
+            "n_discordant": test.n_discordant,
+            "effect_size": _round(-test.effect),
+            "ci_lower": _round(None if gain.upper is None else -gain.upper),
+            "ci_upper": _round(None if gain.lower is None else -gain.lower),
             "hypothesis": "the candidate is not worse",
-            "alternative": self.test.alternative,
+            "alternative": test.alternative,
         }
+        key = _TEST_KEYS[test.method]
+        if key == "sign_test":
+            worse, better = self.moved
+            found |= {"n_positive": worse, "n_negative": better, "n_ties": test.n - worse - better}
+        elif key == "permutation_test":
+            found |= {"observed_mean_diff": _round(-test.effect), "n_permutations": N_PERMUTATIONS}
+            # Cohen's d for paired values, as this test has always been reported.
+            found["effect_size"] = _round(-test.effect / self.sd) if self.sd else None
+        return found
 
 
 _TEST_KEYS = {

@@ -40,7 +40,9 @@ class Shift:
 
 def shifts(baseline: Rows, candidate: Rows) -> list[Shift]:
     """All quantities that both sides know."""
-    left, right = _facts(baseline), _facts(candidate)
+    # Rows of older formats know the tokens of the whole exchange only; then both sides are counted that way.
+    whole = not (baseline.tokens.any() and candidate.tokens.any())
+    left, right = _facts(baseline, whole), _facts(candidate, whole)
     found = [Shift(name, value, right[name][0], unit) for name, (value, unit) in left.items()]
     return [shift for shift in found if shift.baseline is not None or shift.candidate is not None]
 
@@ -54,17 +56,18 @@ def shift_warnings(found: list[Shift]) -> list[str]:
     ]
 
 
-def _facts(rows: Rows) -> dict[str, tuple[float | None, str]]:
+def _facts(rows: Rows, whole: bool) -> dict[str, tuple[float | None, str]]:
     n = len(rows)
     scored = rows.scored
     done = int(scored.sum())
-    tokens, latency, cost = rows.tokens[scored], rows.latency[scored], rows.cost[scored]
+    tokens = (rows.total if whole else rows.tokens)[scored]
+    latency, cost = rows.latency[scored], rows.cost[scored]
 
     def share(flags: np.ndarray, of: int) -> float | None:
         return float(flags.sum()) / of if of else None
 
     return {
-        "tokens_per_answer": (_mean(tokens), "tokens"),
+        "tokens_per_exchange" if whole else "tokens_per_answer": (_mean(tokens), "tokens"),
         "latency_p50": (float(np.median(latency)) if done and latency.any() else None, "ms"),
         "latency_p90": (float(np.quantile(latency, 0.9)) if done and latency.any() else None, "ms"),
         "cost_per_answer": (_mean(cost), "usd"),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from nemo_evaluator.config.gate_policy import PolicyDefaults
 from nemo_evaluator.decisions.pairing import Pairing
 from nemo_evaluator.decisions.rows import Floats
-from nemo_evaluator.metrics import Interval, MeanSequence, mean_difference
+from nemo_evaluator.metrics import Difference, Interval, MeanSequence, mean_difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,19 +20,69 @@ class Limit:
     margin: Interval
     p_pass: float
     p_breach: float
-    values: Floats
+    ruler: Ruler
 
     def holds(self, alpha: float) -> bool:
         """Whether the limit is surely kept."""
         return self.p_pass <= alpha
 
+    def again(self, gain: Floats) -> Limit:
+        """The same limit on other per-problem gains."""
+        return replace(self.ruler, gain=gain).limit()
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The difference of one benchmark and the margins to its limits."""
+    """The difference of one benchmark, the margins to its limits, and what there is to say about them."""
 
     delta: Interval
     limits: list[Limit]
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Ruler:
+    """How the margin of per-problem gains over ``-allowed`` is measured.
+
+    ``share`` of the baseline's own rewards is part of a gain where the limit is a relative one.
+    """
+
+    name: str
+    gain: Floats
+    allowed: float
+    pairing: Pairing
+    confidence: float
+    sequential: bool
+    share: float = 0.0
+
+    @property
+    def reach(self) -> float:
+        """How far a single gain may lie from zero."""
+        return (1 + self.share) * self.pairing.scale
+
+    def limit(self) -> Limit:
+        """The margin with the evidence that it is kept, and that it is exceeded."""
+        found, p_pass, p_breach = self._measured()
+        found = replace(found, value=float(self.gain.mean()), n=len(self.gain))
+        return Limit(self.name, _shift(found, self.allowed), p_pass, p_breach, self)
+
+    def _measured(self) -> tuple[Interval, float, float]:
+        bound = -self.allowed
+        if not self.sequential:
+            evidence = self._evidence()
+            return evidence.interval(self.confidence), evidence.p_above(bound), evidence.p_below(bound)
+        if not self.pairing.bounded:
+            return _no_interval(self.gain), 1.0, 1.0
+        sequence = _sequence(self.gain, self.reach, self.confidence)
+        return sequence.interval(), sequence.p_above(bound), sequence.p_below(bound)
+
+    def _evidence(self) -> Difference:
+        if not self.share or not (self.pairing.lattice or np.ptp(self.gain) == 0.0):
+            return self.pairing.mean_difference(self.gain)
+        # A problem that flips moves a relative margin by a whole point, however small the other margins are: two
+        # such problems, one of each sign, are added so that their absence is not taken for certainty.
+        flips = [self.pairing.scale, -self.pairing.scale]
+        return mean_difference(np.concatenate([self.gain, flips]), scale=self.reach)
 
 
 def measure(pairing: Pairing, limits: PolicyDefaults, *, confidence: float, sequential: bool) -> Measured:
@@ -40,41 +90,32 @@ def measure(pairing: Pairing, limits: PolicyDefaults, *, confidence: float, sequ
     before, after = pairing.baseline.rewards, pairing.candidate.rewards
     better = 1.0 if limits.direction == "higher_is_better" else -1.0
     gain = better * (after - before)
-    scale = pairing.scale
-    how = _How(pairing.lattice, scale, confidence, sequential)
-    margins = [_limit("max_drop", gain, limits.max_drop, how)]
+    ruler = Ruler("max_drop", gain, limits.max_drop, pairing, confidence, sequential)
+    margins, notes = [ruler.limit()], []
+    if sequential and not pairing.bounded:
+        notes.append("rewards beyond [0, 1]: no interval holds under repeated looking")
     relative = limits.max_relative_drop
     if relative is not None and _guarded(before, limits):
-        # A drop of at most r of the baseline: candidate - (1 - r) x baseline is not negative on average. No division,
-        # so the interval is exact even when the baseline is near zero.
-        contrast = gain + relative * np.abs(before)
-        # A problem that flips moves this margin by a whole point, however small the other margins are.
-        wider = replace(how, scale=scale * (1 + relative))
-        margins.append(_limit("max_relative_drop", contrast, 0.0, wider, made_up=scale))
-    found = mean_difference(after - before, lattice=pairing.lattice, scale=scale)
-    delta = found.interval(confidence)
-    if sequential:
-        delta = _sequence(after - before, scale, confidence).interval()
-    return Measured(delta, margins)
+        baseline = float(before.mean())
+        if baseline == 0.0 and better > 0:
+            notes.append("max_relative_drop says nothing where the baseline scores 0; max_drop alone decides")
+        else:
+            # A drop of at most r of the baseline: candidate - (1 - r) x baseline is not negative on average. No
+            # division, so the interval is exact even when the baseline is near zero.
+            contrast = gain + relative * np.copysign(1.0, baseline) * before
+            margins.append(replace(ruler, name="max_relative_drop", gain=contrast, allowed=0.0, share=relative).limit())
+    return Measured(_delta(pairing, confidence, sequential), margins, notes)
 
 
-@dataclass(frozen=True, slots=True)
-class _How:
-    lattice: bool
-    scale: float
-    confidence: float
-    sequential: bool
+def _delta(pairing: Pairing, confidence: float, sequential: bool) -> Interval:
+    values = pairing.differences
+    if not sequential:
+        return pairing.mean_difference(values).interval(confidence)
+    return _sequence(values, pairing.scale, confidence).interval() if pairing.bounded else _no_interval(values)
 
 
-def _limit(name: str, gain: Floats, allowed: float, how: _How, made_up: float | None = None) -> Limit:
-    """The margin of ``gain`` over ``-allowed``."""
-    if how.sequential:
-        sequence = _sequence(gain, how.scale, how.confidence)
-        margin = _shift(sequence.interval(), allowed)
-        return Limit(name, margin, sequence.p_above(-allowed), sequence.p_below(-allowed), gain)
-    found = mean_difference(gain, lattice=how.lattice, scale=how.scale, made_up=made_up)
-    margin = _shift(found.interval(how.confidence), allowed)
-    return Limit(name, margin, found.p_above(-allowed), found.p_below(-allowed), gain)
+def _no_interval(values: Floats) -> Interval:
+    return Interval(float(values.mean()), None, None, "none", len(values))
 
 
 def _shift(interval: Interval, by: float) -> Interval:

@@ -64,26 +64,37 @@ class Judgement:
     reasons: tuple[str, ...]
 
 
-def judge(interval: Interval, max_drop: float, *, needed: int | None = None) -> Judgement:
-    """The verdict on a mean difference; ``needed`` is how many problems would settle it."""
-    relation = relation_of(interval, max_drop)
-    if interval.n == 0 or interval.lower is None or interval.upper is None:
-        return Judgement(Verdict.INCONCLUSIVE, relation, ("nothing was paired, so nothing can be said",))
-    limit = f"the limit of {max_drop:g}"
-    found = f"{interval.value:+.4f} [{interval.lower:+.4f}, {interval.upper:+.4f}] over {interval.n} problems"
+def judge(interval: Interval, max_drop: float, *, needed: int | None = None, better: float = 1.0) -> Judgement:
+    """The verdict on a mean difference; ``needed`` is how many problems would settle it, ``better`` the good sign."""
+    if interval.n == 0:
+        return Judgement(Verdict.INCONCLUSIVE, Relation.UNKNOWN, ("nothing was paired, so nothing can be said",))
+    if interval.lower is None or interval.upper is None:
+        why = "no interval holds for rewards beyond [0, 1] that a stop rule looked at"
+        return Judgement(Verdict.INCONCLUSIVE, Relation.UNKNOWN, (f"{interval.value:+.4f}, but {why}",))
+    gain = interval if better > 0 else mirrored(interval)
+    relation = relation_of(gain, max_drop)
+    drop, limit = "drop" if better > 0 else "rise", f"the limit of {max_drop:g}"
+    found = f"{interval.value:+.4f} [{interval.lower:+.4f}, {interval.upper:+.4f}] over {interval.n:,} problems"
     if relation is Relation.WORSE:
-        return Judgement(Verdict.BLOCK, relation, (f"the drop is surely more than {limit}: {found}",))
-    if relation is Relation.INFERIOR and interval.value < -max_drop:
-        return Judgement(Verdict.BLOCK, relation, (f"a drop is certain and its estimate is beyond {limit}: {found}",))
+        return Judgement(Verdict.BLOCK, relation, (f"the {drop} is surely more than {limit}: {found}",))
+    if relation is Relation.INFERIOR and gain.value < -max_drop:
+        return Judgement(Verdict.BLOCK, relation, (f"a {drop} is certain and its estimate is beyond {limit}: {found}",))
     if relation is Relation.INFERIOR:
-        return Judgement(Verdict.WARN, relation, (f"a drop is certain and may be beyond {limit}: {found}",))
+        return Judgement(Verdict.WARN, relation, (f"a {drop} is certain and may be beyond {limit}: {found}",))
     if relation is Relation.UNKNOWN:
         more = f"; about {needed:,} problems would settle it" if needed else ""
-        return Judgement(Verdict.INCONCLUSIVE, relation, (f"a drop beyond {limit} is not excluded: {found}{more}",))
+        return Judgement(Verdict.INCONCLUSIVE, relation, (f"a {drop} beyond {limit} is not excluded: {found}{more}",))
     words = {
         Relation.SUPERIOR: "the candidate is better",
         Relation.EQUIVALENT: f"the difference is within {limit} both ways",
-        Relation.NON_INFERIOR: f"a drop beyond {limit} is excluded",
+        Relation.NON_INFERIOR: f"a {drop} beyond {limit} is excluded",
     }[relation]
-    small = " (a small drop is certain)" if interval.upper < 0 else ""
+    small = f" (a small {drop} is certain)" if gain.upper is not None and gain.upper < 0 else ""
     return Judgement(Verdict.PASS, relation, (f"{words}{small}: {found}",))
+
+
+def mirrored(interval: Interval) -> Interval:
+    """The interval of the opposite difference."""
+    lower = None if interval.upper is None else -interval.upper
+    upper = None if interval.lower is None else -interval.lower
+    return Interval(-interval.value, lower, upper, interval.method, interval.n)

@@ -1,0 +1,72 @@
+"""What a reader of a comparison must know besides its verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from nemo_evaluator.decisions.bundles import Run
+from nemo_evaluator.decisions.comparability import Difference, unstated
+from nemo_evaluator.decisions.pairing import Pairing
+from nemo_evaluator.decisions.rows import Rows
+
+WORDS: Final = ("the baseline", "the candidate")
+
+
+def caveats(
+    runs: tuple[Run, Run], rows: tuple[Rows, Rows], pairing: Pairing, differences: Sequence[Difference]
+) -> list[str]:
+    """Warnings on the runs, on what did not pair, and on what was not the same on both sides."""
+    found = [line for word, run, side in zip(WORDS, runs, rows, strict=True) for line in _of_side(word, run, side)]
+    found += pairing.warnings
+    found += _left_out(pairing)
+    found += _asked_differently(*rows, pairing)
+    if not any(difference.what == "repeats" for difference in differences):
+        found += _answers(pairing)
+    return [*found, *map(str, differences), *unstated(*runs)]
+
+
+def _of_side(word: str, run: Run, rows: Rows) -> Iterator[str]:
+    if not len(rows):
+        yield f"{word} has no rows: {run.results}"
+    if run.peeked:
+        yield f"{word} was looked at by a stop rule while it ran; the interval is one that allows for looking"
+    elif run.stopped:
+        yield f"{word} did not run to its end: {run.stopped}"
+    if rows.malformed:
+        yield f"{word} has {rows.malformed:,} lines that are not rows; they are left out"
+
+
+def _left_out(pairing: Pairing) -> Iterator[str]:
+    if pairing.only_baseline or pairing.only_candidate:
+        only = f"{pairing.only_baseline:,} only in the baseline, {pairing.only_candidate:,} only in the candidate"
+        yield f"{len(pairing):,} problems pair; {only}"
+    unscored = pairing.baseline.unscored, pairing.candidate.unscored
+    if any(unscored):
+        where = f"{unscored[0]:,} in the baseline, {unscored[1]:,} in the candidate"
+        yield f"problems without a scored answer are left out: {where}"
+
+
+def _asked_differently(baseline: Rows, candidate: Rows, pairing: Pairing) -> Iterator[str]:
+    if not len(pairing):
+        return
+    at_left, at_right = pairing.baseline.first, pairing.candidate.first
+    for what, left, right in (
+        ("prompts differ", baseline.prompt, candidate.prompt),
+        ("dataset differs: expected answers are not the same", baseline.expected, candidate.expected),
+    ):
+        one, two = left[at_left], right[at_right]
+        # 0 stands for a row that does not say.
+        count = int(np.count_nonzero((one != two) & (one != 0) & (two != 0)))
+        if count:
+            yield f"{what} on {count:,} of {len(pairing):,} paired problems"
+
+
+def _answers(pairing: Pairing) -> Iterator[str]:
+    if not len(pairing):
+        return
+    left, right = (float(side.answers.mean()) for side in (pairing.baseline, pairing.candidate))
+    if abs(left - right) > 0.1 * min(left, right):
+        yield f"answers a problem: {left:.3g} in the baseline, {right:.3g} in the candidate"
