@@ -1,11 +1,11 @@
-"""Confidence sequences and the stop rule."""
+"""Confidence sequences."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nemo_evaluator.metrics import Baseline, MeanSequence, StopRule
+from nemo_evaluator.metrics import MeanSequence
 from nemo_evaluator.metrics.sequential import LOG_WEIGHTS, SHARES
 
 
@@ -59,59 +59,6 @@ def test_a_value_out_of_range_is_refused() -> None:
         MeanSequence().add(1.5)
 
 
-def feed(rule: StopRule, rewards: np.ndarray) -> int | None:
-    for at, reward in enumerate(rewards):
-        if rule.add(f"p{at}", 0, float(reward)):
-            return at + 1
-    return None
-
-
-def test_stops_when_narrow_enough_and_says_what_was_saved() -> None:
-    rule = StopRule(interval_width=0.2)
-    used = feed(rule, np.random.default_rng(1).integers(0, 2, 2000))
-    assert used is not None
-    assert 100 < used < 500
-    summary = rule.summary(planned=2000)
-    assert summary["stopped"]
-    assert summary["score"]["ci_upper"] - summary["score"]["ci_lower"] <= 0.2
-    assert summary["saved_share"] == pytest.approx(1 - used / 2000, abs=1e-4)
-
-
-def test_stops_when_decided_either_way() -> None:
-    rng = np.random.default_rng(2)
-    before = rng.integers(0, 2, 3000).astype(float)
-    baseline = Baseline({f"p{i}": float(v) for i, v in enumerate(before)}, max_drop=0.05, name="base")
-    worse = StopRule(baseline=baseline)
-    assert feed(worse, before * (rng.random(3000) > 0.4)) is not None
-    assert worse.reason is not None
-    assert worse.reason.startswith("worse than base")
-    same = StopRule(baseline=baseline)
-    assert feed(same, before) is not None
-    assert same.reason is not None
-    assert same.reason.startswith("not worse than base")
-
-
-def test_unpaired_problems_and_half_answered_ones_do_not_count() -> None:
-    rule = StopRule(baseline=Baseline({}, max_drop=0.05), repeats=2)
-    for at in range(500):
-        assert rule.add(f"p{at}", 0, 0.0) is None
-    assert rule.summary()["problems"] == 0
-    for at in range(500):
-        assert rule.add(f"p{at}", 1, 0.0) is None
-    assert rule.summary()["problems"] == 500
-    assert rule.summary()["difference"]["paired"] == 0
-
-
-def test_never_before_the_floor() -> None:
-    rule = StopRule(interval_width=0.9, min_problems=40)
-    assert feed(rule, np.ones(100)) == 40
-
-
-def test_a_decision_waits_for_the_floor_too() -> None:
-    baseline = Baseline({f"p{i}": 0.0 for i in range(100)}, max_drop=0.0)
-    assert feed(StopRule(baseline=baseline, min_problems=70), np.ones(100)) == 70
-
-
 def test_values_between_bins_are_rounded_against_us() -> None:
     values = np.full(300, 1 / 7)
     sequence = MeanSequence()
@@ -124,8 +71,28 @@ def test_values_between_bins_are_rounded_against_us() -> None:
         assert p_value >= np.exp(-np.logaddexp.reduce(exact)), m
 
 
-def test_rewards_without_a_known_range_switch_the_rule_off() -> None:
-    rule = StopRule(interval_width=0.2, min_problems=1)
-    assert rule.add("a", 0, 7.0) is None
-    assert "outside [0, 1]" in rule.summary()["note"]
-    assert feed(rule, np.ones(500)) is None
+def test_a_half_known_value_counts_as_the_worst_for_either_bound() -> None:
+    rng = np.random.default_rng(3)
+    known = rng.integers(0, 2, 200)
+    half, low, high = MeanSequence(), MeanSequence(), MeanSequence()
+    for sequence in (half, low, high):
+        sequence.add(known)
+    for _ in range(10):
+        half.add_between(0.25, 0.75)
+        low.add(0.25)
+        high.add(0.75)
+    found = half.interval()
+    assert found.lower == pytest.approx(low.interval().lower, abs=1e-9)
+    assert found.upper == pytest.approx(high.interval().upper, abs=1e-9)
+    assert found.value == pytest.approx(known.mean())
+    assert (half.n, half.known) == (210, 200)
+    with pytest.raises(ValueError, match="outside"):
+        half.add_between(0.5, 1.5)
+
+
+def test_bounds_at_another_confidence() -> None:
+    ours, theirs = MeanSequence(), MeanSequence(confidence=0.99)
+    for sequence in (ours, theirs):
+        sequence.add(np.arange(500) % 3 == 0)
+    assert ours.interval(0.99) == theirs.interval()
+    assert ours.interval().width < ours.interval(0.99).width

@@ -202,6 +202,10 @@ def _shards(data: dict[str, Any]) -> Iterator[Finding]:
     cluster = data.get("cluster")
     if not isinstance(cluster, dict) or cluster.get("type") != "slurm" or not cluster.get("shards"):
         return
+    for path, benchmark in _benchmarks(data):
+        if benchmark.get("stop_when"):
+            message = "a shard sees a part of the problems and cannot decide for the whole"
+            yield Finding((*path, "stop_when"), message, "remove stop_when, or cluster.shards")
     used = {owner.get("node_pool") for _, owner in _pool_users(data) if isinstance(owner.get("node_pool"), str)}
     if len(used) > 1:
         shown = ", ".join(sorted(map(str, used)))

@@ -20,7 +20,7 @@ from nemo_evaluator.engine.progress import Progress, SilentProgress
 from nemo_evaluator.engine.resume import ASK, REUSE, VERIFY, Reuse, ReusePlan, fresh_plan
 from nemo_evaluator.engine.scope import Scopes, StepLimits
 from nemo_evaluator.engine.step import StepContext, StepRunner
-from nemo_evaluator.engine.stopping import OrderedStop
+from nemo_evaluator.engine.stopping import OrderedStop, unused_answers
 from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.engine.template import InstructionTemplate
 from nemo_evaluator.engine.trajectories import trajectory_of
@@ -33,7 +33,7 @@ from nemo_evaluator.store.layout import TaskPaths, archive_previous
 from nemo_evaluator.store.records import RUN
 
 if TYPE_CHECKING:
-    from nemo_evaluator.metrics.sequential import StopRule
+    from nemo_evaluator.metrics.stop_rule import StopRule
     from nemo_evaluator.models.budget import Budget
     from nemo_evaluator.sandbox.manager import SandboxManager
 
@@ -64,6 +64,8 @@ class Evaluation:
     sandboxes: SandboxManager | None = None
     resume: bool = False
     stop_rule: StopRule | None = None
+    # What the bundle of the run whose answers are used here says of its rule: the plan ends where that rule ended it.
+    stopped_before: JsonDict | None = None
     budgets: tuple[Budget, ...] = ()
     step_limits: StepLimits | None = None
     traffic: Callable[[JsonDict], None] | None = None
@@ -93,6 +95,8 @@ async def evaluate(job: Evaluation) -> Finished:
         shard=job.shard,
         problem_range=job.problem_range,
     )
+    if job.stopped_before is not None and job.stopped_before.get("kind") == HaltKind.RULE:
+        plan = plan.first(job.stopped_before["rule"]["problems"])
     task = TaskPaths(job.task_dir)
     if not job.resume:
         archive_previous(task)
@@ -118,7 +122,7 @@ class _Session:
             template=job.template,
             scorer=self._verifier.fingerprint,
         )
-        self._stop = OrderedStop(job.stop_rule, plan.steps()) if job.stop_rule is not None else None
+        self._stop = OrderedStop(job.stop_rule, plan) if job.stop_rule is not None else None
         self._started = time.monotonic()
 
     async def run(self) -> Finished:
@@ -126,7 +130,7 @@ class _Session:
         for budget in self._job.budgets:
             budget.resume(usd=history.usd, tokens=history.tokens, requests=history.requests, seconds=history.elapsed)
         reuse = await self._decide(history)
-        self._journal.append({"kind": RUN, "at": round(time.time(), 3), "fingerprints": self._prints.parts})
+        self._journal.append(self._session_record())
         todo = reuse.count(ASK, self._plan) + reuse.count(VERIFY, self._plan)
         progress = self._job.progress
         progress.started(self._name, self._tally, reuse if self._job.resume else None, todo)
@@ -141,6 +145,10 @@ class _Session:
         if self._halt.kind is HaltKind.ERROR and self._halt.error is not None and not self._tally.done:
             raise self._halt.error
         return self._finish(reuse, history)
+
+    def _session_record(self) -> JsonDict:
+        record: JsonDict = {"kind": RUN, "at": round(time.time(), 3), "fingerprints": self._prints.parts}
+        return record | {"looked_at": True} if self._job.stop_rule is not None else record
 
     async def _decide(self, history: History) -> ReusePlan:
         if not self._job.resume or not history.runs:
@@ -186,8 +194,10 @@ class _Session:
 
     def _finish(self, reuse: ReusePlan, history: History) -> Finished:
         job, halt = self._job, self._halt
-        columns = write_views(self._task, self._plan, self._journal, self._index, trajectory_of)
-        if halt.kind in (HaltKind.RULE, HaltKind.BUDGET):
+        # Answers that were under way when the rule stopped the run stay in the journal, and out of the score.
+        used = self._plan.first(self._stop.problems) if self._ruled and self._stop is not None else self._plan
+        columns = write_views(self._task, used, self._journal, self._index, trajectory_of)
+        if halt.kind is HaltKind.BUDGET and not self._ruled:
             columns.planned = columns.scored + columns.failed
         worked = self._tally.done > self._tally.reused
         facts = BundleFacts(
@@ -197,19 +207,39 @@ class _Session:
             min_coverage=job.min_coverage,
             elapsed=history.elapsed + (time.monotonic() - self._started if worked else 0.0),
             finished=datetime.now(UTC),
-            stopped=self._stopped(),
+            stopped=self._stopped(history),
             extra_scores=(job.aggregate or self._verifier.aggregate)(self._task.results) if columns.scored else {},
         )
         return Finished(write_bundle(self._task, columns, facts), halt, reuse, self._task)
 
-    def _stopped(self) -> JsonDict | None:
+    @property
+    def _ruled(self) -> bool:
+        """Whether the rule has decided; it may do so while an interrupted run comes to rest."""
         rule = self._job.stop_rule
-        if self._halt.kind is None and rule is None:
-            return None
+        return rule is not None and rule.reason is not None and self._halt.kind is not HaltKind.ERROR
+
+    def _stopped(self, history: History) -> JsonDict | None:
         facts: JsonDict = {"kind": self._halt.kind, "reason": self._halt.reason} if self._halt.kind else {}
         if isinstance(self._halt.error, BoundaryError):
             facts["cause"] = self._halt.error.cause
-        return facts | {"rule": rule.summary(len(self._plan.problems))} if rule is not None else facts
+        if self._ruled and self._job.stop_rule is not None:
+            facts = {"kind": HaltKind.RULE, "reason": self._job.stop_rule.reason}
+        if self._job.stopped_before is not None:
+            return self._job.stopped_before | facts
+        rule = self._rule_facts(history)
+        return facts | ({"rule": rule} if rule else {}) or None
+
+    def _rule_facts(self, history: History) -> JsonDict:
+        """What the rule did, as long as there was one at any time: who has looked cannot take it back."""
+        job, planned = self._job, len(self._plan.problems)
+        if job.stop_rule is None:
+            return {"note": "an earlier session of this run had a rule"} if history.looked_at else {}
+        facts = job.stop_rule.summary(ended=self._halt.kind is None) | {"planned": planned, "saved_share": 0.0}
+        if self._ruled and self._stop is not None:
+            unused = unused_answers(self._plan, self._stop.problems, self._index, self._journal)
+            steps = self._stop.problems * self._plan.repeats + unused["answers"]
+            facts |= {"unused": unused, "saved_share": round(max(0.0, 1 - steps / len(self._plan)), 4)}
+        return facts
 
     @property
     def _name(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict, Step
@@ -44,9 +44,13 @@ class Plan:
     def __len__(self) -> int:
         return len(self.problems) * self.repeats
 
-    def steps(self) -> Iterator[Step]:
-        """Every step, repeats of a problem one after another."""
-        for problem in self.problems:
+    def first(self, problems: int) -> Plan:
+        """The same plan, ended after so many problems."""
+        return replace(self, problems=self.problems[:problems])
+
+    def steps(self, start: int = 0) -> Iterator[Step]:
+        """Every step from a problem of the plan on, repeats of a problem one after another."""
+        for problem in self.problems[start:] if start else self.problems:
             for repeat in range(self.repeats):
                 yield Step(problem, repeat)
 

@@ -1,37 +1,60 @@
 """A stop rule sees the answers in the order of the plan, not in the order in which they happen to arrive.
 
-Fast answers are not like slow ones; a rule that looked at arrivals would be fooled by latency.
+Fast answers are not like slow ones; a rule that looked at arrivals would be fooled by latency. So what a rule ends
+is the plan: the problems up to the one that settled it are the run, however many others were under way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from nemo_evaluator.core.types import Step
+from nemo_evaluator.core.types import JsonDict, Step
+from nemo_evaluator.engine.plan import Plan
+from nemo_evaluator.store.index import StepIndex
+from nemo_evaluator.store.journal import Journal
+from nemo_evaluator.store.records import total_tokens
 
 if TYPE_CHECKING:
-    from nemo_evaluator.metrics.sequential import StopRule
+    from nemo_evaluator.metrics.stop_rule import StopRule
 
 
 class OrderedStop:
     """Holds results back until every step before them in the plan has ended; memory is that of the steps at work."""
 
-    def __init__(self, rule: StopRule, steps: Iterator[Step]) -> None:
-        self._rule = rule
-        self._steps = steps
-        self._next = next(steps, None)
+    def __init__(self, rule: StopRule, plan: Plan) -> None:
+        self._rule, self._repeats = rule, plan.repeats
+        self._steps = plan.steps()
+        self._next = next(self._steps, None)
         self._early: dict[Step, tuple[str, float | None]] = {}
+        self._answers: list[float | None] = []
+        # How many problems of the plan the rule has taken.
+        self.problems = 0
 
     def ended(self, step: Step, problem: str, reward: float | None) -> str | None:
         """A step has ended (``reward`` is None when it failed); the reason to stop, once there is one."""
+        if self._rule.reason is not None:
+            return self._rule.reason
         self._early[step] = (problem, reward)
         while self._next is not None and self._next in self._early:
-            step = self._next
-            problem, reward = self._early.pop(step)
+            problem, reward = self._early.pop(self._next)
             self._next = next(self._steps, None)
-            if reward is not None:
-                reason = self._rule.add(problem, step.repeat, reward)
-                if reason is not None:
-                    return reason
+            self._answers.append(reward)
+            if len(self._answers) == self._repeats:
+                answers, self._answers = self._answers, []
+                self.problems += 1
+                if self._rule.add(problem, answers) is not None:
+                    return self._rule.reason
         return None
+
+
+def unused_answers(plan: Plan, used: int, index: StepIndex, journal: Journal) -> JsonDict:
+    """What was answered beyond the first ``used`` problems: it was under way when the rule stopped the run."""
+    found: JsonDict = {"answers": 0, "tokens": 0, "cost_usd": 0.0}
+    for step in plan.steps(start=used):
+        offset = index.answer(step)
+        if offset is not None:
+            record = journal.read_at(offset)
+            found["answers"] += 1
+            found["tokens"] += total_tokens(record)
+            found["cost_usd"] += record.get("cost_usd") or 0.0
+    return found

@@ -30,10 +30,16 @@ from nemo_evaluator.metrics.multiplicity import Correction, adjust, benjamini_ho
 from nemo_evaluator.metrics.paired import PairedTest, mcnemar_test, permutation_test, sign_test
 from nemo_evaluator.metrics.passk import pass_at_k, pass_hat_k, pass_intervals, useful_ks
 from nemo_evaluator.metrics.power import Spread, detectable_effect, paired_power, problems_needed, spread_from_score
-from nemo_evaluator.metrics.sequential import Baseline, MeanSequence, StopRule
+from nemo_evaluator.metrics.sequential import MeanSequence
+from nemo_evaluator.metrics.spending import ANYTIME, ENDED, PLANNED, STOPPED, Reading, Spending, spending_of
+from nemo_evaluator.metrics.stop_rule import Baseline, StopRule
 from nemo_evaluator.metrics.variance import VarianceComponents, variance_components
 
 __all__ = [
+    "ANYTIME",
+    "ENDED",
+    "PLANNED",
+    "STOPPED",
     "Baseline",
     "Correction",
     "Difference",
@@ -41,6 +47,8 @@ __all__ = [
     "MeanSequence",
     "MissingBounds",
     "PairedTest",
+    "Reading",
+    "Spending",
     "Spread",
     "StopRule",
     "VarianceComponents",
@@ -76,6 +84,7 @@ __all__ = [
     "score",
     "scorer_score",
     "sign_test",
+    "spending_of",
     "spread_from_score",
     "studentised_interval",
     "summary_scores",

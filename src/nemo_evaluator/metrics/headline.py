@@ -14,16 +14,18 @@ import numpy as np
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.metrics.bootstrap import few_levels, resampled_means
 from nemo_evaluator.metrics.groups import Floats, Ints, Problems, by_problem, is_binary
-from nemo_evaluator.metrics.intervals import Interval, mean_interval, wilson_modified
+from nemo_evaluator.metrics.intervals import Interval, mean_interval
 from nemo_evaluator.metrics.passk import pass_intervals, useful_ks
+from nemo_evaluator.metrics.spending import PLANNED, Spending
 
 
 def headline_scores(
-    problem: Ints, reward: Floats, *, repeats: int, clusters: Ints | None = None
+    problem: Ints, reward: Floats, *, repeats: int, clusters: Ints | None = None, spending: Spending = PLANNED
 ) -> dict[str, JsonDict]:
     """``pass@k`` and ``pass^k`` for rewards that are all 0 or 1, ``mean_reward`` otherwise; nothing without rows.
 
     ``clusters`` (one code per row) names problems that belong together, such as questions on one passage.
+    ``spending`` says whether the number of problems was settled beforehand.
     """
     reward = np.asarray(reward, dtype=np.float64)
     if not len(reward):
@@ -31,21 +33,22 @@ def headline_scores(
     problems = by_problem(problem, reward)
     groups = None if clusters is None else np.asarray(clusters)[problems.first]
     if not is_binary(reward):
-        return {"mean_reward": score(mean_interval(problems.means, answers=problems.rows, clusters=groups))}
-    scores = {"pass@1": _pass_at_1(problems, groups)}
+        return {"mean_reward": score(spending.mean_interval(problems.means, answers=problems.rows, clusters=groups))}
+    scores = {"pass@1": _pass_at_1(problems, groups, spending)}
     ks = [k for k in useful_ks(max(repeats, 1)) if k > 1]
     for name, every in (("pass@", False), ("pass^", True)):
         for k in ks:
-            interval, _ = pass_intervals(problems, k, every=every, clusters=groups)
+            interval, _ = pass_intervals(problems, k, every=every, clusters=groups, spending=spending)
             if interval.n:
                 scores[f"{name}{k}"] = score(interval)
     return scores
 
 
-def _pass_at_1(problems: Problems, clusters: Ints | None) -> JsonDict:
+def _pass_at_1(problems: Problems, clusters: Ints | None, spending: Spending) -> JsonDict:
     values = problems.means
-    entry = score(mean_interval(values, answers=problems.rows, binary=True, clusters=clusters))
-    if len(values) > 1 and few_levels(values):
+    entry = score(spending.mean_interval(values, answers=problems.rows, binary=True, clusters=clusters))
+    # A bootstrap knows nothing of looks.
+    if spending == PLANNED and len(values) > 1 and few_levels(values):
         lower, upper = np.quantile(resampled_means(values), [0.025, 0.975])
         entry |= {"bootstrap_ci_lower": _round(float(lower)), "bootstrap_ci_upper": _round(float(upper))}
     return entry
@@ -62,10 +65,10 @@ def score(interval: Interval) -> JsonDict:
     }
 
 
-def scorer_score(problem: Ints, reward: Floats) -> JsonDict:
+def scorer_score(problem: Ints, reward: Floats, spending: Spending = PLANNED) -> JsonDict:
     """The entry ``scorer:<name>`` of a further scorer."""
     reward = np.asarray(reward, dtype=np.float64)
-    entry = score(_interval_of(problem, reward))
+    entry = score(_interval_of(problem, reward, spending))
     return entry | {"correct": int((reward > 0).sum()), "total": len(reward)}
 
 
@@ -84,41 +87,44 @@ def summary_scores(reward: Floats) -> JsonDict:
     }
 
 
-def category_scores(codes: Ints, names: Sequence[str], problem: Ints, reward: Floats) -> dict[str, JsonDict]:
+def category_scores(
+    codes: Ints, names: Sequence[str], problem: Ints, reward: Floats, spending: Spending = PLANNED
+) -> dict[str, JsonDict]:
     """``{category: {mean_reward, n, ci_lower, ci_upper}}``; ``codes`` index ``names``, one per row; n counts rows."""
     return {
-        names[code]: {"mean_reward": entry.pop("value"), **entry} for code, entry in _groups(codes, problem, reward)
+        names[code]: {"mean_reward": entry.pop("value"), **entry}
+        for code, entry in _groups(codes, problem, reward, spending)
     }
 
 
 def breakdowns(
-    fields: Mapping[str, tuple[Ints, Sequence[str]]], problem: Ints, reward: Floats
+    fields: Mapping[str, tuple[Ints, Sequence[str]]], problem: Ints, reward: Floats, spending: Spending = PLANNED
 ) -> dict[str, list[JsonDict]]:
     """Mean reward by the values of each field: ``{field: [{group, n, mean_reward, ci_lower, ci_upper}]}``."""
     return {
         field: [
             {"group": names[code], "mean_reward": entry.pop("value"), **entry}
-            for code, entry in _groups(codes, problem, reward)
+            for code, entry in _groups(codes, problem, reward, spending)
         ]
         for field, (codes, names) in fields.items()
     }
 
 
-def _groups(codes: Ints, problem: Ints, reward: Floats) -> list[tuple[int, JsonDict]]:
+def _groups(codes: Ints, problem: Ints, reward: Floats, spending: Spending) -> list[tuple[int, JsonDict]]:
     """One score per code."""
     codes, problem = np.asarray(codes), np.asarray(problem)
     reward = np.asarray(reward, dtype=np.float64)
     if is_binary(reward) and len(by_problem(problem, reward)) == len(reward):
-        return _single_answers(codes, reward)
+        return _single_answers(codes, reward, spending)
     order = np.argsort(codes, kind="stable")
     present, starts = np.unique(codes[order], return_index=True)
     out = []
     for code, rows in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
-        out.append((int(code), score(_interval_of(problem[rows], reward[rows])) | {"n": len(rows)}))
+        out.append((int(code), score(_interval_of(problem[rows], reward[rows], spending)) | {"n": len(rows)}))
     return out
 
 
-def _single_answers(codes: Ints, reward: Floats) -> list[tuple[int, JsonDict]]:
+def _single_answers(codes: Ints, reward: Floats, spending: Spending) -> list[tuple[int, JsonDict]]:
     """The same for one 0/1 answer per problem: groups of equal size and score share their interval."""
     present, inverse, counts = np.unique(codes, return_inverse=True, return_counts=True)
     right = np.rint(np.bincount(inverse, weights=reward, minlength=len(present))).astype(np.int64)
@@ -126,14 +132,14 @@ def _single_answers(codes: Ints, reward: Floats) -> list[tuple[int, JsonDict]]:
     out = []
     for code, n, k in zip(present.tolist(), counts.tolist(), right.tolist(), strict=True):
         if (n, k) not in known:
-            known[n, k] = score(wilson_modified(k, n))
+            known[n, k] = score(spending.mean_interval(np.repeat([1.0, 0.0], [k, n - k]), binary=True))
         out.append((int(code), dict(known[n, k])))
     return out
 
 
-def _interval_of(problem: Ints, reward: Floats) -> Interval:
+def _interval_of(problem: Ints, reward: Floats, spending: Spending) -> Interval:
     problems = by_problem(problem, reward)
-    return mean_interval(problems.means, answers=problems.rows, binary=is_binary(reward))
+    return spending.mean_interval(problems.means, answers=problems.rows, binary=is_binary(reward))
 
 
 def _round(value: float | None) -> float | None:

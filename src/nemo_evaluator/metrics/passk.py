@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from nemo_evaluator.metrics.groups import Floats, Ints, Problems
-from nemo_evaluator.metrics.intervals import Interval, mean_interval
+from nemo_evaluator.metrics.intervals import Interval
+from nemo_evaluator.metrics.spending import PLANNED, Spending
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
@@ -45,7 +46,13 @@ def pass_values(counts: Ints, correct: Ints, k: int, *, every: bool = False) -> 
 
 
 def pass_intervals(
-    problems: Problems, k: int, *, every: bool = False, clusters: Ints | None = None, confidence: float = 0.95
+    problems: Problems,
+    k: int,
+    *,
+    every: bool = False,
+    clusters: Ints | None = None,
+    confidence: float = 0.95,
+    spending: Spending = PLANNED,
 ) -> tuple[Interval, Floats]:
     """pass@k over the problems that have at least ``k`` answers, with its interval and the per-problem values."""
     enough = problems.counts >= k
@@ -53,7 +60,7 @@ def pass_intervals(
     if not len(counts):
         return Interval(math.nan, None, None, "none", 0), np.empty(0)
     values = pass_values(counts, np.rint(problems.totals[enough]).astype(np.int64), k, every=every)
-    interval = mean_interval(
+    found = spending.mean_interval(
         values,
         # With k answers used up per estimate, a problem holds at most answers / k independent ones.
         answers=max(int(counts.sum()) / k, len(counts)),
@@ -61,4 +68,4 @@ def pass_intervals(
         clusters=None if clusters is None else clusters[enough],
         confidence=confidence,
     )
-    return interval, values
+    return found, values

@@ -1,4 +1,4 @@
-"""Looking as often as one likes: confidence sequences, and the rule that ends a run early.
+"""Looking as often as one likes: a confidence sequence for a mean.
 
 The bounds come from bets against each possible mean (Waudby-Smith and Ramdas 2024): a gambler who stakes a share u of
 his money on "the mean is above m" can multiply it by 2/alpha, ever, with probability alpha/2 at most when it is not.
@@ -8,13 +8,11 @@ A mixture over shares makes the bet fit effects of any size, and wealth is monot
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import numpy as np
 
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.metrics.groups import Floats
 from nemo_evaluator.metrics.intervals import Interval
 
@@ -31,7 +29,8 @@ class MeanSequence:
 
     def __init__(self, *, low: float = 0.0, high: float = 1.0, confidence: float = 0.95) -> None:
         self.low, self.high, self.confidence = low, high, confidence
-        self.n = 0
+        # All values, and those of them that are known exactly.
+        self.n = self.known = 0
         self._total = 0.0
         self._floor = np.zeros(_BINS + 1, dtype=np.int64)
         self._ceil = np.zeros(_BINS + 1, dtype=np.int64)
@@ -43,15 +42,28 @@ class MeanSequence:
         if len(unit) and not (unit.min() >= -1e-9 and unit.max() <= 1 + 1e-9):
             raise ValueError(f"a value outside [{self.low}, {self.high}]")
         scaled = np.clip(unit, 0.0, 1.0) * _BINS
-        np.add.at(self._floor, np.floor(scaled + 1e-7).astype(np.int64), 1)
-        np.add.at(self._ceil, np.ceil(scaled - 1e-7).astype(np.int64), 1)
+        self._floor += np.bincount(np.floor(scaled + 1e-7).astype(np.int64), minlength=_BINS + 1)
+        self._ceil += np.bincount(np.ceil(scaled - 1e-7).astype(np.int64), minlength=_BINS + 1)
         self.n += len(data)
+        self.known += len(data)
         self._total += float(data.sum())
+
+    def add_between(self, low: float, high: float) -> None:
+        """Take one value of which only a range is known: for either bound it counts as the worst it can be."""
+        least, most = self._unit(low), self._unit(high)
+        if not -1e-9 <= least <= most <= 1 + 1e-9:
+            raise ValueError(f"a value outside [{self.low}, {self.high}]")
+        self._floor[max(0, math.floor(least * _BINS + 1e-7))] += 1
+        self._ceil[min(_BINS, math.ceil(most * _BINS - 1e-7))] += 1
+        self.n += 1
+        if low == high:
+            self.known += 1
+            self._total += low
 
     @property
     def mean(self) -> float:
-        """The mean so far."""
-        return self._total / self.n if self.n else math.nan
+        """The mean of the known values so far."""
+        return self._total / self.known if self.known else math.nan
 
     def p_above(self, value: float) -> float:
         """Anytime-valid one-sided p-value of "the true mean is not above ``value``": one over the wealth."""
@@ -72,18 +84,16 @@ class MeanSequence:
     def _unit(self, value: float) -> float:
         return (value - self.low) / (self.high - self.low)
 
-    def interval(self) -> Interval:
-        """The bounds so far."""
-        if not self.n:
+    def interval(self, confidence: float | None = None) -> Interval:
+        """The bounds so far, at the sequence's own confidence or another."""
+        n, span = self.n, self.high - self.low
+        if not n:
             return Interval(math.nan, self.low, self.high, "betting", 0)
-        span, mean = self.high - self.low, (self.mean - self.low) / (self.high - self.low)
-        lower = _edge(lambda m: self._wealth_above(m) >= self._goal, 0.0, mean)
-        upper = _edge(lambda m: self._wealth_below(m) >= self._goal, 1.0, mean)
-        return Interval(self.mean, self.low + span * lower, self.low + span * upper, "betting", self.n)
-
-    @property
-    def _goal(self) -> float:
-        return math.log(2 / (1 - self.confidence))
+        goal = math.log(2 / (1 - (self.confidence if confidence is None else confidence)))
+        # No bet is won against the mean that was seen, so the bounds lie on either side of it.
+        lower = _edge(lambda m: self._wealth_above(m) >= goal, 0.0, float(self._floor @ _GRID) / n)
+        upper = _edge(lambda m: self._wealth_below(m) >= goal, 1.0, float(self._ceil @ _GRID) / n)
+        return Interval(self.mean, self.low + span * lower, self.low + span * upper, "betting", n)
 
     def _wealth_above(self, m: float) -> float:
         return _log_wealth(self._floor, _GRID, m)
@@ -113,114 +123,3 @@ def _edge(rejects: Callable[[float], bool], far: float, near: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if rejects(middle) else (low, middle)
     return low
-
-
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    """What a run is compared with while it goes on: the mean reward of each problem, by problem hash."""
-
-    rewards: Mapping[str, float]
-    max_drop: float
-    name: str = "the baseline"
-
-
-class StopRule:
-    """Ends a run as soon as its question is answered; peeking after every answer costs nothing in error.
-
-    A problem counts when all its repeats are in. ``add`` returns the reason once the rule allows to stop.
-    """
-
-    def __init__(
-        self,
-        *,
-        interval_width: float | None = None,
-        baseline: Baseline | None = None,
-        confidence: float = 0.95,
-        min_problems: int = 30,
-        repeats: int = 1,
-    ) -> None:
-        if interval_width is None and baseline is None:
-            raise ValueError("a stop rule needs interval_width, a baseline, or both")
-        self.interval_width, self.baseline = interval_width, baseline
-        self.min_problems, self.repeats = min_problems, max(1, repeats)
-        self.reason: str | None = None
-        self.note: str | None = None
-        self._score = MeanSequence(confidence=confidence)
-        self._difference = MeanSequence(low=-1.0, high=1.0, confidence=confidence)
-        self._open: dict[str, dict[int, float]] = {}
-        self._next_look = min_problems
-
-    def add(self, problem: str, repeat: int, reward: float) -> str | None:
-        """Take one scored answer; the reason to stop, or ``None``."""
-        if self.reason is not None or self.note is not None:
-            return self.reason
-        if not 0.0 <= reward <= 1.0:
-            self.note = f"not applied: a reward of {reward:g} is outside [0, 1], where the rule holds"
-            return None
-        answers = self._open.setdefault(problem, {})
-        answers[repeat] = reward
-        if len(answers) < self.repeats:
-            return None
-        del self._open[problem]
-        self._take(problem, sum(answers.values()) / len(answers))
-        self.reason = self._decided() or self._narrow()
-        return self.reason
-
-    def _take(self, problem: str, reward: float) -> None:
-        self._score.add(reward)
-        known = None if self.baseline is None else self.baseline.rewards.get(problem)
-        if known is not None:
-            if 0.0 <= known <= 1.0:
-                self._difference.add(reward - known)
-            else:
-                self.note = f"not applied: a baseline reward of {known:g} is outside [0, 1], where the rule holds"
-
-    def _decided(self) -> str | None:
-        if self.baseline is None or self._difference.n < self.min_problems:
-            return None
-        limit = -self.baseline.max_drop
-        if self._difference.above(limit):
-            return f"not worse than {self.baseline.name} by more than {self.baseline.max_drop:g}: proved"
-        if self._difference.below(limit):
-            return f"worse than {self.baseline.name} by more than {self.baseline.max_drop:g}: proved"
-        return None
-
-    def _narrow(self) -> str | None:
-        if self.interval_width is None or self._score.n < self._next_look:
-            return None
-        # Looking again after 2 % more problems loses next to nothing and keeps the cost of looking flat.
-        self._next_look = max(self._score.n + 1, math.ceil(self._score.n * 1.02))
-        width = self._score.interval().width
-        if width is not None and width <= self.interval_width:
-            return f"the interval is {width:.4f} wide, at most {self.interval_width:g} was asked for"
-        return None
-
-    def summary(self, planned: int | None = None) -> JsonDict:
-        """What the bundle says about the rule: its settings, what it saw, why it stopped, what that saved."""
-        score, seen = self._score.interval(), self._score.n
-        out: JsonDict = {
-            "rule": {"interval_width": self.interval_width, "min_problems": self.min_problems},
-            "confidence": self._score.confidence,
-            "stopped": self.reason is not None,
-            "reason": self.reason,
-            "problems": seen,
-            "score": _bounds(score),
-        }
-        if self.note:
-            out["note"] = self.note
-        if self.baseline is not None:
-            out["rule"] |= {"decided_against": self.baseline.name, "max_drop": self.baseline.max_drop}
-            out["difference"] = _bounds(self._difference.interval()) | {"paired": self._difference.n}
-        if planned:
-            out["planned"] = planned
-            out["saved_share"] = round(max(0.0, 1 - seen / planned), 4)
-        return out
-
-
-def _bounds(interval: Interval) -> JsonDict:
-    return {
-        "value": None if math.isnan(interval.value) else round(interval.value, 6),
-        "ci_lower": interval.lower,
-        "ci_upper": interval.upper,
-        "ci_method": interval.method,
-    }

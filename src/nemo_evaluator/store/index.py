@@ -22,6 +22,8 @@ class History:
     tokens: int = 0
     requests: int = 0
     fingerprints: JsonDict = field(default_factory=dict)
+    # Whether a stop rule has looked at the scores in any of them.
+    looked_at: bool = False
     _started: float | None = None
     _last: float = 0.0
 
@@ -32,6 +34,7 @@ class History:
             self.close()
             self.runs += 1
             self.fingerprints = record.get("fingerprints", {})
+            self.looked_at = self.looked_at or bool(record.get("looked_at"))
             self._started = self._last = at or 0.0
         elif at is not None:
             self._last = max(self._last, at)

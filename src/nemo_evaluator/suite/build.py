@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -14,10 +13,9 @@ from nemo_evaluator.adapters.door import open_client
 from nemo_evaluator.adapters.traffic_log import TrafficLog
 from nemo_evaluator.config import BenchmarkConfig, BudgetConfig, EvalConfig, NoSandbox
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import iter_jsonl, safe_name
+from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.decisions.bundles import discover_bundles
 from nemo_evaluator.engine.evaluation import Evaluation
 from nemo_evaluator.engine.plan import Shard
 from nemo_evaluator.engine.scope import StepLimits
@@ -25,13 +23,13 @@ from nemo_evaluator.engine.template import load_template
 from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.environments.base import EvalEnvironment
 from nemo_evaluator.environments.registry import get_environment
-from nemo_evaluator.metrics.sequential import Baseline, StopRule
 from nemo_evaluator.models import Client, endpoint_of
 from nemo_evaluator.models.budget import Budget
 from nemo_evaluator.services import service_identity
 from nemo_evaluator.solvers.base import describe_solver
 from nemo_evaluator.solvers.registry import SolverContext, build_solver
 from nemo_evaluator.store.layout import TaskPaths
+from nemo_evaluator.suite.stop_rule import build_stop_rule
 
 if TYPE_CHECKING:
     from nemo_evaluator.sandbox.manager import SandboxManager
@@ -102,7 +100,7 @@ class Builder:
             template=load_template(bench.instruction_template),
             sandboxes=sandboxes,
             resume=resume,
-            stop_rule=_stop_rule(bench, environment.name),
+            stop_rule=build_stop_rule(bench, environment.name, output_dir / safe_name(bench.key)),
             budgets=tuple(filter(None, (self._budget, _budget(f"the budget of {bench.key}", bench.budget)))),
             step_limits=StepLimits(**bench.step_limits.model_dump()) if bench.step_limits else None,
             aggregate=verifier.aggregate,
@@ -156,36 +154,6 @@ def _needs_sandbox(environment: EvalEnvironment) -> bool:
 
 def _budget(name: str, config: BudgetConfig | None) -> Budget | None:
     return Budget(name, **config.model_dump()) if config is not None else None
-
-
-def _stop_rule(bench: BenchmarkConfig, name: str) -> StopRule | None:
-    when = bench.stop_when
-    if when is None:
-        return None
-    baseline = None
-    if when.decided_against is not None:
-        runs = discover_bundles(when.decided_against)
-        run = runs.get(bench.key) or runs.get(name)
-        if run is None:
-            hint = f"it has: {', '.join(sorted(runs)) or 'no finished benchmark'}"
-            raise UsageError(f"the baseline {when.decided_against} has no benchmark {bench.key!r}", hint=hint)
-        baseline = Baseline(_rewards(run.results), when.max_drop, str(when.decided_against))
-    return StopRule(
-        interval_width=when.interval_width,
-        baseline=baseline,
-        confidence=when.confidence,
-        min_problems=when.min_problems,
-        repeats=bench.repeats,
-    )
-
-
-def _rewards(results: Path) -> dict[str, float]:
-    """The mean reward of every problem of a finished run, by problem hash."""
-    sums: dict[str, list[float]] = defaultdict(list)
-    for row in iter_jsonl(results):
-        if row["reward"] is not None:
-            sums[row["problem_hash"]].append(row["reward"])
-    return {problem: sum(rewards) / len(rewards) for problem, rewards in sums.items()}
 
 
 class _Clients(Mapping[str, Client]):

@@ -11,9 +11,10 @@ from typing import Any, Final
 
 from nemo_evaluator.config import BenchmarkConfig, EvalConfig
 from nemo_evaluator.core.errors import NelError, TransportError, UsageError
-from nemo_evaluator.core.files import iter_jsonl, safe_name
+from nemo_evaluator.core.files import iter_jsonl, read_json, safe_name
 from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult
 from nemo_evaluator.engine.evaluation import Evaluation, evaluate
+from nemo_evaluator.engine.halt import HaltKind
 from nemo_evaluator.engine.progress import Progress, SilentProgress
 from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.reports import write_reports
@@ -76,6 +77,7 @@ async def _rescore_one(
             job.task_dir.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(journal, TaskPaths(job.task_dir).journal)
             job.solver, job.progress, job.stop_rule = _Silent(), options.progress, None
+            job.stopped_before = _rule_of(options.source / safe_name(bench.key))
             job.config["rescored_from"] = _origin(options, bench.key)
             finished = await evaluate(job)
         result.bundle, result.stopped = finished.bundle, finished.halt.kind
@@ -124,6 +126,16 @@ def _same_question(job: Evaluation, key: str, journal: Path) -> None:
             f"{key}: the config differs from the run in its {' and '.join(changed)}, so the stored answers do not fit",
             hint="rescore changes only `scoring:`; use `nel eval run --resume` to ask anew",
         )
+
+
+def _rule_of(task_dir: Path) -> JsonDict | None:
+    """The stop rule of the run, without what it said of the scores of that time: what it left out stays out."""
+    bundle = newest_bundle(task_dir)
+    stopped = (read_json(bundle).get("stopped") if bundle else None) or {}
+    if "rule" not in stopped:
+        return None
+    rule = {key: value for key, value in stopped["rule"].items() if key not in ("score", "difference", "decision")}
+    return dict(stopped) | {"rule": rule} if stopped.get("kind") in (None, HaltKind.RULE) else {"rule": rule}
 
 
 def _origin(options: RescoreOptions, key: str) -> JsonDict:

@@ -19,6 +19,7 @@ from nemo_evaluator.core.errors import (
 )
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets.settings import DataSettings, configure
+from nemo_evaluator.decisions.stopping import rule_words
 from nemo_evaluator.engine.bundle import INVALID
 from nemo_evaluator.engine.evaluation import Finished, evaluate
 from nemo_evaluator.engine.halt import Halt, HaltKind
@@ -31,6 +32,7 @@ from nemo_evaluator.store.layout import newest_bundle
 from nemo_evaluator.suite.build import Builder
 from nemo_evaluator.suite.export import check_exports, run_exports
 from nemo_evaluator.suite.interrupt import Interrupts
+from nemo_evaluator.suite.stop_rule import check_baselines
 
 Say = Callable[[str], None]
 
@@ -98,6 +100,7 @@ class SuiteResult:
 async def run_suite(config: EvalConfig, options: SuiteOptions) -> SuiteResult:
     """Run every benchmark; one that fails does not keep the others from running."""
     check_exports(config.output)
+    check_baselines(config, options.shard)
     use_datasets(config)
     result = SuiteResult(strict_export=config.output.strict_export)
     checkpoint = Checkpoint(options.output_dir, keep=options.resume)
@@ -168,6 +171,8 @@ def _note(checkpoint: Checkpoint, result: BenchmarkResult, say: Say) -> None:
         say(f"{result.key}: stopped: {result.stop_reason}")
         checkpoint.failed(result.key, f"stopped: {result.stop_reason}")
     elif result.task_dir is not None:
+        if words := rule_words((result.bundle or {}).get("stopped")):
+            say(f"{result.key}: {words}")
         checkpoint.completed(result.key, newest_bundle(result.task_dir) or result.task_dir)
 
 

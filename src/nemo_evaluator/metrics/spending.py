@@ -1,0 +1,123 @@
+"""How the error of an interval is spent when the size of a sample was not settled beforehand.
+
+A run with a stop rule is looked at all along. Three quarters of the error pay for that, with a confidence sequence; the
+last quarter pays for one look at the planned end, with the usual interval, if the run gets there. Whichever way a run
+goes, the chance that it is ever wrong is at most the sum: so the level holds over stopped and unstopped runs together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.metrics.groups import Floats, Ints
+from nemo_evaluator.metrics.intervals import Interval, mean_interval
+from nemo_evaluator.metrics.sequential import MeanSequence
+
+LOOKING: Final = 0.75
+
+
+class Reading(Protocol):
+    """What the data say of a mean: bounds, and one-sided p-values against any value."""
+
+    def interval(self, confidence: float = 0.95) -> Interval:
+        """Two-sided bounds."""
+        ...
+
+    def p_above(self, bound: float) -> float:
+        """Of "the true mean is not above ``bound``"."""
+        ...
+
+    def p_below(self, bound: float) -> float:
+        """Of "the true mean is not below ``bound``"."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """The shares of the error that looking all along and the look at the planned end may use."""
+
+    looking: float
+    last: float
+
+    def reading(self, values: Floats, fixed: Reading, *, low: float, high: float) -> Reading:
+        """What ``values`` in [low, high] say; ``fixed`` is what they would say if their number had been fixed."""
+        if not self.looking:
+            return fixed
+        sequence = MeanSequence(low=low, high=high)
+        sequence.add(values)
+        parts: list[tuple[float, Reading]] = [(self.looking, sequence)]
+        return _Spent((*parts, (self.last, fixed)) if self.last else tuple(parts))
+
+    def mean_interval(
+        self,
+        values: Floats,
+        *,
+        answers: float | None = None,
+        binary: bool = False,
+        clusters: Ints | None = None,
+        confidence: float = 0.95,
+    ) -> Interval:
+        """``mean_interval`` for such a run; no bounds for values beyond [0, 1] when only looking could give them."""
+        values = np.asarray(values, dtype=np.float64)
+        if self.looking and clusters is not None:
+            raise ValueError("a rule looks at problems one by one, not at clusters of them")
+        alpha = 1 - confidence
+        level = 1 - alpha * (self.last or 1.0)
+        found = mean_interval(values, answers=answers, binary=binary, clusters=clusters, confidence=level)
+        if not self.looking or not len(values):
+            return found
+        if values.min() < 0.0 or values.max() > 1.0:
+            return found if self.last else Interval(found.value, None, None, found.method, found.n)
+        sequence = MeanSequence()
+        sequence.add(values)
+        looked = sequence.interval(1 - alpha * self.looking)
+        return _both(looked, found) if self.last else looked
+
+
+# The size was settled beforehand; looked at whenever one likes; ended by a rule; had a rule and reached its end.
+PLANNED: Final = Spending(looking=0.0, last=1.0)
+ANYTIME: Final = Spending(looking=1.0, last=0.0)
+STOPPED: Final = Spending(looking=LOOKING, last=0.0)
+ENDED: Final = Spending(looking=LOOKING, last=1 - LOOKING)
+
+
+def spending_of(stopped: JsonDict | None) -> Spending:
+    """How the error of a run's intervals is spent, by the ``stopped`` part of its bundle."""
+    if not stopped or "rule" not in stopped:
+        return PLANNED
+    # Only a run that got to its planned end may take the look that was kept for it.
+    return STOPPED if stopped.get("kind") else ENDED
+
+
+@dataclass(frozen=True, slots=True)
+class _Spent:
+    """Several ways to be right about one mean, each with its share of the error."""
+
+    parts: tuple[tuple[float, Reading], ...]
+
+    def interval(self, confidence: float = 0.95) -> Interval:
+        """Where all parts agree that the mean may be."""
+        first, *others = [part.interval(1 - (1 - confidence) * share) for share, part in self.parts]
+        for other in others:
+            first = _both(first, other)
+        return first
+
+    def p_above(self, bound: float) -> float:
+        """The p-value at which the first part would speak."""
+        return min(1.0, *(part.p_above(bound) / share for share, part in self.parts))
+
+    def p_below(self, bound: float) -> float:
+        """The p-value at which the first part would speak."""
+        return min(1.0, *(part.p_below(bound) / share for share, part in self.parts))
+
+
+def _both(looked: Interval, fixed: Interval) -> Interval:
+    """The values that neither interval excludes."""
+    if fixed.lower is None or fixed.upper is None or looked.lower is None or looked.upper is None:
+        return looked
+    lower, upper = max(looked.lower, fixed.lower), min(looked.upper, fixed.upper)
+    return Interval(fixed.value, lower, upper, f"{fixed.method}+{looked.method}", fixed.n)

@@ -1,0 +1,168 @@
+"""The rule that ends a run as soon as its question is answered; looking after every problem costs nothing in error."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.metrics.difference import mean_difference
+from nemo_evaluator.metrics.intervals import Interval
+from nemo_evaluator.metrics.sequential import MeanSequence
+from nemo_evaluator.metrics.spending import ENDED, LOOKING
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What a run is compared with while it goes on: the mean reward of each problem, by problem hash."""
+
+    rewards: Mapping[str, float]
+    max_drop: float
+    name: str = "the baseline"
+    # Whether its rewards are all 0 or 1.
+    binary: bool = False
+
+
+class StopRule:
+    """Takes problems one by one, in the order of the plan; ``add`` returns the reason once it allows to stop.
+
+    An answer that failed may have been anything: it counts as the worst for whatever is to be proved, so failures can
+    delay a decision and never make one.
+    """
+
+    def __init__(
+        self,
+        *,
+        interval_width: float | None = None,
+        baseline: Baseline | None = None,
+        confidence: float = 0.95,
+        min_problems: int = 30,
+        min_coverage: float = 0.0,
+    ) -> None:
+        if interval_width is None and baseline is None:
+            raise ValueError("a stop rule needs interval_width, a baseline, or both")
+        self.interval_width, self.baseline = interval_width, baseline
+        self.confidence, self.min_problems, self.min_coverage = confidence, min_problems, min_coverage
+        self.reason: str | None = None
+        self.note: str | None = None
+        looking = 1 - (1 - confidence) * LOOKING
+        self._score = MeanSequence(confidence=looking)
+        self._difference = MeanSequence(low=-1.0, high=1.0, confidence=looking)
+        # For the look at the planned end.
+        self._differences = array("d")
+        self._binary = True
+        self._unpaired = dict(baseline.rewards) if baseline is not None else {}
+        self._answers = self._scored = 0
+        self._next_look, self._next_width = min_problems, 0
+
+    def add(self, problem: str, rewards: Sequence[float | None]) -> str | None:
+        """Take all answers to one problem, None for one that failed; the reason to stop, or ``None``."""
+        if self.reason is not None or self.note is not None:
+            return self.reason
+        scored = [reward for reward in rewards if reward is not None]
+        outside = next((reward for reward in scored if not 0.0 <= reward <= 1.0), None)
+        if outside is not None:
+            self.note = f"not applied: a reward of {outside:g} is outside [0, 1], where the rule holds"
+            return None
+        self._answers, self._scored = self._answers + len(rewards), self._scored + len(scored)
+        self._binary = self._binary and all(reward in (0.0, 1.0) for reward in scored)
+        self._take(problem, scored, len(rewards))
+        if self._score.n >= self._next_look and self._scored >= self.min_coverage * self._answers:
+            # Looking again after 1 % more problems loses next to nothing and keeps the cost of looking flat.
+            self._next_look = math.ceil(self._score.n * 1.01)
+            self.reason = self._decided() or self._narrow()
+        return self.reason
+
+    def _take(self, problem: str, scored: list[float], asked: int) -> None:
+        total, failed = sum(scored), asked - len(scored)
+        low, high = total / asked, (total + failed) / asked
+        self._score.add_between(low, high)
+        # A problem that the dataset holds twice says nothing new the second time.
+        known = self._unpaired.pop(problem, None)
+        if known is None or self.baseline is None:
+            return
+        if not 0.0 <= known <= 1.0:
+            self.note = f"not applied: a baseline reward of {known:g} is outside [0, 1], where the rule holds"
+            return
+        if failed:
+            # Not even where the baseline was so low that no drop beyond the limit is possible does a failure help.
+            low = min(low, known - self.baseline.max_drop)
+        self._difference.add_between(low - known, high - known)
+        if scored:
+            self._differences.append(total / len(scored) - known)
+
+    def _decided(self) -> str | None:
+        if self.baseline is None or self._difference.known < self.min_problems:
+            return None
+        limit = -self.baseline.max_drop
+        return self._verdict(self._difference.above(limit), self._difference.below(limit))
+
+    def _verdict(self, above: bool, below: bool) -> str | None:
+        if self.baseline is None or not (above or below):
+            return None
+        return (
+            f"{'not ' if above else ''}worse than {self.baseline.name} by more than {self.baseline.max_drop:g}: proved"
+        )
+
+    def _narrow(self) -> str | None:
+        n = self._score.n
+        if self.interval_width is None or self._score.known < self.min_problems or n < self._next_width:
+            return None
+        width = self._score.interval().width or 0.0
+        if width <= self.interval_width:
+            return f"the interval is {width:.4f} wide, at most {self.interval_width:g} was asked for"
+        # Half as wide takes about four times as many; until most of these are there, it is not worth the arithmetic.
+        self._next_width = math.floor(0.8 * n * (width / self.interval_width) ** 2)
+        return None
+
+    def summary(self, *, ended: bool = False) -> JsonDict:
+        """What the bundle says about the rule: its settings, what it saw, what it decided.
+
+        ``ended``: every planned problem was asked, so the last look is due.
+        """
+        out: JsonDict = {
+            "rule": {"interval_width": self.interval_width, "min_problems": self.min_problems},
+            "confidence": self.confidence,
+            "spent_on_looking": LOOKING,
+            "stopped": self.reason is not None,
+            "reason": self.reason,
+            "problems": self._score.n,
+            "failed_answers": self._answers - self._scored,
+            "score": _bounds(self._score.interval()),
+        }
+        if self.baseline is not None:
+            out["rule"] |= {"decided_against": self.baseline.name, "max_drop": self.baseline.max_drop}
+            found, decision = self._last_look() if ended and self.reason is None else (None, self._decided())
+            interval = self._difference.interval() if found is None else found
+            out["difference"] = _bounds(interval) | {"paired": self._difference.n}
+            out["decision"] = decision
+            if self._score.n and not self._difference.n:
+                self.note = self.note or f"no problem that was asked is in {self.baseline.name}: nothing to decide"
+        if self.note:
+            out["note"] = self.note
+        return out
+
+    def _last_look(self) -> tuple[Interval | None, str | None]:
+        """What all of the planned problems say, with the error that was kept for this."""
+        if self.baseline is None or not self._differences or self.note is not None:
+            return None, None
+        values = np.frombuffer(self._differences, dtype=np.float64)
+        fixed = mean_difference(values, lattice=self._binary and self.baseline.binary)
+        found = ENDED.reading(values, fixed, low=-1.0, high=1.0)
+        limit, alpha = -self.baseline.max_drop, (1 - self.confidence) / 2
+        return found.interval(self.confidence), self._verdict(
+            found.p_above(limit) <= alpha, found.p_below(limit) <= alpha
+        )
+
+
+def _bounds(interval: Interval) -> JsonDict:
+    return {
+        "value": None if math.isnan(interval.value) else round(interval.value, 6),
+        "ci_lower": interval.lower,
+        "ci_upper": interval.upper,
+        "ci_method": interval.method,
+    }

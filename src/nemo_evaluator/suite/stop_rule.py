@@ -1,0 +1,90 @@
+"""From ``stop_when`` to the rule that the engine asks, with the baseline it is to be decided against."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+from nemo_evaluator.config import BenchmarkConfig, EvalConfig
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import iter_jsonl
+from nemo_evaluator.decisions.bundles import Run, discover_bundles
+from nemo_evaluator.engine.plan import Shard
+from nemo_evaluator.metrics.stop_rule import Baseline, StopRule
+
+
+def check_baselines(config: EvalConfig, shard: Shard | None) -> None:
+    """Raise UsageError for a rule that cannot work, before any service is started for it."""
+    for bench in config.benchmarks:
+        if bench.stop_when is None:
+            continue
+        if shard is not None:
+            raise UsageError(
+                f"{bench.key}: stop_when is not for shards: each sees a part of the problems, and decides on that alone",
+                hint="run the benchmark in one piece, or remove stop_when",
+            )
+        if bench.stop_when.decided_against is not None:
+            _runs(bench.key, bench.stop_when.decided_against)
+
+
+def build_stop_rule(bench: BenchmarkConfig, name: str, task_dir: Path) -> StopRule | None:
+    """The rule of a benchmark, or None. Raises UsageError when its baseline is none."""
+    when = bench.stop_when
+    if when is None:
+        return None
+    return StopRule(
+        interval_width=when.interval_width,
+        baseline=None if when.decided_against is None else _baseline(bench, name, task_dir),
+        confidence=when.confidence,
+        min_problems=when.min_problems,
+        min_coverage=bench.min_coverage,
+    )
+
+
+def _baseline(bench: BenchmarkConfig, name: str, task_dir: Path) -> Baseline:
+    assert bench.stop_when is not None
+    folder = str(bench.stop_when.decided_against)
+    runs = _runs(bench.key, folder)
+    run = runs.get(bench.key) or runs.get(name)
+    if run is None:
+        hint = f"it has: {', '.join(sorted(runs))}"
+        raise UsageError(f"the baseline {folder} has no benchmark {bench.key!r}", hint=hint)
+    if run.path.parent.resolve() == task_dir.resolve():
+        raise UsageError(
+            f"{bench.key}: the baseline {folder} is the folder of this run itself",
+            hint="write this run elsewhere: -O output.dir=FOLDER",
+        )
+    if run.invalid:
+        raise UsageError(
+            f"{bench.key}: the baseline {folder} is INVALID, so nothing can be decided against it: {run.invalid[0]}",
+            hint="mend it with `nel eval run --resume`, or take another baseline",
+        )
+    rewards, binary = _rewards(run)
+    if not rewards:
+        raise UsageError(
+            f"{bench.key}: the baseline {folder} has no scored row with a problem_hash to compare with",
+            hint=f"run it again with this version of nel; its rows are in {run.results}",
+        )
+    return Baseline(rewards, bench.stop_when.max_drop, folder, binary)
+
+
+def _runs(key: str, folder: str) -> dict[str, Run]:
+    try:
+        runs = discover_bundles(folder)
+    except UsageError as error:
+        hint = error.hint or "stop_when.decided_against is the folder of a finished run"
+        raise UsageError(f"{key}: no baseline to decide against: {error.message}", hint=hint) from error
+    if not runs:
+        hint = "stop_when.decided_against is the folder of a finished run"
+        raise UsageError(f"{key}: the baseline {folder} has no finished benchmark", hint=hint)
+    return runs
+
+
+def _rewards(run: Run) -> tuple[dict[str, float], bool]:
+    """The mean reward of every problem, by problem hash, and whether all rewards are 0 or 1."""
+    sums: dict[str, list[float]] = defaultdict(list)
+    for row in iter_jsonl(run.results) if run.results.is_file() else ():
+        if row.get("reward") is not None and row.get("problem_hash"):
+            sums[row["problem_hash"]].append(float(row["reward"]))
+    binary = all(reward in (0.0, 1.0) for rewards in sums.values() for reward in rewards)
+    return {problem: sum(rewards) / len(rewards) for problem, rewards in sums.items()}, binary
