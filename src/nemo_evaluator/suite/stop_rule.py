@@ -20,7 +20,7 @@ def check_baselines(config: EvalConfig, shard: Shard | None) -> None:
             continue
         if shard is not None:
             raise UsageError(
-                f"{bench.key}: stop_when is not for shards: each sees a part of the problems, and decides on that alone",
+                f"{bench.key}: stop_when is not for shards: each sees a part of the problems and decides on that alone",
                 hint="run the benchmark in one piece, or remove stop_when",
             )
         if bench.stop_when.decided_against is not None:
