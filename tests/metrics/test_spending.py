@@ -1,5 +1,7 @@
 """Intervals of runs whose size was not settled beforehand: what is spent on looking, what on the last look."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from nemo_evaluator.metrics import (
     STOPPED,
     MeanSequence,
     headline_scores,
+    joint_spending,
     mean_difference,
     mean_interval,
     spending_of,
@@ -31,10 +34,10 @@ def test_each_part_gets_its_share() -> None:
     sequence = MeanSequence(low=-1, high=1)
     sequence.add(FLIPS)
     looked, last = 1 - 0.05 * LOOKING, 1 - 0.05 * (1 - LOOKING)
-    assert PLANNED.reading(FLIPS, fixed, low=-1, high=1) is fixed
-    assert ANYTIME.reading(FLIPS, fixed, low=-1, high=1).interval(0.95) == sequence.interval(0.95)
-    assert STOPPED.reading(FLIPS, fixed, low=-1, high=1).interval(0.95) == sequence.interval(looked)
-    ended = ENDED.reading(FLIPS, fixed, low=-1, high=1).interval(0.95)
+    assert PLANNED.reading(FLIPS, fixed) is fixed
+    assert ANYTIME.reading(FLIPS, fixed).interval(0.95) == sequence.interval(0.95)
+    assert STOPPED.reading(FLIPS, fixed).interval(0.95) == sequence.interval(looked)
+    ended = ENDED.reading(FLIPS, fixed).interval(0.95)
     assert (ended.lower, ended.upper) == (fixed.interval(last).lower, fixed.interval(last).upper)
     assert ended.method == f"{fixed.method}+betting"
     assert fixed.interval(0.95).width < ended.width < sequence.interval(looked).width
@@ -43,7 +46,7 @@ def test_each_part_gets_its_share() -> None:
 def test_p_values_agree_with_bounds() -> None:
     fixed = mean_difference(FLIPS, lattice=True)
     for spending in (ANYTIME, STOPPED, ENDED):
-        reading = spending.reading(FLIPS, fixed, low=-1, high=1)
+        reading = spending.reading(FLIPS, fixed)
         found = reading.interval(0.9)
         assert found.lower is not None
         assert found.upper is not None
@@ -91,6 +94,18 @@ def test_every_score_of_a_bundle_follows() -> None:
 def test_what_a_bundle_says() -> None:
     assert spending_of(None) == spending_of({}) == spending_of({"kind": "budget"}) == PLANNED
     assert spending_of({"rule": {"stopped": False}}) == ENDED
-    assert spending_of({"kind": "rule", "rule": {"stopped": True}}) == STOPPED
+    assert spending_of({"kind": "rule", "rule": {"stopped": True}}) == spending_of({"kind": "rule"}) == STOPPED
     # The look at the planned end was never reached.
     assert spending_of({"kind": "budget", "rule": {"stopped": False}}) == STOPPED
+    # Two runs are looked at for the last time only when both got to their ends.
+    assert joint_spending(PLANNED, ENDED) == joint_spending(ENDED, PLANNED) == ENDED
+    assert joint_spending(ENDED, STOPPED) == joint_spending(STOPPED, PLANNED) == STOPPED
+
+
+def test_values_of_unknown_reach_are_not_looked_at() -> None:
+    fixed = mean_difference(FLIPS * 9)
+    ended, stopped = (how.reading(FLIPS * 9, fixed, reach=math.inf) for how in (ENDED, STOPPED))
+    assert ended.interval(0.95) == fixed.interval(1 - 0.05 * (1 - LOOKING))
+    assert stopped.interval(0.95).lower is None
+    assert (stopped.p_above(-9.0), stopped.p_below(9.0)) == (1.0, 1.0)
+    assert ENDED.reading(np.empty(0), mean_difference(np.empty(0))).interval().n == 0

@@ -47,7 +47,7 @@ def test_stops_when_decided_either_way() -> None:
     assert same.reason == "not worse than base by more than 0.05: proved"
     # ... and whoever looks at the stopped run finds the same.
     zeros = np.zeros(used)
-    reading = STOPPED.reading(zeros, mean_difference(zeros, lattice=True), low=-1, high=1)
+    reading = STOPPED.reading(zeros, mean_difference(zeros, lattice=True))
     assert reading.p_above(-0.05) <= 0.025
     assert same.summary()["decision"] == same.reason
 

@@ -14,6 +14,7 @@ import orjson
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.metrics import Spending, spending_of
 from nemo_evaluator.store.layout import PREVIOUS
 
 _SHARD: Final = re.compile(r"shard_\d+")
@@ -55,14 +56,9 @@ class Run:
         return self.path.parent / "results.jsonl"
 
     @property
-    def peeked(self) -> bool:
-        """Whether a rule looked at the scores while the run went on: then only anytime-valid intervals hold.
-
-        That it did not stop the run changes nothing: it could have. A rule with a note was given up.
-        """
-        stopped = self.bundle.get("stopped") or {}
-        rule = stopped.get("rule")
-        return stopped.get("kind") == "rule" or (isinstance(rule, dict) and not rule.get("note"))
+    def spending(self) -> Spending:
+        """How the error of its intervals is spent: a rule that did not stop the run could have done so."""
+        return spending_of(self.bundle.get("stopped"))
 
     @property
     def stopped(self) -> str:

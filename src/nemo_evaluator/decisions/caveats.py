@@ -11,6 +11,7 @@ from nemo_evaluator.decisions.bundles import Run
 from nemo_evaluator.decisions.comparability import Difference, unstated
 from nemo_evaluator.decisions.pairing import Pairing
 from nemo_evaluator.decisions.rows import Rows
+from nemo_evaluator.decisions.stopping import rule_words
 
 WORDS: Final = ("the baseline", "the candidate")
 
@@ -31,8 +32,8 @@ def caveats(
 def _of_side(word: str, run: Run, rows: Rows) -> Iterator[str]:
     if not len(rows):
         yield f"{word} has no rows: {run.results}"
-    if run.peeked:
-        yield f"{word} was looked at by a stop rule while it ran; the interval is one that allows for looking"
+    if words := rule_words(run.bundle.get("stopped")):
+        yield f"{word} had a stop rule ({words}); the interval allows for its looks, the tests beside it do not"
     elif run.stopped:
         yield f"{word} did not run to its end: {run.stopped}"
     if rows.malformed:

@@ -26,9 +26,9 @@ from nemo_evaluator.decisions.shifts import shift_warnings, shifts
 from nemo_evaluator.decisions.verdict import Judgement, Verdict, judge, mirrored
 from nemo_evaluator.metrics import (
     Interval,
-    MeanSequence,
+    Spending,
     detectable_effect,
-    mean_interval,
+    joint_spending,
     missing_bounds,
     problems_needed,
 )
@@ -106,6 +106,7 @@ class _Comparison:
         self._pairing = pair(left, right, options.pair_by)
         self._differences = differences(baseline, candidate)
         self._shifts = shifts(left, right)
+        self._spending = joint_spending(baseline.spending, candidate.spending)
         self._unfit = [unfit(run, rows) for run, rows in zip(self._runs, self._rows, strict=True)]
 
     def report(self) -> RegressionReport:
@@ -155,13 +156,7 @@ class _Comparison:
 
     def _interval(self) -> Interval:
         pairing, confidence = self._pairing, self._options.confidence
-        if len(pairing) and any(run.peeked for run in self._runs):
-            if not pairing.bounded:
-                return Interval(float(pairing.differences.mean()), None, None, "none", len(pairing))
-            sequence = MeanSequence(low=-pairing.scale, high=pairing.scale, confidence=confidence)
-            sequence.add(pairing.differences)
-            return sequence.interval()
-        return pairing.mean_difference(pairing.differences).interval(confidence)
+        return pairing.reading(pairing.differences, self._spending).interval(confidence)
 
     def _guard(self, judgement: Judgement) -> Judgement:
         """What no interval can make good: invalid runs, hardly any pairs, another scorer."""
@@ -183,7 +178,7 @@ class _Comparison:
             run_id=run.run_id,
             config=run.config,
             path=str(run.path),
-            score=_score(side, self._options.confidence),
+            score=_score(side, self._options.confidence, self._spending),
             problems=side.problems,
             rows=len(rows),
             failed=int((~rows.scored).sum()),
@@ -212,7 +207,7 @@ class _Comparison:
         out = {}
         for code, at in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
             before, after = pairing.baseline.rewards[at], pairing.candidate.rewards[at]
-            interval = pairing.mean_difference(after - before).interval(self._options.confidence)
+            interval = pairing.reading(after - before, self._spending).interval(self._options.confidence)
             out[left.categories[code]] = {
                 "baseline": round(float(before.mean()), 6),
                 "candidate": round(float(after.mean()), 6),
@@ -264,11 +259,11 @@ def _too_good(interval: Interval, pairing: Pairing, options: CompareOptions) -> 
     return ["the candidate is better by an unusual amount: make sure that both runs are what they seem"]
 
 
-def _score(side: Side, confidence: float) -> Interval:
+def _score(side: Side, confidence: float, spending: Spending) -> Interval:
     answers = int(side.answers.sum())
     if not len(side.rewards):
         return Interval(math.nan, None, None, "none", 0)
-    return mean_interval(side.rewards, answers=answers, binary=side.binary, confidence=confidence)
+    return spending.mean_interval(side.rewards, answers=answers, binary=side.binary, confidence=confidence)
 
 
 def _bounds(run: Run, rows: Rows) -> Any:

@@ -28,7 +28,7 @@ from nemo_evaluator.decisions.pairing import Pairing, pair
 from nemo_evaluator.decisions.remedy import remedy_for
 from nemo_evaluator.decisions.rows import Rows
 from nemo_evaluator.decisions.thresholds import Limit, Measured, measure
-from nemo_evaluator.metrics import Correction, adjust
+from nemo_evaluator.metrics import ANYTIME, Correction, adjust, joint_spending
 
 _GATED: Final = ("mean_reward", "pass@1")
 
@@ -155,7 +155,7 @@ class _Gate:
             pairing,
             limits,
             confidence=self._policy.confidence,
-            sequential=self._policy.sequential or left.peeked or right.peeked,
+            spending=ANYTIME if self._policy.sequential else joint_spending(left.spending, right.spending),
         )
         self._warnings += [f"{entry.benchmark}: {note}" for note in measured.notes]
         _fill(entry, measured, pairing)

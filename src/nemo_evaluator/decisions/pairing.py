@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.decisions.rows import Floats, Ints, Rows
-from nemo_evaluator.metrics import Difference, by_problem, mean_difference
+from nemo_evaluator.metrics import Difference, Reading, Spending, by_problem, mean_difference
 from nemo_evaluator.metrics.groups import is_binary
 
 PairBy: TypeAlias = Literal["auto", "content", "index"]
@@ -83,6 +84,11 @@ class Pairing:
             # What was seen is no limit to what may come: nothing may be clipped to it.
             scale *= 1e6
         return mean_difference(values, lattice=self.lattice, scale=scale)
+
+    def reading(self, values: Floats, spending: Spending) -> Reading:
+        """The same with the error spent as the runs ask for."""
+        reach = self.scale if self.bounded else math.inf
+        return spending.reading(values, self.mean_difference(values), reach=reach)
 
     @property
     def share(self) -> float:

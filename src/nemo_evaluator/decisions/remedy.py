@@ -55,9 +55,10 @@ def _problems_needed(limit: Limit, alpha: float) -> int | None:
     gain, margin = limit.ruler.gain, abs(limit.margin.value)
     if np.ptp(gain) == 0.0:
         return _equal_needed(limit, alpha)
-    if limit.ruler.sequential:
-        return _betting_needed(limit, alpha)
-    return problems_needed(margin, float(gain.std(ddof=1)), power=_POWER, alpha=alpha)
+    spending = limit.ruler.spending
+    if not spending.last:
+        return _betting_needed(limit, alpha * spending.looking)
+    return problems_needed(margin, float(gain.std(ddof=1)), power=_POWER, alpha=alpha * spending.last)
 
 
 def _equal_needed(limit: Limit, alpha: float) -> int | None:
@@ -102,15 +103,15 @@ def _betting_needed(limit: Limit, alpha: float) -> int | None:
 
 
 def _repeats_needed(pairing: Pairing, rows: tuple[Rows, Rows], limit: Limit, alpha: float) -> int | None:
-    gain = limit.ruler.gain
-    if limit.ruler.sequential or len(gain) < 2:
+    gain, last = limit.ruler.gain, limit.ruler.spending.last
+    if not last or len(gain) < 2:
         return None
     spread = observed_spread(pairing, rows, float(gain.std(ddof=1)))
     if spread is None or spread.noise <= 0:
         return None
     n, margin, repeats = len(pairing), abs(limit.margin.value), math.floor(float(pairing.baseline.answers.mean())) + 1
     while repeats <= _MOST_REPEATS:
-        if paired_power(margin, spread.sd(repeats), n, alpha=alpha) >= _POWER:
+        if paired_power(margin, spread.sd(repeats), n, alpha=alpha * last) >= _POWER:
             return repeats
         repeats = math.ceil(repeats * 1.2)
     return None

@@ -8,8 +8,8 @@ from nemo_evaluator.core.types import JsonDict
 def rule_words(stopped: JsonDict | None) -> str:
     """One sentence on the rule of a run, from the ``stopped`` part of its bundle; empty when there was none."""
     found = (stopped or {}).get("rule")
-    if not isinstance(found, dict):
-        return ""
+    if not stopped or not isinstance(found, dict):
+        return f"stopped: {stopped.get('reason')}" if stopped and stopped.get("kind") == "rule" else ""
     settings = found.get("rule") if isinstance(found.get("rule"), dict) else {}
     assert isinstance(settings, dict)
     aims = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from nemo_evaluator.config.gate_policy import PolicyDefaults
 from nemo_evaluator.decisions.pairing import Pairing
 from nemo_evaluator.decisions.rows import Floats
-from nemo_evaluator.metrics import Difference, Interval, MeanSequence, mean_difference
+from nemo_evaluator.metrics import PLANNED, Difference, Interval, Reading, Spending, mean_difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Ruler:
     allowed: float
     pairing: Pairing
     confidence: float
-    sequential: bool
+    spending: Spending = PLANNED
     share: float = 0.0
 
     @property
@@ -62,19 +63,14 @@ class Ruler:
 
     def limit(self) -> Limit:
         """The margin with the evidence that it is kept, and that it is exceeded."""
-        found, p_pass, p_breach = self._measured()
-        found = replace(found, value=float(self.gain.mean()), n=len(self.gain))
-        return Limit(self.name, _shift(found, self.allowed), p_pass, p_breach, self)
+        found = self._reading()
+        interval = replace(found.interval(self.confidence), value=float(self.gain.mean()), n=len(self.gain))
+        margin = _shift(interval, self.allowed)
+        return Limit(self.name, margin, found.p_above(-self.allowed), found.p_below(-self.allowed), self)
 
-    def _measured(self) -> tuple[Interval, float, float]:
-        bound = -self.allowed
-        if not self.sequential:
-            evidence = self._evidence()
-            return evidence.interval(self.confidence), evidence.p_above(bound), evidence.p_below(bound)
-        if not self.pairing.bounded:
-            return _no_interval(self.gain), 1.0, 1.0
-        sequence = _sequence(self.gain, self.reach, self.confidence)
-        return sequence.interval(), sequence.p_above(bound), sequence.p_below(bound)
+    def _reading(self) -> Reading:
+        reach = self.reach if self.pairing.bounded else math.inf
+        return self.spending.reading(self.gain, self._evidence(), reach=reach)
 
     def _evidence(self) -> Difference:
         if not self.share or not (self.pairing.lattice or np.ptp(self.gain) == 0.0):
@@ -85,14 +81,14 @@ class Ruler:
         return mean_difference(np.concatenate([self.gain, flips]), scale=self.reach)
 
 
-def measure(pairing: Pairing, limits: PolicyDefaults, *, confidence: float, sequential: bool) -> Measured:
-    """The difference and the margins; ``sequential`` takes bounds that hold under repeated looking."""
+def measure(pairing: Pairing, limits: PolicyDefaults, *, confidence: float, spending: Spending = PLANNED) -> Measured:
+    """The difference and the margins; ``spending`` tells bounds that allow for looking from those that do not."""
     before, after = pairing.baseline.rewards, pairing.candidate.rewards
     better = 1.0 if limits.direction == "higher_is_better" else -1.0
     gain = better * (after - before)
-    ruler = Ruler("max_drop", gain, limits.max_drop, pairing, confidence, sequential)
+    ruler = Ruler("max_drop", gain, limits.max_drop, pairing, confidence, spending)
     margins, notes = [ruler.limit()], []
-    if sequential and not pairing.bounded:
+    if spending.looking and not pairing.bounded:
         notes.append("rewards beyond [0, 1]: no interval holds under repeated looking")
     relative = limits.max_relative_drop
     if relative is not None and _guarded(before, limits):
@@ -104,30 +100,13 @@ def measure(pairing: Pairing, limits: PolicyDefaults, *, confidence: float, sequ
             # division, so the interval is exact even when the baseline is near zero.
             contrast = gain + relative * np.copysign(1.0, baseline) * before
             margins.append(replace(ruler, name="max_relative_drop", gain=contrast, allowed=0.0, share=relative).limit())
-    return Measured(_delta(pairing, confidence, sequential), margins, notes)
-
-
-def _delta(pairing: Pairing, confidence: float, sequential: bool) -> Interval:
-    values = pairing.differences
-    if not sequential:
-        return pairing.mean_difference(values).interval(confidence)
-    return _sequence(values, pairing.scale, confidence).interval() if pairing.bounded else _no_interval(values)
-
-
-def _no_interval(values: Floats) -> Interval:
-    return Interval(float(values.mean()), None, None, "none", len(values))
+    return Measured(pairing.reading(pairing.differences, spending).interval(confidence), margins, notes)
 
 
 def _shift(interval: Interval, by: float) -> Interval:
     lower = None if interval.lower is None else interval.lower + by
     upper = None if interval.upper is None else interval.upper + by
     return Interval(interval.value + by, lower, upper, interval.method, interval.n)
-
-
-def _sequence(values: Floats, scale: float, confidence: float) -> MeanSequence:
-    sequence = MeanSequence(low=-scale, high=scale, confidence=confidence)
-    sequence.add(values)
-    return sequence
 
 
 def _guarded(before: Floats, limits: PolicyDefaults) -> bool:

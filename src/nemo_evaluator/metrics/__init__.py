@@ -31,7 +31,16 @@ from nemo_evaluator.metrics.paired import PairedTest, mcnemar_test, permutation_
 from nemo_evaluator.metrics.passk import pass_at_k, pass_hat_k, pass_intervals, useful_ks
 from nemo_evaluator.metrics.power import Spread, detectable_effect, paired_power, problems_needed, spread_from_score
 from nemo_evaluator.metrics.sequential import MeanSequence
-from nemo_evaluator.metrics.spending import ANYTIME, ENDED, PLANNED, STOPPED, Reading, Spending, spending_of
+from nemo_evaluator.metrics.spending import (
+    ANYTIME,
+    ENDED,
+    PLANNED,
+    STOPPED,
+    Reading,
+    Spending,
+    joint_spending,
+    spending_of,
+)
 from nemo_evaluator.metrics.stop_rule import Baseline, StopRule
 from nemo_evaluator.metrics.variance import VarianceComponents, variance_components
 
@@ -69,6 +78,7 @@ __all__ = [
     "headline_scores",
     "holm",
     "is_fractional",
+    "joint_spending",
     "mcnemar_test",
     "mean_difference",
     "mean_interval",

@@ -7,7 +7,9 @@ goes, the chance that it is ever wrong is at most the sum: so the level holds ov
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final, Protocol
 
 import numpy as np
@@ -43,14 +45,19 @@ class Spending:
     looking: float
     last: float
 
-    def reading(self, values: Floats, fixed: Reading, *, low: float, high: float) -> Reading:
-        """What ``values`` in [low, high] say; ``fixed`` is what they would say if their number had been fixed."""
-        if not self.looking:
+    def reading(self, values: Floats, fixed: Reading, *, reach: float = 1.0) -> Reading:
+        """What ``values`` between -reach and reach say; ``fixed`` is what they would say had their number been fixed.
+
+        Nothing can be learnt by looking at values whose reach is not known (infinite).
+        """
+        if not self.looking or not len(values):
             return fixed
-        sequence = MeanSequence(low=low, high=high)
-        sequence.add(values)
-        parts: list[tuple[float, Reading]] = [(self.looking, sequence)]
-        return _Spent((*parts, (self.last, fixed)) if self.last else tuple(parts))
+        parts: list[tuple[float, Reading]] = [(self.last, fixed)] if self.last else []
+        if math.isfinite(reach):
+            sequence = MeanSequence(low=-reach, high=reach)
+            sequence.add(values)
+            parts.append((self.looking, sequence))
+        return _Spent(tuple(parts), float(np.mean(values)), len(values))
 
     def mean_interval(
         self,
@@ -75,7 +82,7 @@ class Spending:
         sequence = MeanSequence()
         sequence.add(values)
         looked = sequence.interval(1 - alpha * self.looking)
-        return _both(looked, found) if self.last else looked
+        return _both(found, looked) if self.last else looked
 
 
 # The size was settled beforehand; looked at whenever one likes; ended by a rule; had a rule and reached its end.
@@ -85,12 +92,18 @@ STOPPED: Final = Spending(looking=LOOKING, last=0.0)
 ENDED: Final = Spending(looking=LOOKING, last=1 - LOOKING)
 
 
+def joint_spending(*runs: Spending) -> Spending:
+    """That of a comparison of runs: a look at the planned end is there only when each of them got to its own."""
+    return min(runs, key=lambda run: run.last)
+
+
 def spending_of(stopped: JsonDict | None) -> Spending:
     """How the error of a run's intervals is spent, by the ``stopped`` part of its bundle."""
-    if not stopped or "rule" not in stopped:
+    kind = (stopped or {}).get("kind")
+    if not stopped or ("rule" not in stopped and kind != "rule"):
         return PLANNED
     # Only a run that got to its planned end may take the look that was kept for it.
-    return STOPPED if stopped.get("kind") else ENDED
+    return STOPPED if kind else ENDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,24 +111,24 @@ class _Spent:
     """Several ways to be right about one mean, each with its share of the error."""
 
     parts: tuple[tuple[float, Reading], ...]
+    value: float
+    n: int
 
     def interval(self, confidence: float = 0.95) -> Interval:
         """Where all parts agree that the mean may be."""
-        first, *others = [part.interval(1 - (1 - confidence) * share) for share, part in self.parts]
-        for other in others:
-            first = _both(first, other)
-        return first
+        found = [part.interval(1 - (1 - confidence) * share) for share, part in self.parts]
+        return reduce(_both, found) if found else Interval(self.value, None, None, "none", self.n)
 
     def p_above(self, bound: float) -> float:
         """The p-value at which the first part would speak."""
-        return min(1.0, *(part.p_above(bound) / share for share, part in self.parts))
+        return min([1.0, *(part.p_above(bound) / share for share, part in self.parts)])
 
     def p_below(self, bound: float) -> float:
         """The p-value at which the first part would speak."""
-        return min(1.0, *(part.p_below(bound) / share for share, part in self.parts))
+        return min([1.0, *(part.p_below(bound) / share for share, part in self.parts)])
 
 
-def _both(looked: Interval, fixed: Interval) -> Interval:
+def _both(fixed: Interval, looked: Interval) -> Interval:
     """The values that neither interval excludes."""
     if fixed.lower is None or fixed.upper is None or looked.lower is None or looked.upper is None:
         return looked

@@ -152,7 +152,7 @@ class StopRule:
             return None, None
         values = np.frombuffer(self._differences, dtype=np.float64)
         fixed = mean_difference(values, lattice=self._binary and self.baseline.binary)
-        found = ENDED.reading(values, fixed, low=-1.0, high=1.0)
+        found = ENDED.reading(values, fixed)
         limit, alpha = -self.baseline.max_drop, (1 - self.confidence) / 2
         return found.interval(self.confidence), self._verdict(
             found.p_above(limit) <= alpha, found.p_below(limit) <= alpha
