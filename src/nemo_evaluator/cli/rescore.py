@@ -39,9 +39,9 @@ def rescore(
     The old run stays as it is; each new bundle names the old one.
     """
     source = _find(run)
+    target = Path(output_dir).resolve() if output_dir else _beside(source.folder)
     if source.cwd is not None:
         os.chdir(source.cwd)
-    target = Path(output_dir).resolve() if output_dir else _beside(source.folder)
     loaded = load_config(source.folder / "full_config.yaml", list(override), output_dir=target)
     check_runtime(loaded.config, document=loaded.document)
     check_names(loaded.config, document=loaded.document)

@@ -13,7 +13,14 @@ from nemo_evaluator.core.files import write_json
 from nemo_evaluator.core.hashing import canonical
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.engine.columns import Columns, Labels
-from nemo_evaluator.metrics import breakdowns, category_scores, headline_scores, scorer_score, summary_scores
+from nemo_evaluator.metrics import (
+    breakdowns,
+    category_scores,
+    headline_scores,
+    scorer_score,
+    spending_of,
+    summary_scores,
+)
 from nemo_evaluator.store.layout import TaskPaths
 
 VALID = "VALID"
@@ -32,7 +39,7 @@ class BundleFacts:
     finished: datetime
     stopped: JsonDict | None = None
     extra_scores: JsonDict = field(default_factory=dict)
-    missing_shards: list[int] = field(default_factory=list)
+    missing_shards: list[str] = field(default_factory=list)
 
 
 def build_bundle(columns: Columns, facts: BundleFacts, run_id: str) -> JsonDict:
@@ -42,7 +49,7 @@ def build_bundle(columns: Columns, facts: BundleFacts, run_id: str) -> JsonDict:
     coverage = {"planned": planned, "scored": columns.scored, "failed": columns.failed, "share": _round(share)}
     bundle: JsonDict = {
         "run_id": run_id,
-        "config_hash": f"sha256:{hashlib.sha256(canonical(facts.config)).hexdigest()}",
+        "config_hash": f"sha256:{hashlib.sha256(canonical(_asked_for(facts.config))).hexdigest()}",
         "sdk_version": __version__,
         "timestamp": facts.finished.isoformat(),
         "validity": validity(columns, facts),
@@ -55,7 +62,7 @@ def build_bundle(columns: Columns, facts: BundleFacts, run_id: str) -> JsonDict:
             "truncated_share": _round(columns.truncated / len(columns.latency)) if columns.latency else 0.0,
             "unparsed_share": _round(columns.unparsed / columns.scored) if columns.scored else 0.0,
             "scores": _scores(columns, facts),
-            "categories": _categories(columns),
+            "categories": _categories(columns, facts),
         },
         "n_results": columns.scored + columns.failed,
     }
@@ -78,14 +85,19 @@ def validity(columns: Columns, facts: BundleFacts) -> JsonDict:
             f"{missing} of {columns.planned} steps are not scored" + (f" ({causes})" if causes else "")
         )
     if facts.missing_shards:
-        reasons.append(f"shards are missing: {', '.join(map(str, facts.missing_shards))}")
+        reasons.append(f"shards are missing: {', '.join(facts.missing_shards)}")
     return {"status": INVALID if reasons else VALID, "reasons": reasons}
 
 
 def write_bundle(task: TaskPaths, columns: Columns, facts: BundleFacts) -> JsonDict:
     """Write the bundle and its two companions; returns the bundle."""
-    path = task.bundle(facts.name, facts.finished)
-    bundle = build_bundle(columns, facts, path.stem)
+    bundle = build_bundle(columns, facts, task.bundle(facts.name, facts.finished).stem)
+    store_bundle(task, bundle)
+    return bundle
+
+
+def store_bundle(task: TaskPaths, bundle: JsonDict) -> None:
+    """The files of a bundle; the bundle itself comes last, when everything that it speaks of is there."""
     scores = bundle["benchmark"]["scores"]
     write_json(task.runtime_stats, scores["runtime"])
     if scores["failures"]["total_failures"]:
@@ -94,31 +106,37 @@ def write_bundle(task: TaskPaths, columns: Columns, facts: BundleFacts) -> JsonD
         task.failure_analysis.unlink(missing_ok=True)
     for old in task.bundles():
         old.unlink()
-    write_json(path, bundle)
-    return bundle
+    write_json(task.root / f"{bundle['run_id']}.json", bundle)
+
+
+def _asked_for(config: JsonDict) -> JsonDict:
+    """The config without what happened on the way: resumed, sharded or at one go, it is the same config."""
+    return {key: value for key, value in config.items() if key not in ("resumed", "n_shards")}
 
 
 def _scores(columns: Columns, facts: BundleFacts) -> JsonDict:
     problem, reward = np.asarray(columns.problem), np.asarray(columns.reward)
     scores: JsonDict = {}
+    spending = spending_of(facts.stopped)
     if len(reward):
-        scores |= headline_scores(problem, reward, repeats=facts.repeats)
+        scores |= headline_scores(problem, reward, repeats=facts.repeats, spending=spending)
         for name, (rows, rewards) in columns.extra.items():
-            scores[name] = scorer_score(np.asarray(rows), np.asarray(rewards))
+            scores[name] = scorer_score(np.asarray(rows), np.asarray(rewards), spending)
         scores["summary"] = summary_scores(reward)
         groups = {key: (_codes(labels), list(labels.names)) for key, labels in columns.groups.items()}
-        scores["breakdowns"] = breakdowns(groups, problem, reward)
+        scores["breakdowns"] = breakdowns(groups, problem, reward, spending)
     scores |= facts.extra_scores
     scores["runtime"] = _runtime(columns, facts.elapsed)
     scores["failures"] = _failures(columns)
     return scores
 
 
-def _categories(columns: Columns) -> JsonDict:
+def _categories(columns: Columns, facts: BundleFacts) -> JsonDict:
     if not columns.has_category:
         return {}
     problem, reward = np.asarray(columns.problem), np.asarray(columns.reward)
-    return dict(category_scores(_codes(columns.category), list(columns.category.names), problem, reward))
+    codes, names = _codes(columns.category), list(columns.category.names)
+    return dict(category_scores(codes, names, problem, reward, spending_of(facts.stopped)))
 
 
 def _codes(labels: Labels) -> np.ndarray[tuple[int], np.dtype[np.int32]]:

@@ -2,111 +2,108 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from datetime import UTC, datetime
+import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
-from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import read_json
-from nemo_evaluator.core.types import JsonDict, Step
-from nemo_evaluator.engine.bundle import BundleFacts, write_bundle
-from nemo_evaluator.engine.columns import write_views
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.engine._workplace import workplace
+from nemo_evaluator.engine.bundle import BundleFacts, build_bundle, store_bundle
+from nemo_evaluator.engine.columns import Columns, write_views
+from nemo_evaluator.engine.gather import Gathering
 from nemo_evaluator.engine.plan import Plan, make_plan
+from nemo_evaluator.engine.shards import ShardResult, check_same, find_shards, missing_shards, stopped
 from nemo_evaluator.engine.trajectories import trajectory_of
-from nemo_evaluator.store.index import StepIndex
-from nemo_evaluator.store.journal import Journal, scan_records
-from nemo_evaluator.store.layout import TaskPaths, newest_bundle
-from nemo_evaluator.store.records import ANSWER, OUTCOME
+from nemo_evaluator.store.journal import Journal
+from nemo_evaluator.store.layout import TaskPaths, archive_previous, newest_bundle
+
+# Scores that follow from the rows alone.
+_FROM_ROWS: Final = ("pass@", "pass^", "mean_reward", "summary", "breakdowns", "runtime", "failures", "scorer:")
+# Further scores over all rows: from the task folder of a shard and the merged results.
+Aggregate = Callable[[Path, Path], JsonDict]
 
 
-def merge_shards(root: Path) -> list[JsonDict]:
+def merge_shards(root: Path, aggregate: Aggregate | None = None) -> list[JsonDict]:
     """Merge every benchmark found under ``root/shard_*/``; returns the merged bundles.
 
-    Merging again gives the same files. Missing shards are named in the bundle's validity.
+    Merging again gives the same files. Missing shards are named in the bundle's validity. Raises UsageError, before
+    anything is written, when a shard has not ended or when shards were run with different settings.
     """
-    tasks: dict[str, list[Path]] = defaultdict(list)
-    for shard in sorted(root.glob("shard_*")):
-        for journal in sorted(shard.rglob("journal.jsonl")):
-            if "previous" not in journal.relative_to(shard).parts:
-                tasks[str(journal.parent.relative_to(shard))].append(journal.parent)
-    if not tasks:
-        hint = "shards are written by `nel eval run --shard I/N`"
-        raise UsageError(f"there are no shard_*/ folders with results in {root}", hint=hint)
-    return [_merge_task(root / name, folders) for name, folders in sorted(tasks.items())]
+    tasks = find_shards(root)
+    for shards in tasks.values():
+        check_same(shards)
+    return [_merge_task(TaskPaths(root / name), shards, aggregate) for name, shards in tasks.items()]
 
 
-def _merge_task(target: Path, folders: list[Path]) -> JsonDict:
-    bundles = [(folder, _bundle(folder)) for folder in folders]
-    first = bundles[0][1]
-    config: JsonDict = dict(first["config"])
-    total = (config.pop("shard", None) or {}).get("total", len(folders))
-    config.pop("shard_range", None)
-    _check_same(bundles)
+def _merge_task(task: TaskPaths, shards: Sequence[ShardResult], aggregate: Aggregate | None) -> JsonDict:
+    config = shards[0].config
     plan = make_plan(
         config["shuffle"]["ds_full_size"],
         repeats=config["repeats"],
         max_problems=config.get("max_problems"),
         shuffle_seed=config.get("shuffle_seed"),
     )
-    task = TaskPaths(target)
-    task.journal.unlink(missing_ok=True)
-    present = {bundle["config"].get("shard", {}).get("idx", 0) for _, bundle in bundles}
-    missing = sorted(set(range(total)) - present)
-    facts = BundleFacts(
-        name=first["benchmark"]["name"],
+    facts = _facts(shards, plan)
+    with workplace(task.root, prepare=lambda: _set_aside(task)) as room:
+        made = TaskPaths(room)
+        columns = _write_rows(made, shards, plan)
+        if aggregate is not None and columns.scored:
+            facts.extra_scores = aggregate(shards[0].folder, made.results)
+        bundle = build_bundle(columns, facts, task.bundle(facts.name, facts.finished).stem)
+        if lost := _lost_scores(shards, facts.extra_scores):
+            bundle["scores_not_merged"] = lost
+        # From here on there are only renames, and no bundle until everything that it speaks of is in its place.
+        for old in task.bundles():
+            old.unlink()
+        for path in room.glob("*.jsonl"):
+            path.replace(task.root / path.name)
+        store_bundle(task, bundle)
+    return bundle
+
+
+def _facts(shards: Sequence[ShardResult], plan: Plan) -> BundleFacts:
+    config = {key: value for key, value in shards[0].config.items() if key not in ("shard", "shard_range", "resumed")}
+    return BundleFacts(
+        name=shards[0].bundle["benchmark"]["name"],
         repeats=plan.repeats,
-        config=config | {"n_shards": len(folders)},
+        config=config | plan.describe() | {"n_shards": len(shards)},
         min_coverage=config.get("min_coverage", 0.95),
-        elapsed=max(bundle["benchmark"]["scores"]["runtime"]["elapsed_seconds"] for _, bundle in bundles),
-        finished=_latest(bundles),
+        elapsed=max(shard.bundle["benchmark"]["scores"]["runtime"]["elapsed_seconds"] for shard in shards),
+        # The end of the last shard: merging again gives the same file.
+        finished=max(shard.finished for shard in shards),
+        stopped=stopped(shards),
+        missing_shards=missing_shards(shards, plan.selected),
     )
-    return _write(task, plan, folders, facts, missing)
 
 
-def _write(task: TaskPaths, plan: Plan, folders: list[Path], facts: BundleFacts, missing: list[int]) -> JsonDict:
-    journal = Journal(task.journal)
+def _write_rows(made: TaskPaths, shards: Sequence[ShardResult], plan: Plan) -> Columns:
+    gathering = Gathering(plan)
+    for shard in shards:
+        gathering.add(shard.folder)
+    index = gathering.write(made.journal)
+    traffic = [path for shard in shards if (path := TaskPaths(shard.folder).traffic).is_file()]
+    if traffic:
+        with made.traffic.open("wb") as out:
+            for path in traffic:
+                with path.open("rb") as source:
+                    shutil.copyfileobj(source, out)
+    journal = Journal(made.journal)
     try:
-        index = _gather(journal, plan, folders)
-        columns = write_views(task, plan, journal, index, trajectory_of)
-        facts.missing_shards = missing
-        return write_bundle(task, columns, facts)
+        return write_views(made, plan, journal, index, trajectory_of)
     finally:
         journal.close()
 
 
-def _gather(journal: Journal, plan: Plan, folders: list[Path]) -> StepIndex:
-    """Copy the newest answer and outcome of every step into one journal, shard by shard."""
-    index = StepIndex(plan.dataset_size, plan.repeats)
-    for folder in folders:
-        for _, record in scan_records(TaskPaths(folder).journal):
-            kind = record.get("kind")
-            if kind not in (ANSWER, OUTCOME):
-                continue
-            step = Step(record["problem_idx"], record["repeat"])
-            if step.repeat >= plan.repeats or step.problem_idx >= plan.dataset_size:
-                continue
-            offset = journal.append_now(record)
-            (index.set_answer if kind == ANSWER else index.set_outcome)(step, offset)
-    return index
+def _set_aside(task: TaskPaths) -> None:
+    """A run of its own that lies where the merged one goes is kept under ``previous/``, as a new run would do."""
+    bundle = newest_bundle(task.root)
+    if bundle is None or "n_shards" not in read_json(bundle)["config"]:
+        archive_previous(task)
 
 
-def _bundle(folder: Path) -> JsonDict:
-    path = newest_bundle(folder)
-    if path is None:
-        raise UsageError(f"{folder} has no bundle yet", hint="finish that shard with --resume, then merge again")
-    bundle: JsonDict = read_json(path)
-    return bundle
-
-
-def _check_same(bundles: list[tuple[Path, JsonDict]]) -> None:
-    first = bundles[0][1]["config"]
-    for folder, bundle in bundles[1:]:
-        for key in ("repeats", "fingerprints", "shuffle_seed", "max_problems"):
-            if bundle["config"].get(key) != first.get(key):
-                hint = "run all shards with the same config, or merge them apart"
-                raise UsageError(f"{folder} was run with another {key} than {bundles[0][0]}", hint=hint)
-
-
-def _latest(bundles: list[tuple[Path, JsonDict]]) -> datetime:
-    """The end of the last shard: merging again gives the same file."""
-    return max(datetime.fromisoformat(bundle["timestamp"]).astimezone(UTC) for _, bundle in bundles)
+def _lost_scores(shards: Sequence[ShardResult], found: JsonDict) -> list[str]:
+    """Scores of the shards that are no sums of rows, and that could not be computed over all of them."""
+    names = {name for shard in shards for name in shard.bundle["benchmark"]["scores"]}
+    return sorted(name for name in names if name not in found and not name.startswith(_FROM_ROWS))

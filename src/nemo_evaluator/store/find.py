@@ -10,7 +10,7 @@ from typing import Final
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.store.layout import PREVIOUS
 
-_SHARD: Final = re.compile(r"shard_\d+")
+SHARD: Final = re.compile(r"shard_\d+")
 _BUNDLE: Final = re.compile(r"eval-(?:\d{8}T\d{6}Z-)?(?P<name>.+)\.json")
 
 
@@ -54,8 +54,8 @@ def _in_folder(root: Path) -> list[Path]:
 
 
 def _shard_of(folder: Path, root: Path) -> bool:
-    return any(_SHARD.fullmatch(part) for part in folder.relative_to(root).parts)
+    return any(SHARD.fullmatch(part) for part in folder.relative_to(root).parts)
 
 
 def _without_shard(folder: Path, root: Path) -> tuple[str, ...]:
-    return tuple(part for part in folder.relative_to(root).parts if not _SHARD.fullmatch(part))
+    return tuple(part for part in folder.relative_to(root).parts if not SHARD.fullmatch(part))

@@ -1,0 +1,146 @@
+"""The records of several journals as one: of every step the pair that its shard shows, each line as it was written."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Final
+
+import numpy as np
+
+from nemo_evaluator.core.files import iter_jsonl
+from nemo_evaluator.core.types import JsonDict, Step
+from nemo_evaluator.engine.plan import Plan
+from nemo_evaluator.store.index import StepIndex
+from nemo_evaluator.store.journal import scan_records
+from nemo_evaluator.store.layout import TaskPaths
+from nemo_evaluator.store.records import ANSWER, OUTCOME, RUN
+
+# How far a shard got with a step.
+_NOTHING: Final = 0
+_ANSWERED: Final = 1
+_FAILED: Final = 2
+_SCORED: Final = 3
+_NONE: Final = -1
+_BUFFER: Final = 1 << 20
+
+
+class ShardJournal:
+    """Where in one shard's journal the records are that count: two offsets and a byte a step."""
+
+    def __init__(self, folder: Path, plan: Plan) -> None:
+        self.path = TaskPaths(folder).journal
+        self._plan = plan
+        size = plan.dataset_size * plan.repeats
+        self._answers = array("q", [_NONE]) * size
+        self._outcomes = array("q", [_NONE]) * size
+        self._reached = bytearray(size)
+        self.others = array("q")
+        self._sessions = 0
+        self._session_at = 0
+        for offset, record in scan_records(self.path):
+            self._take(offset, record)
+        self.answers = np.frombuffer(self._answers, dtype=np.int64)
+        self.outcomes = np.frombuffer(self._outcomes, dtype=np.int64)
+        self.reached = np.frombuffer(self._reached, dtype=np.uint8)
+        if self._sessions > 1:
+            self._keep_shown(TaskPaths(folder).results)
+
+    def _take(self, offset: int, record: JsonDict) -> None:
+        kind = record.get("kind")
+        if kind not in (ANSWER, OUTCOME):
+            self.others.append(offset)
+            if kind == RUN:
+                self._sessions, self._session_at = self._sessions + 1, offset
+            return
+        at = self._number(record)
+        if at is None:
+            return
+        if kind == ANSWER:
+            # A newer answer has no verdict yet, whatever an older one got.
+            self._answers[at], self._outcomes[at], self._reached[at] = offset, _NONE, _ANSWERED
+            return
+        if "problem_hash" in record and self._answers[at] < self._session_at:
+            # It carries its own question: asked anew in this session, and never answered.
+            self._answers[at] = _NONE
+        self._outcomes[at] = offset
+        self._reached[at] = _SCORED if record["status"] == "scored" else _FAILED
+
+    def _number(self, record: JsonDict) -> int | None:
+        problem, repeat = record["problem_idx"], record["repeat"]
+        if problem >= self._plan.dataset_size or repeat >= self._plan.repeats:
+            return None
+        return int(problem * self._plan.repeats + repeat)
+
+    def _keep_shown(self, results: Path) -> None:
+        """A resumed journal also holds what its last session would not reuse; the rows say what stands."""
+        shown = np.zeros(len(self.reached), dtype=bool)
+        for row in iter_jsonl(results):
+            at = self._number(row)
+            if at is not None:
+                shown[at] = True
+        fresh = (self.reached == _ANSWERED) & (self.answers >= self._session_at)
+        self.reached[~(shown | fresh)] = _NOTHING
+
+
+class Gathering:
+    """Takes in the shards of a benchmark one after another, then writes their records as one journal.
+
+    A step that several shards hold is taken from the one that got furthest with it, of equals from the first.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        size = plan.dataset_size * plan.repeats
+        self._plan = plan
+        self._answers = np.full(size, _NONE, dtype=np.int64)
+        self._outcomes = np.full(size, _NONE, dtype=np.int64)
+        self._reached = np.zeros(size, dtype=np.uint8)
+        self._owner = np.zeros(size, dtype=np.int32)
+        self._journals: list[tuple[Path, array[int]]] = []
+
+    def add(self, folder: Path) -> None:
+        """Read the journal of one shard's task folder."""
+        shard = ShardJournal(folder, self._plan)
+        better = shard.reached > self._reached
+        self._owner[better] = len(self._journals)
+        for mine, its in (
+            (self._answers, shard.answers),
+            (self._outcomes, shard.outcomes),
+            (self._reached, shard.reached),
+        ):
+            mine[better] = its[better]
+        self._journals.append((shard.path, shard.others))
+
+    def write(self, target: Path) -> StepIndex:
+        """Write the journal; returns where its records are."""
+        index = StepIndex(self._plan.dataset_size, self._plan.repeats)
+        with target.open("wb", buffering=_BUFFER) as out:
+            for number, (path, others) in enumerate(self._journals):
+                with path.open("rb", buffering=_BUFFER) as source:
+                    for kind, at, offset in self._lines(number, others):
+                        position = _copy_line(source, offset, out)
+                        if kind != RUN:
+                            step = Step(*divmod(at, self._plan.repeats))
+                            (index.set_answer if kind == ANSWER else index.set_outcome)(step, position)
+            out.flush()
+            os.fsync(out.fileno())
+        return index
+
+    def _lines(self, number: int, others: array[int]) -> Iterator[tuple[str, int, int]]:
+        """What is copied of one shard, in the order of its journal: kind, step number, offset."""
+        mine = np.flatnonzero((self._owner == number) & (self._reached > _NOTHING))
+        answered, settled = (mine[column[mine] != _NONE] for column in (self._answers, self._outcomes))
+        offsets = np.concatenate([self._answers[answered], self._outcomes[settled], np.frombuffer(others, np.int64)])
+        steps = np.concatenate([answered, settled, np.zeros(len(others), dtype=np.int64)])
+        for line in np.argsort(offsets, kind="stable"):
+            kind = ANSWER if line < len(answered) else OUTCOME if line < len(answered) + len(settled) else RUN
+            yield kind, int(steps[line]), int(offsets[line])
+
+
+def _copy_line(source: IO[bytes], offset: int, out: IO[bytes]) -> int:
+    source.seek(offset)
+    position = out.tell()
+    out.write(source.readline())
+    return position

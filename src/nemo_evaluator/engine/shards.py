@@ -1,0 +1,117 @@
+"""The finished shards of a run: found, read, and checked to be parts of one whole."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import read_json
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.store.find import SHARD
+from nemo_evaluator.store.layout import PREVIOUS, TaskPaths, newest_bundle
+from nemo_evaluator.store.records import RUN
+
+# What may differ between the shards of one run: which part it is, what happened on the way, which port was free.
+_OWN: Final = frozenset({"shard", "shard_range", "resumed", "base_url", "rescored_from", "shuffle"})
+_FINISH: Final = "finish that shard with --resume, then merge again"
+
+
+class ShardResult:
+    """One shard of one benchmark. Raises UsageError when it has not ended."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        path = newest_bundle(folder)
+        if path is None:
+            raise UsageError(f"{folder} has no bundle yet", hint=_FINISH)
+        self.bundle: JsonDict = read_json(path)
+        self.config: JsonDict = self.bundle["config"]
+        self.finished = datetime.fromisoformat(self.bundle["timestamp"]).astimezone(UTC)
+        if _last_start(TaskPaths(folder).journal) > self.finished.timestamp():
+            raise UsageError(f"{folder} was resumed after its bundle was written, and has not ended", hint=_FINISH)
+
+    @property
+    def part(self) -> JsonDict | None:
+        """``idx``, ``total`` and ``range``; None for a run that was no shard."""
+        return self.config.get("shard")
+
+    def settings(self) -> JsonDict:
+        """What all shards of one run have in common."""
+        shuffle = self.config.get("shuffle") or {}
+        dataset = {"shuffled": shuffle.get("applied"), "dataset size": shuffle.get("ds_full_size")}
+        return {key: value for key, value in self.config.items() if key not in _OWN} | dataset
+
+
+def find_shards(root: Path) -> dict[str, list[ShardResult]]:
+    """The shards of every benchmark under ``root/shard_<number>/``, in the order of their numbers."""
+    tasks: dict[str, list[ShardResult]] = defaultdict(list)
+    folders = [path for path in root.glob("shard_*") if SHARD.fullmatch(path.name)]
+    for shard in sorted(folders, key=lambda path: int(path.name.partition("_")[2])):
+        for journal in sorted(shard.rglob("journal.jsonl")):
+            if PREVIOUS not in journal.relative_to(shard).parts:
+                tasks[str(journal.parent.relative_to(shard))].append(ShardResult(journal.parent))
+    if not tasks:
+        hint = "shards are written by `nel eval run --shard I/N`"
+        raise UsageError(f"there are no shard_*/ folders with results in {root}", hint=hint)
+    return dict(sorted(tasks.items()))
+
+
+def check_same(shards: Sequence[ShardResult]) -> None:
+    """Raise UsageError when two shards were run with different settings; it names them."""
+    first = shards[0].settings()
+    for shard in shards[1:]:
+        other = shard.settings()
+        for key in [*first, *(key for key in other if key not in first)]:
+            if other.get(key) != first.get(key):
+                what = f"{shard.folder} was run with another {key} than {shards[0].folder}"
+                if key != "fingerprints":
+                    what += f" ({_short(other.get(key))}, {_short(first.get(key))})"
+                else:
+                    parts = [part for part, value in first[key].items() if (other.get(key) or {}).get(part) != value]
+                    what += f": its {' and '.join(parts)} differ"
+                raise UsageError(what, hint="run all shards with the same config, or merge them apart")
+
+
+def missing_shards(shards: Sequence[ShardResult], selected: int) -> list[str]:
+    """Which parts of the plan no shard has: by number where all were cut alike, else by their problems."""
+    parts = [shard.part for shard in shards if shard.part is not None]
+    if len(parts) < len(shards):
+        return []
+    totals = {part["total"] for part in parts}
+    if len(totals) == 1:
+        return [str(idx) for idx in sorted(set(range(totals.pop())) - {part["idx"] for part in parts})]
+    gaps, covered = [], 0
+    for start, end in [*sorted(part["range"] for part in parts), [selected, selected]]:
+        if start > covered:
+            gaps.append(f"problems {covered}-{start - 1} of the plan")
+        covered = max(covered, end)
+    return gaps
+
+
+def stopped(shards: Sequence[ShardResult]) -> JsonDict | None:
+    """Why shards ended early, if any did."""
+    early = {shard.folder.parent.name: shard.bundle["stopped"] for shard in shards if shard.bundle.get("stopped")}
+    kinds = [facts["kind"] for facts in early.values() if facts.get("kind")]
+    if not early:
+        return None
+    reasons = "; ".join(f"{name}: {facts['reason']}" for name, facts in early.items() if facts.get("reason"))
+    return ({"kind": kinds[0], "reason": reasons} if kinds else {}) | {"shards": early}
+
+
+def _last_start(journal: Path) -> float:
+    """When a run last began to write here. Only such lines are parsed: there are few of them in a long file."""
+    mark = b'{"kind":"%s"' % RUN.encode()
+    with journal.open("rb", buffering=1 << 20) as file:
+        starts = [orjson.loads(line) for line in file if line.startswith(mark) and line.endswith(b"\n")]
+    return max((start.get("at") or 0.0 for start in starts), default=0.0)
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,122 @@
+"""Merge the shards of a run of ``nel eval run``: with the scores over all rows, and reports and config beside them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+from contextlib import AsyncExitStack, chdir
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Final
+
+from nemo_evaluator.config import BenchmarkConfig, EvalConfig, load_config
+from nemo_evaluator.core.errors import NelError, UsageError
+from nemo_evaluator.core.files import safe_name, write_json
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.engine.merge import merge_shards
+from nemo_evaluator.engine.shards import find_shards
+from nemo_evaluator.engine.verify import Verifier
+from nemo_evaluator.environments.registry import get_environment
+from nemo_evaluator.models import Client
+from nemo_evaluator.reports import write_reports, write_trajectories_report
+from nemo_evaluator.services import RunningService
+from nemo_evaluator.store.runs import FILE as RUN_FILE
+from nemo_evaluator.store.runs import load_run
+from nemo_evaluator.suite.build import Builder
+from nemo_evaluator.suite.run import Say, use_datasets
+
+_SNAPSHOT: Final = "full_config.yaml"
+# Where a judge would be: its old grades are summed up, nothing is ever sent there.
+_NOWHERE: Final = "http://127.0.0.1:9/v1"
+_VARIABLE: Final = re.compile(r"\$\{(\w+)\}")
+
+
+def merge_run(root: Path, *, repeats: int | None = None, say: Say = print) -> list[JsonDict]:
+    """Merge the shards under ``root``; returns the merged bundles. Raises UsageError as ``merge_shards`` does.
+
+    ``repeats`` is what the caller believes the shards to have: another number is refused.
+    """
+    folder = root.resolve()
+    for name, shards in find_shards(folder).items():
+        found = shards[0].config["repeats"]
+        if repeats is not None and found != repeats:
+            raise UsageError(f"{name} was run with {found} repeats, not {repeats}", hint="leave --repeats out")
+    sums = _Sums(folder, say)
+    merged = merge_shards(folder, sums)
+    if sums.snapshot is not None and not (folder / _SNAPSHOT).exists():
+        shutil.copyfile(sums.snapshot, folder / _SNAPSHOT)
+    if sums.run is not None and load_run(folder) is None:
+        write_json(folder / RUN_FILE, asdict(replace(sums.run, output_dir=str(folder))))
+    if sums.config is not None:
+        output = sums.config.output
+        write_reports(folder, output.report)
+        if output.traffic != "none" and output.trajectories.enrich:
+            write_trajectories_report(folder)
+    return merged
+
+
+class _Sums:
+    """Computes what is no mean of rows (a benchmark's summary, agreement of judges) with the config of the run."""
+
+    def __init__(self, root: Path, say: Say) -> None:
+        self._root, self._say = root, say
+        self.snapshot = min((path for path in root.glob(f"shard_*/{_SNAPSHOT}")), default=None)
+        self.config: EvalConfig | None = None
+        self.run = load_run(self.snapshot.parent) if self.snapshot is not None else None
+        # Relative paths in the config mean what they meant then.
+        self._cwd = Path(self.run.details.get("cwd") or ".") if self.run is not None else Path()
+        if self.snapshot is None:
+            return
+        try:
+            self.config = load_config(self.snapshot, environment=_environment(self.snapshot)).config
+        except NelError as error:
+            self._say(f"the config of the shards cannot be read: {error.message}")
+
+    def __call__(self, shard: Path, results: Path) -> JsonDict:
+        """The further scores of one benchmark; none, and a line that says why, when its scorers cannot be had."""
+        bench = self._bench(shard)
+        if bench is None or self.config is None:
+            return {}
+        try:
+            with chdir(self._cwd if self._cwd.is_dir() else "."):
+                return asyncio.run(_aggregate(self.config, bench, results))
+        except NelError as error:
+            self._say(f"{bench.key}: scores over all rows are left out: {error.message}")
+            return {}
+
+    def _bench(self, shard: Path) -> BenchmarkConfig | None:
+        benches = self.config.benchmarks if self.config is not None else []
+        return next((bench for bench in benches if safe_name(bench.key) == shard.name), None)
+
+
+async def _aggregate(config: EvalConfig, bench: BenchmarkConfig, results: Path) -> JsonDict:
+    use_datasets(config)
+    async with AsyncExitStack() as stack:
+        environment = get_environment(bench.name, num_fewshot=bench.fewshot, params=bench.params)
+        stack.push_async_callback(environment.close)
+        clients = _Judges(config, bench, stack)
+        return Verifier(environment, bench.scoring, clients).aggregate(results)
+
+
+class _Judges(dict[str, Client]):
+    """Clients of the services that metrics name, opened on first use."""
+
+    def __init__(self, config: EvalConfig, bench: BenchmarkConfig, stack: AsyncExitStack) -> None:
+        super().__init__()
+        urls = {name: getattr(service, "url", None) or _NOWHERE for name, service in config.services.items()}
+        self._builder = Builder(config, {name: RunningService(name, url) for name, url in urls.items()}, "merge")
+        self._bench, self._stack = bench, stack
+
+    def __missing__(self, name: str) -> Client:
+        client = self[name] = self._builder.open_client(name, self._bench)
+        self._stack.push_async_callback(client.close)
+        return client
+
+
+def _environment(snapshot: Path) -> dict[str, str]:
+    """The environment, with something for each variable that the config needs and that is not set here: summing up
+    takes no key."""
+    named = _VARIABLE.findall(snapshot.read_text(encoding="utf-8"))
+    return dict.fromkeys(named, "unset") | dict(os.environ)
