@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
+import shutil
+import sys
 
 import click
 
@@ -25,3 +28,15 @@ def echo_verdict(text: str) -> None:
     """Print text whose lines may start with a verdict."""
     styled = _FIRST.sub(lambda match: click.style(match[1], fg=_COLOURS[match[1]], bold=True), text)
     click.echo(styled, nl=False, color=False if os.environ.get("NO_COLOR") else None)
+
+
+def terminal_width() -> int | None:
+    """The width to break lines at: a terminal's, or ``COLUMNS``; None for a pipe, whose lines are left whole."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() or os.environ.get("COLUMNS") else None
+
+
+def finite(context: click.Context, parameter: click.Parameter, value: float) -> float:
+    """Refuses what is no number to decide by: every comparison with it would be false."""
+    if not math.isfinite(value):
+        raise click.BadParameter("a finite number is expected", context, parameter)
+    return value

@@ -8,11 +8,13 @@ from typing import Any
 
 import click
 
-from nemo_evaluator.cli._verdict import echo_verdict
+from nemo_evaluator.cli._verdict import echo_verdict, finite, terminal_width
 from nemo_evaluator.core.files import dumps, write_atomic, write_json
 from nemo_evaluator.decisions.many import ComparisonSet, compare_paths
 from nemo_evaluator.decisions.options import DEFAULT_MAX_DROP, CompareOptions
-from nemo_evaluator.reports.compare import compare_markdown, set_html, set_markdown, set_text
+from nemo_evaluator.reports.compare import set_text
+from nemo_evaluator.reports.compare_html import set_html
+from nemo_evaluator.reports.compare_markdown import compare_markdown, set_markdown
 
 _REPORT = "regression_report.md"
 _FORMATS = ["text", "markdown", "html", "json"]
@@ -27,12 +29,20 @@ _TESTS = ["auto", "mcnemar", "sign", "permutation"]
     "--max-drop",
     "-t",
     type=click.FloatRange(min=0),
+    callback=finite,
     default=DEFAULT_MAX_DROP,
     show_default=True,
     help="Largest acceptable drop of the mean score, in score units.",
 )
 @click.option("--strict/--no-strict", default=True, show_default=True, help="Exit codes by verdict, or always 0.")
-@click.option("--correct-above", type=float, default=0.0, show_default=True, help="Rewards above this are right.")
+@click.option(
+    "--correct-above",
+    type=float,
+    callback=finite,
+    default=0.0,
+    show_default=True,
+    help="For flips: rewards above this are right.",
+)
 @click.option("--show-flips", is_flag=True, help="List the problems that changed sides.")
 @click.option("--compact", is_flag=True, help="A few lines only.")
 @click.option("--verbose", is_flag=True, help="With the statistics.")
@@ -43,10 +53,24 @@ _TESTS = ["auto", "mcnemar", "sign", "permutation"]
     "--report",
     "report_path",
     type=click.Path(path_type=Path),
-    help=f"Where the report goes (.md or .html); by default {_REPORT} beside the candidate's bundle.",
+    help=f"Where the report of all comparisons goes (.md or .html) instead of {_REPORT} beside each candidate.",
 )
 @click.option("--test", type=click.Choice(_TESTS), default="auto", show_default=True, help="Test of flips.")
-@click.option("--confidence", type=click.FloatRange(0.5, 1, max_open=True), default=0.95, show_default=True)
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0.5, 1, max_open=True),
+    callback=finite,
+    default=0.95,
+    show_default=True,
+    help="Of the interval; shared out among several candidates.",
+)
+@click.option(
+    "--direction",
+    type=click.Choice(["higher_is_better", "lower_is_better"]),
+    default="higher_is_better",
+    show_default=True,
+    help="Which way is better; with lower_is_better, --max-drop is the largest acceptable rise.",
+)
 @click.option(
     "--pair-by",
     type=click.Choice(["auto", "content", "index"]),
@@ -58,7 +82,7 @@ def compare(baseline: Path, candidates: tuple[Path, ...], **flags: Any) -> None:
     """Compare one or more CANDIDATE runs with a BASELINE run.
 
     A path is a bundle, the folder of a benchmark, or a folder of several benchmarks. Exit codes: 0 PASS, 1 BLOCK,
-    2 WARN or INCONCLUSIVE.
+    2 WARN or INCONCLUSIVE, or no run at a path; 1 when the runs share no benchmark.
     """
     options = CompareOptions(
         max_drop=flags["max_drop"],
@@ -66,6 +90,7 @@ def compare(baseline: Path, candidates: tuple[Path, ...], **flags: Any) -> None:
         test=flags["test"],
         confidence=flags["confidence"],
         pair_by=flags["pair_by"],
+        direction=flags["direction"],
     )
     found = compare_paths(baseline, candidates, options)
     for warning in found.warnings:
@@ -84,8 +109,8 @@ def _show(found: ComparisonSet, fmt: str, flags: dict[str, Any]) -> None:
     elif fmt == "html":
         click.echo(set_html(found), nl=False)
     else:
-        text = set_text(found, show_flips=flags["show_flips"], compact=flags["compact"], verbose=flags["verbose"])
-        echo_verdict(text)
+        how = {name: flags[name] for name in ("show_flips", "compact", "verbose")}
+        echo_verdict(set_text(found, width=terminal_width(), **how))
 
 
 def _write(found: ComparisonSet, flags: dict[str, Any]) -> None:
@@ -96,13 +121,11 @@ def _write(found: ComparisonSet, flags: dict[str, Any]) -> None:
     if flags["no_report"]:
         return
     given: Path | None = flags["report_path"]
-    if given is not None and len(found.entries) == 1:
-        html = given.suffix in (".html", ".htm")
-        write_atomic(given, set_html(found) if html else set_markdown(found))
+    if given is not None:
+        page = given.suffix.lower() in (".html", ".htm")
+        write_atomic(given, set_html(found) if page else set_markdown(found))
         click.echo(f"report written: {given}", err=True)
         return
-    if given is not None:
-        click.echo("warning: --report is for a single comparison; each report goes beside its candidate", err=True)
     for entry in found.entries:
         target = entry.folder / _REPORT
         try:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from nemo_evaluator.cli._verdict import echo_verdict
+from nemo_evaluator.cli._verdict import echo_verdict, terminal_width
 from nemo_evaluator.config.gate_policy import load_gate_policy
 from nemo_evaluator.core.files import dumps, write_atomic
 from nemo_evaluator.decisions.gate import gate_runs
@@ -41,7 +41,8 @@ def gate(baseline: Path, candidate: Path, policy: Path, **flags: Any) -> None:
     elif fmt == "markdown":
         click.echo(gate_markdown(report, explain=flags["explain"]), nl=False)
     else:
-        echo_verdict(gate_text(report, verbose=flags["verbose"], explain=flags["explain"]))
+        text = gate_text(report, verbose=flags["verbose"], explain=flags["explain"], width=terminal_width())
+        echo_verdict(text)
     if flags["strict"]:
         sys.exit(report.verdict.exit_code)
 

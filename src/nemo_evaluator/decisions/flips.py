@@ -13,7 +13,7 @@ from nemo_evaluator.decisions.pairing import Pairing
 from nemo_evaluator.decisions.rows import Ints, Rows
 
 MOST_FLIPS: Final = 500
-_SHOWN: Final = 400
+_SHOWN: Final = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,8 @@ class _Order:
 
 def _text(value: Any) -> str:
     text = value if isinstance(value, str) else ("" if value is None else str(value))
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    # How an answer begins and how it ends: what it comes to is said last.
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]} … {text[3 - _SHOWN // 2 :]}"
 
 
 def _short(value: Any) -> str | None:

@@ -63,8 +63,9 @@ class _Gate:
         self._alpha = (1 - policy.confidence) / 2
         self._baseline, self._candidate = discover_bundles(_folder(baseline)), discover_bundles(_folder(candidate))
         self._matched = match_bundles(self._baseline, self._candidate, by_name=True)
-        self._warnings = [f"{name} is only in the baseline" for name in self._matched.only_baseline]
-        self._warnings += [f"{name} is only in the candidate" for name in self._matched.only_candidate]
+        self._unmatched = [f"{name} is only in the baseline" for name in self._matched.only_baseline]
+        self._unmatched += [f"{name} is only in the candidate" for name in self._matched.only_candidate]
+        self._warnings = list(self._unmatched)
 
     def report(self) -> GateReport:
         entries: list[BenchmarkGate] = []
@@ -92,6 +93,7 @@ class _Gate:
             self._policy.confidence,
             self._policy.correction,
             self._policy.sequential,
+            self._unmatched,
         )
 
     def _remedy(self, one: Measurement, family: list[Measurement]) -> None:
@@ -243,6 +245,7 @@ def _reason(entry: BenchmarkGate) -> str:
 def _fill(entry: BenchmarkGate, measured: Measured, pairing: Pairing) -> None:
     delta = measured.delta
     before = float(pairing.baseline.rewards.mean())
+    entry.in_points = pairing.bounded
     entry.baseline_score = round(before, 6)
     entry.candidate_score = round(float(pairing.candidate.rewards.mean()), 6)
     entry.delta = round(delta.value, 6)

@@ -61,6 +61,8 @@ class BenchmarkGate:
     delta_ci_lower: float | None = None
     delta_ci_upper: float | None = None
     ci_method: str | None = None
+    # Whether rewards lie in [0, 1], so that a hundredth is a percentage point.
+    in_points: bool = True
     n_paired: int = 0
     p_pass: float | None = None
     p_breach: float | None = None
@@ -99,6 +101,8 @@ class GateReport:
     confidence: float
     correction: str
     sequential: bool
+    # The warnings on benchmarks that only one side has.
+    unmatched: list[str] = field(default_factory=list)
 
     def to_dict(self) -> JsonDict:
         """The report as JSON."""

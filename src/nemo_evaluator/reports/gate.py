@@ -6,38 +6,57 @@ from nemo_evaluator.decisions.gate_report import BenchmarkGate, GateReport, Stat
 from nemo_evaluator.reports import _words as words
 
 
-def gate_text(report: GateReport, *, verbose: bool = False, explain: bool = False) -> str:
-    """The decision as plain text."""
+def gate_text(report: GateReport, *, verbose: bool = False, explain: bool = False, width: int | None = None) -> str:
+    """The decision as plain text, in lines of ``width`` where one is given."""
     lines = [f"{report.verdict}  {report.candidate} against {report.baseline}"]
-    lines += [f"  {reason}" for reason in report.reasons]
+    lines += [line for reason in report.reasons for line in words.wrapped(reason, width=width)]
     if report.missing:
-        lines.append(f"  missing: {', '.join(report.missing)}")
+        lines += words.wrapped(f"missing: {', '.join(report.missing)}", width=width)
     if report.benchmarks:
         rows = [["benchmark", "tier", "status", "metric", "difference (pp)", "limit", "n"]]
         rows += [_row(entry) for entry in report.benchmarks]
-        lines += ["", *words.columns(rows)]
-    lines += _open_ends(report, explain)
+        lines += ["", *words.columns(rows, width=width, spare=(3, 1, 5))]
+    lines += [line for said in _open_ends(report, explain) for line in words.wrapped(said, width=width)]
+    # What was not looked at must be seen; what else there is to say is asked for.
+    said = report.warnings if verbose else report.unmatched
+    lines += (
+        ["", *(line for warning in said for line in words.wrapped(warning, mark="! ", width=width))] if said else []
+    )
     if verbose:
-        lines += ["", *(f"  ! {warning}" for warning in report.warnings)]
-        lines.append(f"  {_terms(report)}")
+        lines += ["", *words.wrapped(_terms(report), width=width)]
+    elif len(report.warnings) > len(said):
+        lines += ["", f"  {len(report.warnings) - len(said):,} warnings: --verbose shows them"]
     return words.printable("\n".join(lines).rstrip()) + "\n"
 
 
 def _row(entry: BenchmarkGate) -> list[str]:
-    limit = f"-{100 * entry.max_drop_threshold:g}"
-    if entry.max_relative_drop_threshold is not None:
-        limit += f", -{100 * entry.max_relative_drop_threshold:g}%"
     status = "OPEN" if entry.status is Status.INSUFFICIENT else str(entry.status)
-    return [entry.benchmark, entry.tier, status, entry.metric or words.NONE, points(entry), limit, str(entry.n_paired)]
+    metric = entry.metric or words.NONE
+    return [entry.benchmark, entry.tier, status, metric, points(entry), limits(entry), f"{entry.n_paired:,}"]
+
+
+def limits(entry: BenchmarkGate) -> str:
+    """What may be lost: points or score units, and a share of the baseline."""
+    sign = "-" if entry.direction == "higher_is_better" else "+"
+    found = f"{sign}{_units(entry) * entry.max_drop_threshold:g}"
+    if entry.max_relative_drop_threshold is not None:
+        found += f", {sign}{100 * entry.max_relative_drop_threshold:g}%"
+    return found
 
 
 def points(entry: BenchmarkGate) -> str:
-    """The difference in percentage points with its bounds."""
+    """The difference with its bounds: in percentage points, or in score units where rewards lie beyond [0, 1]."""
     if entry.delta is None:
         return words.NONE
+    units, tail = _units(entry), "" if entry.in_points else " score"
     if entry.delta_ci_lower is None or entry.delta_ci_upper is None:
-        return f"{100 * entry.delta:+.2f}"
-    return f"{100 * entry.delta:+.2f} [{100 * entry.delta_ci_lower:+.2f}, {100 * entry.delta_ci_upper:+.2f}]"
+        return f"{units * entry.delta:+.2f}{tail}"
+    bounds = f"[{units * entry.delta_ci_lower:+.2f}, {units * entry.delta_ci_upper:+.2f}]"
+    return f"{units * entry.delta:+.2f} {bounds}{tail}"
+
+
+def _units(entry: BenchmarkGate) -> int:
+    return 100 if entry.in_points else 1
 
 
 def _open_ends(report: GateReport, explain: bool) -> list[str]:
@@ -45,9 +64,9 @@ def _open_ends(report: GateReport, explain: bool) -> list[str]:
     for entry in report.benchmarks:
         if entry.status is Status.PASS:
             continue
-        lines += [f"  {entry.benchmark}: {reason}" for reason in entry.reasons]
+        lines += [f"{entry.benchmark}: {reason}" for reason in entry.reasons]
         if explain and entry.remedy is not None:
-            lines.append(f"  {entry.benchmark}: {entry.remedy.words}")
+            lines.append(f"{entry.benchmark}: {entry.remedy.words}")
     return ["", *lines] if lines else []
 
 
@@ -88,6 +107,6 @@ def _cells(entry: BenchmarkGate) -> list[str]:
         words.plain(entry.baseline_score),
         words.plain(entry.candidate_score),
         points(entry),
-        f"-{100 * entry.max_drop_threshold:g}",
-        str(entry.n_paired),
+        limits(entry),
+        f"{entry.n_paired:,}",
     ]

@@ -1,0 +1,119 @@
+"""The page of a comparison in a real browser: plots are there, nothing is loaded or run, hostile text stays text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from nemo_evaluator.cli.compare import compare
+
+pytestmark = [pytest.mark.needs("chromium")]
+CHROMIUM = "/usr/bin/chromium"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """One browser for the module."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as parts:
+        browser = parts.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def _write(folder: Path, name: str, lost: int, text: str, model: str) -> None:
+    folder.mkdir(parents=True)
+    rows = [
+        {
+            "problem_idx": at,
+            "repeat": 0,
+            "status": "scored",
+            "reward": 0.0 if at < lost else 1.0,
+            "prompt": text,
+            "model_response": text,
+            "expected_answer": text,
+            "metadata": {"category": (text, "plain")[at % 2]},
+            "problem_hash": f"{at + 1:032x}",
+            "completion_tokens": 20,
+            "latency_ms": 100.0,
+        }
+        for at in range(120)
+    ]
+    (folder / "results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    bundle = {
+        "run_id": text,
+        "validity": {"status": "VALID", "reasons": []},
+        "config": {"benchmark": name, "model": model, "generation": {"stop": text if lost else "x"}},
+        "benchmark": {"name": name, "coverage": {"planned": 120}, "scores": {}},
+    }
+    (folder / f"eval-20260101T000000Z-{folder.name}.json").write_text(json.dumps(bundle))
+
+
+@pytest.fixture
+def page_file(tmp_path: Path, hostile: str) -> Path:
+    """Two candidates on two benchmarks, with hostile names, settings and answers; one benchmark is not on both sides."""
+    for side, lost in (("base", 0), ("one", 1), ("two", 60)):
+        _write(tmp_path / side / "a", f"a {hostile}", lost, hostile, f"{side} {hostile}")
+        _write(tmp_path / side / "b", "b", lost, hostile, side)
+    _write(tmp_path / "base/c", f"c {hostile}", 0, "x", "x")
+    page = tmp_path / "compare.html"
+    arguments = [*(str(tmp_path / side) for side in ("base", "one", "two")), "--report", str(page), "--no-strict"]
+    result = CliRunner().invoke(compare, arguments)
+    assert result.exit_code == 0, result.output
+    return page
+
+
+def test_the_page_shows_the_decision_and_runs_nothing(browser: Any, page_file: Path, hostile: str) -> None:
+    page = browser.new_page()
+    errors: list[str] = []
+    requests: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text))
+    page.on("dialog", lambda dialog: (errors.append("a dialog opened"), dialog.dismiss()))
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(page_file.as_uri())
+    assert errors == []
+    assert [url for url in requests if not url.startswith("data:")] == [page_file.as_uri()]
+    assert page.title() == "BLOCK: candidate against baseline"
+    assert page.locator("script, img, iframe").count() == 0
+
+    assert page.locator("svg.forest g.mark").count() == 4
+    assert page.locator("svg.forest circle.BLOCK").count() == 2
+    assert page.locator("section.comparison").count() == 4
+    assert page.locator("section.comparison svg.differences").count() == 4
+    assert page.locator("section.comparison svg.shares").count() == 4
+    box = page.locator("svg.forest").first.bounding_box()
+    assert box["width"] > 600
+    assert box["height"] > 100
+    assert hostile in page.locator(".alarm").text_content()
+    page.close()
+
+
+def test_flips_are_read_side_by_side(browser: Any, page_file: Path, hostile: str) -> None:
+    page = browser.new_page()
+    page.goto(page_file.as_uri())
+    worse = page.locator("section.comparison").nth(2).locator("details.flips").first
+    assert worse.locator("> summary").text_content() == "Got worse: 60 (the first 50 are shown)"
+    worse.locator("> summary").click()
+    assert worse.locator("details.row").count() == 50
+    row = worse.locator("details.row").first
+    row.locator("> summary").click()
+    before, after = (row.locator(".sides pre").nth(at) for at in (0, 1))
+    assert before.text_content() == after.text_content() == hostile
+    left, right = before.bounding_box(), after.bounding_box()
+    assert left["y"] == right["y"]
+    assert left["x"] + left["width"] <= right["x"]
+    page.close()
+
+
+def test_nothing_sticks_out_on_a_phone(browser: Any, page_file: Path) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    page.goto(page_file.as_uri())
+    page.evaluate("document.querySelectorAll('details').forEach(part => part.open = true)")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.close()
