@@ -6,17 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
-from nemo_evaluator.decisions.power import (
-    DEFAULT_REPEATS,
-    Price,
-    Question,
-    plan_from_runs,
-    plan_from_score,
-)
-from nemo_evaluator.reports.power import power_text
+from nemo_evaluator.decisions.power import Plan, Price, Question, plan_from_runs, plan_from_score
+from nemo_evaluator.reports.power import plans_text
 
 _UNIT = click.FloatRange(0, 1, min_open=True, max_open=True)
 
@@ -24,7 +19,7 @@ _UNIT = click.FloatRange(0, 1, min_open=True, max_open=True)
 @click.command("power")
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.argument("candidate", required=False, type=click.Path(path_type=Path))
-@click.option("--drop", "-d", type=_UNIT, required=True, help="The drop to find, in score units.")
+@click.option("--drop", "-d", type=click.FloatRange(0, min_open=True), required=True, help="The drop, in score units.")
 @click.option("--power", "chance", type=_UNIT, default=0.8, show_default=True, help="Chance to find it.")
 @click.option("--confidence", type=click.FloatRange(0.5, 1, max_open=True), default=0.95, show_default=True)
 @click.option("--score", type=_UNIT, help="Without a run: the expected score.")
@@ -34,13 +29,18 @@ _UNIT = click.FloatRange(0, 1, min_open=True, max_open=True)
     type=click.FloatRange(0, 1, max_open=True),
     default=0.5,
     show_default=True,
-    help="Assumed agreement of the two sides, unless two runs are given.",
+    help="Assumed correlation of the two sides' answers, unless two runs are given.",
 )
 @click.option("--repeats", type=click.IntRange(min=1), multiple=True, help="Repeats to plan for; may be given again.")
-@click.option("--benchmarks", type=click.IntRange(min=1), default=1, show_default=True, help="Size of the suite.")
+@click.option(
+    "--benchmarks", type=click.IntRange(min=1), help="Size of the suite.  [default: as many as there are in RUN]"
+)
 @click.option("--usd-per-answer", type=click.FloatRange(min=0), help="Price of one answer.")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
-def power(run: Path | None, candidate: Path | None, drop: float, as_json: bool, **flags: Any) -> None:
+@click.pass_context
+def power(
+    context: click.Context, /, run: Path | None, candidate: Path | None, drop: float, as_json: bool, **flags: Any
+) -> None:
     """Plan a comparison from a finished RUN, from two runs, or from --score alone."""
     question = Question(
         drop=drop,
@@ -48,17 +48,28 @@ def power(run: Path | None, candidate: Path | None, drop: float, as_json: bool, 
         confidence=flags["confidence"],
         correlation=flags["correlation"],
         benchmarks=flags["benchmarks"],
-        repeats=tuple(sorted(set(flags["repeats"]))) or DEFAULT_REPEATS,
+        repeats=tuple(sorted(set(flags["repeats"]))),
     )
-    if run is not None:
-        plans = plan_from_runs(run, candidate, question, flags["usd_per_answer"])
-    elif flags["score"] is not None:
-        plans = [plan_from_score(flags["score"], question, Price(usd=flags["usd_per_answer"]), flags["problems"])]
-    else:
-        raise UsageError("nothing to plan from", hint="give a finished run, or --score")
-    if not plans:
-        raise UsageError(f"no bundle (eval-*.json) under {run}", hint="give the output directory of a finished run")
+    _refuse_idle(context, run, candidate)
+    plans = _plans(run, candidate, question, flags)
     if as_json:
         click.echo(dumps([plan.to_dict() for plan in plans]))
     else:
-        click.echo("\n".join(power_text(plan) for plan in plans), nl=False)
+        click.echo(plans_text(plans), nl=False)
+
+
+def _plans(run: Path | None, candidate: Path | None, question: Question, flags: dict[str, Any]) -> list[Plan]:
+    if run is not None:
+        return plan_from_runs(run, candidate, question, flags["usd_per_answer"])
+    if flags["score"] is None:
+        raise UsageError("nothing to plan from", hint="give a finished run, or --score")
+    return [plan_from_score(flags["score"], question, Price(usd=flags["usd_per_answer"]), flags["problems"])]
+
+
+def _refuse_idle(context: click.Context, run: Path | None, candidate: Path | None) -> None:
+    """An option that would change nothing is an error."""
+    idle = {"score": run is not None, "problems": run is not None, "correlation": candidate is not None}
+    for name, useless in idle.items():
+        if useless and context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            known = "two runs show" if name == "correlation" else "a run shows"
+            raise UsageError(f"--{name} is what {known}", hint=f"leave --{name} out")

@@ -2,40 +2,83 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nemo_evaluator.decisions.power import Plan, PlanLine
+from nemo_evaluator.reports import _format as fmt
 from nemo_evaluator.reports import _words as words
 
+_LEGEND = """\
+find it: the interval of `nel compare` lies below zero when the drop is there
+rule it out: the interval lies above the drop when there is no difference
+answers and what follows are for one benchmark and one side, with enough problems for both
+"""
 
-def power_text(plan: Plan) -> str:
-    """One plan as plain text."""
+
+def plans_text(plans: Sequence[Plan]) -> str:
+    """All plans as plain text, what they cost together, and how to read them."""
+    return "\n".join([*map(_plan, plans), *_total(plans), _LEGEND])
+
+
+def _plan(plan: Plan) -> str:
     asked = plan.question
     lines = [
         f"{plan.benchmark}: to find a drop of {asked.drop:g} with {asked.power:.0%} chance at {asked.confidence:.0%}"
-        " confidence (paired comparison)",
+        " confidence, or to rule it out (paired comparison)",
         f"  from {plan.basis}",
         f"  score {plan.score:.4f}, a problem's difference varies by {plan.sd:.4f} (standard deviation)",
     ]
-    if plan.detectable_now is not None:
-        lines.append(f"  the {plan.problems_now:,} problems there are find a drop of {plan.detectable_now:.4f}")
+    if plan.problems_now is not None:
+        found = "no drop" if plan.detectable_now is None else f"a drop of {plan.detectable_now:.4f}"
+        lines.append(f"  the {plan.problems_now:,} problems there are find {found} with that chance")
     if plan.advice:
         lines.append(f"  to narrow the score itself: {plan.advice}")
-    suite = [f"in a suite of {asked.benchmarks}"] if asked.benchmarks > 1 else []
-    rows = [["  repeats", "problems", *suite, "answers", "tokens", "cost", "hours"]]
-    rows += [_row(line, bool(suite)) for line in plan.lines]
-    return words.printable("\n".join([*lines, *words.columns(rows, indent="")])) + "\n"
+    lines += [f"  note: {note}" for note in plan.notes]
+    suite = [f"both, in a suite of {asked.suite}"] if asked.suite > 1 else []
+    rows = [_row(line, bool(suite)) for line in plan.lines]
+    if rows:
+        rows.insert(0, ["repeats", "find it", "rule it out", *suite, "answers", "tokens", "cost", "time"])
+    return words.printable("\n".join([*lines, *words.columns(rows)])) + "\n"
 
 
 def _row(line: PlanLine, suite: bool) -> list[str]:
     return [
-        f"  {line.repeats}",
-        _count(line.problems),
-        *([_count(line.problems_in_suite)] if suite else []),
-        _count(line.answers),
-        _count(line.tokens),
-        words.NONE if line.usd is None else f"${line.usd:,.2f}",
-        words.NONE if line.hours is None else f"{line.hours:,.1f}",
+        str(line.repeats),
+        fmt.count(line.problems),
+        fmt.count(line.problems_to_rule_out),
+        *([fmt.count(line.problems_in_suite)] if suite else []),
+        fmt.count(line.answers),
+        *_cost(line.tokens, line.usd, line.hours),
     ]
 
 
-def _count(value: float | None) -> str:
-    return words.NONE if value is None else f"{value:,.0f}"
+def _cost(tokens: float | None, usd: float | None, hours: float | None) -> list[str]:
+    return [
+        fmt.count(tokens),
+        words.NONE if usd is None else f"${usd:,.2f}",
+        words.NONE if hours is None else fmt.seconds(3600 * hours),
+    ]
+
+
+def _total(plans: Sequence[Plan]) -> list[str]:
+    """What the whole suite costs one side, each benchmark with the fewest answers that do."""
+    suite = plans[0].question.suite
+    known = [[line for line in plan.lines if line.answers is not None] for plan in plans]
+    if suite == 1 or len(plans) not in (1, suite) or not all(known):
+        return []
+    cheapest = [min(lines, key=lambda line: line.answers or 0) for lines in known]
+    times = suite / len(plans)
+
+    def total(values: Sequence[float | None]) -> float | None:
+        told = [value for value in values if value is not None]
+        return times * sum(told) if len(told) == len(values) else None
+
+    tokens, usd, time = _cost(
+        total([line.tokens for line in cheapest]),
+        total([line.usd for line in cheapest]),
+        total([line.hours for line in cheapest]),
+    )
+    parts = [f"{fmt.count(total([line.answers for line in cheapest]))} answers"]
+    parts += [text for text in (f"{tokens} tokens", usd, time) if not text.startswith(words.NONE)]
+    each = "each as above" if len(plans) == 1 else "each with the fewest answers"
+    return [f"all {suite} benchmarks, one side, {each}: {', '.join(parts)}\n"]
