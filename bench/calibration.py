@@ -11,22 +11,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bench import coverage
+from bench import coverage, looking
 from nemo_evaluator.config.gate_policy import PolicyDefaults
 from nemo_evaluator.decisions.gate import Measurement, aggregate, settle
 from nemo_evaluator.decisions.gate_report import BenchmarkGate, GateVerdict, Status
 from nemo_evaluator.decisions.pairing import Pairing, Side
 from nemo_evaluator.decisions.thresholds import measure
-from nemo_evaluator.metrics import (
-    MeanSequence,
-    mcnemar_test,
-    mean_difference,
-    sequential,
-    unpaired_difference,
-)
-
-# Wealth at which a bet on one side is won, at 95 % confidence for both sides together.
-GOAL = float(np.log(2 / 0.05))
+from nemo_evaluator.metrics import mcnemar_test, mean_difference, unpaired_difference
 
 
 def paired_tests(runs: int, seed: int = 4) -> Iterator[tuple[str, dict[str, float]]]:
@@ -77,76 +68,6 @@ def _gate(rng: np.random.Generator, drops: list[float], n: int, limit: float, al
     return aggregate([one.entry for one in found])[0]
 
 
-def peeking(runs: int, seed: int = 6, most: int = 1500) -> dict[str, float]:
-    """How often the truth is ever outside, looking after every problem: confidence sequences and a fixed interval."""
-    missed = {
-        "mean, confidence sequence": 0,
-        "paired difference, confidence sequence": 0,
-        "mean, fixed 95 % interval": 0,
-    }
-    for at in range(runs):
-        rng = np.random.default_rng([seed, at])
-        values = (rng.random(most) < 0.7).astype(float)
-        missed["mean, confidence sequence"] += _ever_outside(values, 0.0, 0.7)
-        left, right, truth = coverage.paired_sides(rng, 1, most, 1, 0.05, alike=0.7)
-        missed["paired difference, confidence sequence"] += _ever_outside((right - left)[0], -1.0, -truth)
-        counts = np.cumsum(values)
-        n = np.arange(1, most + 1)
-        share = counts / n
-        half = 1.96 * np.sqrt(np.maximum(share * (1 - share), 1e-12) / n)
-        missed["mean, fixed 95 % interval"] += bool((np.abs(share - 0.7) > half)[29:].any())
-    return {name: count / runs for name, count in missed.items()}
-
-
-def _ever_outside(values: np.ndarray, low: float, truth: float) -> bool:
-    above, below = _wealth(values, low, truth)
-    return bool(max(above.max(), below.max()) >= GOAL)
-
-
-def _wealth(values: np.ndarray, low: float, m: float) -> tuple[np.ndarray, np.ndarray]:
-    """The log wealth of both gamblers after every value: what ``MeanSequence`` would say, all looks at once."""
-    unit, mean = (values - low) / (1.0 - low), (m - low) / (1.0 - low)
-    paths = []
-    for gains in (unit / mean - 1, (1 - unit) / (1 - mean) - 1):
-        logs = np.cumsum(np.log1p(np.outer(sequential.SHARES, gains)), axis=1)
-        paths.append(np.logaddexp.reduce(logs + sequential.LOG_WEIGHTS[:, None], axis=0))
-    sequence = MeanSequence(low=low, high=1.0)
-    sequence.add(values)
-    assert np.isclose(sequence.p_above(m), np.exp(-max(0.0, paths[0][-1])), atol=1e-9)
-    return paths[0], paths[1]
-
-
-def sequential_savings(runs: int, seed: int = 7, most: int = 1319) -> Iterator[tuple[str, float, float]]:
-    """Share of a GSM8K-sized benchmark used, and how often the decision is wrong, by true difference."""
-    for name, drop, limit, alike in (
-        ("10 points worse, limit 0", 0.10, 0.0, 0.7),
-        ("10 points worse, limit 0.015", 0.10, 0.015, 0.7),
-        ("10 points better, limit 0.015", -0.10, 0.015, 0.7),
-        ("10 points worse, limit 0, noisy answers", 0.10, 0.0, 0.2),
-        ("10 points worse, limit 0.015, noisy answers", 0.10, 0.015, 0.2),
-        ("no difference, limit 0", 0.0, 0.0, 0.7),
-        ("drop on the limit of 0.05", 0.05, 0.05, 0.7),
-    ):
-        used, wrong = [], 0
-        for at in range(runs):
-            rng = np.random.default_rng([seed, at, int(1000 * (drop + 1))])
-            left, right, _ = coverage.paired_sides(rng, 1, most, 1, drop, alike=alike)
-            count, decision = _decide((right - left)[0], -limit)
-            used.append(count / most)
-            surely = "worse" if drop > limit else "fine" if drop < limit else "open"
-            wrong += decision not in ("open", surely)
-        yield name, float(np.mean(used)), wrong / runs
-
-
-def _decide(values: np.ndarray, limit: float, floor: int = 30) -> tuple[int, str]:
-    above, below = _wealth(values, -1.0, limit)
-    decided = np.flatnonzero((np.maximum(above, below) >= GOAL)[floor - 1 :])
-    if not len(decided):
-        return len(values), "open"
-    at = int(decided[0]) + floor - 1
-    return at + 1, "fine" if above[at] >= GOAL else "worse"
-
-
 def rows() -> list[dict[str, object]]:
     """For ``python -m bench calibration``: the worst numbers of the long grid."""
     out: list[dict[str, object]] = []
@@ -160,11 +81,15 @@ def rows() -> list[dict[str, object]]:
         {"name": f"gate of 20: {name}", "value": rate, "unit": "", "limit": 0.035}
         for name, rate in gate_errors(2000).items()
     ]
-    looked = peeking(400)
     out += [
         {"name": f"peeking: {name}", "value": rate, "unit": "", "limit": 0.05}
-        for name, rate in looked.items()
+        for name, rate in looking.peeking(400).items()
         if "sequence" in name
+    ]
+    out += [
+        {"name": f"{name}: wrong in {where}", "value": rates[where], "unit": "", "limit": 0.05}
+        for name, rates in looking.decision_errors(400)
+        for where in ("compare", "gate")
     ]
     return out
 
@@ -183,12 +108,7 @@ def main() -> None:
     print("\n| gate of 20 benchmarks | rate |\n|---|---|")
     for name, rate in gate_errors(runs).items():
         print(f"| {name} | {rate:.4f} |")
-    print("\n| looking after every problem | ever wrong |\n|---|---|")
-    for name, rate in peeking(runs // 4).items():
-        print(f"| {name} | {rate:.3f} |")
-    print("\n| sequential comparison, 1,319 problems | used on average | wrong decisions |\n|---|---|---|")
-    for name, used, wrong in sequential_savings(runs // 10):
-        print(f"| {name} | {used:.0%} | {wrong:.3f} |")
+    looking.print_tables(runs)
 
 
 if __name__ == "__main__":

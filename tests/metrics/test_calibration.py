@@ -67,17 +67,31 @@ def test_the_gate_errs_less_than_it_says(calibration: ModuleType) -> None:
 
 
 def test_confidence_sequences_hold_under_peeking(calibration: ModuleType) -> None:
-    found = calibration.peeking(200, most=1000)
+    found = calibration.looking.peeking(200, most=1000)
     noise = 3 * (0.05 * 0.95 / 200) ** 0.5
     assert found["mean, confidence sequence"] <= 0.05 + noise
     assert found["paired difference, confidence sequence"] <= 0.05 + noise
     assert found["mean, fixed 95 % interval"] > 0.25, "looking must hurt a fixed interval, or the test sees nothing"
 
 
+def test_decisions_on_runs_with_a_rule_hold_their_level(calibration: ModuleType) -> None:
+    """Stopped and unstopped runs together, at the worst place: drops exactly on the limit."""
+    found = dict(calibration.looking.decision_errors(40))
+    noise = 3 * (0.05 * 0.95 / 40) ** 0.5
+    for name, rates in found.items():
+        assert rates["compare"] <= 0.05 + noise, name
+        assert rates["gate"] <= 0.05 + noise, name
+    pooled = {key: np.mean([rates[key] for rates in found.values()]) for key in ("compare", "gate", "usual interval")}
+    assert pooled["compare"] <= 0.05
+    assert pooled["gate"] <= 0.05
+    assert 0 < pooled["gate"] < pooled["usual interval"], "what is spent on looking must show, or the test sees nothing"
+
+
 def test_sequential_comparisons_save_half(calibration: ModuleType) -> None:
-    for name, used, wrong in calibration.sequential_savings(60):
+    for name, found in calibration.looking.savings(30):
         if name.startswith("10 points"):
-            assert used < 0.5, name
-            assert wrong == 0.0
+            assert found["used"] < 0.5, name
+            assert found["decided"] > 0.9, name
+            assert found["wrong"] == 0.0
         else:
-            assert wrong <= 0.05 + 3 * (0.05 * 0.95 / 60) ** 0.5, name
+            assert found["wrong"] <= 0.05 + 3 * (0.05 * 0.95 / 30) ** 0.5, name

@@ -98,8 +98,10 @@ class StopRule:
     def _decided(self) -> str | None:
         if self.baseline is None or self._difference.known < self.min_problems:
             return None
-        limit = -self.baseline.max_drop
-        return self._verdict(self._difference.above(limit), self._difference.below(limit))
+        limit, found = -self.baseline.max_drop, self._difference
+        # Only the side on which the mean lies can be proved.
+        better = found.mean > limit
+        return self._verdict(better and found.above(limit), not better and found.below(limit))
 
     def _verdict(self, above: bool, below: bool) -> str | None:
         if self.baseline is None or not (above or below):
