@@ -27,7 +27,7 @@ demo: $(LOCAL)  ## a real evaluation on a small embedded model
 	@bash scripts/demo.sh
 
 test: parts  ## run every test
-	@bash scripts/docker.sh run bash scripts/test.sh
+	@bash scripts/docker.sh run bash scripts/slurm.sh run bash scripts/test.sh
 
 check: $(DEV)  ## lint, types, layers
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports

@@ -101,13 +101,16 @@ get_tree() {
     mv "$parts/images/new.tar" "$parts/images/python-bookworm.tar"
 }
 
+have_slurm() { bash scripts/slurm.sh check; }
+get_slurm() { bash scripts/slurm.sh install; }
+
 part_as_root packages have_packages get_packages \
   ". An administrator: apt-get update && apt-get install -y --no-install-recommends $(missing_packages | xargs)"
 # Waits for the network and for two cores overlap well.
 pids=()
 (part libraries have_libraries get_libraries && part model have_model get_model) & pids+=($!)
 (part_as_root runsc have_runsc get_runsc && part_as_root llama_server have_llama_server get_llama_server) & pids+=($!)
-(if $root; then part tree have_tree get_tree; fi) & pids+=($!)
+(if $root; then part slurm have_slurm get_slurm && part tree have_tree get_tree; fi) & pids+=($!)
 for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
 
 exit $failed

@@ -2,7 +2,8 @@
 # A SLURM cluster of four nodes on this machine, for tests: controller, nodes and munge of its own, on loopback only.
 #   slurm.sh run COMMAND...   run a command with a cluster; stop the cluster afterwards if nobody else uses it
 #   slurm.sh start | stop     keep one running | end it
-#   slurm.sh env              print the SLURM_CONF line for `eval`
+#   slurm.sh env              print the lines for `eval`
+#   slurm.sh install | check  install what it needs from apt | say whether it is there
 # One per machine and user. Nodes n1 to n4 (4 CPUs, 4000 MB, 2 false GPUs each), partitions batch (all of them, default)
 # and gpu (n3, n4). Jobs that ended are listed in jobcomp.txt. slurm_pyxis.c serves the --container-* flags.
 set -euo pipefail
@@ -12,6 +13,12 @@ parts=${NEL_PARTS_DIR:-$PWD/.parts}
 run=/tmp/nel-slurm-$(id -u)
 nodes=(n1 n2 n3 n4)
 export SLURM_CONF=$run/slurm.conf
+
+installed() {
+  local command
+  for command in slurmctld slurmd srun munged gcc; do command -v "$command" >/dev/null || return 1; done
+  [ -e /usr/include/slurm/spank.h ] && [ -e /usr/include/stdio.h ]
+}
 
 up() {
   [ -s "$SLURM_CONF" ] &&
@@ -120,20 +127,20 @@ ENROOT
 
 start_cluster() {
   [ "$(id -u)" = 0 ] || { echo "slurm: starting a cluster needs root" >&2; return 1; }
-  command -v slurmctld >/dev/null || { echo "slurm: not installed; make parts" >&2; return 1; }
+  installed || { echo "slurm: not installed; make parts" >&2; return 1; }
   stop_cluster
   mkdir -p -m 755 "$run" "$run/users" "$run/state" "$run/log" "$run/spool"
   mkdir -p -m 711 "$run/munge"
   (umask 377 && head -c 1024 /dev/urandom >"$run/munge/key")
   configure && containers || return 1
-  munged --key-file="$run/munge/key" --socket="$run/munge/socket" --pid-file="$run/munge.pid" \
-    --log-file="$run/log/munged" --seed-file="$run/munge/seed"
   local node
   (
     export PATH=$run/bin:$PATH
+    munged --key-file="$run/munge/key" --socket="$run/munge/socket" --pid-file="$run/munge.pid" \
+      --log-file="$run/log/munged" --seed-file="$run/munge/seed"
     slurmctld
     for node in "${nodes[@]}"; do slurmd -N "$node"; done
-  ) </dev/null >"$run/log/start" 2>&1
+  ) </dev/null >"$run/log/start" 2>&1 9>&-
   for _ in $(seq 100); do
     if up; then return 0; fi
     sleep 0.1
@@ -141,6 +148,15 @@ start_cluster() {
   echo "slurm: the nodes did not come up; last lines of $run/log:" >&2
   tail -n 5 "$run"/log/* >&2
   return 1
+}
+
+# Two who ask at once get one cluster.
+ensure_cluster() {
+  (
+    flock 9
+    up || start_cluster
+    touch "$run/users/$1"
+  ) 9>"$run.lock"
 }
 
 # End a process by the file that holds its number, if the number still is that process.
@@ -203,8 +219,8 @@ leave() {
 case ${1:-} in
   run)
     shift
-    if up || { command -v slurmctld >/dev/null && [ "$(id -u)" = 0 ] && start_cluster; }; then
-      touch "$run/users/$$"
+    if installed && [ "$(id -u)" = 0 ] && ensure_cluster $$; then
+      export PATH=$run/bin:$PATH
       trap leave EXIT
       trap 'exit 130' INT
       trap 'exit 143' TERM
@@ -214,11 +230,14 @@ case ${1:-} in
     "$@"
     ;;
   start)
-    up || start_cluster
-    touch "$run/users/kept"
+    ensure_cluster kept
     echo "cluster of ${#nodes[@]} nodes; eval \"\$(scripts/slurm.sh env)\""
     ;;
   stop) rm -f "$run/users/kept"; stop_cluster ;;
-  env) if up; then echo "export SLURM_CONF=$SLURM_CONF"; fi ;;
-  *) sed -n '2,7p' "$0"; exit 1 ;;
+  env) if up; then echo "export SLURM_CONF=$SLURM_CONF PATH=$run/bin:\$PATH"; fi ;;
+  check) installed ;;
+  install)
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends slurm-wlm munge libslurm-dev gcc libc6-dev
+    ;;
+  *) sed -n '2,8p' "$0"; exit 1 ;;
 esac

@@ -149,6 +149,15 @@ static int own_spaces(void)
 	       write_file("/proc/self/gid_map", "0 %d 1", UID);
 }
 
+/* Whoever runs a step owns its pipes, and may open them by name (/dev/stdout). */
+static void own_pipes(void)
+{
+	struct stat found;
+	for (int fd = 0; fd < 3; fd++)
+		if (!fstat(fd, &found) && S_ISFIFO(found.st_mode) && fchown(fd, UID, UID))
+			failed("cannot own", "a pipe");
+}
+
 static int enter(const char *home, const char *image)
 {
 	static const char *const system[] = { "/proc", "/sys", "/dev" };
@@ -236,6 +245,7 @@ int slurm_spank_task_init(spank_t spank, int ac, char **av)
 		if (write_file(path, "%d", getpid()))
 			return -1;
 	}
+	own_pipes();
 	if (pid ? join(pid) : enter(home, image))
 		return -1;
 	return given[WORKDIR] && chdir(given[WORKDIR]) ? failed("couldn't chdir to", given[WORKDIR]) : 0;

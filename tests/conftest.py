@@ -85,7 +85,7 @@ PARTS: dict[str, Callable[[], bool]] = {
     "ray": _library("ray"),
     "root": lambda: os.geteuid() == 0,
     "runsc": _command("runsc"),
-    "slurm": _command("slurmctld", "slurmd", "sbatch", "munged"),
+    "slurm": lambda: _ran("sinfo", "--noheader"),
     "sshd": _command("sshd", "ssh"),
     "wandb": _library("wandb"),
     "xllamacpp": _library("xllamacpp"),
@@ -115,6 +115,9 @@ def pytest_configure(config: pytest.Config) -> None:
     engine = Path(f"/tmp/nel-docker-{os.getuid()}/docker.sock")
     if "DOCKER_HOST" not in os.environ and engine.is_socket() and not Path("/var/run/docker.sock").is_socket():
         os.environ["DOCKER_HOST"] = f"unix://{engine}"
+    cluster = Path(f"/tmp/nel-slurm-{os.getuid()}/slurm.conf")
+    if "SLURM_CONF" not in os.environ and cluster.is_file():
+        os.environ["SLURM_CONF"] = str(cluster)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import os
+import re
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._keeper import KeeperClient
+from nemo_evaluator.sandbox._nodes import NodeSlots
 from nemo_evaluator.sandbox.base import OutsideEndpoint, Sandbox
 from nemo_evaluator.sandbox.docker import DockerSandbox, DockerSettings
 from nemo_evaluator.sandbox.local import LocalSandbox, LocalSettings
+from nemo_evaluator.sandbox.slurm import SlurmSandbox
 
 IMAGE = "nel-test/python:bookworm"
 MEMORY = 256 * 2**20
@@ -38,8 +44,31 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.fixture(scope="session")
+def slurm_job() -> Iterator[str]:
+    """A job on two nodes of the cluster: its number."""
+    asked = ["salloc", "--no-shell", "--nodes=2", "--ntasks-per-node=2", "--mem=1500M", "--time=30"]
+    said = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=True).stderr
+    job = re.findall(r"job allocation (\d+)", said)[-1]
+    yield job
+    subprocess.run(["scancel", job], check=True, timeout=60)
+
+
 @pytest.fixture
-async def make(kind: str, keeper: KeeperClient) -> AsyncIterator[Make]:
+def slurm_nodes(slurm_job: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The nodes of the job, as the batch script names them."""
+    asked = ["squeue", "-h", "-j", slurm_job, "-o", "%N"]
+    text = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+    names = subprocess.run(["scontrol", "show", "hostnames", text], capture_output=True, text=True, check=True).stdout
+    monkeypatch.setenv("SLURM_JOB_ID", slurm_job)
+    monkeypatch.setenv("NEL_SANDBOX_NODES", ",".join(names.split()))
+    # Where the nodes of this cluster find enroot.
+    monkeypatch.setenv("PATH", f"{Path(os.environ['SLURM_CONF']).parent}/bin:{os.environ['PATH']}")
+    return names.split()
+
+
+@pytest.fixture
+async def make(kind: str, keeper: KeeperClient, request: pytest.FixtureRequest) -> AsyncIterator[Make]:
     """Start a sandbox of the kind."""
     started: list[Sandbox] = []
 
@@ -51,6 +80,10 @@ async def make(kind: str, keeper: KeeperClient) -> AsyncIterator[Make]:
         if kind == "local":
             limits = {"memory": MEMORY, "pids": PIDS, **settings}
             sandbox = LocalSandbox(spec, "test", settings=LocalSettings(**limits), keeper=keeper)
+        elif kind == "slurm":
+            spec.image = spec.image or IMAGE
+            slots = NodeSlots(request.getfixturevalue("slurm_nodes"), 2)
+            sandbox = SlurmSandbox(spec, "test", memory=MEMORY, cpus=1, slots=slots)
         else:
             spec.image = spec.image or IMAGE
             limits = {"memory": MEMORY, "pids": PIDS, "network": "none", **settings}

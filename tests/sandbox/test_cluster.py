@@ -1,8 +1,4 @@
-"""Apptainer and SLURM (Pyxis) sandboxes, against stand-ins that really run what they are told, each in its own root.
-
-The stand-ins check behaviour: they refuse flags that the real tools do not know, keep containers apart by name, and
-run commands with nothing but the environment that was exported.
-"""
+"""Apptainer sandboxes, against a stand-in that really runs what it is told, each in its own root."""
 
 from __future__ import annotations
 
@@ -13,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from nemo_evaluator.config.sandboxes import ApptainerSandbox as ApptainerConfig
-from nemo_evaluator.config.sandboxes import SlurmSandbox as SlurmConfig
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._nodes import NodeSlots
@@ -54,49 +49,16 @@ elif args[0] == "exec":
     os.chdir(root)
     os.execvpe("bwrap", [*WALL, *command], inside)
 """
-SRUN = """
-import json, os, pathlib, sys, time
-home = pathlib.Path(os.environ["STAND_IN"])
-args = sys.argv[1:]
-if args == ["--help"]:
-    print("--container-image" if os.environ.get("STAND_IN_PYXIS", "1") == "1" else "no plugins")
-    sys.exit(0)
-flags = {}
-while args and args[0].startswith("--"):
-    name, _, value = args.pop(0)[2:].partition("=")
-    assert name in {"overlap", "nodelist", "ntasks", "het-group", "mem", "cpus-per-task", "container-image",
-        "container-name", "container-workdir", "container-mounts", "container-writable", "no-container-mount-home",
-        "export"}, name
-    flags[name] = value
-(home / "log").open("a").write(json.dumps([flags, args]) + "\\n")
-if args[0] == "enroot":
-    (home / "containers" / args[-1].removeprefix("pyxis_")).rename(home / ("removed-" + args[-1]))
-    sys.exit(0)
-root = home / "containers" / flags["container-name"]
-if "container-image" in flags:
-    if "bad" in flags["container-image"]:
-        sys.exit("error: pyxis: failed to import docker image")
-    assert not root.exists(), "a name is used twice"
-    root.mkdir(parents=True)
-assert root.is_dir(), "no such container"
-inside = {name: os.environ[name] for name in flags.get("export", "").split(",") if name and name != "NONE"}
-inside.setdefault("PATH", os.environ["PATH"])
-os.chdir(root)
-command = [a.replace("/workspace", str(root)) for a in args]
-os.execvpe("bwrap", [*WALL, *command], inside)
-"""
-
 pytestmark = pytest.mark.needs("bwrap")
 
 
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Stand-ins for apptainer and srun, first on PATH."""
+    """A stand-in for apptainer, first on PATH."""
     tools = tmp_path / "bin"
     tools.mkdir()
-    for name, code in (("apptainer", APPTAINER), ("srun", SRUN)):
-        (tools / name).write_text(f"#!{sys.executable} -IS\n{WALL}{code}")
-        (tools / name).chmod(0o755)
+    (tools / "apptainer").write_text(f"#!{sys.executable} -IS\n{WALL}{APPTAINER}")
+    (tools / "apptainer").chmod(0o755)
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
@@ -146,36 +108,6 @@ async def test_apptainer_says_what_is_wrong(stand_in: Path, tmp_path: Path, monk
     with pytest.raises(SandboxError, match="too old"):
         await old.check()
     await old.close()
-
-
-async def test_slurm(stand_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NEL_SANDBOX_NODES", "n1,n2")
-    monkeypatch.setenv("NEL_SANDBOX_HET_GROUP", "1")
-    manager = SandboxManager(SlurmConfig(type="slurm", image="debian:12", slots_per_node=1), "run")
-    try:
-        await _contract(manager, manager.resolve(None))
-        await _contract(manager, manager.resolve(None))
-        with pytest.raises(SandboxError, match="failed to import"):
-            await manager.acquire(SandboxSpec(image="bad:1"))
-    finally:
-        await manager.close()
-    log = (stand_in / "log").read_text()
-    assert '"nodelist": "n1"' in log
-    assert '"nodelist": "n2"' in log
-    assert '"het-group": "1"' in log
-    assert "x y; $(z)" not in log
-    assert len(list(stand_in.glob("removed-*"))) == 2
-    assert list((stand_in / "containers").iterdir()) == []
-
-
-async def test_slurm_says_what_is_missing(stand_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    manager = SandboxManager(SlurmConfig(type="slurm", image="x"), "run")
-    with pytest.raises(SandboxError, match="no nodes"):
-        await manager.check()
-    monkeypatch.setenv("STAND_IN_PYXIS", "0")
-    with pytest.raises(SandboxError, match="no Pyxis"):
-        await manager.check()
-    await manager.close()
 
 
 async def test_a_slot_in_use_is_not_given_out_again() -> None:

@@ -156,11 +156,14 @@ def test_output_keeps_head_and_tail() -> None:
 def test_the_last_words_of_a_command_are_taken_out_of_its_output() -> None:
     seen: list[tuple[str, bytes]] = []
     trailer = Trailer("t", lambda stream, data: seen.append((stream, data)))
-    trailer.take("stderr", b"warn\0NEL-E")
+    trailer.take("stdout", b"\0NEL-BEGIN t\0\n")
+    trailer.take("stderr", b"a greeting\n\0NEL-BE")
+    assert (trailer.begun, trailer.greeting) == (True, "a greeting\n\0NEL-BE")
+    trailer.take("stderr", b"GIN t\0\nwarn\0NEL-E")
     trailer.take("stdout", b"a\0b")
-    trailer.take("stderr", b"ND t 3 1 0\0")
+    trailer.take("stderr", b"ND t 3 1 0\0\n")
     assert not trailer.complete
-    trailer.take("stdout", b"late\0NEL-END t 3 1 0\0")
+    trailer.take("stdout", b"late\0NEL-END t 3 1 0\0\n")
     assert (trailer.complete, trailer.code, trailer.oom_kills) == (True, 3, 1)
     assert b"".join(data for stream, data in seen if stream == "stderr") == b"warn"
     assert b"".join(data for stream, data in seen if stream == "stdout") == b"a\0blate"

@@ -19,7 +19,7 @@ from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.sandbox import _fresh
 from nemo_evaluator.sandbox._backend import Backend, Emit, Exit, Job
 from nemo_evaluator.sandbox._pump import Pump
-from nemo_evaluator.sandbox._wrapper import Trailer, killer, wrapped
+from nemo_evaluator.sandbox._wrapper import Rest, Trailer, killer, wrapped
 
 _SIGKILL: Final = 137
 _GRACE: Final = 0.2
@@ -38,7 +38,6 @@ class ContainerSandbox(Backend):
     """A sandbox with processes of its own, reached by starting a client per command."""
 
     _kept: set[str] = field(default_factory=lambda: {"main"}, init=False)
-    _oom_kills: int = field(default=0, init=False)
     _killing: asyncio.Task[None] | None = field(default=None, init=False)
 
     @abstractmethod
@@ -52,6 +51,19 @@ class ContainerSandbox(Backend):
         """
         return None
 
+    def _rest(self, job: Job) -> Rest:
+        """What becomes of processes that the command leaves."""
+        return "leave" if job.background else "kill"
+
+    def _is_over(self, job: Job, trailer: Trailer) -> bool:
+        """Whether a command has ended although its client runs on: what it left may hold the client back."""
+        return trailer.complete
+
+    def _dismiss(self, client: subprocess.Popen[bytes], job: Job, trailer: Trailer) -> None:
+        """Let go of a client that still runs."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(client.pid, signal.SIGKILL)
+
     async def _run(self, job: Job, emit: Emit) -> Exit:
         if self._killing is not None:
             await asyncio.wait({self._killing})
@@ -63,21 +75,29 @@ class ContainerSandbox(Backend):
         token = secrets.token_hex(8)
         self._kept.add(token)
         # The mark goes inside: a client that carried it would be taken for a process of the command.
-        inside = ["env", f"NEL_EXEC={token}", *wrapped(argv, token, job.cwd, background=job.background)]
+        inside = ["env", f"NEL_EXEC={token}", *wrapped(argv, token, job.cwd, self._rest(job))]
         client = self._client(inside, job.env, job.user)
         trailer = Trailer(token, emit)
+        until = time.monotonic() + job.timeout
         try:
-            code, timed_out = await self._spawn(client, stdin, trailer, job)
+            code, timed_out = await self._spawn(client, stdin, trailer, job, until)
+        except asyncio.CancelledError:
+            self._kill_later(token)
+            raise
         finally:
             if not (job.background and trailer.complete):
                 self._kept.discard(token)
+        if timed_out:
+            await asyncio.wait({self._kill_later(token)}, timeout=max(0.0, until + _GRACE - time.monotonic()))
+        if not trailer.begun:
+            await self._post_mortem()
+            why = trailer.greeting[-500:] or (f"no answer in {job.timeout:g} s" if timed_out else f"exit code {code}")
+            raise SandboxError(f"{client.argv[0]} did not run the command: {why}")
         trailer.flush()
         if timed_out:
-            await asyncio.wait({self._kill_later(token)}, timeout=_GRACE)
             return Exit(_SIGKILL, timed_out=True)
         if trailer.code is not None:
-            before, self._oom_kills = self._oom_kills, max(self._oom_kills, trailer.oom_kills)
-            return Exit(trailer.code, out_of_memory=trailer.code != 0 and self._oom_kills > before)
+            return Exit(trailer.code, out_of_memory=trailer.code != 0 and trailer.oom_kills > 0)
         ended = await self._post_mortem()
         if ended is not None:
             return ended
@@ -86,11 +106,11 @@ class ContainerSandbox(Backend):
         return Exit(code if code > 0 else _SIGKILL)
 
     async def _spawn(
-        self, client: Client, stdin: bytes | IO[bytes] | None, trailer: Trailer, job: Job
+        self, client: Client, stdin: bytes | IO[bytes] | None, trailer: Trailer, job: Job, until: float
     ) -> tuple[int, bool]:
         pump = Pump(trailer.take)
-        until = time.monotonic() + job.timeout
         process: subprocess.Popen[bytes] | None = None
+        dismissed = False
         try:
             fds = pump.open(stdin, None)
             process = await asyncio.to_thread(start_client, client, fds)
@@ -98,17 +118,21 @@ class ContainerSandbox(Backend):
             ending = asyncio.ensure_future(asyncio.to_thread(process.wait))
             try:
                 async with asyncio.timeout(max(0.0, until - time.monotonic())):
-                    # A background process may hold the client back; the last words are the end all the same.
-                    while not ending.done() and not trailer.complete:
+                    while not ending.done() and not self._is_over(job, trailer):
                         await asyncio.wait({ending}, timeout=0.02)
                     await _settle(pump, trailer)
             except TimeoutError:
+                self._dismiss(process, job, trailer)
+                dismissed = True
+                # What it said until now may still be on its way.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(max(0.0, until + _GRACE - time.monotonic())):
+                        await pump.drained()
                 return 0, True
             return (ending.result() if ending.done() else 0), False
         finally:
-            if process is not None and process.poll() is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+            if process is not None and process.poll() is None and not dismissed:
+                self._dismiss(process, job, trailer)
             pump.drain_now()
             pump.close()
 

@@ -24,7 +24,7 @@ class Place:
     def step(self) -> list[str]:
         """The start of a command that runs on the node."""
         group = [f"--het-group={self.het_group}"] if self.het_group else []
-        return ["srun", "--overlap", f"--nodelist={self.node}", "--ntasks=1", *group]
+        return ["srun", "--overlap", "--nodes=1", f"--nodelist={self.node}", "--ntasks=1", *group]
 
 
 class NodeSlots:

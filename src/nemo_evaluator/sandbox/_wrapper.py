@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
+# What becomes of processes that a command leaves: killed, left alone, or kept alive by a wrapper that does not end.
+Rest: TypeAlias = Literal["kill", "leave", "hold"]
 # Processes carry the number of their command in the environment, and a command's end takes along those that carry its
 # number. What carries none is touched only where process 1 is our own: there, and only there, every process we can see
 # belongs to the sandbox. Without a mark and with a parent outside (0) is a command that is just being let in: it gets
@@ -34,53 +36,89 @@ done
 """
 _OWN: Final = _REAP % '[ -z "$mark" ] || continue'
 _REST: Final = _REAP % 'case " $keep " in *" ${mark:-?} "*) continue ;; esac'
+# What the kernel killed for want of memory: in the command's own group where the host's tree is visible, else in the
+# container's, which is the root of the tree that it sees.
+_OOM: Final = """
+nel_oom() {
+  [ -r /proc/self/cgroup ] || return 0
+  while IFS=: read -r _ nel_key nel_value; do
+    case $nel_key in memory) nel_v1=$nel_value ;; '') nel_v2=$nel_value ;; esac
+  done < /proc/self/cgroup
+  for nel_file in "/sys/fs/cgroup/memory$nel_v1/memory.oom_control" "/sys/fs/cgroup$nel_v2/memory.events" \\
+      /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
+    [ -r "$nel_file" ] || continue
+    while read -r nel_key nel_value; do [ "$nel_key" != oom_kill ] || nel_kills=$nel_value; done < "$nel_file"
+    return 0
+  done
+}
+"""
+# Both words end their line, because some clients carry nothing but whole lines.
+# Until the command has run, only names that nobody else uses: assigning to an exported one would change it for it.
 _WRAP: Final = f"""
-token=$1 background=$2 cwd=$3
+nel_token=$1 nel_rest=$2 nel_cwd=$3 nel_kills=0
 shift 3
-if cd "$cwd"; then "$@"; code=$?; else code=126; fi
-oom=0
-for file in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
-  if [ -r $file ]; then while read -r key value; do [ "$key" = oom_kill ] && oom=$value; done < $file; fi
-done
+for nel_stream in 1 2; do printf '\\000NEL-BEGIN %s\\000\\n' "$nel_token" >&$nel_stream; done
+{_OOM}
+nel_oom
+nel_before=$nel_kills
+if cd "$nel_cwd"; then "$@"; code=$?; else code=126; fi
+nel_oom
+token=$nel_token
 set -- /proc/[0-9]*
-if [ "$background" = no ] && [ $# -gt 3 ]; then
+if [ "$nel_rest" = kill ] && [ $# -gt 3 ]; then
   {_MARK}{_OWN}
   set -- /proc/[0-9]*
 fi
 for stream in 1 2; do
-  printf '\\000NEL-END %s %s %s %s\\000' "$token" "$code" "$oom" $(($# - 3)) >&$stream
+  printf '\\000NEL-END %s %s %s %s\\000\\n' "$token" "$code" $((nel_kills - nel_before)) $(($# - 3)) >&$stream
 done
-exit $code
+[ "$nel_rest" != hold ] || exec sleep 2147483647 > /dev/null 2>&1
+exit 0
 """
 _KILL: Final = f"token=$1 keep=$2\n{_MARK}{_REST}\nexit 0"
 
 
-def wrapped(argv: list[str], token: str, cwd: str, *, background: bool) -> list[str]:
-    """The argument list that runs ``argv`` and reports its end on both streams."""
-    return ["sh", "-c", _WRAP, "sh", token, "yes" if background else "no", cwd, *argv]
+def wrapped(argv: list[str], token: str, cwd: str, rest: Rest) -> list[str]:
+    """The argument list that runs ``argv`` and reports its begin and its end on both streams.
+
+    Its own exit code says nothing: a client that sees another than 0 would add remarks to the command's output.
+    """
+    return ["/bin/sh", "-c", _WRAP, "sh", token, rest, cwd, *argv]
 
 
 def killer(token: str, keep: str) -> list[str]:
     """The argument list that kills a command and, in a process space of our own, everything that is not in ``keep``."""
-    return ["sh", "-c", _KILL, "sh", token, keep]
+    return ["/bin/sh", "-c", _KILL, "sh", token, keep]
 
 
 class Trailer:
-    """Passes output on and takes the wrapper's last words out of it.
+    """Passes output on and takes the wrapper's first and last words out of it.
 
-    They stand at the end of both streams, because an engine carries each at its own pace: the end is here only when
-    both have said so.
+    What comes before the first words is the client's own (a runtime that greets or warns). The last words stand at the
+    end of both streams, because an engine carries each at its own pace: the end is here only when both have said so.
     """
 
     def __init__(self, token: str, emit: Callable[[str, bytes], None]) -> None:
+        self._first = b"\0NEL-BEGIN " + token.encode() + b"\0\n"
         self._mark = b"\0NEL-END " + token.encode() + b" "
         self._emit = emit
+        self._before = {"stdout": b"", "stderr": b""}
         self._held = {"stdout": b"", "stderr": b""}
         self._ended: set[str] = set()
         self.code: int | None = None
         self.oom_kills = 0
         # How many processes there are besides the container's own two and the wrapper.
         self.left = 0
+
+    @property
+    def begun(self) -> bool:
+        """True when the command was run."""
+        return len(self._before) < len(self._held)
+
+    @property
+    def greeting(self) -> str:
+        """What the client said of its own before the command, or instead of it."""
+        return b"".join(self._before.values()).decode("utf-8", "replace").strip()
 
     @property
     def complete(self) -> bool:
@@ -92,6 +130,14 @@ class Trailer:
         if stream in self._ended:
             # Something that was left running still writes; it is not the command's.
             return
+        if stream in self._before:
+            said = self._before[stream] + data
+            at = said.find(self._first)
+            if at < 0:
+                self._before[stream] = said
+                return
+            del self._before[stream]
+            data = said[at + len(self._first) :]
         held = self._held[stream] + data
         at = held.find(self._mark)
         if at >= 0 and (end := held.find(b"\0", at + 1)) > 0:
@@ -107,6 +153,8 @@ class Trailer:
 
     def flush(self) -> None:
         """No more is coming: pass on what was held back."""
+        for stream, said in self._before.items():
+            self._pass(stream, said)
         for stream, held in self._held.items():
             self._pass(stream, held)
             self._held[stream] = b""

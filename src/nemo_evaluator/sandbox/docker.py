@@ -53,7 +53,6 @@ class DockerSandbox(Backend):
     _forwards: list[Forward] = field(default_factory=list, init=False)
     _rewritten: dict[str, str] = field(default_factory=dict, init=False)
     _kept: set[str] = field(default_factory=lambda: {"main"}, init=False)
-    _oom_kills: int = field(default=0, init=False)
     _killing: asyncio.Task[None] | None = field(default=None, init=False)
     _shell: str = field(default="sh", init=False)
     _broken: str = field(default="", init=False)
@@ -210,7 +209,7 @@ class DockerSandbox(Backend):
             "AttachStdin": stdin is not None,
             "AttachStdout": True,
             "AttachStderr": True,
-            "Cmd": wrapped(argv, token, job.cwd, background=job.background),
+            "Cmd": wrapped(argv, token, job.cwd, "leave" if job.background else "kill"),
             "Env": [f"{name}={value}" for name, value in {**job.env, "NEL_EXEC": token}.items()],
             "WorkingDir": "/",
             **({"User": job.user} if job.user else {}),
@@ -254,8 +253,7 @@ class DockerSandbox(Backend):
             if trailer.left > 0 and self._kept == {"main"}:
                 # Somebody changed its mark to outlive its command; nobody else is here who could be hurt.
                 self._kill_later(token)
-            before, self._oom_kills = self._oom_kills, max(self._oom_kills, trailer.oom_kills)
-            return Exit(trailer.code, out_of_memory=trailer.code != 0 and self._oom_kills > before)
+            return Exit(trailer.code, out_of_memory=trailer.code != 0 and trailer.oom_kills > 0)
         # The wrapper did not live to say it: the command killed it, or the container is gone.
         state = await self.api.call("GET", f"/exec/{exec_id}/json")
         if state.get("Running") or state.get("ExitCode") is None:

@@ -49,7 +49,7 @@ for _kind, _target in {
     "local": "nemo_evaluator.sandbox.local_provider:LocalProvider",
     "docker": "nemo_evaluator.sandbox.docker_provider:DockerProvider",
     "apptainer": "nemo_evaluator.sandbox.apptainer:ApptainerProvider",
-    "slurm": "nemo_evaluator.sandbox.slurm:SlurmProvider",
+    "slurm": "nemo_evaluator.sandbox.slurm_provider:SlurmProvider",
     "ecs_fargate": "nemo_evaluator.sandbox.ecs_provider:EcsProvider",
     "custom": "nemo_evaluator.sandbox.custom:CustomProvider",
 }.items():
