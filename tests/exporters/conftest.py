@@ -40,7 +40,7 @@ def _bundle(name: str, samples: int, **changes: Any) -> dict[str, Any]:
                 "pass@2": {"value": 1.0, "ci_lower": 0.3, "ci_upper": 1.0, "ci_method": "wilson", "n": 2},
                 "scorer:strict": {"value": 0.25, "ci_lower": 0.0, "ci_upper": 0.6, "correct": 1, "total": 3},
                 "summary": {"mean": 0.5, "n": 3},
-                "runtime": {"total_tokens": 90, "latency_percentiles_ms": {"p50": 120.0}},
+                "runtime": {"total_tokens": 90, "elapsed_seconds": 61.5, "latency_percentiles_ms": {"p50": 120.0}},
                 "failures": {"total_failures": 1, "categories": {}},
             },
             "categories": {},
@@ -75,11 +75,23 @@ def _row(problem: int, repeat: int, **changes: Any) -> dict[str, Any]:
     }
 
 
+JUDGED: dict[str, Any] = {
+    "scorer_rewards": {"scorer:strict": 0.0, "scorer:judge": 0.75},
+    "scoring_details": {
+        "method": "exact",
+        "scorer:judge": {"reward": 0.75, "reasoning": "the unit is missing", "judge_model": "j-1", "judge_tokens": 55},
+    },
+    "cost_usd": 0.002,
+}
+
+
 def agent_trajectory() -> list[dict[str, Any]]:
     """Two turns with one tool call."""
     builder = TrajectoryBuilder(agent="tester")
     builder.message("system", "be brief")
-    builder.message("user", "how many files?")
+    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{'A' * 400}"}}
+    shown = {"type": "image_url", "image_url": {"url": "https://pictures.example/1.png"}}
+    builder.message("user", [{"type": "text", "text": "how many files?"}, picture, shown])
     reply = ModelResponse(content="", model="m-1", prompt_tokens=9, completion_tokens=4, latency_ms=50.0)
     builder.agent(reply, [ToolCallInfo("c1", "bash", {"command": "ls"})])
     builder.observe("c1", "a b c", latency_ms=7.0, is_error=False, source="sandbox")
@@ -102,7 +114,7 @@ def run_dir(tmp_path: Path) -> Path:
     root = tmp_path / "out"
     failed = {"status": "failed", "reward": None, "failure": {"cause": "transport", "message": "reset"}}
     cut = {"finish_reason": "length", "reward": 0.0}
-    write_run(root, "gsm8k", [_row(0, 0), _row(0, 1, **cut), _row(1, 0), _row(1, 1, **failed)])
+    write_run(root, "gsm8k", [_row(0, 0, **JUDGED), _row(0, 1, **cut), _row(1, 0), _row(1, 1, **failed)])
     write_run(root, "agents", [_row(0, 0), _row(0, 1)])
     # The second row's conversation comes first in the file: it is found all the same.
     lines = [{"problem_idx": 0, "repeat": at, "trajectory": agent_trajectory()} for at in (1, 0)]

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.exporters import export_bundles, get_exporter
+from nemo_evaluator.core.files import dumps
+from nemo_evaluator.exporters import ExportError, export_bundles, get_exporter
 
 pytestmark = [pytest.mark.needs("inspect"), pytest.mark.filterwarnings("ignore")]
 
@@ -42,13 +43,58 @@ def test_a_log_has_scores_samples_and_errors(run_dir: Path, fmt: str) -> None:
     # A failed row has an error and no score: never a zero.
     assert failed.scores is None
     assert failed.error.message == "transport: reset"
-    assert log.stats.model_usage["m-1"].total_tokens == 120
+    assert (log.stats.model_usage["m-1"].total_tokens, log.stats.model_usage["m-1"].total_cost) == (120, 0.002)
+    assert (log.stats.started_at, log.stats.completed_at) == ("2026-11-15T00:17:00.500000+00:00", log.eval.created)
+    judge = right.scores["judge"]
+    assert (judge.value, judge.explanation, judge.metadata["judge_model"]) == (0.75, "the unit is missing", "j-1")
+    assert log.stats.model_usage["j-1"].total_tokens == 55
+    assert len({sample.uuid for sample in log.samples}) == 4
+
+
+@pytest.mark.parametrize("fmt", ["eval", "json"])
+def test_headers_and_single_samples_are_read_without_the_rest(run_dir: Path, fmt: str) -> None:
+    from inspect_ai.log import read_eval_log, read_eval_log_sample, read_eval_log_sample_summaries
+
+    (path,) = export_bundles("inspect", [run_dir / "gsm8k"], {"format": fmt})
+    header = read_eval_log(path, header_only=True)
+    assert (header.samples, header.results.completed_samples) == (None, 3)
+    assert read_eval_log_sample(path, id=1, epoch=2).error.message == "transport: reset"
+    summaries = read_eval_log_sample_summaries(path)
+    assert [(one.id, one.epoch, bool(one.error)) for one in summaries] == [
+        (0, 1, False),
+        (0, 2, False),
+        (1, 1, False),
+        (1, 2, True),
+    ]
+    assert sorted(file.name for file in (run_dir / "gsm8k").iterdir() if file.name.startswith(".")) == []
+
+
+def test_what_a_limit_did_is_seen(run_dir: Path) -> None:
+    results = run_dir / "gsm8k" / "results.jsonl"
+    row = {"problem_idx": 0, "repeat": 0, "status": "scored", "reward": 0.0, "label": "context_exceeded"}
+    results.write_bytes(dumps(row) + b"\n" + dumps(row | {"problem_idx": 1, "label": "budget"}) + b"\n")
+    too_long, spent = _read(Path(export_bundles("inspect", [run_dir / "gsm8k"])[0])).samples
+    assert (too_long.output.stop_reason, too_long.metadata["label"]) == ("model_length", "context_exceeded")
+    assert spent.metadata["label"] == "budget"
+
+
+def test_an_export_that_breaks_leaves_the_old_log(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (path,) = export_bundles("inspect", [run_dir / "gsm8k"])
+    old = Path(path).read_bytes()
+    (run_dir / "gsm8k" / "results.jsonl").write_bytes(b'{"problem_idx": 0}\nno json\n')
+    with pytest.raises(ExportError):
+        export_bundles("inspect", [run_dir / "gsm8k"])
+    assert Path(path).read_bytes() == old
+    assert [file.name for file in (run_dir / "gsm8k").iterdir() if file.name.startswith(".")] == []
 
 
 def test_an_agents_conversation_becomes_messages(run_dir: Path) -> None:
     (path,) = export_bundles("inspect", [run_dir / "agents"])
     messages = _read(Path(path)).samples[0].messages
     assert [message.role for message in messages] == ["system", "user", "assistant", "tool", "assistant"]
+    text, inline, shown = messages[1].content
+    assert (text.text, shown.image) == ("how many files?", "https://pictures.example/1.png")
+    assert inline.text.startswith("[image/png inline:")
     assert messages[2].tool_calls[0].function == "bash"
     assert (messages[3].tool_call_id, messages[3].function, messages[3].content) == ("c1", "bash", "a b c")
     assert messages[4].text == "three"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.exporters._optional import load
 
+NO_MODEL: Final = "none/none"
 _STOP: Final = {
     "stop": "stop",
     "length": "max_tokens",
@@ -16,6 +18,9 @@ _STOP: Final = {
     "function_call": "tool_calls",
     "content_filter": "content_filter",
 }
+# Where metrics keep the words of a judge.
+_SAID: Final = ("reasoning", "explanation")
+_CONTEXT_EXCEEDED: Final = "context_exceeded"
 
 
 def to_sample(row: JsonDict, model_name: str) -> Any:
@@ -35,10 +40,11 @@ def to_sample(row: JsonDict, model_name: str) -> Any:
         output=_output(row, model_name, usage, seconds),
         scores=None if failure or row.get("reward") is None else _scores(row),
         metadata=_metadata(row),
-        model_usage={model_name or "none/none": usage} if usage else {},
+        model_usage=({model_name or NO_MODEL: usage} if usage else {}) | _judges(row, model_name),
         total_time=seconds,
         error=to_error(f"{failure.get('cause')}: {failure.get('message')}") if failure else None,
-        uuid=f"{row.get('problem_hash') or row.get('problem_idx')}-{row.get('repeat') or 0}",
+        # The same content may be asked twice in a dataset, so the content alone does not name a sample.
+        uuid=f"{row.get('problem_hash') or ''}-{row.get('problem_idx')}-{row.get('repeat') or 0}",
     )
 
 
@@ -57,10 +63,18 @@ def _scores(row: JsonDict) -> JsonDict:
     extracted = row.get("extracted_answer")
     answer = None if extracted is None else _text(extracted)
     scores = {"reward": score(value=row["reward"], answer=answer, metadata=row.get("scoring_details") or None)}
+    details = row.get("scoring_details") or {}
     for name, value in (row.get("scorer_rewards") or {}).items():
         if value is not None:
-            scores[name.removeprefix("scorer:")] = score(value=value, answer=answer)
+            scores[name.removeprefix("scorer:")] = _extra_score(value, answer, details.get(name))
     return scores
+
+
+def _extra_score(value: Any, answer: str | None, details: Any) -> Any:
+    """The score of a judge or another metric, with what it said."""
+    facts: JsonDict = details if isinstance(details, dict) else {}
+    said = next((facts[key] for key in _SAID if isinstance(facts.get(key), str)), None)
+    return load("inspect_ai.scorer").Score(value=value, answer=answer, explanation=said, metadata=facts or None)
 
 
 def _usage(row: JsonDict) -> Any:
@@ -69,13 +83,28 @@ def _usage(row: JsonDict) -> Any:
         return None
     given, written, total = (count or 0 for count in counts)
     return load("inspect_ai.model").ModelUsage(
-        input_tokens=given, output_tokens=written, total_tokens=total or given + written
+        input_tokens=given,
+        output_tokens=written,
+        total_tokens=total or given + written,
+        total_cost=row.get("cost_usd"),
     )
+
+
+def _judges(row: JsonDict, model_name: str) -> JsonDict:
+    """What judges used, by their model; a judge of the model's own name is left to the metadata of its score."""
+    spent: Counter[str] = Counter()
+    for key, facts in (row.get("scoring_details") or {}).items():
+        if key.startswith("scorer:") and isinstance(facts, dict) and facts.get("judge_model"):
+            spent[str(facts["judge_model"])] += facts.get("judge_tokens") or 0
+    usage = load("inspect_ai.model").ModelUsage
+    return {name: usage(total_tokens=tokens) for name, tokens in spent.items() if tokens and name != model_name}
 
 
 def _output(row: JsonDict, model_name: str, usage: Any, seconds: float | None) -> Any:
     model = load("inspect_ai.model")
     reason = _STOP.get(_text(row.get("finish_reason")), "unknown")
+    if row.get("label") == _CONTEXT_EXCEEDED:
+        reason = "model_length"
     message = model.ChatMessageAssistant(content=_text(row.get("model_response")), source="generate")
     choice = model.ChatCompletionChoice(message=message, stop_reason=reason)
     return model.ModelOutput(model=model_name, choices=[choice], usage=usage, time=seconds)
@@ -90,7 +119,7 @@ def _messages(row: JsonDict, prompt: str) -> Iterator[Any]:
         return
     functions: dict[str, str] = {}
     for step in steps:
-        content = _text(step.get("message"))
+        content = _content(step.get("message"))
         if step.get("source") == "agent":
             calls = [_call(call) for call in step.get("tool_calls") or []]
             functions |= {call.id: call.function for call in calls}
@@ -106,15 +135,35 @@ def _messages(row: JsonDict, prompt: str) -> Iterator[Any]:
         for result in (step.get("observation") or {}).get("results") or []:
             call_id = result.get("source_call_id")
             yield model.ChatMessageTool(
-                content=_text(result.get("content")), tool_call_id=call_id, function=functions.get(call_id)
+                content=_content(result.get("content")), tool_call_id=call_id, function=functions.get(call_id)
             )
 
 
-def _assistant(content: str, reasoning: str | None) -> Any:
+def _content(value: Any) -> Any:
+    """Text, or parts: a picture that is an address is shown; of one that was sent inline the digest is left."""
+    if not isinstance(value, list):
+        return _text(value)
+    model = load("inspect_ai.model")
+    parts: list[Any] = []
+    for part in value:
+        source: JsonDict = (part.get("source") or {}) if isinstance(part, dict) else {}
+        path = str(source.get("path") or "")
+        if path.startswith(("http://", "https://")):
+            parts.append(model.ContentImage(image=path))
+        elif path:
+            parts.append(model.ContentText(text=f"[{source.get('media_type')} {path}]"))
+        else:
+            text = part.get("text") if isinstance(part, dict) else part
+            parts.append(model.ContentText(text=_text(part if text is None else text)))
+    return parts
+
+
+def _assistant(content: Any, reasoning: str | None) -> Any:
     if not reasoning:
         return content
     model = load("inspect_ai.model")
-    return [model.ContentReasoning(reasoning=reasoning), model.ContentText(text=content)]
+    said = content if isinstance(content, list) else [model.ContentText(text=content)]
+    return [model.ContentReasoning(reasoning=reasoning), *said]
 
 
 def _call(call: JsonDict) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -10,6 +12,7 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.exporters import _inspect_sample as sample
+from nemo_evaluator.exporters._inspect_file import EvalFile, JsonFile
 from nemo_evaluator.exporters._optional import load, require
 from nemo_evaluator.exporters.base import ExportBundle
 
@@ -28,12 +31,11 @@ class InspectExporter:
 
     def export(self, bundles: Sequence[ExportBundle], config: JsonDict) -> list[str]:
         """Write one log per bundle; an existing log of the bundle is replaced."""
-        log = load("inspect_ai.log")
         written = []
         for bundle in bundles:
             target = _folder(bundle, Path(config["output_dir"])) / f"{safe_name(bundle.name)}_inspect.{self.format}"
             target.parent.mkdir(parents=True, exist_ok=True)
-            log.write_eval_log(to_log(bundle), str(target), format=self.format)
+            write_log(bundle, target, EvalFile if self.format == "eval" else JsonFile)
             written.append(str(target))
         return written
 
@@ -45,21 +47,46 @@ def _folder(bundle: ExportBundle, output_dir: Path) -> Path:
     return task if inside else output_dir / task.name
 
 
-def to_log(bundle: ExportBundle) -> Any:
-    """The bundle and its rows as an EvalLog."""
+def write_log(bundle: ExportBundle, target: Path, kind: type[EvalFile] | type[JsonFile]) -> None:
+    """The rows of a bundle as samples, then what is to be said of them all."""
+    seen = _Seen()
+    with kind(target) as file:
+        for row in bundle.rows():
+            one = sample.to_sample(row, bundle.model)
+            seen.add(one)
+            file.add(one)
+        file.close(to_header(bundle, seen))
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the header needs to know of the samples."""
+
+    count: int = 0
+    ids: dict[int, None] = field(default_factory=dict)
+    usage: JsonDict = field(default_factory=dict)
+
+    def add(self, one: Any) -> None:
+        self.count += 1
+        self.ids[one.id] = None
+        for name, used in one.model_usage.items():
+            self.usage[name] = self.usage[name] + used if name in self.usage else used
+
+
+def to_header(bundle: ExportBundle, seen: _Seen) -> Any:
+    """The bundle as an EvalLog without its samples."""
     log = load("inspect_ai.log")
-    samples = [sample.to_sample(row, bundle.model) for row in bundle.rows()]
     bench = bundle.document["benchmark"]
     coverage = bench.get("coverage") or {}
-    scored = coverage.get("scored", len(samples))
+    scored = coverage.get("scored", seen.count)
     reasons = "; ".join(bundle.validity.get("reasons") or [])
-    error = bundle.document.get("error") or (reasons if not samples else None)
+    error = bundle.document.get("error") or ((reasons or "there are no rows") if not seen.count else None)
     return log.EvalLog(
         status="error" if error else "success",
-        eval=_spec(bundle, [one.id for one in samples if one.epoch == 1]),
+        eval=_spec(bundle, list(seen.ids)),
         plan=log.EvalPlan(name="nel", steps=[log.EvalPlanStep(solver=_solver(bundle), params={})]),
         results=log.EvalResults(
-            total_samples=coverage.get("planned") or len(samples),
+            total_samples=coverage.get("planned") or seen.count,
             completed_samples=scored,
             scores=_scores(bundle, scored, coverage.get("failed")),
             metadata={
@@ -70,10 +97,19 @@ def to_log(bundle: ExportBundle) -> Any:
                 "validity": bundle.validity,
             },
         ),
-        stats=_stats(bundle, samples),
+        stats=log.EvalStats(**_times(bundle), model_usage=seen.usage),
         error=sample.to_error(str(error)) if error else None,
-        samples=samples,
     )
+
+
+def _times(bundle: ExportBundle) -> dict[str, str]:
+    """When it began and ended; the viewer computes with both."""
+    stamp = str(bundle.document.get("timestamp") or "")
+    if not stamp:
+        return {}
+    elapsed = ((bundle.document["benchmark"].get("scores") or {}).get("runtime") or {}).get("elapsed_seconds") or 0.0
+    began = datetime.fromisoformat(stamp) - timedelta(seconds=elapsed)
+    return {"started_at": began.isoformat(), "completed_at": stamp}
 
 
 def _solver(bundle: ExportBundle) -> str:
@@ -99,7 +135,7 @@ def _spec(bundle: ExportBundle, ids: list[int]) -> Any:
             sample_ids=ids or None,
             shuffled=bool((config.get("shuffle") or {}).get("applied", config.get("shuffle_seed") is not None)),
         ),
-        model=bundle.model or "none/none",
+        model=bundle.model or sample.NO_MODEL,
         model_base_url=config.get("base_url"),
         model_generate_config=model.GenerateConfig(**{k: v for k, v in generation.items() if k in known}),
         config=log.EvalConfig(epochs=bench.get("repeats") or 1, limit=config.get("max_problems")),
@@ -137,13 +173,3 @@ def _metric(name: str, raw: Any) -> Any:
         return None
     rest = {key: value for key, value in fields.items() if key != "value"}
     return load("inspect_ai.log").EvalMetric(name=name, value=float(fields["value"]), metadata=rest or None)
-
-
-def _stats(bundle: ExportBundle, samples: Sequence[Any]) -> Any:
-    log, model = load("inspect_ai.log"), load("inspect_ai.model")
-    usage = model.ModelUsage()
-    for one in samples:
-        for used in one.model_usage.values():
-            usage = usage + used
-    finished = str(bundle.document.get("timestamp") or "")
-    return log.EvalStats(completed_at=finished, model_usage={bundle.model or "none/none": usage})
