@@ -8,19 +8,53 @@ from typing import Any, Final
 
 from nemo_evaluator.core.files import dumps, iter_jsonl
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.reports._wire import WireCalls, last_session, succeeded
+from nemo_evaluator.reports._steps import StepQuality, agent_steps
+from nemo_evaluator.reports._wire import StepCalls, WireCalls, cause_of, succeeded
 
 ENRICHED: Final = "trajectories_enriched.jsonl"
+_FILLED: Final = (
+    "timestamp",
+    "model_name",
+    "message",
+    "reasoning_content",
+    "status_code",
+    "prompt_tokens",
+    "completion_tokens",
+    "cost_usd",
+    "total_tokens",
+    "cached_tokens",
+    "reasoning_tokens",
+    "latency_ms",
+    "finish_reason",
+    "tool_calls",
+)
+# Categories that say nothing of the cause, or nothing at all.
+_VAGUE: Final = frozenset({"", "model_error", "empty_response"})
 
 
 @dataclass(slots=True)
 class Enrichment:
     """What enriching did."""
 
-    trials_spliced_1_to_1: int = 0
-    trials_with_unmatched_calls_stashed: int = 0
-    trials_with_no_wire_data: int = 0
-    steps_backfilled: dict[str, int] = field(default_factory=dict)
+    spliced: int = 0
+    stashed: int = 0
+    no_wire: int = 0
+    reclassified: int = 0
+    backfilled: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_FILLED, 0))
+    after: StepQuality = field(default_factory=StepQuality)
+
+    def to_dict(self) -> JsonDict:
+        """The ``enrichment`` of a trajectories report."""
+        return {
+            "trials_spliced_1_to_1": self.spliced,
+            "trials_with_unmatched_calls_stashed": self.stashed,
+            "trials_with_no_wire_data": self.no_wire,
+            "steps_backfilled": self.backfilled,
+            "rows_reclassified_from_wire_failure": self.reclassified,
+            "quality": self.after.quality(),
+            "per_step_sum_after_enrichment": self.after.tokens,
+            "step_field_coverage_after_enrichment_missing": self.after.turns.missing(),
+        }
 
 
 def enrich_task(task: Path, wire: WireCalls) -> Enrichment:
@@ -30,33 +64,42 @@ def enrich_task(task: Path, wire: WireCalls) -> Enrichment:
     partial = target.with_suffix(".partial")
     with partial.open("wb") as out:
         for row in iter_jsonl(task / "trajectories.jsonl"):
-            calls = [call for call in last_session(wire.of(_key(row))) if succeeded(call)]
-            _enrich(row, calls, done)
+            calls = wire.of((row.get("problem_idx", -1), row.get("repeat") or 0))
+            _reclassify(row, calls, done)
+            _enrich(row, [call for call in calls.own if succeeded(call)], done)
+            done.after.add(row)
             out.write(dumps(row) + b"\n")
     partial.replace(target)
     return done
 
 
-def _key(row: JsonDict) -> tuple[int, int]:
-    return row.get("problem_idx", -1), row.get("repeat") or 0
+def _reclassify(row: JsonDict, calls: StepCalls, done: Enrichment) -> None:
+    """Where a row without a reward does not say why, the last call may."""
+    reward = row.get("reward")
+    if (isinstance(reward, int | float) and reward > 0) or (row.get("failure_category") or "") not in _VAGUE:
+        return
+    cause = cause_of(calls.own[-1]) if calls.own else None
+    if cause is not None:
+        row["failure_category"] = cause
+        done.reclassified += 1
 
 
 def _enrich(row: JsonDict, calls: list[JsonDict], done: Enrichment) -> None:
     if not calls:
-        done.trials_with_no_wire_data += 1
+        done.no_wire += 1
         return
     documents = row.get("trajectory") or []
-    agents = [step for step in documents[0]["steps"] if step.get("source") == "agent"] if documents else []
+    agents = agent_steps(row)
     if len(agents) != len(calls):
-        done.trials_with_unmatched_calls_stashed += 1
+        done.stashed += 1
         place = documents[0].setdefault("extra", {}) if documents else row
         place["captured_model_calls"] = calls
         return
-    done.trials_spliced_1_to_1 += 1
+    done.spliced += 1
     known = {call["tool_call_id"] for step in agents for call in step.get("tool_calls") or []}
     for step, call in zip(agents, calls, strict=True):
         for name in _fill(step, call, known):
-            done.steps_backfilled[name] = done.steps_backfilled.get(name, 0) + 1
+            done.backfilled[name] += 1
 
 
 def _fill(step: JsonDict, call: JsonDict, known: set[str]) -> list[str]:
