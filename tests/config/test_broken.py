@@ -143,6 +143,7 @@ EDITS = [
     ("max_problems: 5", "timeout: 0", "benchmarks[0].timeout", "above 0"),
     ("max_problems: 5", "budget: {usd: -1}", "benchmarks[0].budget.usd", "above 0"),
     ("max_problems: 5", "stop_when: {}", "benchmarks[0].stop_when", "interval_width"),
+    ("max_problems: 5", "stop_when: {interval_width: 0.1}\n    shuffle_seed: null", "benchmarks[0].stop_when", "remove shuffle_seed: null"),
     ("url: http://localhost:8000", "port: 70000", "services.tools.port", "at most 65535"),
     # references that go nowhere
     ("      service: model", "      service: modle", "benchmarks[0].solver.service", "'model'"),
@@ -349,6 +350,13 @@ def test_sharding_allows_one_pool(write) -> None:
     text = SLURM.replace("type: slurm\n", "type: slurm\n  shards: 2\n")
     text = text.replace("completions, node_pool: compute", "completions, node_pool: other")
     expect(write(config=text), "cluster.shards", "use one pool")
+
+
+def test_a_rule_decides_for_the_whole_and_not_for_a_shard(write) -> None:
+    text = SLURM.replace("type: slurm\n", "type: slurm\n  shards: 2\n")
+    text = text.replace("benchmarks:\n  - ", "benchmarks:\n  - stop_when: {interval_width: 0.1}\n    ")
+    assert "stop_when" in text
+    expect(write(config=text), "benchmarks[0].stop_when", "remove stop_when, or cluster.shards")
 
 
 def test_everything_wrong_is_said_at_once(write) -> None:

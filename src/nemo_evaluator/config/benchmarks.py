@@ -81,15 +81,6 @@ class BenchmarkConfig(Model):
         return self.id or self.name
 
     @model_validator(mode="after")
-    def _rule_needs_chance(self) -> BenchmarkConfig:
-        if self.stop_when is not None and self.shuffle_seed is None:
-            raise PydanticCustomError(
-                "rule_unshuffled",
-                "stop_when needs a shuffle_seed: the first problems of an unshuffled dataset are not a sample of it",
-            )
-        return self
-
-    @model_validator(mode="after")
     def _sandbox_needed(self) -> BenchmarkConfig:
         solver = self.solver
         if isinstance(self.sandbox, NoSandbox):

@@ -37,6 +37,7 @@ def cross_check(data: Any) -> list[Finding]:
         _metrics,
         _dependencies,
         _node_pools,
+        _stop_rules,
         _shards,
         _remote_output,
     )
@@ -198,14 +199,23 @@ def _fits(path: Path, owner: dict[str, Any], name: str, pool: dict[str, Any]) ->
         yield Finding((*path, "num_nodes"), message, f"raise nodes of the pool to {wanted}")
 
 
+def _stop_rules(data: dict[str, Any]) -> Iterator[Finding]:
+    sharded = _get(data, "cluster", "type") == "slurm" and _get(data, "cluster", "shards")
+    for path, benchmark in _benchmarks(data):
+        if not benchmark.get("stop_when"):
+            continue
+        if benchmark.get("shuffle_seed", 0) is None:
+            message = "the first problems of an unshuffled dataset are not a sample of it: a rule would be misled"
+            yield Finding((*path, "stop_when"), message, "remove shuffle_seed: null, or stop_when")
+        if sharded:
+            message = "a shard sees a part of the problems and cannot decide for the whole"
+            yield Finding((*path, "stop_when"), message, "remove stop_when, or cluster.shards")
+
+
 def _shards(data: dict[str, Any]) -> Iterator[Finding]:
     cluster = data.get("cluster")
     if not isinstance(cluster, dict) or cluster.get("type") != "slurm" or not cluster.get("shards"):
         return
-    for path, benchmark in _benchmarks(data):
-        if benchmark.get("stop_when"):
-            message = "a shard sees a part of the problems and cannot decide for the whole"
-            yield Finding((*path, "stop_when"), message, "remove stop_when, or cluster.shards")
     used = {owner.get("node_pool") for _, owner in _pool_users(data) if isinstance(owner.get("node_pool"), str)}
     if len(used) > 1:
         shown = ", ".join(sorted(map(str, used)))

@@ -19,11 +19,11 @@ def rule_words(stopped: JsonDict | None) -> str:
         else "",
     ]
     rule = " or ".join(aim for aim in aims if aim)
-    words = f"rule: stop when {rule}; " if rule else ""
+    words = f"stop when {rule}; " if rule else ""
     note = f"; {found['note']}" if found.get("note") else ""
     problems, planned = found.get("problems"), found.get("planned")
     if found.get("stopped"):
         saved = f", {found['saved_share']:.0%} saved" if found.get("saved_share") else ""
         return f"{words}stopped after {problems} of {planned} problems{saved}: {found.get('reason')}{note}"
     decision = f"; at the last look: {found['decision']}" if found.get("decision") else ""
-    return f"{words}it did not stop the run{decision}{note}"
+    return f"{words}the run was not stopped{decision}{note}"

@@ -13,6 +13,7 @@ import orjson
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.decisions.stopping import rule_words
 from nemo_evaluator.reports.model import (
     INVALID,
     UNCHECKED,
@@ -83,6 +84,7 @@ def load_bundle(path: Path, *, rows: bool = False) -> BenchmarkReport:
         runtime=_runtime(_dict(scores.get("runtime"))),
         config=config,
         details=read_details(path.parent / "results.jsonl") if rows else None,
+        stop_rule=rule_words(_dict(document.get("stopped"))),
     )
 
 

@@ -55,7 +55,7 @@ def _warnings(report: EvalReport, names: dict[int, str]) -> list[str]:
 
 
 def _behind(bench: BenchmarkReport, name: str, many: bool) -> list[str]:
-    sections: list[str] = []
+    sections = ["", f"Stop rule: {_line(bench.stop_rule)}"] if bench.stop_rule else []
     if bench.others:
         table = _table(["Metric", "Value", "CI (95%)", "n"], [[s.name, *_cells(s)] for s in bench.others])
         sections += ["", "### Other metrics", "", *table]

@@ -139,6 +139,8 @@ class BenchmarkReport:
     runtime: Runtime
     config: JsonDict
     details: RowDetails | None = None
+    # What its stop rule did, in words; empty without one.
+    stop_rule: str = ""
 
     @property
     def invalid(self) -> bool:

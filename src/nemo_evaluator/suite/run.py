@@ -172,7 +172,7 @@ def _note(checkpoint: Checkpoint, result: BenchmarkResult, say: Say) -> None:
         checkpoint.failed(result.key, f"stopped: {result.stop_reason}")
     elif result.task_dir is not None:
         if words := rule_words((result.bundle or {}).get("stopped")):
-            say(f"{result.key}: {words}")
+            say(f"{result.key}: stop rule: {words}")
         checkpoint.completed(result.key, newest_bundle(result.task_dir) or result.task_dir)
 
 
