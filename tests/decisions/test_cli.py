@@ -132,7 +132,96 @@ def test_compare_paths_without_runs(runs: Path) -> None:
     result = run(compare, runs / "empty", runs / "base")
     assert isinstance(result.exception, NelError)
     assert result.exception.exit_code == 2
-    assert isinstance(run(compare, runs / "nowhere", runs / "base").exception, NelError)
+    (runs / "empty" / "eval-20260101T000000Z-x.json").write_text('{"stopped": "no mapping"}')
+    for bad in ("nowhere", "empty"):
+        result = run(compare, runs / "base", runs / bad)
+        assert isinstance(result.exception, NelError)
+        assert result.exception.exit_code == 2, "1 would be taken for a BLOCK"
+
+
+def test_runs_without_a_common_benchmark(runs: Path, write_run: Any) -> None:
+    write_run("other/one", GOOD, name="one")
+    write_run("other/two", GOOD, name="two")
+    result = run(compare, runs / "base", runs / "other")
+    assert isinstance(result.exception, NelError)
+    assert result.exception.exit_code == 1
+    assert "have no benchmark in common: chat, math and one, two" in result.exception.message
+
+
+@pytest.mark.parametrize("flag", ["--max-drop", "--confidence", "--correct-above"])
+def test_what_is_no_number_decides_nothing(flag: str, runs: Path) -> None:
+    result = run(compare, runs / "base/math", runs / "bad/math", flag, "nan")
+    assert result.exit_code == 2
+    assert "a finite number is expected" in result.output
+
+
+def test_direction(runs: Path) -> None:
+    words = [runs / "base/math", runs / "bad/math", "--direction", "lower_is_better", "--no-report"]
+    result = run(compare, *words)
+    assert result.stdout.startswith("PASS")
+    assert run(compare, words[1], words[0], *words[2:]).stdout.startswith("BLOCK")
+    page = run(compare, words[1], words[0], *words[2:], "--format", "html").stdout
+    assert "largest rise allowed" in page
+
+
+def test_one_report_of_several_comparisons(runs: Path) -> None:
+    """Accepted means effective: it used to be ignored with a warning."""
+    page = runs / "all.md"
+    result = run(compare, runs / "base", runs / "same", runs / "bad", "--report", page)
+    text = page.read_text()
+    assert text.startswith("# 🔴 BLOCK: 4 comparisons, the worst counts")
+    assert text.count("## Executive Summary") == 4
+    assert f"| {runs / 'bad'}: math | 0.6000 | 0.4000 | -0.2000 [" in text
+    assert not (runs / "bad/math/regression_report.md").exists()
+    assert "report written" in result.stderr
+
+
+def test_several_candidates_are_told_apart_in_text(runs: Path) -> None:
+    result = run(compare, runs / "base/math", runs / "same/math", runs / "bad/math", "--no-report", "--compact")
+    assert result.stdout.startswith(f"{runs / 'same/math'}:\nPASS")
+    assert f"\n{runs / 'bad/math'}:\nBLOCK" in result.stdout
+    assert "BLOCK  (the worst of 2)" in result.stdout
+    again = run(compare, runs / "base/math", runs / "bad/math", runs / "bad/math", "--json")
+    assert json.loads(again.stdout)["confidence"] == 0.95, "one candidate named twice is one candidate"
+
+
+def test_text_fits_a_narrow_terminal(runs: Path, policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    words = run(compare, runs / "base/math", runs / "noisy/math", "--show-flips", "--verbose", "--no-report").stdout
+    lines = words.splitlines()
+    assert max(map(len, lines[1:])) <= 60
+    assert any(line.startswith("  baseline   0.6000 [") for line in lines)
+    decision = run(gate, runs / "base", runs / "noisy", "-p", policy, "--explain").stdout.splitlines()
+    assert max(map(len, decision[1:])) <= 60
+    monkeypatch.delenv("COLUMNS")
+    piped = run(compare, runs / "base/math", runs / "noisy/math", "--no-report").stdout
+    assert max(map(len, piped.splitlines())) > 90, "a pipe gets whole lines"
+
+
+def test_names_cannot_break_a_table(tmp_path: Path, write_to: Any, make_rows: Any) -> None:
+    name = "a|b\n<c> `d`"
+    for side, rewards in (("one", GOOD), ("two", BAD)):
+        folder = write_to(tmp_path / side / "x", make_rows(rewards), name="x", config={"model": name})
+        path = next(folder.glob("eval-*.json"))
+        document = json.loads(path.read_text())
+        document["benchmark"]["name"] = name
+        path.write_text(json.dumps(document))
+    rules = tmp_path / "empty.yaml"
+    rules.write_text("version: 1\n")
+    for command in (
+        [compare, tmp_path / "one", tmp_path / "two", "--format", "markdown", "--no-report"],
+        [gate, tmp_path / "one", tmp_path / "two", "-p", rules, "--format", "markdown"],
+    ):
+        lines = run(*command).stdout.splitlines()
+        assert any(line.startswith("|") and "a\\|b &lt;c&gt;" in line for line in lines)
+        assert not any(line.startswith("<c>") for line in lines)
+
+
+def test_the_gate_shows_what_was_not_looked_at(runs: Path, policy: Path, write_run: Any) -> None:
+    write_run("base/extra", GOOD, name="extra")
+    result = run(gate, runs / "base", runs / "same", "-p", policy)
+    assert result.exit_code == 0
+    assert "  ! extra is only in the baseline" in result.stdout.splitlines()
 
 
 @pytest.fixture
@@ -171,7 +260,9 @@ def test_gate_writes_json_and_markdown(runs: Path, policy: Path) -> None:
     assert "| math | critical | **BREACH** |" in markdown.stdout
 
 
-@pytest.mark.parametrize("text", ["- a", "version: 2", "defaults: {max_dorp: 1}", "benchmarks: {math: {tier: vital}}"])
+@pytest.mark.parametrize(
+    "text", ["- a", "", "version: 2", "defaults: {max_dorp: 1}", "benchmarks: {math: {tier: vital}}"]
+)
 def test_a_bad_policy_is_an_error(text: str, runs: Path, policy: Path) -> None:
     policy.write_text(text)
     result = run(gate, runs / "base", runs / "same", "-p", policy)

@@ -315,3 +315,63 @@ def test_the_table_of_verdicts(lower: float, value: float, upper: float, verdict
 def test_worst() -> None:
     assert worst([Verdict.PASS, Verdict.WARN, Verdict.INCONCLUSIVE]) is Verdict.WARN
     assert worst([]) is Verdict.INCONCLUSIVE
+
+
+def test_lower_is_better_turns_everything_round(make_rows: Any) -> None:
+    few, many = make_rows([1.0] * 10 + [0.0] * 190), make_rows([1.0] * 80 + [0.0] * 120)
+    worse = compare_results(few, many, direction="lower_is_better")
+    assert worse.verdict is Verdict.BLOCK
+    assert worse.difference.value == pytest.approx(0.35)
+    assert "the rise is surely more than the limit of 0.05" in worse.reasons[0]
+    assert worse.flips is not None
+    assert (worse.flips.summary["n_regressions"], worse.flips.summary["n_improvements"]) == (70, 0)
+    assert (worse.flips.regressions[0].baseline_reward, worse.flips.regressions[0].candidate_reward) == (0.0, 1.0)
+    assert worse.test.p_value < 0.001
+    document = worse.to_dict()
+    assert document["direction"] == "lower_is_better"
+    assert document["mcnemar"]["effect_size"] == pytest.approx(0.35)
+    assert 0.25 < document["mcnemar"]["ci_lower"] < 0.35 < document["mcnemar"]["ci_upper"] < 0.45
+    better = compare_results(many, few, direction="lower_is_better")
+    assert (better.verdict, better.relation) == (Verdict.PASS, "superior")
+    assert better.test.p_value > 0.99
+
+
+@pytest.mark.parametrize("test", ["sign", "permutation"])
+def test_each_test_says_what_it_has_always_said(test: str, make_rows: Any) -> None:
+    base, candidate = [0.9, 0.8, 0.5, 0.4, 0.4] * 4, [0.7, 0.7, 0.6, 0.4, 0.4] * 4
+    document = compare_results(make_rows(base), make_rows(candidate), test=test).to_dict()
+    if test == "sign":
+        found = document["sign_test"]
+        assert (found["n_positive"], found["n_negative"], found["n_ties"]) == (8, 4, 8)
+        return
+    found, lost = document["permutation_test"], np.array(base) - np.array(candidate)
+    assert found["observed_mean_diff"] == pytest.approx(lost.mean())
+    assert found["effect_size"] == pytest.approx(lost.mean() / lost.std(ddof=1), abs=1e-6)
+    assert found["n_permutations"] == 10_000
+
+
+def test_rewards_beyond_one_that_a_rule_looked_at_have_no_interval(write_run: Any) -> None:
+    rule = {"kind": "rule", "reason": "decided", "rule": {"stopped": True}}
+    rng = np.random.default_rng(0)
+    base = write_run("a", rng.normal(5, 1, 100))
+    report = compare_runs(base, write_run("b", rng.normal(1, 1, 100), stopped=rule))
+    assert report.verdict is Verdict.INCONCLUSIVE
+    assert "no interval holds for rewards beyond [0, 1]" in report.reasons[0]
+
+
+def test_a_long_answer_shows_how_it_ends(make_rows: Any) -> None:
+    base = make_rows([1.0] * 3, model_response="Let me see. " + "x" * 5000 + " The answer is 4.")
+    report = compare_results(base, make_rows([0.0] * 3))
+    assert report.flips is not None
+    shown = report.flips.regressions[0].baseline_response
+    assert shown.startswith("Let me see.")
+    assert shown.endswith("The answer is 4.")
+    assert len(shown) == 600
+
+
+@pytest.mark.parametrize("rewards", [[], [1.0], [None, None]])
+def test_no_number_of_a_report_is_not_a_number(rewards: list[Any], write_run: Any, tmp_path: Path) -> None:
+    report = compare_runs(write_run("a", rewards), write_run("b", rewards))
+    text = write_regression(report, tmp_path / "r.json").read_text()
+    json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
+    assert report.verdict is Verdict.INCONCLUSIVE

@@ -208,6 +208,14 @@ def test_correction_guards_against_many_benchmarks(write_run: Any, tmp_path: Pat
     assert gate_runs(tmp_path / "a", tmp_path / "b", critical).verdict is GateVerdict.NO_GO
 
 
+def test_no_flip_proves_little_about_a_share_either(write_run: Any, tmp_path: Path) -> None:
+    """A tenth of 0.5 is five points; one run in twenty that loses them does so without a flip among sixty problems."""
+    rules = policy(defaults={"max_drop": 0.5, "max_relative_drop": 0.1})
+    for n, verdict in ((60, GateVerdict.INCONCLUSIVE), (120, GateVerdict.GO)):
+        write_run(f"a{n}/toy", [1.0, 0.0] * (n // 2))
+        assert gate_runs(tmp_path / f"a{n}", tmp_path / f"a{n}", rules).verdict is verdict
+
+
 def test_sequential_bounds_are_wider(write_run: Any, tmp_path: Path) -> None:
     write_run("a/toy", GOOD)
     write_run("b/toy", drop(0.05))
@@ -251,3 +259,85 @@ def test_report_json_keeps_its_keys(write_run: Any, tmp_path: Path) -> None:
         "direction", "absolute_breached", "relative_breached", "reasons", "regression_report",
     } <= set(document["benchmarks"][0])  # fmt: skip
     assert document["benchmarks"][0]["regression_report"]["verdict"] == "PASS"
+
+
+def test_a_misspelt_benchmark_is_found(write_run: Any, tmp_path: Path) -> None:
+    write_run("a/gsm8k", GOOD, name="gsm8k")
+    write_run("b/gsm8k", GOOD, name="gsm8k")
+    report = gate_runs(tmp_path / "a", tmp_path / "b", policy(benchmarks={"gsm8": {}, "far": {}}))
+    reasons = {entry.benchmark: entry.reasons for entry in report.benchmarks if entry.status is Status.MISSING}
+    absent = "required by the policy, but not in the baseline nor in the candidate"
+    assert reasons == {"gsm8": [absent, "did the policy mean 'gsm8k'?"], "far": [absent]}
+    one_side = gate_runs(tmp_path / "a", tmp_path / "b/gsm8k", policy(benchmarks={"gsm8k": {}}))
+    assert one_side.verdict is GateVerdict.GO
+    (tmp_path / "empty").mkdir()
+    lacking = gate_runs(tmp_path / "a", tmp_path / "empty", policy(benchmarks={"gsm8k": {}})).benchmarks[0]
+    assert lacking.reasons == ["required by the policy, but not in the candidate"]
+
+
+def test_lower_is_better_in_the_attached_comparison_too(write_run: Any, tmp_path: Path) -> None:
+    write_run("a/toy", drop(0.0))
+    write_run("b/toy", drop(0.3))
+    rules = policy(defaults={"direction": "lower_is_better"})
+    entry = gate_runs(tmp_path / "a", tmp_path / "b", rules).benchmarks[0]
+    assert entry.status is Status.PASS
+    assert entry.regression is not None
+    assert entry.regression.verdict == "PASS"
+
+
+def test_a_baseline_of_zero_has_no_share_to_lose(write_run: Any, tmp_path: Path) -> None:
+    write_run("zero/toy", [0.0] * 400)
+    write_run("some/toy", [1.0] * 40 + [0.0] * 360)
+    rules = policy(defaults={"max_drop": 0.05, "max_relative_drop": 0.1})
+    report = gate_runs(tmp_path / "zero", tmp_path / "zero", rules)
+    assert report.verdict is GateVerdict.GO
+    assert any("max_relative_drop says nothing where the baseline scores 0" in warning for warning in report.warnings)
+    toxic = policy(defaults={"max_drop": 0.5, "max_relative_drop": 0.1, "direction": "lower_is_better"})
+    risen = gate_runs(tmp_path / "zero", tmp_path / "some", toxic).benchmarks[0]
+    assert risen.relative_breached, "any rise is more than a tenth of nothing"
+
+
+def test_a_relative_drop_is_measured_on_the_mean(write_run: Any, tmp_path: Path) -> None:
+    """Rewards of both signs: the baseline's mean is 0.2, and a tenth of that is 0.02, whatever single rewards are."""
+    base = np.array([5.2, -4.8] * 200)
+    write_run("a/toy", base)
+    write_run("b/toy", base - 0.1 + np.random.default_rng(0).normal(0, 0.01, 400))
+    rules = policy(defaults={"max_drop": 1.0, "max_relative_drop": 0.1})
+    entry = gate_runs(tmp_path / "a", tmp_path / "b", rules).benchmarks[0]
+    assert (entry.relative_breached, entry.absolute_breached) == (True, False)
+
+
+def test_looking_at_rewards_beyond_one_proves_nothing(write_run: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    write_run("a/toy", rng.normal(5, 1, 200))
+    write_run("b/toy", rng.normal(9, 1, 200))
+    report = gate_runs(tmp_path / "a", tmp_path / "b", policy(sequential=True))
+    entry = report.benchmarks[0]
+    assert entry.status is Status.INSUFFICIENT
+    assert entry.delta_ci_lower is None
+    assert entry.remedy is not None
+    assert entry.remedy.words.startswith("no amount of data")
+    assert gate_runs(tmp_path / "a", tmp_path / "b").verdict is GateVerdict.GO
+
+
+def test_an_advisory_scorer_that_no_row_has(write_run: Any, tmp_path: Path) -> None:
+    write_run("a/toy", GOOD)
+    rules = policy(defaults={"tier": "advisory", "metric": "scorer:style"})
+    entry = gate_runs(tmp_path / "a", tmp_path / "a", rules).benchmarks[0]
+    assert (entry.status, entry.reasons) == (Status.INSUFFICIENT, ["no row has a reward of 'scorer:style'"])
+
+
+def test_the_gate_says_what_did_not_pair(write_run: Any, tmp_path: Path) -> None:
+    write_run("a/toy", GOOD)
+    write_run("b/toy", GOOD[:400])
+    warnings = gate_runs(tmp_path / "a", tmp_path / "b").warnings
+    assert "toy: 400 problems pair; 100 only in the baseline, 0 only in the candidate" in warnings
+
+
+def test_a_cut_file_is_invalid(write_run: Any, tmp_path: Path) -> None:
+    write_run("a/toy", GOOD)
+    path = write_run("b/toy", GOOD) / "results.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:450]))
+    entry = gate_runs(tmp_path / "a", tmp_path / "b").benchmarks[0]
+    assert entry.status is Status.INVALID
+    assert entry.reasons == ["the candidate has scored 90.0% of its 500 steps, at least 95% is asked"]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from nemo_evaluator.config.gate_policy import load_gate_policy
+from nemo_evaluator.core.errors import ConfigError
 from nemo_evaluator.decisions import gate_runs
 
 POLICIES = sorted((Path(__file__).resolve().parents[2] / "examples" / "policies").glob("*.yaml"))
@@ -37,3 +38,23 @@ def test_what_sixty_questions_can_prove(write_run: Any, tmp_path: Path) -> None:
     verdicts = {path.stem: gate_runs(tmp_path / "a", tmp_path / "a", path).verdict for path in POLICIES}
     assert verdicts["quickstart"] == verdicts["smoke"] == "GO"
     assert verdicts["release"] == "INCONCLUSIVE"
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("- a\n", "write version: 1, and what may be lost"),
+        ("version: 2\n", "choices: 1"),
+        ("defaults: {max_dorp: 1}\n", "did you mean 'max_drop'?"),
+        ("benchmarks: {toy: {tier: critcal}}\n", "did you mean 'critical'?"),
+        ("benchmarks: {toy: {max_drop: .nan}}\n", "write a plain number"),
+        ("benchmarks: {toy: {metric: exact_match}}\n", "use mean_reward or pass@1"),
+    ],
+)
+def test_a_bad_policy_says_how_to_mend_it(text: str, hint: str, tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as error:
+        load_gate_policy(path)
+    (problem,) = error.value.problems
+    assert hint in (problem.hint or "")

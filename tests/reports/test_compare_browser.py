@@ -56,7 +56,7 @@ def _write(folder: Path, name: str, lost: int, text: str, model: str) -> None:
 
 @pytest.fixture
 def page_file(tmp_path: Path, hostile: str) -> Path:
-    """Two candidates on two benchmarks, with hostile names, settings and answers; one benchmark is not on both sides."""
+    """Two candidates on two benchmarks, hostile names, settings and answers; a third benchmark is on one side only."""
     for side, lost in (("base", 0), ("one", 1), ("two", 60)):
         _write(tmp_path / side / "a", f"a {hostile}", lost, hostile, f"{side} {hostile}")
         _write(tmp_path / side / "b", "b", lost, hostile, side)

@@ -129,7 +129,8 @@ class _Explainer:
         return f"unknown type {_shorten(word)!r}", f"{shown}types: {', '.join(known)}"
 
     def literal(self) -> tuple[str, str]:
-        known = re.findall(r"'([^']*)'", str(self.context.get("expected", "")))
+        expected = str(self.context.get("expected", ""))
+        known = re.findall(r"'([^']*)'", expected) or [expected]
         close = nearest(str(self.value), known) if isinstance(self.value, str) else None
         hint = f"did you mean {close!r}? " if close else ""
         return f"{self._found()} is not one of the choices", f"{hint}choices: {', '.join(known)}"

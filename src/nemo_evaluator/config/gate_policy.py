@@ -11,7 +11,6 @@ from nemo_evaluator.config._base import Confidence, Int, Model, NonNegative, Pos
 from nemo_evaluator.config._document import Document
 from nemo_evaluator.config._explain import explain
 from nemo_evaluator.config._yaml import read_document
-from nemo_evaluator.config.compose import as_mapping
 from nemo_evaluator.core.errors import ConfigError
 
 Tier = Literal["critical", "supporting", "advisory"]
@@ -77,7 +76,10 @@ def default_policy() -> GatePolicy:
 def load_gate_policy(path: str | Path) -> GatePolicy:
     """The policy of a YAML file; raises ConfigError with every problem found."""
     source = Path(path)
-    document = as_mapping(read_document(source), source)
+    document = read_document(source)
+    if not isinstance(document.value, dict):
+        hint = "write version: 1, and what may be lost under defaults: and benchmarks:"
+        raise ConfigError([document.problem((), "a policy is a mapping", hint)], source=str(source))
     policy = parse_gate_policy(document.value, document)
     problems = [
         document.problem(

@@ -81,7 +81,8 @@ def load_run(path: Path) -> Run:
         bundle: Any = read_json(path)
     except (OSError, orjson.JSONDecodeError) as error:
         raise UsageError(f"cannot read {path}: {error}", hint="give an eval-*.json bundle or its folder") from error
-    if not isinstance(bundle, dict):
+    parts = ("config", "benchmark", "validity", "stopped")
+    if not isinstance(bundle, dict) or not all(isinstance(bundle.get(part) or {}, dict) for part in parts):
         raise UsageError(f"{path} is not a bundle", hint="a bundle is the eval-*.json file of a task folder")
     return Run(path, bundle)
 

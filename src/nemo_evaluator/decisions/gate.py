@@ -229,7 +229,10 @@ def aggregate(entries: list[BenchmarkGate]) -> tuple[GateVerdict, list[str]]:
         return GateVerdict.INCONCLUSIVE, [_reason(entry) for entry in unproved]
     if not required:
         return GateVerdict.INCONCLUSIVE, ["no benchmark was evaluated, so nothing can be approved"]
-    return GateVerdict.GO, [f"all {len(required)} required benchmarks keep their limits"]
+    kept = (
+        "the benchmark keeps its limits" if len(required) == 1 else f"all {len(required)} benchmarks keep their limits"
+    )
+    return GateVerdict.GO, [kept]
 
 
 def _stops(entry: BenchmarkGate) -> bool:

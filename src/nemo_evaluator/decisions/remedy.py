@@ -31,6 +31,8 @@ def remedy_for(
     is the level that remains for a breach after the correction for many benchmarks.
     """
     exceeded = [limit for limit in limits if limit.margin.value < 0]
+    if not pairing.bounded and not limits[0].ruler.spending.last:
+        return Remedy(None, None, "no amount of data: rewards beyond [0, 1] cannot be judged while they are looked at")
     if any(limit.margin.value == 0 for limit in limits):
         return Remedy(None, None, "the estimate lies on a limit: no amount of data is sure to settle it")
     level = breach_alpha if exceeded else alpha
@@ -48,7 +50,8 @@ def remedy_for(
         parts.append(f"about {repeats:,} repeats of the same problems (now {now:.0f})")
     side = "exceeded" if exceeded else "kept"
     words = " or ".join(parts) if parts else "more data than is practical"
-    return Remedy(problems, repeats, f"{words} would show that {deciding.name} is {side}, with {_POWER:.0%} chance")
+    how = "if all go on to differ alike" if np.ptp(deciding.ruler.gain) == 0.0 else f"with {_POWER:.0%} chance"
+    return Remedy(problems, repeats, f"{words} would show that {deciding.name} is {side}, {how}")
 
 
 def _problems_needed(limit: Limit, alpha: float) -> int | None:

@@ -25,7 +25,8 @@ def gate_text(report: GateReport, *, verbose: bool = False, explain: bool = Fals
     if verbose:
         lines += ["", *words.wrapped(_terms(report), width=width)]
     elif len(report.warnings) > len(said):
-        lines += ["", f"  {len(report.warnings) - len(said):,} warnings: --verbose shows them"]
+        more = len(report.warnings) - len(said)
+        lines += ["", f"  {more:,} warning{'s' if more > 1 else ''}: --verbose shows {'them' if more > 1 else 'it'}"]
     return words.printable("\n".join(lines).rstrip()) + "\n"
 
 
