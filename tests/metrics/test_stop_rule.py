@@ -134,6 +134,20 @@ def test_the_last_look_decides_what_looking_could_not() -> None:
     assert last["difference"]["ci_method"].endswith("+betting")
 
 
+def test_failures_are_the_worst_case_at_the_last_look_too() -> None:
+    before = (np.random.default_rng(6).random(400) < 0.7).astype(float)
+    holes = [None if at % 20 == 0 else reward for at, reward in enumerate(before)]
+    rule = StopRule(baseline=base(before))
+    assert feed(rule, holes) is None
+    last = rule.summary(ended=True)
+    assert last["decision"] is None
+    assert last["difference"]["ci_lower"] < -0.05
+    assert last["difference"]["value"] == 0.0
+    filled = StopRule(baseline=base(before[:200]))
+    feed(filled, before[:200])
+    assert filled.summary(ended=True)["decision"] is not None, "without failures it would be proved"
+
+
 def test_a_rule_needs_an_aim() -> None:
     with pytest.raises(ValueError, match="interval_width"):
         StopRule()

@@ -13,7 +13,7 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.metrics.difference import mean_difference
 from nemo_evaluator.metrics.intervals import Interval
 from nemo_evaluator.metrics.sequential import MeanSequence
-from nemo_evaluator.metrics.spending import ENDED, LOOKING
+from nemo_evaluator.metrics.spending import ENDED, LOOKING, Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ class StopRule:
         looking = 1 - (1 - confidence) * LOOKING
         self._score = MeanSequence(confidence=looking)
         self._difference = MeanSequence(low=-1.0, high=1.0, confidence=looking)
-        # For the look at the planned end.
-        self._differences = array("d")
+        # For the look at the planned end: the least and the most that each difference can be.
+        self._least, self._most = array("d"), array("d")
         self._binary = True
         self._unpaired = dict(baseline.rewards) if baseline is not None else {}
         self._answers = self._scored = 0
@@ -88,12 +88,12 @@ class StopRule:
         if not 0.0 <= known <= 1.0:
             self.note = f"not applied: a baseline reward of {known:g} is outside [0, 1], where the rule holds"
             return
+        self._least.append(low - known)
+        self._most.append(high - known)
         if failed:
             # Not even where the baseline was so low that no drop beyond the limit is possible does a failure help.
             low = min(low, known - self.baseline.max_drop)
         self._difference.add_between(low - known, high - known)
-        if scored:
-            self._differences.append(total / len(scored) - known)
 
     def _decided(self) -> str | None:
         if self.baseline is None or self._difference.known < self.min_problems:
@@ -150,15 +150,18 @@ class StopRule:
 
     def _last_look(self) -> tuple[Interval | None, str | None]:
         """What all of the planned problems say, with the error that was kept for this."""
-        if self.baseline is None or not self._differences or self.note is not None:
+        if self.baseline is None or not self._least or self.note is not None:
             return None, None
-        values = np.frombuffer(self._differences, dtype=np.float64)
-        fixed = mean_difference(values, lattice=self._binary and self.baseline.binary)
-        found = ENDED.reading(values, fixed)
+        least, most = self._reading(self._least), self._reading(self._most)
         limit, alpha = -self.baseline.max_drop, (1 - self.confidence) / 2
-        return found.interval(self.confidence), self._verdict(
-            found.p_above(limit) <= alpha, found.p_below(limit) <= alpha
-        )
+        low, high = least.interval(self.confidence), most.interval(self.confidence)
+        found = Interval(self._difference.mean, low.lower, high.upper, low.method, low.n)
+        return found, self._verdict(least.p_above(limit) <= alpha, most.p_below(limit) <= alpha)
+
+    def _reading(self, differences: array[float]) -> Reading:
+        values = np.frombuffer(differences, dtype=np.float64)
+        lattice = self._binary and self.baseline is not None and self.baseline.binary
+        return ENDED.reading(values, mean_difference(values, lattice=lattice))
 
 
 def _bounds(interval: Interval) -> JsonDict:
