@@ -29,17 +29,17 @@ class StepLimits(Model):
 
 
 class StopWhen(Model):
-    """Stop a benchmark as soon as an anytime-valid rule allows it."""
+    """Stop a benchmark as soon as its question is answered; not for shards, nor with `shuffle_seed: null`."""
 
     interval_width: Annotated[float, Field(gt=0, le=1), NotBool] | None = Field(
-        None, description="Stop when the interval of the headline score is at most this wide."
+        None, description="Stop when the interval of the headline score, at `confidence`, is at most this wide."
     )
     decided_against: str | None = Field(
-        None, description="Folder of a baseline run; stop when the comparison with it is decided."
+        None, description="Folder of a valid baseline run; stop when it is settled if the drop is within `max_drop`."
     )
     max_drop: NonNegative = Field(0.015, description="Largest acceptable drop, for `decided_against`.")
-    confidence: Confidence = Field(0.95, description="Confidence of the rule.")
-    min_problems: Positive = Field(30, description="Never stop before this many problems are scored.")
+    confidence: Confidence = Field(0.95, description="Confidence of what the rule says, whether it stops or not.")
+    min_problems: Positive = Field(30, description="Never stop before this many problems are scored whole.")
 
     @model_validator(mode="after")
     def _one_rule(self) -> StopWhen:
