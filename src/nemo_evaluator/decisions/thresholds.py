@@ -10,7 +10,7 @@ import numpy as np
 from nemo_evaluator.config.gate_policy import PolicyDefaults
 from nemo_evaluator.decisions.pairing import Pairing
 from nemo_evaluator.decisions.rows import Floats
-from nemo_evaluator.metrics import PLANNED, Difference, Interval, Reading, Spending, mean_difference
+from nemo_evaluator.metrics import PLANNED, Interval, Reading, Spending
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +70,7 @@ class Ruler:
 
     def _reading(self) -> Reading:
         reach = self.reach if self.pairing.bounded else math.inf
-        return self.spending.reading(self.gain, self._evidence(), reach=reach)
-
-    def _evidence(self) -> Difference:
-        if not self.share or not (self.pairing.lattice or np.ptp(self.gain) == 0.0):
-            return self.pairing.mean_difference(self.gain)
-        # A problem that flips moves a relative margin by a whole point, however small the other margins are: two
-        # such problems, one of each sign, are added so that their absence is not taken for certainty.
-        flips = [self.pairing.scale, -self.pairing.scale]
-        return mean_difference(np.concatenate([self.gain, flips]), scale=self.reach)
+        return self.spending.reading(self.gain, self.pairing.mean_difference(self.gain), reach=reach)
 
 
 def measure(pairing: Pairing, limits: PolicyDefaults, *, confidence: float, spending: Spending = PLANNED) -> Measured:
@@ -96,11 +88,24 @@ def measure(pairing: Pairing, limits: PolicyDefaults, *, confidence: float, spen
         if baseline == 0.0 and better > 0:
             notes.append("max_relative_drop says nothing where the baseline scores 0; max_drop alone decides")
         else:
-            # A drop of at most r of the baseline: candidate - (1 - r) x baseline is not negative on average. No
-            # division, so the interval is exact even when the baseline is near zero.
-            contrast = gain + relative * np.copysign(1.0, baseline) * before
-            margins.append(replace(ruler, name="max_relative_drop", gain=contrast, allowed=0.0, share=relative).limit())
+            margins.append(_relative(ruler, relative * np.copysign(1.0, baseline) * before, relative).limit())
     return Measured(pairing.reading(pairing.differences, spending).interval(confidence), margins, notes)
+
+
+def _relative(ruler: Ruler, allowed: Floats, share: float) -> Ruler:
+    """A drop of at most a share of the baseline: gain + ``allowed`` is not negative on average. No division, so nothing
+    breaks when the baseline is near zero.
+    """
+    ruler, contrast = replace(ruler, name="max_relative_drop"), ruler.gain + allowed
+    if not ruler.pairing.lattice:
+        return replace(ruler, gain=contrast, allowed=0.0, share=share)
+    # Flips are few, and the next one moves the margin by a whole point however small the others are. A confidence
+    # sequence knows that of the sum; the usual interval does not, so it judges flips against the mean of what is
+    # allowed: on the limit, the spread of that mean adds less than it takes away.
+    if ruler.spending.looking:
+        looking = replace(ruler.spending, last=0.0)
+        return replace(ruler, gain=contrast, allowed=0.0, share=share, spending=looking)
+    return replace(ruler, allowed=float(allowed.mean()))
 
 
 def _shift(interval: Interval, by: float) -> Interval:
