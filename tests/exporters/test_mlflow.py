@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import read_json, write_json
 from nemo_evaluator.exporters import ExportError, export_bundles, get_exporter
 from nemo_evaluator.exporters._mlflow_traces import TraceWriter
 from nemo_evaluator.exporters.mlflow import flatten
+from nemo_evaluator.store.runs import RunMeta
 
 pytestmark = [pytest.mark.needs("mlflow"), pytest.mark.filterwarnings("ignore")]
 
@@ -84,6 +89,97 @@ def test_exporting_twice_leaves_one_run_and_no_second_trace(run_dir: Path, setti
     assert sorted(run.data.params["benchmark"] for run in runs) == ["agents", "gsm8k"]
     assert len(client.search_traces(locations=[experiment], include_spans=False)) == 6
     assert len(client.get_metric_history(runs[0].info.run_id, "pass_at_1")) == 1
+
+
+def _runs(settings: dict[str, Any]) -> list[Any]:
+    client, experiment = _client(settings)
+    return list(client.search_runs([experiment]))
+
+
+def _restamp(task: Path, stamp: str, **changes: Any) -> None:
+    """What a resume leaves: a bundle of another second, the same run."""
+    (path,) = task.glob("eval-*.json")
+    document = read_json(path) | changes
+    document["run_id"] = f"eval-{stamp}-{task.name}"
+    path.unlink()
+    write_json(path.with_name(f"{document['run_id']}.json"), document)
+
+
+def test_a_resumed_run_takes_the_place_of_what_it_was(run_dir: Path, settings: dict[str, Any]) -> None:
+    settings = settings | {"emit_traces_max_samples": 1}
+    write_json(run_dir / "nel_run.json", asdict(RunMeta("20261115_001700_aa", "local", "/runs/one", "", "gsm8k")))
+    export_bundles("mlflow", [run_dir], settings)
+    _restamp(run_dir / "gsm8k", "20261116T000000Z", n_results=5)
+    export_bundles("mlflow", [run_dir], settings)
+    runs = {run.data.params["benchmark"]: run for run in _runs(settings)}
+    assert len(_runs(settings)) == 2
+    assert runs["gsm8k"].data.tags["job_id"] == "eval-20261116T000000Z-gsm8k"
+    assert runs["gsm8k"].data.params["n_results"] == "5"
+    client, experiment = _client(settings)
+    assert len(client.search_traces(locations=[experiment], include_spans=False)) == 2
+
+
+def test_two_models_that_end_in_the_same_second_are_two_runs(
+    run_dir: Path, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    settings = settings | {"emit_traces": False}
+    other = tmp_path / "other"
+    shutil.copytree(run_dir / "gsm8k", other / "gsm8k")
+    (path,) = (other / "gsm8k").glob("eval-*.json")
+    write_json(path, read_json(path) | {"config": {"model": "m-2"}})
+    for folder in (run_dir, other):
+        write_json(folder / "nel_run.json", asdict(RunMeta("20261115_001700_aa", "local", str(folder), "", "gsm8k")))
+    for _ in range(2):
+        export_bundles("mlflow", [run_dir / "gsm8k", other / "gsm8k"], settings)
+    assert sorted(run.data.params["model"] for run in _runs(settings)) == ["m-1", "m-2"]
+
+
+def test_traces_may_come_later_and_come_once(run_dir: Path, settings: dict[str, Any]) -> None:
+    for more in ({"emit_traces": False}, {}, {}):
+        export_bundles("mlflow", [run_dir / "agents"], settings | more)
+    client, experiment = _client(settings)
+    (run,) = client.search_runs([experiment])
+    assert len(client.search_traces(locations=[experiment], run_id=run.info.run_id, include_spans=False)) == 2
+
+
+def test_traces_that_mlflow_did_not_keep_fail_the_export(
+    run_dir: Path, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TraceWriter, "_count", lambda self: 3)
+    with pytest.raises(ExportError, match="gsm8k: MLflow kept 3 of 4 traces"):
+        export_bundles("mlflow", [run_dir / "gsm8k"], settings)
+
+
+def test_names_and_values_are_made_to_fit(run_dir: Path, settings: dict[str, Any]) -> None:
+    (path,) = (run_dir / "gsm8k").glob("eval-*.json")
+    document = read_json(path)
+    document["benchmark"]["scores"] |= {"pass^2": 0.25, "pass_at_1": 0.125, "f1 (macro) %": {"value": 1}}
+    document["config"]["note"] = "x" * 9000
+    document["config"]["a|b"], document["config"]["a+b"] = 1, 2
+    document["config"] |= {f"key {number}": number for number in range(150)}
+    write_json(path, document)
+    more = {"log_config_params": True, "emit_traces": False, "tags": {"team{1}": "y" * 9000}}
+    export_bundles("mlflow", [path], settings | more)
+    (run,) = _runs(settings)
+    metrics, params = run.data.metrics, run.data.params
+    assert (metrics["pass_at_1"], metrics["pass_at_1_2"], metrics["pass_pow_2"]) == (0.5, 0.125, 0.25)
+    assert metrics["f1 _macro_ _"] == 1.0
+    assert params["config.note"] == "x" * 249 + "…"
+    assert (params["config.a_b"], params["config.a_b_2"], params["config.key 149"]) == ("1", "2", "149")
+    assert len(run.data.tags["team_1_"]) == 5000
+
+
+def test_mlflows_own_settings_are_left_as_they_were(
+    run_dir: Path, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlflow
+
+    mlflow.set_tracking_uri("sqlite:///mine.db")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    export_bundles("mlflow", [run_dir / "gsm8k"], settings | {"emit_traces": False})
+    assert mlflow.get_tracking_uri() == "sqlite:///mine.db"
+    assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "1"
+    assert "MLFLOW_ASYNC_TRACE_LOGGING_MAX_SPAN_BATCH_SIZE" not in os.environ
 
 
 def test_an_export_that_broke_off_is_done_again_whole(

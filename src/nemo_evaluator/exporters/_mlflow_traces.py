@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.exporters._optional import load
-from nemo_evaluator.exporters.base import ExportBundle
+from nemo_evaluator.exporters.base import ExportBundle, ExportError
 
 _NS_IN_MS: Final = 1_000_000
 _LINK_BATCH: Final = 100
+_PAGE: Final = 500
 
 
 class TraceWriter:
@@ -25,12 +26,30 @@ class TraceWriter:
         self._limit = content_max
 
     def write(self, bundle: ExportBundle, *, limit: int | None = None) -> None:
-        """All rows, or the first ``limit`` of them."""
-        ids = [self._trace(bundle, row) for row in islice(bundle.rows(), limit)]
-        mlflow = load("mlflow")
-        mlflow.flush_trace_async_logging()
-        for at in range(0, len(ids), _LINK_BATCH):
-            self._client.link_traces_to_run(ids[at : at + _LINK_BATCH], self._run_id)
+        """All rows, or the first ``limit`` of them. Raises ExportError when MLflow has not kept them all."""
+        rows, written = islice(bundle.rows(), limit), 0
+        while ids := [self._trace(bundle, row) for row in islice(rows, _LINK_BATCH)]:
+            # MLflow throws traces away when more than 1,000 pieces wait to be stored, and says so in a log only.
+            load("mlflow").flush_trace_async_logging()
+            self._client.link_traces_to_run(ids, self._run_id)
+            written += len(ids)
+        kept = self._count()
+        if kept < written:
+            raise ExportError(f"MLflow kept {kept} of {written} traces", hint="its log says why; then export again")
+
+    def _count(self) -> int:
+        kept, token = 0, None
+        while True:
+            found = self._client.search_traces(
+                locations=[self._experiment],
+                run_id=self._run_id,
+                include_spans=False,
+                max_results=500,
+                page_token=token,
+            )
+            kept, token = kept + len(found), found.token
+            if not token:
+                return kept
 
     def _trace(self, bundle: ExportBundle, row: JsonDict) -> str:
         start = _start_ns(bundle)

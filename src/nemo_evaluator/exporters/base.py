@@ -11,7 +11,9 @@ import orjson
 
 from nemo_evaluator.core.errors import EXIT_FAILED, NelError, UsageError
 from nemo_evaluator.core.files import iter_jsonl, read_json
+from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.store.runs import load_run
 
 _NOT_METRICS = frozenset({"summary", "breakdowns", "runtime", "failures"})
 
@@ -33,6 +35,13 @@ class ExportBundle:
     def run_id(self) -> str:
         """What names this run everywhere."""
         return str(self.document.get("run_id") or self.path.stem)
+
+    @property
+    def origin(self) -> str:
+        """What stays the same when the run is resumed, and differs between two that end in the same second: empty
+        for a bundle that lies in no run's folder."""
+        run = load_run(self.path.parent.parent)
+        return f"{run.run_id}-{digest(run.output_dir)[:8]}/{self.path.parent.name}" if run is not None else ""
 
     @property
     def name(self) -> str:

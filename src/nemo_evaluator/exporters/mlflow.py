@@ -5,9 +5,11 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
@@ -17,15 +19,24 @@ from nemo_evaluator.exporters._optional import load, require
 from nemo_evaluator.exporters.base import ExportBundle, ExportError
 
 _STATE: Final = "nel.export"
+_TRACED: Final = "nel.traces"
+_ORIGIN: Final = "nel.run"
 _PARAM_LIMIT: Final = 250
+_BATCH: Final = 100
+# A server that is down is given up after 15 s, not four minutes; spans are stored together, at half the cost.
+_DEFAULTS: Final = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",
+    "MLFLOW_ASYNC_TRACE_LOGGING_MAX_SPAN_BATCH_SIZE": "500",
+}
+T = TypeVar("T")
 _TAG_LIMIT: Final = 5000
 _NEVER: Final = ("*cache*", "*.db", "*.lock", "synthetic", "debug.json", "previous", "*_inspect.*")
 
 
 class MlflowExporter:
-    """Finds the MLflow run of a bundle again by its tag ``job_id``, so exporting twice leaves one run.
+    """Finds the MLflow run of a bundle again by its tags ``job_id`` and ``nel.run``, so exporting twice leaves one run.
 
-    A run whose export broke off half-way is deleted and written anew.
+    A run whose export broke off half-way is deleted and written anew, and so is that of a run that was resumed since.
     """
 
     def __init__(
@@ -65,15 +76,15 @@ class MlflowExporter:
     def export(self, bundles: Sequence[ExportBundle], config: JsonDict) -> list[str]:
         """Send each bundle; what fails does not keep the others back, and is raised at the end."""
         mlflow = load("mlflow")
-        mlflow.set_tracking_uri(self.tracking_uri)
-        client = mlflow.MlflowClient(tracking_uri=self.tracking_uri)
-        experiment = self._experiment(client)
         places, broken = [], []
-        for bundle in bundles:
-            try:
-                places.append(self._export_one(client, experiment, bundle, Path(config["output_dir"])))
-            except (mlflow.exceptions.MlflowException, OSError) as error:
-                broken.append(f"{bundle.name}: {error}")
+        with _mlflow_set_to(self.tracking_uri):
+            client = mlflow.MlflowClient(tracking_uri=self.tracking_uri)
+            experiment = self._experiment(client)
+            for bundle in bundles:
+                try:
+                    places.append(self._export_one(client, experiment, bundle, Path(config["output_dir"])))
+                except (mlflow.exceptions.MlflowException, ExportError, OSError) as error:
+                    broken.append(f"{bundle.name}: {error}")
         if broken:
             raise ExportError("; ".join(broken))
         return places
@@ -86,31 +97,42 @@ class MlflowExporter:
         return str(client.create_experiment(self.experiment_name, artifact_location=location))
 
     def _export_one(self, client: Any, experiment: str, bundle: ExportBundle, output_dir: Path) -> str:
-        existing = self._find(client, experiment, bundle)
+        existing, outdated = self._find(client, experiment, bundle)
         if existing is not None and self.skip_existing:
             return f"{self.tracking_uri} run {existing} (was there)"
         run_id = existing or self._create(client, experiment, bundle, output_dir)
         self._log_metrics(client, run_id, bundle)
         if self.copy_artifacts:
             self._log_artifacts(client, run_id, bundle, output_dir)
+        if self.emit_traces and _TRACED not in client.get_run(run_id).data.tags:
+            writer = TraceWriter(client, experiment, run_id, content_max=self.content_max)
+            writer.write(bundle, limit=self.max_traces)
+            client.set_tag(run_id, _TRACED, "true")
         if existing is None:
-            if self.emit_traces:
-                writer = TraceWriter(client, experiment, run_id, content_max=self.content_max)
-                writer.write(bundle, limit=self.max_traces)
             client.set_terminated(run_id, "FINISHED")
             client.set_tag(run_id, _STATE, "complete")
+        for old in outdated:
+            self._delete(client, experiment, old)
         return f"{self.tracking_uri} run {run_id}"
 
-    def _find(self, client: Any, experiment: str, bundle: ExportBundle) -> str | None:
-        name = bundle.run_id.replace("'", "")
-        for run in client.search_runs([experiment], filter_string=f"tags.job_id = '{name}'"):
-            if run.data.tags.get(_STATE) != "started":
-                return str(run.info.run_id)
-            self._delete(client, experiment, run.info.run_id)
-        return None
+    def _find(self, client: Any, experiment: str, bundle: ExportBundle) -> tuple[str | None, list[str]]:
+        """The MLflow run of this bundle, and those to be deleted: half-written ones, and what the run was before it
+        was resumed."""
+        origin = bundle.origin
+        wanted = [f"tags.job_id = '{_job(bundle)}'"] + ([f"tags.`{_ORIGIN}` = '{origin}'"] if origin else [])
+        found = {
+            run.info.run_id: run.data.tags
+            for filter_string in wanted
+            for run in client.search_runs([experiment], filter_string=filter_string)
+            if run.data.tags.get(_ORIGIN, origin) == origin
+        }
+        whole = [
+            run_id for run_id, tags in found.items() if tags["job_id"] == _job(bundle) and tags.get(_STATE) != "started"
+        ]
+        return (whole[0] if whole else None), [run_id for run_id in found if run_id not in whole]
 
     def _delete(self, client: Any, experiment: str, run_id: str) -> None:
-        """A half-written run and its traces."""
+        """A run and its traces."""
         while traces := client.search_traces(locations=[experiment], run_id=run_id, include_spans=False):
             client.delete_traces(experiment, trace_ids=[trace.info.trace_id for trace in traces])
         client.delete_run(run_id)
@@ -119,7 +141,8 @@ class MlflowExporter:
         document = bundle.document
         tags = {
             _STATE: "started",
-            "job_id": bundle.run_id.replace("'", ""),
+            "job_id": _job(bundle),
+            **({_ORIGIN: bundle.origin} if bundle.origin else {}),
             "benchmark": bundle.name,
             "config_hash": str(document.get("config_hash") or ""),
             "sdk_version": str(document.get("sdk_version") or ""),
@@ -128,7 +151,7 @@ class MlflowExporter:
         }
         if self.description:
             tags["mlflow.note.content"] = self.description
-        cut = {key[:_PARAM_LIMIT]: value[:_TAG_LIMIT] for key, value in tags.items()}
+        cut = {key: value[:_TAG_LIMIT] for key, value in _keyed(tags).items()}
         run = client.create_run(experiment, run_name=self.run_name or f"eval-{bundle.run_id}", tags=cut)
         params: JsonDict = {
             "run_id": bundle.run_id,
@@ -143,15 +166,18 @@ class MlflowExporter:
         }
         if self.log_config_params:
             params |= flatten(bundle.config, "config", self.max_depth)
-        for key, value in params.items():
-            client.log_param(run.info.run_id, _key(key), str(value)[:_PARAM_LIMIT])
+        param = load("mlflow.entities").Param
+        logged = [param(key, _cut(str(value))) for key, value in _keyed(params).items()]
+        for at in range(0, len(logged), _BATCH):
+            client.log_batch(run.info.run_id, params=logged[at : at + _BATCH])
         return str(run.info.run_id)
 
     def _log_metrics(self, client: Any, run_id: str, bundle: ExportBundle) -> None:
         known = client.get_run(run_id).data.metrics
-        for name, value in bundle.metrics().items():
-            if known.get(_key(name)) != value:
-                client.log_metric(run_id, _key(name), value)
+        metric, now = load("mlflow.entities").Metric, int(time.time() * 1000)
+        new = [metric(key, value, now, 0) for key, value in _keyed(bundle.metrics()).items() if known.get(key) != value]
+        for at in range(0, len(new), _BATCH):
+            client.log_batch(run_id, metrics=new[at : at + _BATCH])
 
     def _log_artifacts(self, client: Any, run_id: str, bundle: ExportBundle, output_dir: Path) -> None:
         task, target = bundle.path.parent, safe_name(bundle.name)
@@ -188,8 +214,43 @@ def _beside_database(uri: str) -> str | None:
     return (Path(match["path"]).resolve().parent / "mlartifacts").as_uri() if match else None
 
 
+def _job(bundle: ExportBundle) -> str:
+    return bundle.run_id.replace("'", "")
+
+
 def _key(name: str) -> str:
     return re.sub(r"[^\w\-. /:]", "_", name.replace("@", "_at_").replace("^", "_pow_"))[:_PARAM_LIMIT]
+
+
+def _keyed(values: Mapping[str, T]) -> dict[str, T]:
+    """The values under names that MLflow takes; names that become one another are told apart by a number."""
+    keyed: dict[str, T] = {}
+    for name, value in values.items():
+        key, number = _key(str(name)), 1
+        while key in keyed:
+            number += 1
+            key = f"{_key(str(name))[: _PARAM_LIMIT - 4]}_{number}"
+        keyed[key] = value
+    return keyed
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _PARAM_LIMIT else f"{text[: _PARAM_LIMIT - 1]}…"
+
+
+@contextmanager
+def _mlflow_set_to(uri: str) -> Iterator[None]:
+    """MLflow's own settings for the time of an export; what the user has set in the environment stands."""
+    mlflow = load("mlflow")
+    before, ours = mlflow.get_tracking_uri(), {key: value for key, value in _DEFAULTS.items() if key not in os.environ}
+    os.environ.update(ours)
+    mlflow.set_tracking_uri(uri)
+    try:
+        yield
+    finally:
+        mlflow.set_tracking_uri(before)
+        for key in ours:
+            os.environ.pop(key, None)
 
 
 def flatten(value: Any, prefix: str, depth: int) -> JsonDict:
