@@ -375,3 +375,23 @@ def test_no_number_of_a_report_is_not_a_number(rewards: list[Any], write_run: An
     text = write_regression(report, tmp_path / "r.json").read_text()
     json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
     assert report.verdict is Verdict.INCONCLUSIVE
+
+
+def test_failed_rows_that_could_hide_a_drop_are_named(write_run: Any) -> None:
+    """Coverage is above its floor, the verdict is on what was scored; what was not could have been worse."""
+    holes = [None] * 8 + [1.0] * 392
+    report = compare_runs(write_run("a", [1.0] * 400), write_run("b", holes), max_drop=0.015)
+    assert report.verdict is Verdict.PASS
+    (warning,) = [line for line in report.warnings if "could hide" in line]
+    assert warning.endswith("at worst the difference is -0.0200")
+    wide = compare_runs(write_run("a", [1.0] * 400), write_run("b", holes), max_drop=0.05)
+    assert not any("could hide" in line for line in wide.warnings)
+
+
+def test_equal_differences_say_how_many_would_settle_it(make_rows: Any) -> None:
+    few = compare_results(make_rows([1.0] * 30), make_rows([1.0] * 30))
+    assert few.verdict is Verdict.INCONCLUSIVE
+    assert few.needed is not None
+    enough, short = (make_rows([1.0] * n) for n in (few.needed, few.needed - 1))
+    assert compare_results(enough, enough).verdict is Verdict.PASS
+    assert compare_results(short, short).verdict is Verdict.INCONCLUSIVE

@@ -341,3 +341,10 @@ def test_a_cut_file_is_invalid(write_run: Any, tmp_path: Path) -> None:
     entry = gate_runs(tmp_path / "a", tmp_path / "b").benchmarks[0]
     assert entry.status is Status.INVALID
     assert entry.reasons == ["the candidate has scored 90.0% of its 500 steps, at least 95% is asked"]
+
+
+def test_the_gate_names_what_failed_rows_could_hide(write_run: Any, tmp_path: Path) -> None:
+    write_run("a/toy", GOOD)
+    write_run("b/toy", [None] * 10 + GOOD[10:])
+    warnings = gate_runs(tmp_path / "a", tmp_path / "b").warnings
+    assert any(line.startswith("toy: rows that failed") and line.endswith("is -0.0200") for line in warnings)

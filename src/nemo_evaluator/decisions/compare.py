@@ -12,12 +12,14 @@ import numpy as np
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.decisions._search import first
 from nemo_evaluator.decisions.bundles import Run, find_runs
 from nemo_evaluator.decisions.caveats import WORDS, caveats
 from nemo_evaluator.decisions.comparability import differences
 from nemo_evaluator.decisions.deltas import runtime_deltas, score_deltas
 from nemo_evaluator.decisions.fitness import rows_of_run, unfit
 from nemo_evaluator.decisions.flips import FlipReport, build_flip_report
+from nemo_evaluator.decisions.missing import hidden_loss, missing_range
 from nemo_evaluator.decisions.options import CompareOptions, choose_test
 from nemo_evaluator.decisions.pairing import PairBy, Pairing, Side, pair
 from nemo_evaluator.decisions.report import Paired, RegressionReport, RunSide
@@ -29,7 +31,6 @@ from nemo_evaluator.metrics import (
     Spending,
     detectable_effect,
     joint_spending,
-    missing_bounds,
     problems_needed,
 )
 
@@ -37,6 +38,8 @@ from nemo_evaluator.metrics import (
 LEAST_SHARE: Final = 0.5
 # More categories than this are labels of problems, not groups.
 _MOST_CATEGORIES: Final = 1000
+# Equal differences are looked at up to this number.
+_MOST_EQUAL: Final = 1_000_000
 # A sure gain of more than this share of the scale calls for a second look.
 _SUSPICIOUS_GAIN: Final = 0.05
 
@@ -107,13 +110,14 @@ class _Comparison:
         self._differences = differences(baseline, candidate)
         self._shifts = shifts(left, right)
         self._spending = joint_spending(baseline.spending, candidate.spending)
+        self._missing = missing_range(self._runs, self._rows)
         self._unfit = [unfit(run, rows) for run, rows in zip(self._runs, self._rows, strict=True)]
 
     def report(self) -> RegressionReport:
         pairing, options = self._pairing, self._options
         interval = self._interval()
         sd = float(pairing.differences.std(ddof=1)) if len(pairing) > 1 else None
-        needed = _needed(interval, sd, options)
+        needed = self._needed(interval, sd)
         judgement = self._guard(judge(interval, options.max_drop, needed=needed, better=options.better))
         test, why = choose_test(pairing, options)
         gain = options.better * pairing.differences
@@ -140,11 +144,26 @@ class _Comparison:
             flips=self._flips(),
             shifts=self._shifts,
             differences=self._differences,
-            missing=self._missing(),
+            missing=self._missing,
             warnings=[*self._warnings(), *_too_good(interval, pairing, options)],
             direction=options.direction,
             moved=(int((gain < 0).sum()), int((gain > 0).sum())),
         )
+
+    def _needed(self, interval: Interval, sd: float | None) -> int | None:
+        """How many problems would settle it, if the difference seen so far is about the true one."""
+        options, pairing = self._options, self._pairing
+        distance = abs(options.better * interval.value + options.max_drop) if interval.n else 0.0
+        if distance == 0.0:
+            return None
+        if sd:
+            return problems_needed(distance, sd, alpha=_alpha(options))
+
+        def settles(n: int) -> bool:
+            found = pairing.reading(np.full(n, interval.value), self._spending).interval(options.confidence)
+            return judge(found, options.max_drop, better=options.better).verdict is not Verdict.INCONCLUSIVE
+
+        return first(settles, len(pairing) + 1, _MOST_EQUAL)
 
     def _flips(self) -> FlipReport | None:
         if not len(self._pairing):
@@ -218,18 +237,6 @@ class _Comparison:
             }
         return out
 
-    def _missing(self) -> JsonDict:
-        """The range of each mean, and of their difference, over everything that failed rows could have been."""
-        bounds = [_bounds(run, rows) for run, rows in zip(self._runs, self._rows, strict=True)]
-        if bounds[0] is None or bounds[1] is None or not (bounds[0].missing or bounds[1].missing):
-            return {}
-        left, right = bounds
-        return {
-            "baseline": {"lower": left.lower, "upper": left.upper, "missing": left.missing},
-            "candidate": {"lower": right.lower, "upper": right.upper, "missing": right.missing},
-            "difference": {"lower": right.lower - left.upper, "upper": right.upper - left.lower},
-        }
-
     def _warnings(self) -> list[str]:
         categories = len(self._rows[0].categories)
         many = f"{categories:,} categories are too many to be compared one by one"
@@ -237,18 +244,12 @@ class _Comparison:
             *caveats(self._runs, self._rows, self._pairing, self._differences),
             *([many] if categories > _MOST_CATEGORIES else []),
             *shift_warnings(self._shifts),
+            *hidden_loss(self._missing, self._options.max_drop, self._options.better),
         ]
 
 
 def _alpha(options: CompareOptions) -> float:
     return (1 - options.confidence) / 2
-
-
-def _needed(interval: Interval, sd: float | None, options: CompareOptions) -> int | None:
-    distance = abs(options.better * interval.value + options.max_drop) if interval.n else 0.0
-    if not sd or distance == 0.0:
-        return None
-    return problems_needed(distance, sd, alpha=_alpha(options))
 
 
 def _too_good(interval: Interval, pairing: Pairing, options: CompareOptions) -> list[str]:
@@ -264,12 +265,3 @@ def _score(side: Side, confidence: float, spending: Spending) -> Interval:
     if not len(side.rewards):
         return Interval(math.nan, None, None, "none", 0)
     return spending.mean_interval(side.rewards, answers=answers, binary=side.binary, confidence=confidence)
-
-
-def _bounds(run: Run, rows: Rows) -> Any:
-    scored = rows.reward[rows.scored]
-    if len(scored) and (scored.min() < 0 or scored.max() > 1):
-        return None
-    coverage = run.benchmark.get("coverage") or {}
-    planned = max(int(coverage.get("planned") or 0), len(rows))
-    return missing_bounds(float(scored.sum()), len(scored), planned)

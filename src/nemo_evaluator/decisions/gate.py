@@ -23,6 +23,7 @@ from nemo_evaluator.decisions.comparability import differences
 from nemo_evaluator.decisions.compare import LEAST_SHARE, compare_columns
 from nemo_evaluator.decisions.fitness import rows_of_run, unfit
 from nemo_evaluator.decisions.gate_report import BenchmarkGate, GateReport, GateVerdict, Remedy, Status
+from nemo_evaluator.decisions.missing import hidden_loss, missing_range
 from nemo_evaluator.decisions.options import CompareOptions
 from nemo_evaluator.decisions.pairing import Pairing, pair
 from nemo_evaluator.decisions.remedy import remedy_for
@@ -142,7 +143,10 @@ class _Gate:
             return None
         pairing = pair(rows[0], rows[1])
         unlike = differences(left, right)
-        self._warnings += [f"{entry.benchmark}: {note}" for note in caveats((left, right), rows, pairing, unlike)]
+        better = 1.0 if limits.direction == "higher_is_better" else -1.0
+        notes = caveats((left, right), rows, pairing, unlike)
+        notes += hidden_loss(missing_range((left, right), rows), limits.max_drop, better)
+        self._warnings += [f"{entry.benchmark}: {note}" for note in notes]
         if self._details and scorer is None:
             entry.regression = compare_columns(left, right, *rows, self._options(limits))
         entry.metric = limits.metric or ("pass@1" if pairing.lattice else "mean_reward")

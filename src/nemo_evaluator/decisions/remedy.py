@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 
+from nemo_evaluator.decisions._search import first
 from nemo_evaluator.decisions.gate_report import Remedy
 from nemo_evaluator.decisions.pairing import Pairing
 from nemo_evaluator.decisions.rows import Floats, Rows
@@ -71,19 +71,7 @@ def _equal_needed(limit: Limit, alpha: float) -> int | None:
         found = limit.again(np.full(n, float(limit.ruler.gain[0])))
         return min(found.p_pass, found.p_breach) <= alpha
 
-    return _first(proves, len(limit.ruler.gain) + 1, _MOST_EQUAL)
-
-
-def _first(holds: Callable[[int], bool], low: int, most: int) -> int | None:
-    high = low
-    while not holds(high):
-        if high >= most:
-            return None
-        low, high = high + 1, min(2 * high, most)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    return high
+    return first(proves, len(limit.ruler.gain) + 1, _MOST_EQUAL)
 
 
 def _betting_needed(limit: Limit, alpha: float) -> int | None:

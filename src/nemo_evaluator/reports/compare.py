@@ -96,8 +96,6 @@ def paired(report: RegressionReport) -> list[str]:
     lines = [line, f"{report.test.method} test that the candidate is worse: {words.p_value(report.test.p_value)}"]
     if report.detectable is not None:
         lines.append(f"a {_loss(report)} of {report.detectable:.4f} would have been found with 80% chance")
-    if report.needed:
-        lines.append(f"about {report.needed:,} problems would settle it")
     return lines
 
 
