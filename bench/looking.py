@@ -72,7 +72,7 @@ def decision_errors(runs: int, seed: int = 9) -> Iterator[tuple[str, dict[str, f
             (500, 0.05, 0.2, None),
             (500, 0.0, 0.7, None),
             (1319, 0.05, 0.7, None),
-            (500, 0.05, 0.7, 0.12),
+            (500, 0.05, 0.7, 0.18),
         )
     ):
         wrong = dict.fromkeys(("compare", "gate", "stopped", "usual interval"), 0)

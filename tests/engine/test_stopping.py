@@ -15,7 +15,7 @@ from nemo_evaluator.core.types import SeedResult, SolveResult
 from nemo_evaluator.engine.evaluation import Evaluation, Finished, evaluate
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.plan import make_plan
-from nemo_evaluator.metrics import STOPPED, Baseline, StopRule, spending_of
+from nemo_evaluator.metrics import ENDED, STOPPED, Baseline, StopRule, spending_of
 from nemo_evaluator.store.fingerprints import problem_hash
 
 SIZE = 400
@@ -115,9 +115,10 @@ async def test_what_was_under_way_is_kept_and_not_counted(case: Case) -> None:
     whole = await case.run(None, resume=True)
     assert sorted(case.solver.asked) == list(range(SIZE))
     assert whole.bundle["benchmark"]["coverage"]["share"] == 1.0
-    # Whoever has looked cannot take it back.
-    assert spending_of(whole.bundle["stopped"]).looking > 0
-    assert whole.bundle["benchmark"]["scores"]["pass@1"]["ci_method"] == "wilson+betting"
+    # Whoever has looked cannot take it back, however often the run is taken up again.
+    for again in (whole, await case.run(None, resume=True)):
+        assert spending_of(again.bundle["stopped"]) == ENDED
+        assert again.bundle["benchmark"]["scores"]["pass@1"]["ci_method"] == "wilson+betting"
 
 
 async def test_an_interrupted_run_stops_where_the_whole_one_does(case: Case) -> None:
@@ -225,8 +226,10 @@ async def test_an_end_by_other_means_is_no_planned_end(case: Case) -> None:
     case.solver.right = lambda number: (
         (len(case.solver.asked) == 60 and halt.set(HaltKind.BUDGET, "spent", drain=1.0)) or most(number)
     )
-    finished = await case.run(StopRule(interval_width=0.01), halt=halt, max_concurrent=4)
+    rule = StopRule(baseline=await baseline(case.sums, most, 0.1))
+    finished = await case.run(rule, halt=halt, max_concurrent=4)
     assert finished.bundle["stopped"]["kind"] == "budget"
+    assert rule.summary(ended=True)["decision"], "the last look, were it due, would decide"
     assert spending_of(finished.bundle["stopped"]) == STOPPED
     assert finished.bundle["benchmark"]["scores"]["pass@1"]["ci_method"] == "betting"
-    assert finished.bundle["stopped"]["rule"].get("decision") is None
+    assert finished.bundle["stopped"]["rule"]["decision"] is None

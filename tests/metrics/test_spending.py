@@ -43,6 +43,13 @@ def test_each_part_gets_its_share() -> None:
     assert fixed.interval(0.95).width < ended.width < sequence.interval(looked).width
 
 
+def test_what_either_part_excludes_is_excluded() -> None:
+    vague = mean_difference(FLIPS[:8], lattice=True)
+    assert vague.interval(1 - 0.05 * (1 - LOOKING)).width > 0.5
+    found, looked = (how.reading(FLIPS, vague).interval(0.95) for how in (ENDED, STOPPED))
+    assert (found.lower, found.upper) == (looked.lower, looked.upper)
+
+
 def test_p_values_agree_with_bounds() -> None:
     fixed = mean_difference(FLIPS, lattice=True)
     for spending in (ANYTIME, STOPPED, ENDED):

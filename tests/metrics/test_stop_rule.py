@@ -35,6 +35,16 @@ def test_stops_when_narrow_enough() -> None:
     assert shown.width <= 0.2
 
 
+@pytest.mark.parametrize("share", [0.02, 0.5, 0.9])
+def test_a_look_is_never_far_away(share: float) -> None:
+    rewards = (np.random.default_rng(8).random(6000) < share).astype(float)
+    used = feed(StopRule(interval_width=0.08), rewards)
+    assert used is not None
+    narrow = STOPPED.mean_interval(rewards[: int(used / 1.03)], binary=True).width
+    assert narrow is not None
+    assert narrow > 0.08
+
+
 def test_stops_when_decided_either_way() -> None:
     rng = np.random.default_rng(2)
     before = rng.integers(0, 2, 3000).astype(float)

@@ -215,8 +215,7 @@ class _Session:
     @property
     def _ruled(self) -> bool:
         """Whether the rule has decided; it may do so while an interrupted run comes to rest."""
-        rule = self._job.stop_rule
-        return rule is not None and rule.reason is not None and self._halt.kind is not HaltKind.ERROR
+        return self._job.stop_rule is not None and self._job.stop_rule.reason is not None
 
     def _stopped(self, history: History) -> JsonDict | None:
         facts: JsonDict = {"kind": self._halt.kind, "reason": self._halt.reason} if self._halt.kind else {}

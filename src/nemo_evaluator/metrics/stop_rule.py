@@ -117,8 +117,8 @@ class StopRule:
         width = self._score.interval().width or 0.0
         if width <= self.interval_width:
             return f"the interval is {width:.4f} wide, at most {self.interval_width:g} was asked for"
-        # Half as wide takes about four times as many; until most of these are there, it is not worth the arithmetic.
-        self._next_width = math.floor(0.8 * n * (width / self.interval_width) ** 2)
+        # Half as wide takes at least twice as many (four times, far from 0 and 1): until then it is not worth a look.
+        self._next_width = math.floor(n * width / self.interval_width)
         return None
 
     def summary(self, *, ended: bool = False) -> JsonDict:
