@@ -35,13 +35,20 @@ part_as_root() {
   part "$@"
 }
 
-# The commands that tests use, each with the package that brings it.
+# The commands and libraries that tests use, each with the package that brings it.
 packages=(bwrap=bubblewrap dockerd=docker.io docker=docker.io iptables=iptables ip=iproute2 chromium=chromium
-  mmdebstrap=mmdebstrap git=git openssl=openssl ssh=openssh-client sshd=openssh-server)
+  mmdebstrap=mmdebstrap git=git openssl=openssl ssh=openssh-client sshd=openssh-server
+  libatomic.so.1=libatomic1)
+here() {
+  case $1 in
+    *.so.*) ldconfig -p | grep -F "$1" >/dev/null ;;
+    *) command -v "$1" >/dev/null ;;
+  esac
+}
 missing_packages() {
   local pair
   for pair in "${packages[@]}"; do
-    command -v "${pair%%=*}" >/dev/null || echo "${pair#*=}"
+    here "${pair%%=*}" || echo "${pair#*=}"
   done | sort -u
 }
 have_packages() { [ -z "$(missing_packages)" ]; }
@@ -103,6 +110,8 @@ get_tree() {
 
 have_slurm() { bash scripts/slurm.sh check; }
 get_slurm() { bash scripts/slurm.sh install; }
+have_apptainer() { bash scripts/apptainer.sh check; }
+get_apptainer() { bash scripts/apptainer.sh install; }
 
 part_as_root packages have_packages get_packages \
   ". An administrator: apt-get update && apt-get install -y --no-install-recommends $(missing_packages | xargs)"
@@ -110,7 +119,8 @@ part_as_root packages have_packages get_packages \
 pids=()
 (part libraries have_libraries get_libraries && part model have_model get_model) & pids+=($!)
 (part_as_root runsc have_runsc get_runsc && part_as_root llama_server have_llama_server get_llama_server) & pids+=($!)
-(if $root; then part slurm have_slurm get_slurm && part tree have_tree get_tree; fi) & pids+=($!)
+(if $root; then part slurm have_slurm get_slurm && part tree have_tree get_tree &&
+  part apptainer have_apptainer get_apptainer; fi) & pids+=($!)
 for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
 
 exit $failed

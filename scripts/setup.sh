@@ -55,6 +55,7 @@ unpacked=$(mktemp -d)
 trap 'rm -rf "$unpacked"' EXIT
 quietly=(install --quiet --no-warn-script-location --disable-pip-version-check)
 pip=("$venv/bin/python" -m pip)
+echo "setting up $venv ($extras)"
 if ! "$venv/bin/python" -c '' 2>/dev/null; then
   make_venv
 elif ! fits "$venv/bin/python"; then
