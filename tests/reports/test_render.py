@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import csv
+import functools
 import io
 import json
+import random
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -104,9 +108,112 @@ def test_hostile_names_are_text_in_every_format(
         assert r"\$\{\{7*7\}\}" in text
 
 
-def test_a_spreadsheet_gets_no_formula(write_task: Any, bundle_of: Any) -> None:
-    text = render(load_report(write_task(bundle_of(model='=HYPERLINK("http://x")'))), "csv")
-    assert next(csv.DictReader(io.StringIO(text)))["model"].startswith("'=")
+@pytest.mark.parametrize(
+    "model", ['=HYPERLINK("http://x")', "+1", "-1+cmd|' /C calc'!A0", "@SUM(A1)", " =1", "\t=1", "＝1"]
+)
+def test_a_spreadsheet_gets_no_formula(write_task: Any, bundle_of: Any, model: str) -> None:
+    text = render(load_report(write_task(bundle_of(model=model))), "csv")
+    assert next(csv.DictReader(io.StringIO(text)))["model"].startswith("'")
+
+
+@pytest.mark.parametrize("fmt", [fmt for fmt in RENDERERS if fmt != "json"])
+def test_no_text_can_move_the_cursor_or_turn_the_line_around(
+    write_task: Any, bundle_of: Any, row_of: Any, fmt: str
+) -> None:
+    name = "a\x1b[2J\x07\x9b31m\u202egnp\u2066b\rc"
+    bundle = bundle_of(model=name, bench={"categories": {name: {"mean_reward": 0.5, "n": 2}}})
+    text = render(load_report(write_task(bundle, [row_of(0, model_response=name)]), rows=True), fmt)
+    assert not {char for char in text if char != "\n" and (ord(char) < 32 or 127 <= ord(char) < 160)}
+    assert not set(text) & set("\u202e\u2066")
+
+
+def test_names_in_other_scripts_are_kept(write_task: Any, bundle_of: Any) -> None:
+    name = "שלום עולם 模型 नमस्ते می‌خواهم 👩‍🔬"
+    path = write_task(bundle_of(model=name))
+    for fmt in RENDERERS:
+        assert fmt == "csv" or name in render(load_report(path, rows=True), fmt)
+    assert next(csv.DictReader(io.StringIO(render(load_report(path), "csv"))))["model"] == name
+
+
+def test_markdown_shows_no_picture_and_no_link(write_task: Any, bundle_of: Any) -> None:
+    text = render(load_report(write_task(bundle_of(model="![x](http://evil/p.png) [y](javascript:z)"))), "markdown")
+    assert "](" not in text
+
+
+@pytest.mark.parametrize("name", ["[1em]", "*", "* x"])
+def test_a_latex_row_does_not_begin_with_what_belongs_to_the_one_before(
+    write_task: Any, bundle_of: Any, name: str
+) -> None:
+    bundle = bundle_of(name="a")
+    bundle["benchmark"]["name"] = name
+    text = render(load_report(write_task(bundle, folder="x")), "latex")
+    rows = text.split("\\midrule\n")[1].splitlines()
+    assert not [row for row in rows if row.startswith(("[", "*"))]
+
+
+def test_benchmarks_that_did_not_finish_are_in_every_format(run: Path) -> None:
+    state = {"failed_benchmarks": {"<b>": {"error": "HTTP 401: bad | key", "cause": "auth"}}}
+    (run / "checkpoint.json").write_text(json.dumps(state))
+    texts = {fmt: render(load_report(run), fmt) for fmt in RENDERERS}
+    assert "- **&lt;b&gt;** did not finish: HTTP 401: bad | key" in texts["markdown"]
+    assert "<li><bdi>&lt;b&gt;</bdi> <b>did not finish</b>: <bdi>HTTP 401: bad | key</bdi></li>" in texts["html"]
+    last = list(csv.DictReader(io.StringIO(texts["csv"])))[-1]
+    assert (last["benchmark"], last["validity"], last["score"]) == ("<b>", "UNFINISHED", "")
+    assert json.loads(texts["json"])["unfinished"] == [
+        {"benchmark": "<b>", "reason": "HTTP 401: bad | key", "cause": "auth"}
+    ]
+    (row,) = (line for line in texts["latex"].splitlines() if "ddagger$ &" in line)
+    (columns,) = re.findall(r"\\begin\{tabular\}\{(\w+)\}", texts["latex"])
+    assert row.count("&") + 1 == len(columns)
+    assert "Did not finish." in texts["latex"]
+
+
+def test_a_run_of_which_nothing_finished_says_why(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint.json").write_text(json.dumps({"failed_benchmarks": {"a": {"error": "HTTP 401"}}}))
+    with pytest.raises(UsageError, match="no benchmark has finished: a: HTTP 401"):
+        load_report(tmp_path)
+    (tmp_path / "checkpoint.json").unlink()
+    with pytest.raises(UsageError, match="no bundle"):
+        load_report(tmp_path)
+
+
+_ODD: tuple[Any, ...] = (None, "x", [], {}, -1, 0, 1e308, True, "<b>", [1], {"a": 1}, 1e30, [None], 1e-320)
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield (*path, key)
+        yield from _places(value[key], (*path, key))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_odd_bundles_and_rows_are_reported_or_refused(write_task: Any, bundle_of: Any, row_of: Any, seed: int) -> None:
+    chance = random.Random(seed)
+    bundle, rows = bundle_of(), [row_of(at) for at in range(6)]
+    for target in (bundle, chance.choice(rows)):
+        *way, last = chance.choice(list(_places(target)))
+        functools.reduce(lambda inner, key: inner[key], way, target)[last] = copy.deepcopy(chance.choice(_ODD))
+    name = bundle["benchmark"].get("name") if isinstance(bundle["benchmark"], dict) else None
+    path = write_task({"benchmark": {"name": "odd"}}, rows, folder="odd")
+    path.write_text(json.dumps(bundle))
+    try:
+        report = load_report(path, rows=True)
+    except UsageError:
+        assert not isinstance(bundle["benchmark"], dict)
+        return
+    for fmt in RENDERERS:
+        assert render(report, fmt)
+    assert name is None or len(report.benchmarks) == 1
+
+
+def test_lines_that_are_no_rows_are_counted_and_left_out(write_task: Any, bundle_of: Any, row_of: Any) -> None:
+    path = write_task(bundle_of(), [row_of(0), row_of(1)])
+    with (path.parent / "results.jsonl").open("ab") as file:
+        file.write(b'[1]\n{"torn": \n\xff\n\n{"problem_idx": 7, "rew')
+    (bench,) = load_report(path, rows=True).benchmarks
+    assert bench.details is not None
+    assert (bench.details.rows, bench.details.unreadable) == (2, 4)
+    assert "4 lines of results.jsonl cannot be read" in render(load_report(path, rows=True), "html")
 
 
 def test_two_models_have_a_column_and_two_runs_of_one_a_folder(write_task: Any, bundle_of: Any) -> None:

@@ -53,7 +53,7 @@ class Answers:
         text = text if isinstance(text, str) else ""
         # An agent may leave its answer in a workspace and say nothing.
         self.empty += not text.strip() and not row.get("trajectory")
-        if row.get("finish_reason") not in _TRUNCATED:
+        if str(row.get("finish_reason")) not in _TRUNCATED:
             self._reasoning(text)
 
     def _reasoning(self, text: str) -> None:

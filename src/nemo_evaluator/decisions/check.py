@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import orjson
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.failures import Cause
+from nemo_evaluator.core.shapes import as_dict, as_list, as_number, as_whole
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.answers import Answers, read_answers
 from nemo_evaluator.decisions.bundles import Run, find_runs
@@ -82,8 +82,7 @@ class _Subject:
 
     @property
     def coverage(self) -> JsonDict:
-        found = self.run.benchmark.get("coverage")
-        return found if isinstance(found, dict) else {}
+        return as_dict(self.run.benchmark.get("coverage"))
 
     def share(self, flags: np.ndarray) -> float:
         scored = self.rows.scored
@@ -91,14 +90,14 @@ class _Subject:
 
 
 def _finished(subject: _Subject) -> Iterator[Finding]:
-    stopped = subject.run.bundle.get("stopped") or {}
+    stopped = as_dict(subject.run.bundle.get("stopped"))
     kind = str(stopped.get("kind") or "")
     if kind == "rule":
         yield Finding("finished", Level.NOTE, f"stopped early by its rule: {stopped.get('reason')}")
     elif kind:
         why = f"not finished, stopped by {kind}: {stopped.get('reason')}"
         cause = stopped.get("cause")
-        yield Finding("finished", Level.INVALID, why, _class_of(cause) if cause else FailureClass.INFRA)
+        yield Finding("finished", Level.INVALID, why, _class_of(str(cause)) if cause else FailureClass.INFRA)
     if subject.run.bundle.get("error"):
         yield Finding("finished", Level.INVALID, str(subject.run.bundle["error"]), FailureClass.UNKNOWN)
 
@@ -121,13 +120,13 @@ def _coverage(subject: _Subject) -> Iterator[Finding]:
 
 def _causes(subject: _Subject) -> Iterator[Finding]:
     rows = subject.rows
-    scores = subject.run.benchmark.get("scores") or {}
-    analysis = (scores.get("failures") or {}).get("categories") or {}
+    scores = as_dict(subject.run.benchmark.get("scores"))
+    analysis = as_dict(as_dict(scores.get("failures")).get("categories"))
     codes, counts = np.unique(rows.cause[~rows.scored], return_counts=True)
     for code, count in sorted(zip(codes.tolist(), counts.tolist(), strict=True), key=lambda item: -item[1]):
         cause = rows.causes[code] or "unknown"
-        examples = (analysis.get(cause) or {}).get("exemplars") or [{}]
-        example = " ".join(str(examples[0].get("error") or "").split())[:_EXAMPLE_CHARS]
+        examples = as_list(as_dict(analysis.get(cause)).get("exemplars")) or [{}]
+        example = " ".join(str(as_dict(examples[0]).get("error") or "").split())[:_EXAMPLE_CHARS]
         words = f"{cause}: {count}" + (f", such as: {example}" if example else "")
         yield Finding("failures", Level.NOTE, words, _class_of(cause))
 
@@ -155,7 +154,7 @@ def _repeats(subject: _Subject) -> Iterator[Finding]:
     if not len(rows):
         return
     _, counts = np.unique(rows.problem, return_counts=True)
-    asked = int(subject.run.benchmark.get("repeats") or counts.max())
+    asked = as_whole(subject.run.benchmark.get("repeats")) or int(counts.max())
     uneven = int((counts != asked).sum())
     if uneven:
         message = f"{uneven} of {len(counts)} problems do not have {asked} rows"
@@ -164,7 +163,9 @@ def _repeats(subject: _Subject) -> Iterator[Finding]:
         first = rows.content[np.unique(rows.problem, return_index=True)[1]]
         same = len(first) - len(np.unique(first))
         if same:
-            yield Finding("repeats", Level.NOTE, f"{same} problems have the content of another problem")
+            yield Finding(
+                "repeats", Level.NOTE, f"{same} problem{'s have' if same > 1 else ' has'} the content of another"
+            )
 
 
 def _answers(subject: _Subject) -> Iterator[Finding]:
@@ -217,16 +218,16 @@ def _latency(subject: _Subject) -> Iterator[Finding]:
 def _score(subject: _Subject) -> Iterator[Finding]:
     rows = subject.rows
     scored = rows.scored
-    scores = subject.run.benchmark.get("scores") or {}
+    scores = as_dict(subject.run.benchmark.get("scores"))
     values = {name: entry["value"] for name, entry in scores.items() if isinstance(entry, dict) and "value" in entry}
     known = [values[name] for name in ("pass@1", "mean_reward") if name in values] or list(values.values())
-    if not any(isinstance(one, int | float) and math.isfinite(one) for one in known):
+    if all(as_number(one) is None for one in known):
         if scored.any():
             yield Finding("score", Level.INVALID, "the bundle has no score", FailureClass.ACCOUNTING)
         return
     # Other harnesses have metrics of their own, which the rows need not give.
-    value = values.get("pass@1", values.get("mean_reward"))
-    if scored.any() and isinstance(value, int | float):
+    value = as_number(values.get("pass@1", values.get("mean_reward")))
+    if scored.any() and value is not None:
         again = float(by_problem(rows.problem[scored], rows.reward[scored]).means.mean())
         if abs(again - value) > 1e-3:
             message = f"the bundle says {value:.4f}, the rows give {again:.4f}"
@@ -243,7 +244,7 @@ def _drift(subject: _Subject) -> Iterator[Finding]:
         for line in file:
             if line.startswith(b'{"kind":"run"'):
                 try:
-                    seen.append(orjson.loads(line).get("fingerprints") or {})
+                    seen.append(as_dict(orjson.loads(line).get("fingerprints")))
                 except orjson.JSONDecodeError:
                     continue
     keys = {key for prints in seen for key in prints}

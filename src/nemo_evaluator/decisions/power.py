@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.shapes import as_dict, as_number
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.bundles import Run, discover_bundles, find_runs, match_bundles
 from nemo_evaluator.decisions.chance import Differences, assumed, measured, measured_flips
@@ -280,9 +281,9 @@ def _larger(one: int | None, two: int | None) -> int | None:
 
 
 def _price(run: Run, rows: Rows, usd: float | None) -> Price:
-    runtime = (run.benchmark.get("scores") or {}).get("runtime") or {}
-    steps = runtime.get("total_steps") or len(rows)
-    elapsed, tokens = runtime.get("elapsed_seconds"), runtime.get("total_tokens")
+    runtime = as_dict(as_dict(run.benchmark.get("scores")).get("runtime"))
+    steps = as_number(runtime.get("total_steps")) or len(rows)
+    elapsed, tokens = as_number(runtime.get("elapsed_seconds")), as_number(runtime.get("total_tokens"))
     paid = float(rows.cost.mean()) if len(rows) and rows.cost.any() else None
     return Price(
         tokens=tokens / steps if tokens and steps else None,

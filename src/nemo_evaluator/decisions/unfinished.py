@@ -10,6 +10,7 @@ from typing import Final
 import orjson
 
 from nemo_evaluator.core.files import read_json, safe_name
+from nemo_evaluator.core.shapes import as_dict, as_list
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.store.layout import PREVIOUS, TaskPaths
 
@@ -44,15 +45,14 @@ def find_unfinished(root: Path) -> list[Unfinished]:
 
 
 def _of_run(folder: Path, state: JsonDict) -> Iterator[Unfinished]:
-    failed = _dict(state.get("failed_benchmarks"))
-    planned = state.get("planned_benchmarks")
-    for key in dict.fromkeys([*failed, *(planned if isinstance(planned, list) else [])]):
-        task = TaskPaths(folder / safe_name(str(key)))
+    failed = as_dict(state.get("failed_benchmarks"))
+    for key in dict.fromkeys(map(str, [*failed, *as_list(state.get("planned_benchmarks"))])):
+        task = TaskPaths(folder / safe_name(key))
         if task.bundles():
             continue
-        entry = _dict(failed.get(key))
+        entry = as_dict(failed.get(key))
         default = _STARTED if task.journal.is_file() else _WAITING
-        yield Unfinished(str(key), task.root, str(entry.get("error") or default), entry.get("cause"))
+        yield Unfinished(key, task.root, str(entry.get("error") or default), entry.get("cause"))
 
 
 def _of_task(folder: Path) -> Unfinished:
@@ -73,10 +73,6 @@ def _merged(task: Path) -> bool:
 
 def _read(path: Path) -> JsonDict:
     try:
-        return _dict(read_json(path))
+        return as_dict(read_json(path))
     except (OSError, orjson.JSONDecodeError):
         return {}
-
-
-def _dict(value: object) -> JsonDict:
-    return value if isinstance(value, dict) else {}

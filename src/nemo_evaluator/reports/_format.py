@@ -45,7 +45,8 @@ def coverage(bench: BenchmarkReport) -> str:
     cover = bench.coverage
     if cover.share is None:
         return NONE
-    counts = f" ({cover.scored}/{cover.planned})" if cover.planned is not None and cover.scored is not None else ""
+    known = cover.planned is not None and cover.scored is not None
+    counts = f" ({cover.scored:,}/{cover.planned:,})" if known else ""
     return f"{percent(cover.share)}{counts}"
 
 

@@ -56,8 +56,13 @@ def p_value(value: float) -> str:
 
 def cell(text: object) -> str:
     """Any text as one cell of a markdown table: nothing in it can end the cell or start markup."""
+    return line(text).replace("|", "\\|")
+
+
+def line(text: object) -> str:
+    """Any text as one line of markdown that no renderer takes for markup."""
     flat = " ".join(str(text).split())
-    return html.escape(flat, quote=False).replace("|", "\\|").replace("`", "&#96;").replace("](", "]&#40;")
+    return html.escape(flat, quote=False).replace("`", "&#96;").replace("](", "]&#40;")
 
 
 def printable(text: str) -> str:

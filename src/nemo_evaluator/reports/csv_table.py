@@ -30,7 +30,7 @@ COLUMNS: Final = (
     "validity",
     "run_id",
 )
-_FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA_STARTS: Final = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
 def render_csv(report: EvalReport) -> str:
@@ -42,6 +42,9 @@ def render_csv(report: EvalReport) -> str:
         scores: list[Score | None] = [*([bench.headline] if bench.headline else []), *bench.others, *bench.scorers]
         for score in scores or [None]:
             writer.writerow([_cell(value) for value in _row(bench, score)])
+    for one in report.unfinished:
+        known = {"benchmark": one.name, "validity": "UNFINISHED"}
+        writer.writerow([_cell(known.get(column)) for column in COLUMNS])
     return out.getvalue()
 
 
@@ -56,7 +59,7 @@ def _row(bench: BenchmarkReport, score: Score | None) -> list[str | float | None
 def _cell(value: str | float | None) -> str | float:
     if value is None:
         return ""
-    if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
-        # A spreadsheet would run it as a formula.
+    # A spreadsheet skips blanks in front of a formula, and so do we.
+    if isinstance(value, str) and value.lstrip().startswith(_FORMULA_STARTS):
         return f"'{value}"
     return value

@@ -16,6 +16,7 @@ from nemo_evaluator.reports.model import BenchmarkReport, EvalReport, Group
 
 _COLOURS: Final = 6
 _MOST_GROUPS: Final = 40
+_UNNAMED: Final = "unnamed model"
 _KINDS: Final = {
     "failed": "Failed",
     "unparsed": "No answer found",
@@ -55,6 +56,8 @@ def render_html(report: EvalReport) -> str:
         many=len(report.models) > 1,
         invalid=[section for section in sections if section.bench.invalid],
         kinds=_KINDS,
+        unnamed=_UNNAMED,
+        shape=svg.shape,
         f=fmt,
         colour={model: at % _COLOURS for at, model in enumerate(report.models)},
         when=max((bench.timestamp for bench in report.benchmarks), default=""),
@@ -87,11 +90,14 @@ def _score_plots(report: EvalReport, names: dict[int, str]) -> list[Panel]:
         if head is None:
             continue
         text = f"{fmt.number(head.value)} {'INVALID' if bench.invalid else head.name}"
-        mark = svg.Mark(names[at], head.value, head.ci_lower, head.ci_upper, text, colour[bench.model], bench.invalid)
+        label, group = (bench.model or _UNNAMED, names[at]) if len(report.models) > 1 else (names[at], "")
+        bounds = head.ci_lower, head.ci_upper
+        mark = svg.Mark(label, head.value, *bounds, text, colour[bench.model], bench.invalid, group)
         known = [value for value in (head.value, head.ci_lower, head.ci_upper) if value is not None]
         (shares if min(known) >= 0 and max(known) <= 1 else scaled.setdefault(head.name, [])).append(mark)
-    plots = [Panel("Scores with 95% intervals", svg.forest(shares))] if shares else []
-    return plots + [Panel(f"{name} with 95% intervals", svg.forest(marks)) for name, marks in scaled.items()]
+    titled = {"Scores with 95% intervals": shares} if shares else {}
+    titled |= {f"{name} with 95% intervals": marks for name, marks in scaled.items()}
+    return [Panel(title, svg.forest(marks, title)) for title, marks in titled.items()]
 
 
 def _panels(bench: BenchmarkReport) -> list[Panel]:
@@ -129,7 +135,7 @@ def _groups(title: str, groups: tuple[Group, ...]) -> Panel:
     ]
     left_out = len(groups) - len(shown)
     note = f"The {left_out} smallest of {len(groups)} are only in the table below." if left_out else ""
-    return Panel(title, svg.bars(marks), note)
+    return Panel(title, svg.bars(marks, title), note)
 
 
 def _group_text(group: Group) -> str:

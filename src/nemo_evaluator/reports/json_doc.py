@@ -18,6 +18,7 @@ def render_json(report: EvalReport) -> str:
         "models": list(report.models),
         "n_benchmarks": len(report.benchmarks),
         "benchmarks": [_benchmark(bench) for bench in report.benchmarks],
+        "unfinished": [{"benchmark": one.name, "reason": one.reason, "cause": one.cause} for one in report.unfinished],
     }
     return orjson.dumps(document, option=orjson.OPT_INDENT_2, default=str).decode() + "\n"
 

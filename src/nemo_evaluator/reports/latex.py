@@ -22,7 +22,7 @@ _ESCAPES: Final = str.maketrans(
         "<": r"\textless{}",
         ">": r"\textgreater{}",
         "|": r"\textbar{}",
-        '"': r"\textquotedbl{}",
+        '"': r"\char34{}",
         "–": "--",
         "×": r"$\times$",
     }
@@ -32,6 +32,11 @@ _ESCAPES: Final = str.maketrans(
 def escape(text: str) -> str:
     """Text that LaTeX prints as it is."""
     return " ".join(text.split()).translate(_ESCAPES)
+
+
+def _name(text: str) -> str:
+    """The first cell of a row: a bracket or a star there would belong to the end of the row before."""
+    return "{}" + escape(text) if text.lstrip().startswith(("[", "*")) else escape(text)
 
 
 def render_latex(report: EvalReport) -> str:
@@ -51,9 +56,13 @@ def render_latex(report: EvalReport) -> str:
     ]
     for at, bench in enumerate(report.benchmarks):
         lines += _rows(bench, names[at], many)
+    blank = " & ".join(["--"] * (9 if many else 8))
+    lines += [rf"{_name(one.name)}$^\ddagger$ & {blank} \\" for one in report.unfinished]
     lines += [r"\bottomrule", r"\end{tabular}"]
     if any(bench.invalid for bench in report.benchmarks):
         lines.append(r"\par\smallskip\footnotesize $^\dagger$ INVALID: not enough of the plan was measured.")
+    if report.unfinished:
+        lines.append(r"\par\smallskip\footnotesize $^\ddagger$ Did not finish.")
     return "\n".join([*lines, r"\end{table}", ""])
 
 
@@ -64,7 +73,7 @@ def _rows(bench: BenchmarkReport, name: str, many: bool) -> list[str]:
     tail = [
         escape(text) for text in (fmt.coverage(bench), *map(fmt.percent, (bench.truncated_share, bench.unparsed_share)))
     ]
-    first = [escape(name) + mark, *model, *_cells(bench.headline, samples), *tail]
+    first = [_name(name) + mark, *model, *_cells(bench.headline, samples), *tail]
     extra = [["", *["" for _ in model], *_cells(score, ""), "", "", ""] for score in bench.scorers]
     return [" & ".join(row) + r" \\" for row in [first, *extra]]
 

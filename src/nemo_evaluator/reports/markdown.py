@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nemo_evaluator.reports import _format as fmt
+from nemo_evaluator.reports import _words as words
 from nemo_evaluator.reports.model import BenchmarkReport, EvalReport, Group, Score
 
 
@@ -12,7 +13,7 @@ def render_markdown(report: EvalReport) -> str:
     """The whole report."""
     names = fmt.labels(report.benchmarks)
     many = len(report.models) > 1
-    lines = [f"# {_line(report.title)}", "", *_headlines(report, names, many)]
+    lines = [f"# {words.line(report.title)}", "", *_headlines(report, names, many)]
     lines += _warnings(report, names)
     for at, bench in enumerate(report.benchmarks):
         lines += _behind(bench, names[at], many)
@@ -46,23 +47,23 @@ def _cells(score: Score) -> list[str]:
 
 def _warnings(report: EvalReport, names: dict[int, str]) -> list[str]:
     invalid = [(names[at], bench) for at, bench in enumerate(report.benchmarks) if bench.invalid]
-    if not invalid:
-        return []
-    lines = ["", "## Not to be used", ""]
-    return lines + [
-        f"- **{_line(name)}** is INVALID: {_line('; '.join(b.reasons) or 'no reason given')}" for name, b in invalid
+    lines = [
+        f"- **{words.line(name)}** is INVALID: {words.line('; '.join(bench.reasons) or 'no reason given')}"
+        for name, bench in invalid
     ]
+    lines += [f"- **{words.line(one.name)}** did not finish: {words.line(one.reason)}" for one in report.unfinished]
+    return ["", "## Not to be used", "", *lines] if lines else []
 
 
 def _behind(bench: BenchmarkReport, name: str, many: bool) -> list[str]:
-    sections = ["", f"Stop rule: {_line(bench.stop_rule)}"] if bench.stop_rule else []
+    sections = ["", f"Stop rule: {words.line(bench.stop_rule)}"] if bench.stop_rule else []
     if bench.others:
         table = _table(["Metric", "Value", "CI (95%)", "n"], [[s.name, *_cells(s)] for s in bench.others])
         sections += ["", "### Other metrics", "", *table]
     if bench.categories:
         sections += ["", "### Categories", "", *_groups("Category", bench.categories)]
     for field, groups in bench.breakdowns.items():
-        sections += ["", f"### By {_line(field)}", "", *_groups(field, groups)]
+        sections += ["", f"### By {words.line(field)}", "", *_groups(field, groups)]
     if bench.failures:
         rows = [
             [line.cause, fmt.count(line.count), fmt.percent(line.share), line.examples[0] if line.examples else ""]
@@ -71,7 +72,7 @@ def _behind(bench: BenchmarkReport, name: str, many: bool) -> list[str]:
         sections += ["", "### Failures by cause", "", *_table(["Cause", "Steps", "Share", "Example"], rows)]
     sections += _runtime(bench)
     title = f"{name} · {bench.model}" if many else name
-    return ["", f"## {_line(title)}", *sections] if sections else []
+    return ["", f"## {words.line(title)}", *sections] if sections else []
 
 
 def _groups(field: str, groups: Sequence[Group]) -> list[str]:
@@ -93,14 +94,5 @@ def _runtime(bench: BenchmarkReport) -> list[str]:
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = [f"| {' | '.join(_cell(cell) for cell in header)} |", f"|{'---|' * len(header)}"]
-    return lines + [f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows]
-
-
-def _cell(text: str) -> str:
-    return _line(text).replace("|", "\\|")
-
-
-def _line(text: str) -> str:
-    """One line that no renderer takes for markup or for the start of another block."""
-    return " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace("`", "\\`")
+    lines = [f"| {' | '.join(words.cell(cell) for cell in header)} |", f"|{'---|' * len(header)}"]
+    return lines + [f"| {' | '.join(words.cell(cell) for cell in row)} |" for row in rows]

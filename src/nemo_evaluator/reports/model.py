@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.decisions.unfinished import Unfinished
 
 VALID = "VALID"
 INVALID = "INVALID"
@@ -109,6 +110,8 @@ class RowDetails:
     latency_ms: Histogram | None = None
     completion_tokens: Histogram | None = None
     examples: tuple[Example, ...] = ()
+    # Lines of results.jsonl that hold no row.
+    unreadable: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +153,10 @@ class BenchmarkReport:
 
 @dataclass(frozen=True, slots=True)
 class EvalReport:
-    """All benchmarks that were found, in the order of their names and models."""
+    """All benchmarks that were found, in the order of their names and models, and those that did not finish."""
 
     benchmarks: tuple[BenchmarkReport, ...]
+    unfinished: tuple[Unfinished, ...] = ()
 
     @property
     def models(self) -> tuple[str, ...]:

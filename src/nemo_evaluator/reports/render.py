@@ -23,9 +23,15 @@ SUFFIXES: Final = {"markdown": "md", "html": "html", "csv": "csv", "json": "json
 WANTS_ROWS: Final = frozenset({"html"})
 
 
+# Characters that move a terminal's cursor or turn the reading direction around; JSON keeps what it was given.
+_CONTROLS: Final = {*range(0x20), *range(0x7F, 0xA0)} - {ord("\n"), ord("\t")}
+_UNSEEN: Final = dict.fromkeys([*_CONTROLS, *range(0x2028, 0x202F), *range(0x2066, 0x206A)], " ")
+
+
 def render(report: EvalReport, fmt: str) -> str:
     """The report in one format: markdown, html, csv, json or latex."""
-    return RENDERERS.get(fmt)(report)
+    text = RENDERERS.get(fmt)(report)
+    return text if fmt == "json" else text.translate(_UNSEEN)
 
 
 def write_reports(

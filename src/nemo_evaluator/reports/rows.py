@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import orjson
 
-from nemo_evaluator.core.files import iter_jsonl
+from nemo_evaluator.core.shapes import as_dict, as_number, as_whole
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.reports.model import Example, Histogram, RowDetails
 
@@ -18,48 +20,62 @@ _BINS: Final = 24
 
 
 def read_details(results: Path) -> RowDetails | None:
-    """One pass over the rows, keeping two numbers of each; None when there is no file."""
+    """One pass over the rows, keeping two numbers of each; None when there is no file. What is no row is counted."""
     if not results.is_file():
         return None
     latency, tokens = array("d"), array("d")
     examples: dict[str, list[Example]] = {"failed": [], "unparsed": [], "truncated": [], "wrong": [], "right": []}
-    rows = 0
-    for row in iter_jsonl(results):
+    rows = unreadable = 0
+    for row in _rows(results):
+        if row is None:
+            unreadable += 1
+            continue
         rows += 1
-        if isinstance(row.get("latency_ms"), int | float) and row["latency_ms"] > 0:
-            latency.append(row["latency_ms"])
-        count = row.get("completion_tokens", row.get("tokens"))
-        if isinstance(count, int | float) and count > 0:
+        took = as_number(row.get("latency_ms")) or 0.0
+        if took > 0:
+            latency.append(took)
+        count = as_number(row.get("completion_tokens", row.get("tokens"))) or 0.0
+        if count > 0:
             tokens.append(count)
         kind = _kind(row)
         if kind and len(examples[kind]) < EXAMPLES_OF_A_KIND:
             examples[kind].append(_example(kind, row))
-    return RowDetails(
-        rows, _histogram(latency), _histogram(tokens), tuple(e for kind in examples.values() for e in kind)
-    )
+    shown = tuple(example for kind in examples.values() for example in kind)
+    return RowDetails(rows, _histogram(latency), _histogram(tokens), shown, unreadable)
+
+
+def _rows(results: Path) -> Iterator[JsonDict | None]:
+    with results.open("rb") as file:
+        for line in file:
+            try:
+                row = orjson.loads(line) if line.strip() else {}
+            except orjson.JSONDecodeError:
+                row = None
+            if row != {}:
+                yield row if isinstance(row, dict) else None
 
 
 def _kind(row: JsonDict) -> str | None:
     if row.get("status") == "failed" or row.get("failure"):
         return "failed"
-    reward = row.get("reward")
-    if not isinstance(reward, int | float):
+    reward = as_number(row.get("reward"))
+    if reward is None:
         return None
     if reward >= 1:
         return "right"
-    if row.get("unparsed") or _dict(row.get("scoring_details")).get("unparsed"):
+    if row.get("unparsed") or as_dict(row.get("scoring_details")).get("unparsed"):
         return "unparsed"
     return "truncated" if row.get("finish_reason") == "length" else "wrong"
 
 
 def _example(kind: str, row: JsonDict) -> Example:
-    failure = _dict(row.get("failure"))
+    failure = as_dict(row.get("failure"))
     note = f"{failure.get('cause')}: {failure.get('message')}" if failure else str(row.get("label") or "")
     extracted = row.get("extracted_answer")
     return Example(
         kind=kind,
-        problem_idx=int(row.get("problem_idx") or 0),
-        repeat=int(row.get("repeat") or 0),
+        problem_idx=as_whole(row.get("problem_idx")) or 0,
+        repeat=as_whole(row.get("repeat")) or 0,
         prompt=_cut(row.get("prompt")),
         response=_cut(row.get("model_response")),
         expected=_cut(row.get("expected_answer")),
@@ -89,7 +105,3 @@ def _histogram(values: array[float]) -> Histogram | None:
         edges = np.append(edges, top)
     counts, edges = np.histogram(numbers, bins=edges)
     return Histogram(tuple(float(edge) for edge in edges), tuple(int(count) for count in counts))
-
-
-def _dict(value: Any) -> JsonDict:
-    return value if isinstance(value, dict) else {}

@@ -1,0 +1,34 @@
+"""Values of JSON files that others may have written: what has not the shape it should have counts as not there."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from nemo_evaluator.core.types import JsonDict
+
+# Nothing that is counted or measured here is larger; what claims to be is an accident.
+_MOST: Final = 1e15
+
+
+def as_dict(value: Any) -> JsonDict:
+    """A JSON object, or an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    """A JSON array, or an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def as_number(value: Any) -> float | None:
+    """A finite number, or None; true and false are no numbers."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return value if abs(value) <= _MOST else None
+
+
+def as_whole(value: Any) -> int | None:
+    """A number without its fraction, or None."""
+    number = as_number(value)
+    return None if number is None else int(number)
