@@ -395,3 +395,28 @@ def test_equal_differences_say_how_many_would_settle_it(make_rows: Any) -> None:
     enough, short = (make_rows([1.0] * n) for n in (few.needed, few.needed - 1))
     assert compare_results(enough, enough).verdict is Verdict.PASS
     assert compare_results(short, short).verdict is Verdict.INCONCLUSIVE
+
+
+def test_a_subset_of_the_problems_is_enough(make_rows: Any) -> None:
+    """What counts is how much of the smaller side pairs."""
+    report = compare_results(make_rows([1.0] * 1000), make_rows([1.0] * 200))
+    assert report.pairing.share == 1.0
+    assert report.verdict is Verdict.PASS
+
+
+def test_a_drop_in_an_invalid_run_is_not_even_a_warning(write_run: Any) -> None:
+    base = [1.0] * 300 + [0.0] * 100
+    lost = [0.0 if at % 25 == 0 else None if at % 10 == 1 else reward for at, reward in enumerate(base)]
+    whole = [0.0 if at % 25 == 0 else reward for at, reward in enumerate(base)]
+    one = write_run("a", base)
+    assert compare_runs(one, write_run("b", whole), max_drop=0.035).verdict is Verdict.WARN
+    report = compare_runs(one, write_run("c", lost), max_drop=0.035)
+    assert report.verdict is Verdict.INCONCLUSIVE
+    assert report.reasons[0].startswith("the candidate is INVALID")
+
+
+def test_flips_beyond_the_most_are_counted(make_rows: Any) -> None:
+    report = compare_results(make_rows([1.0] * 600), make_rows([0.0] * 600))
+    assert report.flips is not None
+    assert len(report.flips.regressions) == 500
+    assert (report.flips.summary["n_regressions"], report.flips.summary["n_omitted"]) == (600, 100)

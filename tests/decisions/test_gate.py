@@ -348,3 +348,35 @@ def test_the_gate_names_what_failed_rows_could_hide(write_run: Any, tmp_path: Pa
     write_run("b/toy", [None] * 10 + GOOD[10:])
     warnings = gate_runs(tmp_path / "a", tmp_path / "b").warnings
     assert any(line.startswith("toy: rows that failed") and line.endswith("is -0.0200") for line in warnings)
+
+
+def test_two_limits_are_two_chances_to_breach(write_run: Any, tmp_path: Path) -> None:
+    """A p-value that is enough for one limit is not enough for the better of two."""
+    write_run("a/toy", GOOD)
+    write_run("b/toy", drop(0.028))
+    one = gate_runs(tmp_path / "a", tmp_path / "b").benchmarks[0]
+    two = gate_runs(tmp_path / "a", tmp_path / "b", policy(defaults={"max_relative_drop": 0.9})).benchmarks[0]
+    assert one.p_breach is not None
+    assert 0.0125 < one.p_breach <= 0.025
+    assert one.status is Status.BREACH
+    assert (two.p_breach, two.p_breach_adjusted) == (one.p_breach, 2 * one.p_breach)
+    assert two.status is Status.INSUFFICIENT
+
+
+def test_few_pairs_of_many_problems_are_no_proof(write_run: Any, make_rows: Any, tmp_path: Path) -> None:
+    other = make_rows(GOOD)
+    for row in other[200:]:
+        row["problem_hash"] = f"{row['problem_idx'] + 10_000:032x}"
+    write_run("a/toy", GOOD)
+    write_run("b/toy", rows=other)
+    entry = gate_runs(tmp_path / "a", tmp_path / "b", policy(defaults={"max_drop": 0.1})).benchmarks[0]
+    assert entry.status is Status.INSUFFICIENT
+    assert entry.reasons == ["only 200 problems pair (40% of the smaller side)"]
+
+
+@pytest.mark.parametrize("looked", ["a", "b"])
+def test_a_rule_that_looked_at_either_side_counts(looked: str, write_run: Any, tmp_path: Path) -> None:
+    for side in ("a", "b"):
+        stopped = {"kind": "rule", "reason": "decided", "rule": {"stopped": True}}
+        write_run(f"{side}/toy", GOOD, **({"stopped": stopped} if side == looked else {}))
+    assert gate_runs(tmp_path / "a", tmp_path / "b").benchmarks[0].ci_method == "betting"
