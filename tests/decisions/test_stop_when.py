@@ -214,6 +214,8 @@ def test_a_baseline_that_is_none_is_refused_before_anything_is_asked(
     said, server = runs.run(f"against-{folder}", right_of_ten(4), against, code=_REFUSED[folder])
     assert words in said
     assert server.count == 0
+    if _REFUSED[folder] == 1:
+        assert words in runs.nel("eval", "run", f"against-{folder}.yaml", "--dry-run", code=1).stderr
 
 
 # What only the benchmark itself can tell is found when its turn comes; the rest before any service starts.

@@ -11,10 +11,12 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.engine.plan import Shard, make_plan
 from nemo_evaluator.environments.registry import get_environment
 from nemo_evaluator.suite.run import use_datasets
+from nemo_evaluator.suite.stop_rule import check_baselines
 
 
 async def describe_plan(config: EvalConfig, output_dir: Path, shard: Shard | None, *, as_json: bool) -> str:
     """What would be asked: benchmarks, problems, repeats, models, folders. Datasets are opened, models are not."""
+    check_baselines(config, shard)
     use_datasets(config)
     entries = [await _entry(config, bench_index, output_dir, shard) for bench_index in range(len(config.benchmarks))]
     if as_json:
