@@ -72,6 +72,19 @@ def test_show_says_what_is_wrong(small_mirror: Path) -> None:
         run("show", "gsm8k", "-p", "colour=red")
     with pytest.raises(UsageError, match="has no value"):
         run("show", "gsm8k", "-p", "colour")
+    with pytest.raises(UsageError, match="is not YAML"):
+        run("show", "gsm8k", "-p", "colour=[")
+
+
+def test_a_problem_cannot_move_the_cursor(small_mirror: Path) -> None:
+    rows = [{"question": "a\tb\x1b[2J\x9b\u202ec?\nd", "answer": "#### \x1b[31m1"}]
+    (small_mirror / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_index(small_mirror, [MirrorEntry("openai/gsm8k", "test", "rows.jsonl", 1, config="main")])
+    shown = run("show", "gsm8k").output
+    assert "a\tb [2J  c?\nd" in shown
+    assert "\x1b" not in shown
+    as_sent = json.loads(run("show", "gsm8k", "--json").output)
+    assert "\x1b[2J\x9b\u202ec?" in as_sent["messages"][0]["content"]
 
 
 def test_mirror_and_verify(small_mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,6 +101,8 @@ def test_rows_give_distributions_and_examples_of_each_kind(write_task: Any, bund
     long = next(example for example in bench.details.examples if example.problem_idx == 6)
     assert len(long.response) < 2100
     assert "7000 characters left out" in long.response
+    assert bench.details.outcomes == {"failed": 1, "unparsed": 1, "truncated": 1, "wrong": 97, "right": 100}
+    assert (bench.details.causes, bench.details.binary) == ({"judge": 1}, True)
     histogram = bench.details.latency_ms
     assert histogram is not None
     assert sum(histogram.counts) == 200

@@ -261,3 +261,44 @@ def test_a_run_is_found_by_its_id(run: Path) -> None:
     assert json.loads(found.stdout)["n_benchmarks"] == 2
     with pytest.raises(UsageError, match="not both"):
         runner.invoke(eval_report, [str(run), "-r", "x"], catch_exceptions=False)
+
+
+def _parts(text: str) -> list[str]:
+    """The legend of the first bar of outcomes."""
+    (found,) = re.findall(r'<ul class="parts">(.*?)</ul>', text)[:1]
+    return re.findall(r"<li[^>]*>(.*?)</li>", found)
+
+
+def test_what_became_of_the_steps_adds_up(write_task: Any, bundle_of: Any, row_of: Any) -> None:
+    rows = [row_of(at) for at in range(20)]
+    rows[0] |= {"status": "failed", "reward": None, "failure": {"cause": "judge", "message": "x"}}
+    rows[2] |= {"unparsed": True, "finish_reason": "length"}
+    rows[4] |= {"finish_reason": "length"}
+    path = write_task(bundle_of(), rows)
+    assert _parts(render(load_report(path, rows=True), "html")) == [
+        "right: 10 (41.7%)",
+        "wrong: 7 (29.2%)",
+        "wrong, cut off: 1 (4.2%)",
+        "no answer found: 1 (4.2%)",
+        "failed: judge: 1 (4.2%)",
+        "not done: 4 (16.7%)",
+    ]
+    assert _parts(render(load_report(path), "html")) == ["scored: 22 (91.7%)", "failed: 2 (8.3%)"]
+    graded = write_task(bundle_of(), [row_of(at, reward=7.5) for at in range(24)], folder="graded")
+    assert _parts(render(load_report(graded, rows=True), "html")) == ["scored: 24 (100.0%)"]
+
+
+def test_a_flaw_of_a_scored_answer_is_no_failure(write_task: Any, bundle_of: Any) -> None:
+    bundle = bundle_of()
+    categories = bundle["benchmark"]["scores"]["failures"]["categories"]
+    categories |= {
+        name: {"count": 3, "percentage": 0.125, "exemplars": []}
+        for name in ("format_error", "refusal", "context_exceeded", "budget")
+    }
+    report = load_report(write_task(bundle))
+    (bench,) = report.benchmarks
+    assert [line.cause for line in bench.failures] == ["transport"]
+    assert [line.cause for line in bench.flaws] == ["budget", "context_exceeded", "format_error", "refusal"]
+    text = render(report, "markdown")
+    assert text.index("### Failures by cause") < text.index("| transport |") < text.index("### Flaws in scored answers")
+    assert text.index("### Flaws in scored answers") < text.index("| format_error |")

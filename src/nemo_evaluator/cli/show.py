@@ -11,6 +11,7 @@ import click
 import yaml
 
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.terminal import harmless
 from nemo_evaluator.core.types import JsonDict, Message, ModelResponse, SeedResult
 from nemo_evaluator.environments.registry import get_environment
 from nemo_evaluator.models import Client
@@ -47,16 +48,20 @@ def show(
     if as_json:
         click.echo(json.dumps(problem, indent=2, ensure_ascii=False, default=str))
         return
-    click.echo(f"{problem['benchmark']}, problem {index} of {problem['size']}")
+    click.echo(harmless(_shown(problem)))
+
+
+def _shown(problem: JsonDict) -> str:
+    lines = [f"{problem['benchmark']}, problem {problem['index']} of {problem['size']}"]
     for message in problem["messages"]:
-        click.echo(f"\n--- {message['role']}")
-        click.echo(_text(message["content"]))
-    click.echo(f"\n--- expected\n{problem['expected_answer']}")
+        lines += [f"\n--- {message['role']}", _text(message["content"])]
+    lines.append(f"\n--- expected\n{problem['expected_answer']}")
     if problem["metadata"]:
-        click.echo("\n--- metadata")
+        lines.append("\n--- metadata")
         for key, value in problem["metadata"].items():
             text = str(value)
-            click.echo(f"{key}: {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}")
+            lines.append(f"{key}: {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}")
+    return "\n".join(lines)
 
 
 async def _problem(name: str, index: int, fewshot: int | None, params: JsonDict, system_prompt: str | None) -> JsonDict:
@@ -64,7 +69,10 @@ async def _problem(name: str, index: int, fewshot: int | None, params: JsonDict,
     try:
         size = await environment.dataset_size()
         if index >= size:
-            raise UsageError(f"{name} has {size} problems", hint=f"--index goes from 0 to {size - 1}")
+            raise UsageError(
+                f"{name} has {size:,} problem{'' if size == 1 else 's'}",
+                hint=f"--index goes from 0 to {size - 1}" if size else "is the dataset empty?",
+            )
         await environment.prepare()
         seed: SeedResult = await environment.seed(index)
         listener = _Listener()
@@ -87,7 +95,10 @@ def _read(params: tuple[str, ...]) -> JsonDict:
         key, equals, value = param.partition("=")
         if not equals:
             raise UsageError(f"--param {param!r} has no value", hint="write it as KEY=VALUE")
-        values[key] = yaml.safe_load(value)
+        try:
+            values[key] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise UsageError(f"--param {key}: {value!r} is not YAML", hint="quote it: KEY='\"text\"'") from error
     return values
 
 

@@ -205,16 +205,16 @@ def histogram(histogram: Histogram, unit: str, lines: Sequence[tuple[str, float]
     parts.append(_text(_WIDTH / 2, _BASE + 36, unit, "tick middle"))
     if tail:
         parts.append(_text(_WIDTH - _MARGIN, _BASE + 36, f"last bar: up to {edges[-1]:,.0f}", "tick end"))
-    parts.append(_text(_WIDTH - _MARGIN, _TOP - 6, f"tallest bar: {max(counts):,} rows", "tick end"))
+    parts.append(_text(_MARGIN, _BASE + 36, f"tallest bar: {max(counts):,} rows", "tick"))
     last = -math.inf
     for name, value in sorted(lines, key=lambda line: line[1]):
         if not scale.low <= value <= scale.high:
             continue
         x = scale(value)
         parts.append(Markup('<path class="rule" d="M{} {}V{}"/>').format(x, _TOP - 14, _BASE))
-        # The last label would run into the height of the bars.
-        if x - last > 80 and x < _WIDTH - 220:
-            parts.append(_text(x + 5, _TOP - 6, f"{name} {value:,.0f}", "tick"))
+        label, at_end = f"{name} {value:,.0f}", x > _WIDTH - 90
+        if x - last > (165 if at_end else 80):
+            parts.append(_text(x - 5 if at_end else x + 5, _TOP - 6, label, "tick end" if at_end else "tick"))
             last = x
     known = "".join(f", {name} {value:,.0f}" for name, value in lines)
     return _svg("histogram", _BASE + 42, parts, _WIDTH, f"{unit} of {sum(counts):,} rows{known}")

@@ -116,15 +116,25 @@ def _panels(bench: BenchmarkReport) -> list[Panel]:
 
 
 def _outcomes(bench: BenchmarkReport) -> Panel:
-    """What became of the planned steps."""
-    cover = bench.coverage
-    scored = cover.scored if cover.scored is not None else bench.n_results - sum(line.count for line in bench.failures)
-    truncated = round((bench.truncated_share or 0.0) * scored)
-    slices = [svg.Slice("scored", max(0, scored - truncated), "ok"), svg.Slice("scored, cut off", truncated, "warn")]
-    slices += [svg.Slice(f"failed: {line.cause}", line.count, "bad") for line in bench.failures]
+    """What became of the planned steps: from the rows where there are any, else as far as the bundle tells."""
+    cover, details = bench.coverage, bench.details
+    if details is not None and details.rows:
+        seen = details.outcomes
+        whole = seen.get("right", 0), seen.get("wrong", 0)
+        slices = [svg.Slice("right", whole[0], "ok"), svg.Slice("wrong", whole[1], "none")]
+        if not details.binary:
+            slices = [svg.Slice("scored", sum(whole), "ok")]
+        slices += [svg.Slice("wrong, cut off" if details.binary else "cut off", seen.get("truncated", 0), "warn")]
+        slices += [svg.Slice("no answer found", seen.get("unparsed", 0), "odd")]
+        slices += [svg.Slice(f"failed: {cause}", count, "bad") for cause, count in details.causes.items()]
+        slices += [svg.Slice("without a reward", seen.get("unscored", 0), "bad")]
+    else:
+        failed = cover.failed or 0
+        scored = cover.scored if cover.scored is not None else max(0, bench.n_results - failed)
+        slices = [svg.Slice("scored", scored, "ok"), svg.Slice("failed", failed, "bad")]
     counted = sum(part.count for part in slices)
     if cover.planned is not None and cover.planned > counted:
-        slices.append(svg.Slice("not done", cover.planned - counted, "none"))
+        slices.append(svg.Slice("not done", cover.planned - counted, "gone"))
     return Panel("What became of the steps", svg.share_bar([part for part in slices if part.count]))
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import orjson
 
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.shapes import as_dict, as_list, as_number, as_whole
 from nemo_evaluator.core.types import JsonDict
@@ -30,6 +31,8 @@ from nemo_evaluator.reports.rows import read_details
 from nemo_evaluator.store.find import find_bundles
 
 _NOT_SCORES: Final = frozenset({"summary", "breakdowns", "runtime", "failures"})
+# Categories of the failure analysis whose rows were scored.
+_FLAWS: Final = frozenset({"refusal", "format_error", Cause.CONTEXT_EXCEEDED, Cause.BUDGET})
 _TIMING: Final = re.compile(r"gen_seconds|latency|duration|tokens|time_ms|_time$|_ms$|_time_")
 
 
@@ -65,6 +68,7 @@ def load_bundle(path: Path, *, rows: bool = False) -> BenchmarkReport:
     samples = int(as_number(bench.get("samples")) or 0)
     metrics = [score for name, raw in scores.items() if (score := _score(name, raw, samples)) is not None]
     headline = _headline(metrics)
+    analysed = _failures(as_dict(scores.get("failures")))
     validity = as_dict(document.get("validity"))
     reasons = [str(reason) for reason in as_list(validity.get("reasons"))]
     if document.get("error") or bench.get("error"):
@@ -95,7 +99,8 @@ def load_bundle(path: Path, *, rows: bool = False) -> BenchmarkReport:
             for field, found in as_dict(scores.get("breakdowns")).items()
             if (groups := [raw for raw in as_list(found) if isinstance(raw, dict)])
         },
-        failures=_failures(as_dict(scores.get("failures"))),
+        failures=tuple(line for line in analysed if line.cause not in _FLAWS),
+        flaws=tuple(line for line in analysed if line.cause in _FLAWS),
         runtime=_runtime(as_dict(scores.get("runtime"))),
         config=config,
         details=read_details(path.parent / "results.jsonl") if rows else None,

@@ -64,12 +64,16 @@ def _behind(bench: BenchmarkReport, name: str, many: bool) -> list[str]:
         sections += ["", "### Categories", "", *_groups("Category", bench.categories)]
     for field, groups in bench.breakdowns.items():
         sections += ["", f"### By {words.line(field)}", "", *_groups(field, groups)]
-    if bench.failures:
-        rows = [
-            [line.cause, fmt.count(line.count), fmt.percent(line.share), line.examples[0] if line.examples else ""]
-            for line in bench.failures
-        ]
-        sections += ["", "### Failures by cause", "", *_table(["Cause", "Steps", "Share", "Example"], rows)]
+    for title, what, lines in (
+        ("Failures by cause", "Cause", bench.failures),
+        ("Flaws in scored answers", "Flaw", bench.flaws),
+    ):
+        if lines:
+            rows = [
+                [line.cause, fmt.count(line.count), fmt.percent(line.share), line.examples[0] if line.examples else ""]
+                for line in lines
+            ]
+            sections += ["", f"### {title}", "", *_table([what, "Steps", "Share", "Example"], rows)]
     sections += _runtime(bench)
     title = f"{name} · {bench.model}" if many else name
     return ["", f"## {words.line(title)}", *sections] if sections else []

@@ -45,7 +45,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class FailureLine:
-    """How often one cause broke a step."""
+    """How often one cause broke a step, or one flaw was seen in an answer that was scored all the same."""
 
     cause: str
     count: int
@@ -112,6 +112,11 @@ class RowDetails:
     examples: tuple[Example, ...] = ()
     # Lines of results.jsonl that hold no row.
     unreadable: int = 0
+    # Rows by what became of them, failed ones by their cause; together all rows.
+    outcomes: dict[str, int] = field(default_factory=dict)
+    causes: dict[str, int] = field(default_factory=dict)
+    # Whether every reward is 0 or 1, so that rows are right or wrong.
+    binary: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +144,7 @@ class BenchmarkReport:
     categories: tuple[Group, ...]
     breakdowns: dict[str, tuple[Group, ...]]
     failures: tuple[FailureLine, ...]
+    flaws: tuple[FailureLine, ...]
     runtime: Runtime
     config: JsonDict
     details: RowDetails | None = None

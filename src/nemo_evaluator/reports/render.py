@@ -8,6 +8,7 @@ from typing import Final
 
 from nemo_evaluator.core.files import write_atomic
 from nemo_evaluator.core.registry import Registry
+from nemo_evaluator.core.terminal import harmless
 from nemo_evaluator.reports.load import load_report
 from nemo_evaluator.reports.model import EvalReport
 
@@ -23,15 +24,11 @@ SUFFIXES: Final = {"markdown": "md", "html": "html", "csv": "csv", "json": "json
 WANTS_ROWS: Final = frozenset({"html"})
 
 
-# Characters that move a terminal's cursor or turn the reading direction around; JSON keeps what it was given.
-_CONTROLS: Final = {*range(0x20), *range(0x7F, 0xA0)} - {ord("\n"), ord("\t")}
-_UNSEEN: Final = dict.fromkeys([*_CONTROLS, *range(0x2028, 0x202F), *range(0x2066, 0x206A)], " ")
-
-
 def render(report: EvalReport, fmt: str) -> str:
     """The report in one format: markdown, html, csv, json or latex."""
     text = RENDERERS.get(fmt)(report)
-    return text if fmt == "json" else text.translate(_UNSEEN)
+    # JSON escapes by itself, and keeps what it was given.
+    return text if fmt == "json" else harmless(text)
 
 
 def write_reports(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +26,9 @@ def read_details(results: Path) -> RowDetails | None:
         return None
     latency, tokens = array("d"), array("d")
     examples: dict[str, list[Example]] = {"failed": [], "unparsed": [], "truncated": [], "wrong": [], "right": []}
+    outcomes: Counter[str] = Counter()
+    causes: Counter[str] = Counter()
+    binary = True
     rows = unreadable = 0
     for row in _rows(results):
         if row is None:
@@ -38,10 +42,15 @@ def read_details(results: Path) -> RowDetails | None:
         if count > 0:
             tokens.append(count)
         kind = _kind(row)
+        outcomes[kind or "unscored"] += 1
+        if kind == "failed":
+            causes[str(as_dict(row.get("failure")).get("cause") or "unknown")] += 1
+        binary = binary and row.get("reward") in (None, 0, 1)
         if kind and len(examples[kind]) < EXAMPLES_OF_A_KIND:
             examples[kind].append(_example(kind, row))
     shown = tuple(example for kind in examples.values() for example in kind)
-    return RowDetails(rows, _histogram(latency), _histogram(tokens), shown, unreadable)
+    known = dict(outcomes), dict(causes.most_common()), binary
+    return RowDetails(rows, _histogram(latency), _histogram(tokens), shown, unreadable, *known)
 
 
 def _rows(results: Path) -> Iterator[JsonDict | None]:
