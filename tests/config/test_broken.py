@@ -359,6 +359,11 @@ def test_a_rule_decides_for_the_whole_and_not_for_a_shard(write) -> None:
     expect(write(config=text), "benchmarks[0].stop_when", "remove stop_when, or cluster.shards")
 
 
+def test_nobody_stops_a_container_at_a_problem(write) -> None:
+    text = SLURM.replace("solver: {type: simple,", "stop_when: {interval_width: 0.1}\n    solver: {type: container,")
+    expect(write(config=text), "benchmarks[0].stop_when", "remove stop_when")
+
+
 def test_everything_wrong_is_said_at_once(write) -> None:
     text = BASE.replace("max_problems: 5", "max_problem: 5").replace("repeats: 2", "repeats: 0")
     text = text.replace("      service: model", "      service: modle").replace("some/model", "${NEL_TEST_UNSET}")

@@ -207,6 +207,9 @@ def _stop_rules(data: dict[str, Any]) -> Iterator[Finding]:
         if benchmark.get("shuffle_seed", 0) is None:
             message = "the first problems of an unshuffled dataset are not a sample of it: a rule would be misled"
             yield Finding((*path, "stop_when"), message, "remove shuffle_seed: null, or stop_when")
+        if _get(benchmark, "solver", "type") == "container":
+            message = "a harness container owns its whole loop: nobody can stop it at a problem"
+            yield Finding((*path, "stop_when"), message, "remove stop_when")
         if sharded:
             message = "a shard sees a part of the problems and cannot decide for the whole"
             yield Finding((*path, "stop_when"), message, "remove stop_when, or cluster.shards")
