@@ -36,7 +36,7 @@ part_as_root() {
 }
 
 # The commands and libraries that tests use, each with the package that brings it.
-packages=(bwrap=bubblewrap dockerd=docker.io docker=docker.io iptables=iptables ip=iproute2 chromium=chromium
+packages=(bwrap=bubblewrap dockerd=docker.io docker=docker-cli iptables=iptables ip=iproute2 chromium=chromium
   mmdebstrap=mmdebstrap git=git openssl=openssl ssh=openssh-client sshd=openssh-server
   libatomic.so.1=libatomic1)
 here() {
@@ -49,14 +49,16 @@ missing_packages() {
   local pair
   for pair in "${packages[@]}"; do
     here "${pair%%=*}" || echo "${pair#*=}"
-  done | sort -u
+    # Before Debian 13 the command is in docker.io.
+  done | if apt-cache show docker-cli >/dev/null 2>&1; then cat; else sed s/docker-cli/docker.io/; fi | sort -u
 }
 have_packages() { [ -z "$(missing_packages)" ]; }
 get_packages() {
   export DEBIAN_FRONTEND=noninteractive
   # shellcheck disable=SC2046
   apt-get update -qq &&
-    apt-get install -y -qq --no-install-recommends $(missing_packages) ca-certificates fonts-dejavu-core
+    apt-get install -y -qq --no-install-recommends $(missing_packages) ca-certificates fonts-dejavu-core &&
+    { have_packages || { echo "still missing after the installation: $(missing_packages | xargs)"; return 1; }; }
 }
 
 have_libraries() { [ "$bin/../.with-parts" -nt pyproject.toml ]; }
