@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from nemo_evaluator.core.types import JsonDict
 
 
 def rule_words(stopped: JsonDict | None) -> str:
     """One sentence on the rule of a run, from the ``stopped`` part of its bundle; empty when there was none."""
-    found = (stopped or {}).get("rule")
-    if not stopped or not isinstance(found, dict):
-        return f"stopped: {stopped.get('reason')}" if stopped and stopped.get("kind") == "rule" else ""
-    settings = found.get("rule") if isinstance(found.get("rule"), dict) else {}
-    assert isinstance(settings, dict)
-    aims = [
-        f"the interval is at most {settings['interval_width']:g} wide" if settings.get("interval_width") else "",
-        f"it is settled whether the drop from {settings['decided_against']} is more than {settings['max_drop']:g}"
-        if settings.get("decided_against")
-        else "",
-    ]
-    rule = " or ".join(aim for aim in aims if aim)
-    words = f"stop when {rule}; " if rule else ""
+    stopped = _mapping(stopped)
+    found = _mapping(stopped.get("rule"))
+    if not found:
+        return f"stopped: {stopped.get('reason')}" if stopped.get("kind") == "rule" else ""
+    aims = " or ".join(_aims(_mapping(found.get("rule"))))
+    words = f"stop when {aims}; " if aims else ""
     note = f"; {found['note']}" if found.get("note") else ""
-    problems, planned = found.get("problems"), found.get("planned")
     if found.get("stopped"):
-        saved = f", {found['saved_share']:.0%} saved" if found.get("saved_share") else ""
-        return f"{words}stopped after {problems} of {planned} problems{saved}: {found.get('reason')}{note}"
+        saved = found.get("saved_share")
+        share = f", {saved:.0%} saved" if isinstance(saved, float) else ""
+        where = f"stopped after {found.get('problems')} of {found.get('planned')} problems{share}"
+        return f"{words}{where}: {found.get('reason')}{note}"
     decision = f"; at the last look: {found['decision']}" if found.get("decision") else ""
     return f"{words}the run was not stopped{decision}{note}"
+
+
+def _aims(rule: JsonDict) -> list[str]:
+    width, baseline = rule.get("interval_width"), rule.get("decided_against")
+    aims = [] if width is None else [f"the interval is at most {width} wide"]
+    if baseline is not None:
+        aims.append(f"it is settled whether the drop from {baseline} is more than {rule.get('max_drop')}")
+    return aims
+
+
+def _mapping(value: Any) -> JsonDict:
+    return value if isinstance(value, dict) else {}

@@ -99,8 +99,10 @@ def joint_spending(*runs: Spending) -> Spending:
 
 def spending_of(stopped: JsonDict | None) -> Spending:
     """How the error of a run's intervals is spent, by the ``stopped`` part of its bundle."""
-    kind = (stopped or {}).get("kind")
-    if not stopped or ("rule" not in stopped and kind != "rule"):
+    if not isinstance(stopped, dict):
+        return PLANNED
+    kind = stopped.get("kind")
+    if "rule" not in stopped and kind != "rule":
         return PLANNED
     # Only a run that got to its planned end may take the look that was kept for it.
     return STOPPED if kind else ENDED
