@@ -37,6 +37,7 @@ RULE = {"interval_width": None, "min_problems": 30, "decided_against": "base", "
             "the run was not stopped; at the last look: not worse; a word",
         ),
         ({"rule": {"note": "an earlier session had one"}}, "the run was not stopped; an earlier session had one"),
+        ({"rule": {"moved_from": [100]}}, "the run was not stopped; its planned end was moved from 100 problems"),
     ],
 )
 def test_words(stopped: Any, words: str) -> None:

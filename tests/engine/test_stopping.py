@@ -233,3 +233,16 @@ async def test_an_end_by_other_means_is_no_planned_end(case: Case) -> None:
     assert spending_of(finished.bundle["stopped"]) == STOPPED
     assert finished.bundle["benchmark"]["scores"]["pass@1"]["ci_method"] == "betting"
     assert finished.bundle["stopped"]["rule"]["decision"] is None
+
+
+async def test_whoever_moves_the_planned_end_has_had_the_last_look(case: Case) -> None:
+    vain = {"interval_width": 0.001}
+    first = await case.run(StopRule(**vain), max_problems=100)
+    assert spending_of(first.bundle["stopped"]) == ENDED
+    again = await case.run(StopRule(**vain), max_problems=100, resume=True)
+    assert spending_of(again.bundle["stopped"]) == ENDED
+    for rule in (StopRule(**vain), None):
+        longer = await case.run(rule, max_problems=150, resume=True)
+        assert longer.bundle["stopped"]["rule"]["moved_from"] == [100]
+        assert spending_of(longer.bundle["stopped"]) == STOPPED
+        assert longer.bundle["benchmark"]["scores"]["pass@1"]["ci_method"] == "betting"

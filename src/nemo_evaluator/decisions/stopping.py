@@ -16,6 +16,8 @@ def rule_words(stopped: JsonDict | None) -> str:
     aims = " or ".join(_aims(_mapping(found.get("rule"))))
     words = f"stop when {aims}; " if aims else ""
     note = f"; {found['note']}" if found.get("note") else ""
+    if found.get("moved_from"):
+        note += f"; its planned end was moved from {', '.join(map(str, found['moved_from']))} problems"
     if found.get("stopped"):
         saved = found.get("saved_share")
         share = f", {saved:.0%} saved" if isinstance(saved, float) else ""

@@ -148,7 +148,8 @@ class _Session:
 
     def _session_record(self) -> JsonDict:
         record: JsonDict = {"kind": RUN, "at": round(time.time(), 3), "fingerprints": self._prints.parts}
-        return record | {"looked_at": True} if self._job.stop_rule is not None else record
+        # A rule looks until the planned end; where that is must be known to whoever moves it later.
+        return record | {"looked_at": len(self._plan.problems)} if self._job.stop_rule is not None else record
 
     async def _decide(self, history: History) -> ReusePlan:
         if not self._job.resume or not history.runs:
@@ -231,9 +232,12 @@ class _Session:
     def _rule_facts(self, history: History) -> JsonDict:
         """What the rule did, as long as there was one at any time: who has looked cannot take it back."""
         job, planned = self._job, len(self._plan.problems)
+        moved = sorted(history.looked_at - {planned})
+        facts: JsonDict = {"moved_from": moved} if moved else {}
         if job.stop_rule is None:
-            return {"note": "an earlier session of this run had a rule"} if history.looked_at else {}
-        facts = job.stop_rule.summary(ended=self._halt.kind is None) | {"planned": planned, "saved_share": 0.0}
+            return facts | {"note": "an earlier session of this run had a rule"} if history.looked_at else {}
+        facts |= job.stop_rule.summary(ended=self._halt.kind is None and not moved)
+        facts |= {"planned": planned, "saved_share": 0.0}
         if self._ruled and self._stop is not None:
             unused = unused_answers(self._plan, self._stop.problems, self._index, self._journal)
             steps = self._stop.problems * self._plan.repeats + unused["answers"]

@@ -104,8 +104,9 @@ def spending_of(stopped: JsonDict | None) -> Spending:
     kind = stopped.get("kind")
     if "rule" not in stopped and kind != "rule":
         return PLANNED
-    # Only a run that got to its planned end may take the look that was kept for it.
-    return STOPPED if kind else ENDED
+    # Only at the planned end may a run take the look that was kept for it; and the end is not moved for another one.
+    rule = stopped.get("rule")
+    return STOPPED if kind or (isinstance(rule, dict) and rule.get("moved_from")) else ENDED
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ class History:
     tokens: int = 0
     requests: int = 0
     fingerprints: JsonDict = field(default_factory=dict)
-    # Whether a stop rule has looked at the scores in any of them.
-    looked_at: bool = False
+    # How many problems were planned in those whose scores a stop rule has looked at.
+    looked_at: set[int] = field(default_factory=set)
     _started: float | None = None
     _last: float = 0.0
 
@@ -34,7 +34,7 @@ class History:
             self.close()
             self.runs += 1
             self.fingerprints = record.get("fingerprints", {})
-            self.looked_at = self.looked_at or bool(record.get("looked_at"))
+            self.looked_at |= {record["looked_at"]} if "looked_at" in record else set()
             self._started = self._last = at or 0.0
         elif at is not None:
             self._last = max(self._last, at)
