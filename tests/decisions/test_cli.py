@@ -198,6 +198,16 @@ def test_text_fits_a_narrow_terminal(runs: Path, policy: Path, monkeypatch: pyte
     assert max(map(len, piped.splitlines())) > 90, "a pipe gets whole lines"
 
 
+@pytest.mark.parametrize("fmt", ["text", "markdown", "html"])
+def test_no_format_turns_the_reading_direction_round(fmt: str, tmp_path: Path, write_to: Any, make_rows: Any) -> None:
+    turned = "\u202eabc\u2066\u200b\x07\x1b[31m"
+    for side, rewards in (("one", GOOD), ("two", BAD)):
+        write_to(tmp_path / side, make_rows(rewards, model_response=turned, metadata={"category": turned}))
+    result = run(compare, tmp_path / "one", tmp_path / "two", "--format", fmt, "--show-flips", "--no-report")
+    assert "abc" in result.stdout
+    assert not {"\u202e", "\u2066", "\u200b", "\x07", "\x1b"} & set(result.stdout)
+
+
 def test_names_cannot_break_a_table(tmp_path: Path, write_to: Any, make_rows: Any) -> None:
     name = "a|b\n<c> `d`"
     for side, rewards in (("one", GOOD), ("two", BAD)):
@@ -256,6 +266,10 @@ def test_gate_writes_json_and_markdown(runs: Path, policy: Path) -> None:
     as_json = run(gate, runs / "base", runs / "bad", "-p", policy, "-o", out, "--json")
     assert json.loads(as_json.stdout)["verdict"] == "NO-GO"
     assert not (runs / "gate.md").exists()
+    run(gate, runs / "base", runs / "bad", "-p", policy, "-o", out, "--no-report")
+    assert not (runs / "gate.md").exists()
+    run(gate, runs / "base", runs / "bad", "-p", policy, "--report", runs / "own.md")
+    assert (runs / "own.md").read_text().startswith("# 🔴 NO-GO")
     markdown = run(gate, runs / "base", runs / "bad", "-p", policy, "--format", "markdown")
     assert "| math | critical | **BREACH** |" in markdown.stdout
 

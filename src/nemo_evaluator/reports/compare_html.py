@@ -40,7 +40,7 @@ def set_html(found: ComparisonSet) -> str:
     """All comparisons of a call as one self-contained page."""
     sections = [_section(f"c{at}", entry) for at, entry in enumerate(found.entries)]
     lines = [_line(entry, name_of(found, entry)) for entry in found.entries]
-    return _template().render(
+    page = _template().render(
         found=found,
         sections=sections,
         plot=difference_plot(lines, _limit(found.entries[0].report)),
@@ -48,6 +48,8 @@ def set_html(found: ComparisonSet) -> str:
         w=words,
         listed=LISTED,
     )
+    # Without characters that turn the reading direction round or hide what stands beside them.
+    return words.printable(page)
 
 
 def _limit(report: RegressionReport) -> float:

@@ -44,7 +44,7 @@ def compare_markdown(report: RegressionReport) -> str:
     lines += ["## Statistical Analysis", "", *(f"- {words.cell(line)}" for line in said)]
     lines += ["", "## Shifts", "", *words.table(["", "Baseline", "Candidate", "Change"], _shift_cells(report))]
     lines += _flip_sections(report)
-    return "\n".join([*lines, *_guidance(report)]).rstrip() + "\n"
+    return words.printable("\n".join([*lines, *_guidance(report)]).rstrip()) + "\n"
 
 
 def _sides(report: RegressionReport) -> list[list[str]]:
@@ -152,4 +152,4 @@ def set_markdown(found: ComparisonSet) -> str:
     ]
     lines += words.table(["Benchmark", "Baseline", "Candidate", "Difference", "Verdict"], rows)
     lines += [f"- {words.cell(warning)}" for warning in found.warnings]
-    return "\n\n".join(["\n".join(lines).rstrip() + "\n", *parts])
+    return "\n\n".join([words.printable("\n".join(lines).rstrip()) + "\n", *parts])

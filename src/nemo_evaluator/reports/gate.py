@@ -96,7 +96,7 @@ def gate_markdown(report: GateReport, *, explain: bool = False) -> str:
         lines.append("")
     if report.missing:
         lines += ["## Missing", "", *(f"- {words.cell(name)}" for name in report.missing)]
-    return "\n".join(lines).rstrip() + "\n"
+    return words.printable("\n".join(lines).rstrip()) + "\n"
 
 
 def _cells(entry: BenchmarkGate) -> list[str]:
