@@ -45,12 +45,13 @@ here() {
     *) command -v "$1" >/dev/null ;;
   esac
 }
+# Before Debian 13 the docker command came with the engine.
+package_here() { if [ "$1" = docker-cli ] && ! apt-cache show "$1" >/dev/null 2>&1; then echo docker.io; else echo "$1"; fi; }
 missing_packages() {
   local pair
   for pair in "${packages[@]}"; do
-    here "${pair%%=*}" || echo "${pair#*=}"
-    # Before Debian 13 the command is in docker.io.
-  done | if apt-cache show docker-cli >/dev/null 2>&1; then cat; else sed s/docker-cli/docker.io/; fi | sort -u
+    here "${pair%%=*}" || package_here "${pair#*=}"
+  done | sort -u
 }
 have_packages() { [ -z "$(missing_packages)" ]; }
 get_packages() {
@@ -61,7 +62,7 @@ get_packages() {
     { have_packages || { echo "still missing after the installation: $(missing_packages | xargs)"; return 1; }; }
 }
 
-have_libraries() { [ "$bin/../.with-parts" -nt pyproject.toml ]; }
+have_libraries() { [ "$bin/../.with-parts" -nt pyproject.toml ] && [ "$bin/../.with-parts" -nt scripts/requirements.txt ]; }
 get_libraries() { bash scripts/setup.sh dev,local,parts; }
 
 have_model() { "$bin/nel" models path smollm2-135m >/dev/null 2>&1; }

@@ -66,7 +66,7 @@ def _chromium() -> bool:
 
 
 PARTS: dict[str, Callable[[], bool]] = {
-    "apptainer": _command("apptainer"),
+    "apptainer": lambda: _ran("apptainer", "--version") and (PARTS_DIR / "images" / "python-bookworm.sif").is_file(),
     "bwrap": lambda: _ran("bwrap", "--ro-bind", "/", "/", "true"),
     "chromium": _chromium,
     "docker": lambda: _ran("docker", "version"),

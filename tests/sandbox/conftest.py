@@ -14,12 +14,15 @@ import pytest
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._keeper import KeeperClient
 from nemo_evaluator.sandbox._nodes import NodeSlots
+from nemo_evaluator.sandbox.apptainer import ApptainerSandbox
 from nemo_evaluator.sandbox.base import OutsideEndpoint, Sandbox
 from nemo_evaluator.sandbox.docker import DockerSandbox, DockerSettings
 from nemo_evaluator.sandbox.local import LocalSandbox, LocalSettings
 from nemo_evaluator.sandbox.slurm import SlurmSandbox
 
 IMAGE = "nel-test/python:bookworm"
+PARTS = Path(os.environ.get("NEL_PARTS_DIR") or Path(__file__).parents[2] / ".parts")
+SIF = PARTS / "images" / "python-bookworm.sif"
 MEMORY = 256 * 2**20
 PIDS = 48
 KINDS = [
@@ -84,6 +87,8 @@ async def make(kind: str, keeper: KeeperClient, request: pytest.FixtureRequest) 
             spec.image = spec.image or IMAGE
             slots = NodeSlots(request.getfixturevalue("slurm_nodes"), 2)
             sandbox = SlurmSandbox(spec, "test", memory=MEMORY, cpus=1, slots=slots)
+        elif kind == "apptainer":
+            sandbox = ApptainerSandbox(spec, "test", memory=MEMORY, cpus=1, image_file=SIF)
         else:
             spec.image = spec.image or IMAGE
             limits = {"memory": MEMORY, "pids": PIDS, "network": "none", **settings}

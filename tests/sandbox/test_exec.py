@@ -17,7 +17,7 @@ HERE = [
     pytest.param("local", marks=pytest.mark.needs("bwrap")),
     pytest.param("docker", marks=pytest.mark.needs("docker")),
 ]
-KINDS = [*HERE, pytest.param("slurm", marks=pytest.mark.needs("slurm"))]
+KINDS = [*HERE, *(pytest.param(kind, marks=pytest.mark.needs(kind)) for kind in ("apptainer", "slurm"))]
 
 
 @pytest.fixture(params=KINDS)

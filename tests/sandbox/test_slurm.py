@@ -8,7 +8,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -143,26 +145,32 @@ async def test_what_slurm_refuses_is_no_failure_of_the_command(slurm_nodes: list
         with pytest.raises(SandboxError, match=r"did not run the command.*Memory required"):
             await box.exec("true")
         box.memory = 2**26
-        assert box._holder is not None
-        box._holder.terminate()
-        box._holder.wait(20)
+        step = _run("squeue", "-h", "-s", "-n", box.name, "-o", "%i").strip()
+        subprocess.run(["scancel", "-s", "KILL", step], check=False, timeout=20)
         with pytest.raises(SandboxError, match="container on its node ended"):
-            await box.exec("true")
+            for _ in range(100):
+                await box.exec("sleep 0.1")
     finally:
         await box.stop()
     taken = [await asyncio.wait_for(slots.take(), 1) for _ in slurm_nodes]
     assert len(taken) == len(slurm_nodes)
 
 
-async def test_folders_of_the_host_and_scratch_folders(slurm_nodes: list[str], tmp_path: Path) -> None:
-    (tmp_path / "f").write_text("hello")
-    for folder in [tmp_path, *tmp_path.parents][:-2]:
-        folder.chmod(folder.stat().st_mode | 0o055)
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that everyone can reach: who is root inside is a plain user outside."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+async def test_folders_of_the_host_and_scratch_folders(slurm_nodes: list[str], open_folder: Path) -> None:
+    (open_folder / "f").write_text("hello")
     spec = SandboxSpec(
         image=IMAGE,
         workdir="/a/new/place",
         volumes=[
-            {"host_path": str(tmp_path), "container_path": "/in/data", "readonly": True},
+            {"host_path": str(open_folder), "container_path": "/in/data", "readonly": True},
             {"container_path": "/scratch"},
         ],
     )

@@ -8,37 +8,33 @@ import os
 import secrets
 import signal
 import subprocess
-import tempfile
 import time
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import IO, Final
+from typing import IO, ClassVar, Final
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.sandbox import _fresh
 from nemo_evaluator.sandbox._backend import Backend, Emit, Exit, Job
+from nemo_evaluator.sandbox._client import Client, call, start_client
 from nemo_evaluator.sandbox._pump import Pump
+from nemo_evaluator.sandbox._steps import Quiet, Steps
 from nemo_evaluator.sandbox._wrapper import Rest, Trailer, killer, wrapped
 
 _SIGKILL: Final = 137
 _GRACE: Final = 0.2
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
-    """A command of the host that runs one inside; ``env`` is the client's own."""
-
-    argv: list[str]
-    env: dict[str, str]
-
-
 @dataclass(eq=False)
 class ContainerSandbox(Backend):
     """A sandbox with processes of its own, reached by starting a client per command."""
 
+    # Processes of a container in which one command runs.
+    _own: ClassVar[int] = 3
     _kept: set[str] = field(default_factory=lambda: {"main"}, init=False)
     _killing: asyncio.Task[None] | None = field(default=None, init=False)
+    # Where the client is srun: a step cannot just be left alone.
+    _steps: Steps | None = field(default=None, init=False)
 
     @abstractmethod
     def _client(self, argv: list[str], env: dict[str, str], user: str | None) -> Client:
@@ -53,18 +49,34 @@ class ContainerSandbox(Backend):
 
     def _rest(self, job: Job) -> Rest:
         """What becomes of processes that the command leaves."""
-        return "leave" if job.background else "kill"
+        if not job.background:
+            return "kill"
+        return "leave" if self._steps is None else "hold"
 
     def _is_over(self, job: Job, trailer: Trailer) -> bool:
         """Whether a command has ended although its client runs on: what it left may hold the client back."""
-        return trailer.complete
+        return trailer.complete and (job.background or self._steps is None)
 
     def _dismiss(self, client: subprocess.Popen[bytes], job: Job, trailer: Trailer) -> None:
         """Let go of a client that still runs."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(client.pid, signal.SIGKILL)
+        if self._steps is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(client.pid, signal.SIGKILL)
+        elif job.background and trailer.complete:
+            self._steps.keep(client)
+        else:
+            self._steps.end(client)
 
     async def _run(self, job: Job, emit: Emit) -> Exit:
+        if self._steps is None:
+            return await self._run_one(job, emit)
+        self._steps.check()
+        quiet = Quiet(emit)
+        ended = await self._run_one(job, quiet.take)
+        quiet.flush()
+        return ended
+
+    async def _run_one(self, job: Job, emit: Emit) -> Exit:
         if self._killing is not None:
             await asyncio.wait({self._killing})
         argv, stdin = job.argv, job.stdin
@@ -75,7 +87,7 @@ class ContainerSandbox(Backend):
         token = secrets.token_hex(8)
         self._kept.add(token)
         # The mark goes inside: a client that carried it would be taken for a process of the command.
-        inside = ["env", f"NEL_EXEC={token}", *wrapped(argv, token, job.cwd, self._rest(job))]
+        inside = ["env", f"NEL_EXEC={token}", *wrapped(argv, token, job.cwd, self._rest(job), self._own)]
         client = self._client(inside, job.env, job.user)
         trailer = Trailer(token, emit)
         until = time.monotonic() + job.timeout
@@ -90,7 +102,8 @@ class ContainerSandbox(Backend):
         if timed_out:
             await asyncio.wait({self._kill_later(token)}, timeout=max(0.0, until + _GRACE - time.monotonic()))
         if not trailer.begun:
-            await self._post_mortem()
+            if self._steps is not None:
+                self._steps.check()
             why = trailer.greeting[-500:] or (f"no answer in {job.timeout:g} s" if timed_out else f"exit code {code}")
             raise SandboxError(f"{client.argv[0]} did not run the command: {why}")
         trailer.flush()
@@ -143,6 +156,8 @@ class ContainerSandbox(Backend):
 
         async def kill() -> None:
             with contextlib.suppress(SandboxError):
+                if self._steps is not None:
+                    await self._steps.settle()
                 await call(client, timeout=30)
 
         self._killing = asyncio.ensure_future(kill())
@@ -159,34 +174,3 @@ async def _settle(pump: Pump, trailer: Trailer) -> None:
                         return await pump.drained()
                 except TimeoutError:
                     continue
-
-
-def start_client(client: Client, fds: list[int]) -> subprocess.Popen[bytes]:
-    """Start a client with the given stdin, stdout and stderr, in a group of its own."""
-    stdin, stdout, stderr = fds[:3]
-    try:
-        return subprocess.Popen(
-            client.argv, stdin=stdin, stdout=stdout, stderr=stderr, env=client.env, start_new_session=True
-        )
-    except OSError as error:
-        raise SandboxError(f"cannot run {client.argv[0]}: {error.strerror}", hint="is it installed?") from error
-
-
-async def call(client: Client, *, timeout: float = 120.0) -> str:
-    """Run a client to its end: its stdout. A failure is a SandboxError with its stderr."""
-    # Files, not pipes: a client that leaves a container behind leaves its stdout with it, and a pipe would never end.
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, Path(os.devnull).open("rb") as nothing:
-        process = await asyncio.to_thread(start_client, client, [nothing.fileno(), out.fileno(), err.fileno()])
-        try:
-            code = await asyncio.to_thread(process.wait, timeout)
-        except subprocess.TimeoutExpired as error:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            raise SandboxError(f"{client.argv[0]} did not end in {timeout:g} s") from error
-        out.seek(0)
-        err.seek(0)
-        if code != 0:
-            tail = err.read().decode("utf-8", "replace").strip()[-500:]
-            raise SandboxError(f"{client.argv[0]} failed with exit code {code}: {tail}")
-        return out.read().decode("utf-8", "replace")

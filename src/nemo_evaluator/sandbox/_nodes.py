@@ -21,10 +21,11 @@ class Place:
     slot: int
     het_group: str | None = None
 
-    def step(self) -> list[str]:
-        """The start of a command that runs on the node."""
+    def step(self, name: str) -> list[str]:
+        """The start of a command that runs on the node, in a step with the given name."""
         group = [f"--het-group={self.het_group}"] if self.het_group else []
-        return ["srun", "--overlap", "--nodes=1", f"--nodelist={self.node}", "--ntasks=1", *group]
+        where = ["--overlap", "--nodes=1", f"--nodelist={self.node}", "--ntasks=1", *group]
+        return ["srun", *where, f"--job-name={name}"]
 
 
 class NodeSlots:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Literal, TypeAlias
+
+from nemo_evaluator.core.errors import SandboxError
 
 # What becomes of processes that a command leaves: killed, left alone, or kept alive by a wrapper that does not end.
 Rest: TypeAlias = Literal["kill", "leave", "hold"]
 # Processes carry the number of their command in the environment, and a command's end takes along those that carry its
-# number. What carries none is touched only where process 1 is our own: there, and only there, every process we can see
-# belongs to the sandbox. Without a mark and with a parent outside (0) is a command that is just being let in: it gets
-# its mark in a moment, and is left alone. Three rounds, since a process may fork between the look and the kill.
+# number. What carries none is touched only where process 1 is our own, or the init of an Apptainer instance: there, and
+# only there, every process we can see belongs to the sandbox. Without a mark and with a parent outside (0) is a command
+# that is just being let in: it gets its mark in a moment, and is left alone. Three rounds, since a process may fork
+# between the look and the kill.
 _MARK: Final = """[ -n "$token" ] || exit 125
 mark_of() { { tr '\\0' '\\n' < "/proc/$1/environ"; } 2>/dev/null | sed -n 's/^NEL_EXEC=//p' | head -n 1; }
 parent_of() { sed -n 's/^PPid:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null; }
 ours=
-[ "$(mark_of 1)" = main ] && ours=yes
+[ "$(mark_of 1)" != main ] || ours=yes
+read -r init < /proc/1/comm
+[ "$init" != appinit ] || ours=yes
 """
 _REAP: Final = """
 for round in 1 2 3; do
@@ -55,8 +60,8 @@ nel_oom() {
 # Both words end their line, because some clients carry nothing but whole lines.
 # Until the command has run, only names that nobody else uses: assigning to an exported one would change it for it.
 _WRAP: Final = f"""
-nel_token=$1 nel_rest=$2 nel_cwd=$3 nel_kills=0
-shift 3
+nel_token=$1 nel_rest=$2 nel_own=$3 nel_cwd=$4 nel_kills=0
+shift 4
 for nel_stream in 1 2; do printf '\\000NEL-BEGIN %s\\000\\n' "$nel_token" >&$nel_stream; done
 {_OOM}
 nel_oom
@@ -65,25 +70,44 @@ if cd "$nel_cwd"; then "$@"; code=$?; else code=126; fi
 nel_oom
 token=$nel_token
 set -- /proc/[0-9]*
-if [ "$nel_rest" = kill ] && [ $# -gt 3 ]; then
+if [ "$nel_rest" = kill ] && [ $# -gt "$nel_own" ]; then
   {_MARK}{_OWN}
   set -- /proc/[0-9]*
 fi
 for stream in 1 2; do
-  printf '\\000NEL-END %s %s %s %s\\000\\n' "$token" "$code" $((nel_kills - nel_before)) $(($# - 3)) >&$stream
+  printf '\\000NEL-END %s %s %s %s\\000\\n' "$token" "$code" $((nel_kills - nel_before)) $(($# - nel_own)) >&$stream
 done
 [ "$nel_rest" != hold ] || exec sleep 2147483647 > /dev/null 2>&1
 exit 0
 """
+_UNPACK: Final = """while [ "$1" != -- ]; do
+  eval "export $1=\\"\\$NEL_ENV_$1\\""; unset "NEL_ENV_$1"; shift
+done
+shift
+exec "$@"
+"""
 _KILL: Final = f"token=$1 keep=$2\n{_MARK}{_REST}\nexit 0"
 
 
-def wrapped(argv: list[str], token: str, cwd: str, rest: Rest) -> list[str]:
+def wrapped(argv: list[str], token: str, cwd: str, rest: Rest, own: int = 3) -> list[str]:
     """The argument list that runs ``argv`` and reports its begin and its end on both streams.
 
+    ``own`` is how many processes there are where a command left none: the container's (a shell and its sleep) and the
+    wrapper. With more than those, what the command left is looked for.
     Its own exit code says nothing: a client that sees another than 0 would add remarks to the command's output.
     """
-    return ["/bin/sh", "-c", _WRAP, "sh", token, rest, cwd, *argv]
+    return ["/bin/sh", "-c", _WRAP, "sh", token, rest, str(own), cwd, *argv]
+
+
+def carried(argv: list[str], env: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+    """``argv`` so that it finds ``env`` inside, and the variables that the client must carry there for it.
+
+    They travel under names that nobody else sets: an image's own value, or a runtime's, would win over ours.
+    """
+    if bad := [name for name in env if not (name.isidentifier() and name.isascii())]:
+        raise SandboxError(f"{bad[0]!r} cannot be a variable in a shell", hint="use letters, digits and _")
+    variables = {f"NEL_ENV_{name}": value for name, value in env.items()}
+    return ["/bin/sh", "-c", _UNPACK, "sh", *env, "--", *argv], variables
 
 
 def killer(token: str, keep: str) -> list[str]:
@@ -107,7 +131,7 @@ class Trailer:
         self._ended: set[str] = set()
         self.code: int | None = None
         self.oom_kills = 0
-        # How many processes there are besides the container's own two and the wrapper.
+        # How many processes there are besides the container's own and the wrapper.
         self.left = 0
 
     @property

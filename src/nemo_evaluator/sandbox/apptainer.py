@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import re
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from nemo_evaluator.config.sandboxes import ApptainerSandbox as ApptainerConfig
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
-from nemo_evaluator.sandbox._backend import keepalive
-from nemo_evaluator.sandbox._container import Client, ContainerSandbox, call
+from nemo_evaluator.sandbox._backend import Emit, Exit, Job, keepalive
+from nemo_evaluator.sandbox._client import Client, call
+from nemo_evaluator.sandbox._container import ContainerSandbox
 from nemo_evaluator.sandbox._nodes import NodeSlots, Place
 from nemo_evaluator.sandbox._reaper import Reaper
 from nemo_evaluator.sandbox._sizes import parse_size
+from nemo_evaluator.sandbox._steps import Steps, clean_up
+from nemo_evaluator.sandbox._wrapper import carried
 from nemo_evaluator.sandbox.base import ImageBuildRequest, OutsideEndpoint, Sandbox, VolumeMount
+from nemo_evaluator.sandbox.jail import cgroups
 
+# Of the host even in a process space of one's own, and root's to change: only a root without a user namespace is root.
+_KERNEL: Final = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 _OLDEST: Final = (1, 1)
 _BUILD: Final = 3600.0
 
@@ -38,12 +45,16 @@ def sif_path(image: str, cache: Path) -> Path:
 class ApptainerSandbox(ContainerSandbox):
     """An Apptainer instance."""
 
+    # Its init and the wrapper.
+    _own: ClassVar[int] = 2
     memory: int = 4 * 2**30
     cpus: float = 2.0
     image_file: Path = field(default_factory=Path)
     place: Place | None = None
     slots: NodeSlots | None = None
     reaper: Reaper | None = None
+    _tried: bool = field(default=False, init=False)
+    _groups: list[str] = field(default_factory=list, init=False)
 
     async def start(self, *, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
         """Start the instance."""
@@ -52,16 +63,18 @@ class ApptainerSandbox(ContainerSandbox):
         if self.slots is not None and self.place is None:
             self.place = await self.slots.take()
         self.base_env = {"HOME": self.spec.workdir, "LANG": "C.UTF-8"}
-        argv = [*self._step(), "apptainer", "instance", "start", "--containall", "--writable-tmpfs", "--no-home"]
-        argv += ["--no-privs", "--memory", str(self.memory), "--cpus", f"{self.cpus:g}"]
+        argv = ["apptainer", "instance", "start", "--containall", "--writable-tmpfs", "--no-home"]
+        argv += ["--no-privs", "--memory", str(self.memory), "--cpus", f"{self.cpus:g}", *_kernel_flags()]
         argv += [flag for volume in self.spec.volumes for flag in _bind(volume)]
         argv += ["--scratch", self.spec.workdir, str(self.image_file), self.name]
-        stop = [*self._step(), "apptainer", "instance", "stop", "--signal", "KILL", self.name]
         try:
             if self.reaper is not None:
-                await self.reaper.watch_command(self.name, stop)
-            await call(Client(argv, _environment({})), timeout=300)
+                end = self._ending()
+                await self.reaper.watch_command(self.name, clean_up(self.name, end) if self.place is not None else end)
+            self._tried = True
+            await self._start(argv)
             self.started = True
+            self._groups = await self._memory_groups()
             self.endpoints = {one.env_var: self.resolve_outside_endpoint(one.url) for one in outside_endpoints}
             if self.spec.entrypoint is not None:
                 await self.exec(f"{keepalive(self.spec)} >/dev/null 2>&1 &", background=True, timeout=30)
@@ -73,11 +86,16 @@ class ApptainerSandbox(ContainerSandbox):
 
     async def stop(self) -> None:
         """Stop the instance and give its slot back."""
-        was, self.started = self.started, False
+        self.started = False
+        tried, self._tried = self._tried, False
         try:
-            if was:
-                argv = [*self._step(), "apptainer", "instance", "stop", "--signal", "KILL", self.name]
-                await call(Client(argv, _environment({})), timeout=60)
+            if tried:
+                if self._steps is not None:
+                    await self._steps.close()
+                await call(Client(self._ending(), _environment({})), timeout=60)
+        except SandboxError as error:
+            if "no instance found" not in error.message:
+                raise
         finally:
             if self.reaper is not None:
                 await self.reaper.forget(self.name)
@@ -92,11 +110,41 @@ class ApptainerSandbox(ContainerSandbox):
     def _client(self, argv: list[str], env: dict[str, str], user: str | None) -> Client:
         if user is not None:
             raise SandboxError(f"an apptainer instance has no user {user!r}", hint="leave user out, or use docker")
-        command = [*self._step(), "apptainer", "exec", "--cleanenv", "--pwd", "/", f"instance://{self.name}", *argv]
-        return Client(command, _environment(env))
+        # Without --no-eval a shell would expand what the values hold.
+        command = [*self._step(), "apptainer", "exec", "--cleanenv", "--no-eval", "--pwd", "/"]
+        argv, variables = carried(argv, env)
+        return Client([*command, f"instance://{self.name}", *argv], _environment(variables))
 
     def _step(self) -> list[str]:
-        return self.place.step() if self.place is not None else []
+        return self.place.step(self.name) if self.place is not None else []
+
+    async def _start(self, argv: list[str]) -> None:
+        if self.place is None:
+            await call(Client(argv, _environment({})), timeout=300)
+            return
+        # An instance ends with the step that started it.
+        self._steps = Steps()
+        hold = ["/bin/sh", "-c", '"$@" && echo nel-ready && exec sleep 2147483647', "sh", *argv]
+        await self._steps.hold(Client([*self._step(), *hold], _environment({})), "nel-ready")
+
+    def _ending(self) -> list[str]:
+        return [*self._step(), "apptainer", "instance", "stop", "--signal", "KILL", self.name]
+
+    async def _run(self, job: Job, emit: Emit) -> Exit:
+        before = cgroups.oom_kills(self._groups)
+        ended = await super()._run(job, emit)
+        killed = ended.code != 0 and not ended.timed_out and cgroups.oom_kills(self._groups) > before
+        return replace(ended, out_of_memory=True) if killed else ended
+
+    async def _memory_groups(self) -> list[str]:
+        """Where the kernel counts what it killed in the instance; inside, nothing of it is to be seen."""
+        if self.place is not None:
+            return []
+        listed = await call(Client(["apptainer", "instance", "list", "--json", self.name], _environment({})))
+        pid = json.loads(listed)["instances"][0]["pid"]
+        rows = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+        roots = {"memory": "/sys/fs/cgroup/memory", "": "/sys/fs/cgroup"}
+        return [roots[kind] + path for _, kind, path in rows if kind in roots]
 
 
 class ApptainerProvider:
@@ -127,14 +175,7 @@ class ApptainerProvider:
             return
         if image.endswith(".sif") or image.startswith(("/", "./")):
             raise SandboxError(f"image {image} does not exist")
-        await asyncio.to_thread(target.parent.mkdir, parents=True, exist_ok=True)
-        part = target.with_suffix(f".part-{os.getpid()}")
-        source = image if "://" in image else f"docker://{image}"
-        try:
-            await call(Client(["apptainer", "build", str(part), source], _environment({})), timeout=_BUILD)
-            part.replace(target)
-        finally:
-            part.unlink(missing_ok=True)
+        await self._convert(image if "://" in image else f"docker://{image}", target)
 
     async def build_images(self, requests: Sequence[ImageBuildRequest]) -> None:
         """Build with docker, then convert."""
@@ -143,9 +184,16 @@ class ApptainerProvider:
             if missing and request.docker_build_fn is not None:
                 await asyncio.to_thread(request.docker_build_fn, missing)
                 for spec in missing:
-                    target = sif_path(spec.image, self._cache)
-                    build = ["apptainer", "build", str(target), f"docker-daemon://{spec.image}"]
-                    await call(Client(build, _environment({})), timeout=_BUILD)
+                    await self._convert(f"docker-daemon://{spec.image}", sif_path(spec.image, self._cache))
+
+    async def _convert(self, source: str, target: Path) -> None:
+        await asyncio.to_thread(target.parent.mkdir, parents=True, exist_ok=True)
+        part = target.with_suffix(f".part-{os.getpid()}")
+        try:
+            await call(Client(["apptainer", "build", str(part), source], _environment({})), timeout=_BUILD)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
 
     def create(self, spec: SandboxSpec) -> Sandbox:
         """An instance to be."""
@@ -167,6 +215,13 @@ class ApptainerProvider:
 def _environment(inside: dict[str, str]) -> dict[str, str]:
     """The client's environment; variables for the inside go by prefix, never on the command line."""
     return {**os.environ, **{f"APPTAINERENV_{name}": value for name, value in inside.items()}}
+
+
+def _kernel_flags() -> list[str]:
+    if os.geteuid() != 0:
+        return []
+    binds = [flag for path in _KERNEL if Path(path).exists() for flag in ("--bind", f"{path}:{path}:ro")]
+    return ["--no-mount", "sys", *binds]
 
 
 def _bind(volume: Any) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 from nemo_evaluator.config.sandboxes import SlurmSandbox as SlurmConfig
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
-from nemo_evaluator.sandbox._container import Client, call
+from nemo_evaluator.sandbox._client import Client, call
 from nemo_evaluator.sandbox._nodes import NodeSlots
 from nemo_evaluator.sandbox._reaper import Reaper
 from nemo_evaluator.sandbox._sizes import parse_size
