@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from nel_support import Nel, Serve, Sums, api, bench, rows
 
 from nemo_evaluator.testing import Say
@@ -46,6 +47,25 @@ def test_a_limit_on_the_time_of_a_step_is_the_tasks_own(nel: Nel, serve: Serve, 
     config = nel.config("c.yaml", services={"model": api(server.url)}, benchmarks=[one])
     nel("eval", "run", config)
     assert {row["label"] for row in rows(nel.folder / "eval_results" / "sums")} == {"budget"}
+
+
+@pytest.mark.needs("bwrap")
+def test_an_agent_whose_time_is_up_is_verified_as_it_stands(nel: Nel, serve: Serve, sums: Sums) -> None:
+    slow = {"id": "c0", "name": "bash", "arguments": {"command": "sleep 60"}}
+    server = serve(Say("2", tool_calls=[slow], finish_reason="tool_calls"))
+    solver = {"type": "tool_calling", "service": "model", "sandbox_tools": True}
+    one = bench(sums(2), solver=solver, sandbox={"type": "local"}, step_limits={"seconds": 2})
+    config = nel.config("c.yaml", services={"model": api(server.url)}, benchmarks=[one])
+    nel("eval", "run", config)
+    found = rows(nel.folder / "eval_results" / "sums")
+    assert [(row["label"], row["reward"], row["model_response"]) for row in found] == [
+        ("budget", 0.0, "2"),
+        ("budget", 1.0, "2"),
+    ]
+    trails = (nel.folder / "eval_results" / "sums" / "trajectories.jsonl").read_text().splitlines()
+    assert len(trails) == 2
+    assert all("2 s are used up" in trail and "sleep 60" in trail for trail in trails)
+    assert server.count == 2
 
 
 def test_traffic_is_kept_as_asked(nel: Nel, serve: Serve, sums: Sums) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import pytest
 
 from nemo_evaluator.config import ToolCallingSolverConfig
 from nemo_evaluator.core.errors import ContextExceededError, TransportError, UsageError
-from nemo_evaluator.core.turns import set_turn_recorder
+from nemo_evaluator.core.turns import listen
 from nemo_evaluator.core.types import ErrorKind, SeedResult, SolveResult
 from nemo_evaluator.models import CallScope, Client, Endpoint, call_scope
 from nemo_evaluator.models.budget import Budget
@@ -65,7 +66,7 @@ async def solve(
 ) -> tuple[SolveResult, list[Seen], list[dict[str, Any]]]:
     """Run the solver against a script; gives the answer, the requests and the recorded turns."""
     turns: list[dict[str, Any]] = []
-    set_turn_recorder(turns.append)
+    listen(turns.append)
     async with ScriptedServer(script) as server, Client(Endpoint(name="m", url=server.url, model="m-1")) as client:
         solver = ToolCallingSolver(client, sources or [Echo()], **settings)
         result = await solver.solve(task or SeedResult("the question", "a"), sandbox=sandbox)
@@ -243,6 +244,28 @@ async def test_a_budget_of_the_step_leaves_the_answer_as_it_stands() -> None:
     assert result.error.startswith("budget (")
     assert (result.error_kind, result.response) == (ErrorKind.GRACEFUL, "so far")
     assert len(result.trajectory[0]["steps"]) == 3
+
+
+async def test_an_agent_that_is_ended_from_outside_has_offered_what_it_had() -> None:
+    class Slow(Echo):
+        async def call(self, tool: str, arguments: dict[str, Any], timeout: float) -> ToolResult:
+            await asyncio.sleep(60)
+            return ToolResult("late")
+
+    for script, asked in ((calls(call("echo", {"x": 1}), text="so far"), 1), (Say("late", delay=60), 0)):
+        agent = listen(lambda turn: None)
+        async with ScriptedServer(script) as server, Client(Endpoint(name="m", url=server.url, model="m-1")) as client:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.5):
+                    await ToolCallingSolver(client, [Slow()]).solve(SeedResult("the question", "a"))
+        assert agent.partial is not None
+        answer = agent.partial("budget (time)")
+        if asked == 0:
+            assert answer is None
+            continue
+        assert answer is not None
+        assert (answer.response, answer.error, answer.error_kind) == ("so far", "budget (time)", ErrorKind.GRACEFUL)
+        assert validate_trajectory(answer.trajectory[0]) == []
 
 
 async def test_pictures_of_the_problem_are_sent() -> None:

@@ -1,22 +1,48 @@
-"""Turns of an agent, handed over as they happen, so that a run killed at turn 40 is visible up to turn 40."""
+"""What an agent hands over while it works: finished turns, and what its answer would be if it had to end now.
+
+A run killed at turn 40 is visible up to turn 40, and one whose time is up there is verified as it stands.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TypeAlias
 
-from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.types import JsonDict, SolveResult
 
-_recorder: ContextVar[Callable[[JsonDict], None] | None] = ContextVar("turn_recorder", default=None)
+# Called with the reason for which the agent was ended; None while there is nothing to give.
+PartialAnswer: TypeAlias = Callable[[str], SolveResult | None]
+
+
+@dataclass(slots=True)
+class Listener:
+    """Whoever runs the agent."""
+
+    record: Callable[[JsonDict], None]
+    partial: PartialAnswer | None = None
+
+
+_listener: ContextVar[Listener | None] = ContextVar("turn_listener", default=None)
 
 
 def record_turn(turn: JsonDict) -> None:
     """Hand a finished turn to whoever keeps the run's journal; without one, nothing happens."""
-    recorder = _recorder.get()
-    if recorder is not None:
-        recorder(turn)
+    listener = _listener.get()
+    if listener is not None:
+        listener.record(turn)
 
 
-def set_turn_recorder(recorder: Callable[[JsonDict], None]) -> None:
+def offer_answer(partial: PartialAnswer) -> None:
+    """Say how to make an answer out of what is there, should the solver be ended from outside."""
+    listener = _listener.get()
+    if listener is not None:
+        listener.partial = partial
+
+
+def listen(record: Callable[[JsonDict], None]) -> Listener:
     """Say where the turns of the current task go."""
-    _recorder.set(recorder)
+    listener = Listener(record)
+    _listener.set(listener)
+    return listener

@@ -19,7 +19,7 @@ from nemo_evaluator.core.errors import (
 )
 from nemo_evaluator.core.failures import POLICY, Cause, Failure, Row, Stop
 from nemo_evaluator.core.slots import lent_slot
-from nemo_evaluator.core.turns import set_turn_recorder
+from nemo_evaluator.core.turns import listen
 from nemo_evaluator.core.types import (
     ErrorKind,
     Failed,
@@ -162,12 +162,13 @@ class StepRunner:
 
     async def _ask(self, work: _Work, sandbox: Sandbox | None) -> None:
         started = time.perf_counter()
-        set_turn_recorder(lambda turn: void(self._ctx.journal.append(turn_record(work.step, turn))))
+        agent = listen(lambda turn: void(self._ctx.journal.append(turn_record(work.step, turn))))
         try:
             answer = await self._solve(work.seed, sandbox)
             work.label = _label_of(answer)
         except BudgetError as error:
-            answer = getattr(error, "answer", None) or SolveResult(response="", error=error.message)
+            why = f"{error.cause} ({error.message})"
+            answer = (agent.partial and agent.partial(why)) or SolveResult(response="", error=error.message)
             work.label = Cause.BUDGET
         work.timing["model_ms"] = _since(started)
         work.answer = answer

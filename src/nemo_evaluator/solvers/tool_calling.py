@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final, Literal
 
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.turns import offer_answer
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult, SolveResult
 from nemo_evaluator.solvers._agent_run import AgentRun
 from nemo_evaluator.solvers.images import with_images
@@ -29,8 +30,9 @@ CONTEXT_TOKENS: Final = 100_000
 class ToolCallingSolver:
     """Asks, runs the tools that the model calls, shows it the results, until it answers without a call.
 
-    When ``max_turns`` or another budget of the step is used up, or the conversation no longer fits the model's context,
-    the answer is given back as it stands, with ``error`` set: the row is verified and labelled, not failed.
+    When ``max_turns`` or another budget of the step (its time too) is used up, or the conversation no longer fits the
+    model's context, the answer is given back as it stands, with ``error`` set: the row is verified and labelled, not
+    failed.
     """
 
     def __init__(
@@ -71,8 +73,10 @@ class ToolCallingSolver:
                 max_output_chars=self._max_output_chars,
             )
             run = AgentRun(self._client, toolbox, self._messages(task), self._generation, self._context_tokens)
+            artifact = self._mode == "sandbox_artifact"
+            offer_answer(lambda why: run.result(why, artifact=artifact) if run.replies else None)
             error = await run.loop(self._max_turns)
-        return run.result(error, artifact=self._mode == "sandbox_artifact")
+        return run.result(error, artifact=artifact)
 
     def describe(self) -> JsonDict:
         """The settings that change answers."""
