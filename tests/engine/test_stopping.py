@@ -246,3 +246,43 @@ async def test_whoever_moves_the_planned_end_has_had_the_last_look(case: Case) -
         assert longer.bundle["stopped"]["rule"]["moved_from"] == [100]
         assert spending_of(longer.bundle["stopped"]) == STOPPED
         assert longer.bundle["benchmark"]["scores"]["pass@1"]["ci_method"] == "betting"
+
+
+async def test_a_slow_problem_does_not_let_the_rest_be_asked_in_vain(case: Case) -> None:
+    slow = make_plan(SIZE, shuffle_seed=3).problems[20]
+    done = asyncio.Event()
+
+    class Straggler(Uneven):
+        async def solve(self, task: SeedResult) -> SolveResult:
+            if int(task.expected_answer) == 2 * slow:
+                await done.wait()
+            return await super().solve(task)
+
+    case.solver = Straggler(most)
+    asyncio.get_running_loop().call_later(0.5, done.set)
+    finished = await case.run(StopRule(interval_width=0.4), max_concurrent=4)
+    used = finished.bundle["stopped"]["rule"]["problems"]
+    assert used < 100
+    assert len(case.solver.asked) <= used + 3 * 4
+
+
+async def test_many_old_answers_do_not_keep_the_failed_ones_from_being_asked(case: Case) -> None:
+    order = make_plan(SIZE, shuffle_seed=3).problems
+    case.solver.fails = {order[0], order[1], order[2]}
+    await case.run(None)
+    case.solver.fails, running, most_running = set(), 0, 0
+
+    class Counted(Uneven):
+        async def solve(self, task: SeedResult) -> SolveResult:
+            nonlocal running, most_running
+            running += 1
+            most_running = max(most_running, running)
+            await asyncio.sleep(0.05)
+            running -= 1
+            return await super().solve(task)
+
+    case.solver = Counted(most)
+    finished = await case.run(narrow(), resume=True, max_concurrent=3)
+    assert finished.bundle["stopped"]["kind"] == "rule"
+    assert sorted(case.solver.asked) == sorted(order[:3])
+    assert most_running == 3, "all at once: what is held back was paid for long ago"

@@ -122,7 +122,7 @@ class _Session:
             template=job.template,
             scorer=self._verifier.fingerprint,
         )
-        self._stop = OrderedStop(job.stop_rule, plan) if job.stop_rule is not None else None
+        self._stop = OrderedStop(job.stop_rule, plan, job.max_concurrent) if job.stop_rule is not None else None
         self._started = time.monotonic()
 
     async def run(self) -> Finished:
@@ -159,7 +159,7 @@ class _Session:
         return await reuse.decide(self._plan)
 
     def _reused(self, step: Step, problem: str, reward: float) -> None:
-        if self._stop is not None and (reason := self._stop.ended(step, problem, reward)) is not None:
+        if self._stop is not None and (reason := self._stop.ended(step, problem, reward, fresh=False)) is not None:
             self._halt.set(HaltKind.RULE, reason)
 
     async def _loop(self, reuse: ReusePlan) -> None:
@@ -191,6 +191,7 @@ class _Session:
             max_concurrent=job.max_concurrent,
             halt=self._halt,
             tally=self._tally,
+            room=self._stop.room if self._stop is not None else None,
         )
 
     def _finish(self, reuse: ReusePlan, history: History) -> Finished:

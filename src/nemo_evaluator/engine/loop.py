@@ -24,8 +24,12 @@ async def run_loop(
     max_concurrent: int,
     halt: Halt,
     tally: Tally,
+    room: Callable[[Step], Awaitable[None]] | None = None,
 ) -> None:
-    """Run every step, or stop when ``halt`` is set. An exception that is not a step's own outcome ends the run."""
+    """Run every step, or stop when ``halt`` is set. An exception that is not a step's own outcome ends the run.
+
+    ``room`` is waited for before a step is started.
+    """
     slots = Slots(max_concurrent)
     running: set[asyncio.Task[None]] = set()
 
@@ -50,6 +54,8 @@ async def run_loop(
     async def produce() -> None:
         current_slots.set(slots)
         for step in steps:
+            if room is not None:
+                await room(step)
             await slots.acquire()
             if halt:
                 slots.release()

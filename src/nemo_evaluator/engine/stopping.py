@@ -6,7 +6,8 @@ is the plan: the problems up to the one that settled it are the run, however man
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, Final
 
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.engine.plan import Plan
@@ -17,26 +18,46 @@ from nemo_evaluator.store.records import total_tokens
 if TYPE_CHECKING:
     from nemo_evaluator.metrics.stop_rule import StopRule
 
+_ROUNDS: Final = 2
+
 
 class OrderedStop:
-    """Holds results back until every step before them in the plan has ended; memory is that of the steps at work."""
+    """Holds results back until every step before them in the plan has ended; memory is that of the steps at work.
 
-    def __init__(self, rule: StopRule, plan: Plan) -> None:
+    A slow step keeps the rule waiting. So that not all of the benchmark is asked meanwhile, no step is started while
+    as many results are held back as two rounds of ``max_concurrent`` bring.
+    """
+
+    def __init__(self, rule: StopRule, plan: Plan, max_concurrent: int) -> None:
         self._rule, self._repeats = rule, plan.repeats
+        self._most, self._held = _ROUNDS * max_concurrent, 0
+        self._moved = asyncio.Event()
         self._steps = plan.steps()
         self._next = next(self._steps, None)
-        self._early: dict[Step, tuple[str, float | None]] = {}
+        self._early: dict[Step, tuple[str, float | None, bool]] = {}
         self._answers: list[float | None] = []
         # How many problems of the plan the rule has taken.
         self.problems = 0
 
-    def ended(self, step: Step, problem: str, reward: float | None) -> str | None:
-        """A step has ended (``reward`` is None when it failed); the reason to stop, once there is one."""
+    async def room(self, step: Step) -> None:
+        """Until the step may be started; the one that everything waits for always may."""
+        while self._held >= self._most and step != self._next and self._rule.reason is None:
+            self._moved.clear()
+            await self._moved.wait()
+
+    def ended(self, step: Step, problem: str, reward: float | None, *, fresh: bool = True) -> str | None:
+        """A step has ended (``reward`` is None when it failed); the reason to stop, once there is one.
+
+        ``fresh`` is false for a result of an earlier session, which costs nothing to hold back.
+        """
         if self._rule.reason is not None:
             return self._rule.reason
-        self._early[step] = (problem, reward)
+        self._early[step] = (problem, reward, fresh)
+        self._held += fresh
+        self._moved.set()
         while self._next is not None and self._next in self._early:
-            problem, reward = self._early.pop(self._next)
+            problem, reward, fresh = self._early.pop(self._next)
+            self._held -= fresh
             self._next = next(self._steps, None)
             self._answers.append(reward)
             if len(self._answers) == self._repeats:
