@@ -13,7 +13,7 @@ from nemo_evaluator.exporters.base import ExportBundle, ExportError
 
 _NS_IN_MS: Final = 1_000_000
 _LINK_BATCH: Final = 100
-_PAGE: Final = 500
+_PAGE: Final = 100
 
 
 class TraceWriter:
@@ -38,16 +38,16 @@ class TraceWriter:
             raise ExportError(f"MLflow kept {kept} of {written} traces", hint="its log says why; then export again")
 
     def _count(self) -> int:
+        """The traces of the run that can be read back with their spans."""
         kept, token = 0, None
         while True:
             found = self._client.search_traces(
                 locations=[self._experiment],
                 run_id=self._run_id,
-                include_spans=False,
-                max_results=500,
+                max_results=_PAGE,
                 page_token=token,
             )
-            kept, token = kept + len(found), found.token
+            kept, token = kept + sum(bool(trace.data.spans) for trace in found), found.token
             if not token:
                 return kept
 

@@ -27,6 +27,8 @@ _BATCH: Final = 100
 _DEFAULTS: Final = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",
     "MLFLOW_ASYNC_TRACE_LOGGING_MAX_SPAN_BATCH_SIZE": "500",
+    # Standard output belongs to the command.
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
 T = TypeVar("T")
 _TAG_LIMIT: Final = 5000
@@ -242,7 +244,9 @@ def _cut(text: str) -> str:
 def _mlflow_set_to(uri: str) -> Iterator[None]:
     """MLflow's own settings for the time of an export; what the user has set in the environment stands."""
     mlflow = load("mlflow")
-    before, ours = mlflow.get_tracking_uri(), {key: value for key, value in _DEFAULTS.items() if key not in os.environ}
+    # Several writers of one SQLite file keep each other waiting until MLflow drops spans.
+    wanted = _DEFAULTS | ({"MLFLOW_ASYNC_TRACE_LOGGING_MAX_WORKERS": "1"} if uri.startswith("sqlite:") else {})
+    before, ours = mlflow.get_tracking_uri(), {key: value for key, value in wanted.items() if key not in os.environ}
     os.environ.update(ours)
     mlflow.set_tracking_uri(uri)
     try:

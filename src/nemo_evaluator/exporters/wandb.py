@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
@@ -15,13 +16,25 @@ from nemo_evaluator.exporters._optional import load, require
 from nemo_evaluator.exporters.base import ExportBundle
 
 Mode = Literal["online", "offline", "disabled"]
+# What this machine is and how the command was called (with its keys, perhaps) is nobody's business.
+_SETTINGS: Final = {
+    "silent": True,
+    "login_timeout": 15,
+    "console": "off",
+    "disable_code": True,
+    "disable_git": True,
+    "x_disable_meta": True,
+    "x_disable_stats": True,
+    "x_disable_machine_info": True,
+    "x_save_requirements": False,
+}
 _COLUMNS = ["benchmark", "model", "samples", "metric", "value", "ci_lower", "ci_upper", "coverage", "status"]
 
 
 class WandbExporter:
     """Logs ``<benchmark>/<metric>`` of every bundle, a table of all metrics, and the bundles as an artifact.
 
-    The id of the W&B run follows from the ids of the bundles, so exporting twice updates one run. ``mode`` is
+    The id of the W&B run follows from the runs that the bundles are of, so exporting twice updates one run. ``mode`` is
     W&B's own setting (or ``WANDB_MODE``); ``offline`` writes below the output directory, for ``wandb sync`` later.
     """
 
@@ -46,7 +59,9 @@ class WandbExporter:
         """Send everything as one run."""
         wandb = load("wandb")
         folder = Path(config["output_dir"])
-        identity = digest([bundle.run_id for bundle in bundles])[:16]
+        identity = digest([bundle.origin or bundle.run_id for bundle in bundles])[:16]
+        if self.mode == "offline":
+            _drop_unsent(folder, identity)
         run = wandb.init(
             project=self.project,
             entity=self.entity,
@@ -59,16 +74,25 @@ class WandbExporter:
             mode=self.mode,
             dir=str(folder),
             config=_config(bundles),
-            settings=wandb.Settings(silent=True, console="off"),
+            settings=wandb.Settings(**_SETTINGS),
         )
         try:
-            run.log(_metrics(bundles) | {"results": wandb.Table(columns=_COLUMNS, data=_table(bundles))})
+            values = _metrics(bundles) | {"results": wandb.Table(columns=_COLUMNS, data=_table(bundles))}
+            # A run that is there already has its one step: new numbers take the place of the old ones.
+            (run.summary.update if run.resumed else run.log)(values)
             if self.artifacts:
                 run.log_artifact(_artifact(bundles, identity))
             place = run.url or str(Path(run.dir).parent)
         finally:
             run.finish()
         return [place]
+
+
+def _drop_unsent(folder: Path, identity: str) -> None:
+    """Earlier offline runs of the same bundles that were never synced: there is one run, not one an export."""
+    for old in (folder / "wandb").glob(f"offline-run-*-{identity}"):
+        if not list(old.glob("*.synced")):
+            shutil.rmtree(old)
 
 
 def _labels(bundles: Sequence[ExportBundle]) -> list[str]:
