@@ -32,24 +32,15 @@ def test_points_and_limits(changes: dict[str, Any], difference: str, limit: str)
     assert (points(found), limits(found)) == (difference, limit)
 
 
-def test_warnings_are_counted_until_they_are_asked_for() -> None:
-    report = GateReport(
-        GateVerdict.GO,
-        ["fine"],
-        [entry()],
-        [],
-        ["x is only in the baseline", "toy: odd"],
-        "a",
-        "b",
-        0.95,
-        "holm",
-        False,
-    )
-    report.unmatched = report.warnings[:1]
-    quiet, loud = gate_text(report), gate_text(report, verbose=True)
-    assert "! x is only in the baseline" in quiet
-    assert "toy: odd" not in quiet
-    assert "1 warning: --verbose shows it" in quiet
-    assert "! toy: odd" in loud
-    assert "--verbose" not in loud
-    assert "- toy: odd" in gate_markdown(report)
+def test_a_warning_that_many_benchmarks_share_is_said_once() -> None:
+    names = [f"b{at}" for at in range(12)]
+    warnings = ["x is only in the baseline", *(f"{name}: prompts differ" for name in names), "b3: odd", "b4: odd"]
+    warnings += [f"b5: note {at}" for at in range(9)]
+    entries = [entry(benchmark=name) for name in names]
+    report = GateReport(GateVerdict.GO, ["fine"], entries, [], warnings, "a", "b", 0.95, "holm", False)
+    lines = [line.strip() for line in gate_text(report).splitlines() if line.startswith("  !")]
+    assert lines[:3] == ["! x is only in the baseline", "! b0, b1 and 10 more: prompts differ", "! b3, b4: odd"]
+    assert (len(lines), lines[-1]) == (11, "! 2 more: --verbose shows them")
+    loud = gate_text(report, verbose=True)
+    assert all(f"  ! {warning}\n" in loud for warning in warnings)
+    assert "- b4: odd" in gate_markdown(report)

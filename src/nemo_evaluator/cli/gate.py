@@ -24,7 +24,7 @@ from nemo_evaluator.reports.gate import gate_markdown, gate_text
 @click.option("--format", "fmt", type=click.Choice(["text", "markdown", "json"]), default="text", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @click.option("--strict/--no-strict", default=True, show_default=True, help="Exit 1 on NO-GO, 2 on INCONCLUSIVE.")
-@click.option("--verbose", is_flag=True, help="With warnings and terms.")
+@click.option("--verbose", is_flag=True, help="With every warning by benchmark, and the terms.")
 @click.option("--explain", is_flag=True, help="Say, per open benchmark, how much more data would settle it.")
 @click.option("--report", "report_path", type=click.Path(path_type=Path), help="Write the decision as markdown.")
 @click.option("--no-report", is_flag=True, help="Write no markdown.")

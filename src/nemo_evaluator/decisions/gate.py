@@ -64,9 +64,8 @@ class _Gate:
         self._alpha = (1 - policy.confidence) / 2
         self._baseline, self._candidate = discover_bundles(_folder(baseline)), discover_bundles(_folder(candidate))
         self._matched = match_bundles(self._baseline, self._candidate, by_name=True)
-        self._unmatched = [f"{name} is only in the baseline" for name in self._matched.only_baseline]
-        self._unmatched += [f"{name} is only in the candidate" for name in self._matched.only_candidate]
-        self._warnings = list(self._unmatched)
+        self._warnings = [f"{name} is only in the baseline" for name in self._matched.only_baseline]
+        self._warnings += [f"{name} is only in the candidate" for name in self._matched.only_candidate]
 
     def report(self) -> GateReport:
         entries: list[BenchmarkGate] = []
@@ -94,7 +93,6 @@ class _Gate:
             self._policy.confidence,
             self._policy.correction,
             self._policy.sequential,
-            self._unmatched,
         )
 
     def _remedy(self, one: Measurement, family: list[Measurement]) -> None:

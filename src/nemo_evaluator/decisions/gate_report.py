@@ -101,8 +101,6 @@ class GateReport:
     confidence: float
     correction: str
     sequential: bool
-    # The warnings on benchmarks that only one side has.
-    unmatched: list[str] = field(default_factory=list)
 
     def to_dict(self) -> JsonDict:
         """The report as JSON."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from nemo_evaluator.decisions.gate_report import BenchmarkGate, GateReport, Status
 from nemo_evaluator.reports import _words as words
+
+_MOST_WARNINGS: Final = 10
 
 
 def gate_text(report: GateReport, *, verbose: bool = False, explain: bool = False, width: int | None = None) -> str:
@@ -17,17 +21,32 @@ def gate_text(report: GateReport, *, verbose: bool = False, explain: bool = Fals
         rows += [_row(entry) for entry in report.benchmarks]
         lines += ["", *words.columns(rows, width=width, spare=(3, 1, 5))]
     lines += [line for said in _open_ends(report, explain) for line in words.wrapped(said, width=width)]
-    # What was not looked at must be seen; what else there is to say is asked for.
-    said = report.warnings if verbose else report.unmatched
-    lines += (
-        ["", *(line for warning in said for line in words.wrapped(warning, mark="! ", width=width))] if said else []
-    )
+    said = report.warnings if verbose else _gathered(report)
+    if said:
+        lines += ["", *(line for warning in said for line in words.wrapped(warning, mark="! ", width=width))]
     if verbose:
         lines += ["", *words.wrapped(_terms(report), width=width)]
-    elif len(report.warnings) > len(said):
-        more = len(report.warnings) - len(said)
-        lines += ["", f"  {more:,} warning{'s' if more > 1 else ''}: --verbose shows {'them' if more > 1 else 'it'}"]
     return words.printable("\n".join(lines).rstrip()) + "\n"
+
+
+def _gathered(report: GateReport) -> list[str]:
+    """The warnings, those that many benchmarks share said once."""
+    known = {entry.benchmark for entry in report.benchmarks}
+    shared: dict[str, list[str]] = {}
+    for warning in report.warnings:
+        name, _, note = warning.partition(": ")
+        if name in known:
+            shared.setdefault(note, []).append(name)
+        else:
+            shared[warning] = []
+    lines = [f"{_listed(names)}: {note}" if names else note for note, names in shared.items()]
+    if len(lines) <= _MOST_WARNINGS:
+        return lines
+    return [*lines[:_MOST_WARNINGS], f"{len(lines) - _MOST_WARNINGS:,} more: --verbose shows them"]
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"
 
 
 def _row(entry: BenchmarkGate) -> list[str]:
