@@ -15,6 +15,11 @@ from typing import Any
 import pytest
 from nel_support import SUMS, Nel, api, bench, rows
 
+from nemo_evaluator.config import BenchmarkConfig
+from nemo_evaluator.config.gate_policy import GatePolicy
+from nemo_evaluator.decisions import gate_runs
+from nemo_evaluator.decisions.gate_report import Status
+from nemo_evaluator.suite.stop_rule import build_stop_rule
 from nemo_evaluator.testing import Say, ScriptedServer
 
 PROBLEMS = 300
@@ -257,3 +262,31 @@ def test_failures_cannot_decide(runs: Runs) -> None:
     assert rule["failed_answers"] == runs.bundle("holes")["benchmark"]["coverage"]["failed"] > 0
     assert not rule["stopped"], said
     assert rule["difference"]["ci_lower"] < -0.05
+
+
+def test_the_gate_asks_more_of_runs_with_a_rule(write_run: Any, tmp_path: Path) -> None:
+    """A hundred equal answers prove a drop within 0.06; seen by a rule all along they do not, at the end just so."""
+    rewards = [1.0] * 60 + [0.0] * 40
+    write_run("base/toy", rewards)
+    proved = {}
+    for name, stopped in (
+        ("plain", None),
+        ("ended", {"rule": {"stopped": False}}),
+        ("stopped", {"kind": "rule", "reason": "narrow enough", "rule": {"stopped": True}}),
+    ):
+        write_run(f"{name}/toy", rewards, **({"stopped": stopped} if stopped else {}))
+        policy = GatePolicy.model_validate({"version": 1, "defaults": {"max_drop": 0.06}})
+        (entry,) = gate_runs(tmp_path / "base", tmp_path / name, policy).benchmarks
+        assert entry.p_pass is not None
+        proved[name] = entry.status, entry.p_pass
+    assert [status for status, _ in proved.values()] == [Status.PASS, Status.PASS, Status.INSUFFICIENT]
+    assert proved["plain"][1] < proved["ended"][1] < proved["stopped"][1]
+
+
+def test_the_rule_knows_the_floor_of_its_benchmark(tmp_path: Path) -> None:
+    config = BenchmarkConfig.model_validate(
+        bench("sums", min_coverage=0.8, stop_when={"interval_width": 0.1, "confidence": 0.9, "min_problems": 7})
+    )
+    rule = build_stop_rule(config, "sums", tmp_path)
+    assert rule is not None
+    assert (rule.min_coverage, rule.confidence, rule.min_problems, rule.interval_width) == (0.8, 0.9, 7, 0.1)
