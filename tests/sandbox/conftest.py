@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from nemo_evaluator.core.types import SandboxSpec
+from nemo_evaluator.sandbox._docker_definition import DockerSettings
 from nemo_evaluator.sandbox._keeper import KeeperClient
 from nemo_evaluator.sandbox._nodes import NodeSlots
 from nemo_evaluator.sandbox.apptainer import ApptainerSandbox
 from nemo_evaluator.sandbox.base import OutsideEndpoint, Sandbox
-from nemo_evaluator.sandbox.docker import DockerSandbox, DockerSettings
+from nemo_evaluator.sandbox.docker import DockerSandbox
 from nemo_evaluator.sandbox.local import LocalSandbox, LocalSettings
 from nemo_evaluator.sandbox.slurm import SlurmSandbox
 

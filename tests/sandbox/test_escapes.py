@@ -81,6 +81,30 @@ async def test_disk_fill(make) -> None:  # type: ignore[no-untyped-def]
         assert "No space left on device" in result.stderr
 
 
+@pytest.mark.parametrize("kind", [pytest.param("docker", marks=pytest.mark.needs("docker"))], indirect=True)
+@pytest.mark.parametrize(
+    "command",
+    [
+        "i=0; while :; do i=$((i + 1)); head -c 10000000 /dev/zero > /var/tmp/$i; done",
+        # Quick ones, none of which is running for long.
+        "head -c 30000000 /dev/zero > /var/tmp/$RANDOM$RANDOM",
+    ],
+)
+async def test_a_writable_root_has_a_limit(make, command: str) -> None:  # type: ignore[no-untyped-def]
+    sandbox = await make(disk=200 * 10**6)
+    began = time.monotonic()
+    with pytest.raises(SandboxError, match="more than its disk limit of 200000000 bytes"):
+        while time.monotonic() - began < 30:
+            result = await sandbox.exec(command, timeout=30)
+            if result.exit_code != 0:
+                assert (result.exit_code, result.timed_out, result.out_of_memory) == (137, False, False)
+                assert "disk limit" in result.stderr
+    assert not sandbox.is_running
+    large = await make(disk=10**6)
+    refused = await large.exec("head -c 2000000 /dev/zero > /var/tmp/x; ls -l /var/tmp/x")
+    assert " 1000000 " in refused.stdout
+
+
 async def test_cpu_spin(make) -> None:  # type: ignore[no-untyped-def]
     sandbox = await make(cpus=0.5)
     code = "import time; t = time.time()\nwhile time.time() < t + 2: pass\nprint(time.process_time())"

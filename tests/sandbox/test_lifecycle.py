@@ -127,6 +127,16 @@ async def test_no_more_at_once_than_allowed_and_warm_ones_are_used_again() -> No
         await manager.close()
 
 
+async def test_a_warm_sandbox_that_ended_is_cleared_away() -> None:
+    manager = SandboxManager(_config(concurrency=1), "run")
+    try:
+        async with manager.warm(SandboxSpec()) as sandbox:
+            await sandbox.stop()
+        assert manager.live == 0
+    finally:
+        await manager.close()
+
+
 async def test_a_sandbox_lives_no_longer_than_its_timeout() -> None:
     manager = SandboxManager(_config(timeout=0.5), "run")
     try:

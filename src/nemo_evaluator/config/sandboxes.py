@@ -60,6 +60,7 @@ class DockerSandbox(ImageSandbox):
     )
     read_only: bool = Field(False, description="Make the root file system read-only.")
     runtime: Literal["runc", "runsc"] | None = Field(None, description="OCI runtime; `runsc` is gVisor.")
+    disk: Size = Field("20g", description="Most that a container may write to its root before it is ended.")
 
 
 class LocalSandbox(SandboxBase):

@@ -9,36 +9,23 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import IO, Any, Final
+from typing import IO, Final
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.sandbox import _fresh
-from nemo_evaluator.sandbox._backend import Backend, Emit, Exit, Job, keepalive
+from nemo_evaluator.sandbox._backend import Backend, Emit, Exit, Job
 from nemo_evaluator.sandbox._docker_api import DockerApi, frames
+from nemo_evaluator.sandbox._docker_definition import DockerSettings, definition, volumes_of
 from nemo_evaluator.sandbox._forward import Forward, listen_in, target_of
 from nemo_evaluator.sandbox._reaper import Reaper
 from nemo_evaluator.sandbox._wrapper import Trailer, killer, wrapped
-from nemo_evaluator.sandbox.base import OutsideEndpoint, VolumeMount
+from nemo_evaluator.sandbox.base import OutsideEndpoint
 
-# What a package manager needs to work as root inside; none of these reaches past the container.
-_CAPABILITIES: Final = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"]
-# One file may be 8 GiB; no core dumps; and as many open files as an engine without privileges can still hand out.
-_ULIMITS: Final = {"fsize": 8 * 2**30, "core": 0, "nofile": 16_384}
 _SIGKILL: Final = 137
 # How long after its deadline a command may take to give back its output; the kill goes on behind it.
 _GRACE: Final = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class DockerSettings:
-    """Limits and choices of a container."""
-
-    memory: int = 4 * 2**30
-    cpus: float = 2.0
-    pids: int = 512
-    network: str = "bridge"
-    read_only: bool = False
-    runtime: str | None = None
+# How often a container's disk is looked at while commands run.
+_LOOK_EVERY: Final = 2.0
 
 
 @dataclass(eq=False)
@@ -54,6 +41,9 @@ class DockerSandbox(Backend):
     _rewritten: dict[str, str] = field(default_factory=dict, init=False)
     _kept: set[str] = field(default_factory=lambda: {"main"}, init=False)
     _killing: asyncio.Task[None] | None = field(default=None, init=False)
+    _watching: asyncio.Task[None] | None = field(default=None, init=False)
+    _busy: bool = field(default=False, init=False)
+    _over_disk: bool = field(default=False, init=False)
     _shell: str = field(default="sh", init=False)
     _broken: str = field(default="", init=False)
 
@@ -77,10 +67,14 @@ class DockerSandbox(Backend):
             # By name, and before it exists: a kill between the two must not leave it behind.
             await self.reaper.watch(self.name, self.api.host, f"/containers/{self.name}?force=1&v=1")
         try:
-            created = await self.api.call("POST", "/containers/create", body=self._definition(), name=self.name)
+            labels = {"nel.run_id": self.run_id, "nel.sandbox": self.name, **self.labels}
+            body = definition(self.spec, self.settings, {**self.base_env, **self.spec.env}, labels)
+            created = await self.api.call("POST", "/containers/create", body=body, name=self.name)
             self._id = created["Id"]
             await self.api.call("POST", f"/containers/{self._id}/start")
             self.started = True
+            if not self.settings.read_only:
+                self._watching = asyncio.ensure_future(self._watch_disk())
             for endpoint in outside_endpoints:
                 self.endpoints[endpoint.env_var] = await self._let_in(endpoint.url)
             await self._settle()
@@ -96,8 +90,9 @@ class DockerSandbox(Backend):
         for forward in self._forwards:
             await forward.close()
         self._forwards.clear()
-        if self._killing is not None:
-            self._killing.cancel()
+        for task in (self._killing, self._watching):
+            if task is not None:
+                task.cancel()
         container, self._id = self._id or self.name, ""
         try:
             await self.api.call("DELETE", f"/containers/{container}", force=True, v=True, ok=(404, 409))
@@ -120,48 +115,9 @@ class DockerSandbox(Backend):
             url = url.replace(f"://{name}", "://host.docker.internal", 1)
         return url
 
-    def _definition(self) -> dict[str, Any]:
-        limits = self.settings
-        host: dict[str, Any] = {
-            "NetworkMode": "none" if limits.network == "model-only" else limits.network,
-            "Memory": limits.memory,
-            "MemorySwap": limits.memory,
-            "NanoCpus": int(limits.cpus * 1e9),
-            "PidsLimit": limits.pids + 8,
-            "CapDrop": ["ALL"],
-            "CapAdd": _CAPABILITIES,
-            "SecurityOpt": ["no-new-privileges"],
-            "Init": self.spec.entrypoint is not None,
-            "ReadonlyRootfs": limits.read_only,
-            "Ulimits": [{"Name": name, "Soft": limit, "Hard": limit} for name, limit in _ULIMITS.items()],
-            "Binds": [_bind(volume) for volume in self._volumes() if volume.host_path],
-            "Mounts": [_scratch(volume) for volume in self._volumes() if not volume.host_path],
-        }
-        if limits.read_only:
-            size = max(64 * 2**20, limits.memory // 4)
-            host["Tmpfs"] = {"/tmp": f"size={size},mode=1777,exec", self.spec.workdir: f"size={size},mode=1777,exec"}
-        if limits.runtime is not None:
-            host["Runtime"] = limits.runtime
-        if limits.network == "bridge":
-            host["ExtraHosts"] = ["host.docker.internal:host-gateway"]
-        environment = {**self.base_env, **self.spec.env, "NEL_EXEC": "main"}
-        return {
-            "Image": self.spec.image,
-            "Entrypoint": ["/bin/sh", "-c"],
-            "Cmd": [keepalive(self.spec)],
-            "WorkingDir": self.spec.workdir,
-            "Env": [f"{name}={value}" for name, value in environment.items()],
-            "Labels": {"nel.run_id": self.run_id, "nel.sandbox": self.name, **self.labels},
-            "HostConfig": host,
-        }
-
-    def _volumes(self) -> list[VolumeMount]:
-        mounts = [one if isinstance(one, VolumeMount) else VolumeMount(**one) for one in self.spec.volumes]
-        return [mount for mount in mounts if not mount.is_efs]
-
     async def _settle(self) -> None:
         """One command as root that learns which shell there is and opens the scratch folders to everyone."""
-        scratch = [volume.container_path for volume in self._volumes() if not volume.host_path]
+        scratch = [volume.container_path for volume in volumes_of(self.spec) if not volume.host_path]
         script = 'if [ $# -gt 0 ]; then chmod 1777 "$@" || exit 1; fi; command -v bash || true'
         job = Job(["sh", "-c", script, "sh", *scratch], timeout=60, cwd="/", env={}, user="0")
         found: list[bytes] = []
@@ -196,6 +152,7 @@ class DockerSandbox(Backend):
             await asyncio.wait({self._killing})
         if self._broken:
             raise SandboxError(self._broken)
+        self._busy = True
         stdin: bytes | IO[bytes] | None = job.stdin
         argv = job.argv
         if job.memory is not None:
@@ -233,7 +190,10 @@ class DockerSandbox(Backend):
         trailer.flush()
         if timed_out:
             return Exit(_SIGKILL, timed_out=True)
-        return await self._exit(made["Id"], trailer, token)
+        ended = await self._exit(made["Id"], trailer, token)
+        if self._over_disk:
+            emit("stderr", f"\n{self._broken}\n".encode())
+        return ended
 
     async def _stream(self, exec_id: str, stdin: bytes | IO[bytes] | None, trailer: Trailer) -> None:
         async with self.api.attach(exec_id) as (reader, writer):
@@ -261,11 +221,28 @@ class DockerSandbox(Backend):
         await self._kill_later(token)
         container = await self.api.call("GET", f"/containers/{self._id}/json")
         if not container["State"]["Running"]:
-            self._broken = "the container ended"
+            self._broken = self._broken or "the container ended"
             if container["State"].get("OOMKilled"):
                 return Exit(_SIGKILL, out_of_memory=True)
+            if self._over_disk:
+                return Exit(_SIGKILL)
             raise SandboxError("the container ended while a command ran in it")
         return Exit(int(state["ExitCode"]))
+
+    async def _watch_disk(self) -> None:
+        """End the container when it has written more than it may: most storage drivers know no quota."""
+        while not self._over_disk:
+            await asyncio.sleep(_LOOK_EVERY)
+            if not self._busy or self._broken:
+                continue
+            # Something may run on in the background; while nothing was asked for, it is left alone.
+            self._busy = self._kept != {"main"}
+            with contextlib.suppress(SandboxError):
+                state = await self.api.call("GET", f"/containers/{self._id}/json", size=True)
+                self._over_disk = (state.get("SizeRw") or 0) > self.settings.disk
+        self._broken = f"the sandbox wrote more than its disk limit of {self.settings.disk} bytes and was ended"
+        with contextlib.suppress(SandboxError):
+            await self.api.call("POST", f"/containers/{self._id}/kill", ok=(404, 409))
 
     def _kill_later(self, token: str) -> asyncio.Task[None]:
         """Kill what a command left, behind the caller's back; the next command waits for it."""
@@ -310,11 +287,3 @@ async def _feed(writer: asyncio.StreamWriter, stdin: bytes | IO[bytes]) -> None:
                 await writer.drain()
         await writer.drain()
         writer.write_eof()
-
-
-def _bind(volume: VolumeMount) -> str:
-    return f"{volume.host_path}:{volume.container_path}{':ro' if volume.readonly else ''}"
-
-
-def _scratch(volume: VolumeMount) -> dict[str, Any]:
-    return {"Type": "volume", "Target": volume.container_path}

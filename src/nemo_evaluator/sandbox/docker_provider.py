@@ -12,12 +12,13 @@ from nemo_evaluator.core.errors import SandboxError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._docker_api import DockerApi
+from nemo_evaluator.sandbox._docker_definition import DockerSettings
 from nemo_evaluator.sandbox._docker_images import ImageStore
 from nemo_evaluator.sandbox._processes import start_time
 from nemo_evaluator.sandbox._reaper import Reaper
 from nemo_evaluator.sandbox._sizes import parse_size
 from nemo_evaluator.sandbox.base import ImageBuildRequest, Sandbox
-from nemo_evaluator.sandbox.docker import DockerSandbox, DockerSettings
+from nemo_evaluator.sandbox.docker import DockerSandbox
 
 
 def owner_label() -> str:
@@ -41,6 +42,7 @@ class DockerProvider:
             network=config.network,
             read_only=config.read_only,
             runtime=config.runtime,
+            disk=parse_size(config.disk),
         )
 
     async def check(self) -> None:

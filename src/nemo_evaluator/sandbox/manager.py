@@ -155,6 +155,8 @@ class SandboxManager:
         else:
             if sandbox in self._live and sandbox.is_running:
                 waiting.append(sandbox)
+            else:
+                await self._stop(sandbox)
         finally:
             self._room.release()
 

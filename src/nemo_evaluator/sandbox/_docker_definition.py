@@ -1,0 +1,82 @@
+"""What a docker sandbox is made of, in the engine's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from nemo_evaluator.core.types import SandboxSpec
+from nemo_evaluator.sandbox._backend import keepalive
+from nemo_evaluator.sandbox.base import VolumeMount
+
+# What a package manager needs to work as root inside; none of these reaches past the container.
+_CAPABILITIES: Final = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"]
+# No core dumps, and as many open files as an engine without privileges can still hand out.
+_ULIMITS: Final = {"core": 0, "nofile": 16_384}
+
+
+@dataclass(frozen=True, slots=True)
+class DockerSettings:
+    """Limits and choices of a container."""
+
+    memory: int = 4 * 2**30
+    cpus: float = 2.0
+    pids: int = 512
+    network: str = "bridge"
+    read_only: bool = False
+    runtime: str | None = None
+    disk: int = 20 * 2**30
+
+
+def volumes_of(spec: SandboxSpec) -> list[VolumeMount]:
+    """The volumes that an engine can mount."""
+    mounts = [one if isinstance(one, VolumeMount) else VolumeMount(**one) for one in spec.volumes]
+    return [mount for mount in mounts if not mount.is_efs]
+
+
+def definition(
+    spec: SandboxSpec, limits: DockerSettings, env: Mapping[str, str], labels: Mapping[str, str]
+) -> dict[str, Any]:
+    """The body of the request that creates the container."""
+    # One file cannot pass the disk limit before anybody looks.
+    ulimits = {**_ULIMITS, "fsize": min(8 * 2**30, limits.disk)}
+    host: dict[str, Any] = {
+        "NetworkMode": "none" if limits.network == "model-only" else limits.network,
+        "Memory": limits.memory,
+        "MemorySwap": limits.memory,
+        "NanoCpus": int(limits.cpus * 1e9),
+        "PidsLimit": limits.pids + 8,
+        "CapDrop": ["ALL"],
+        "CapAdd": _CAPABILITIES,
+        "SecurityOpt": ["no-new-privileges"],
+        "Init": spec.entrypoint is not None,
+        "ReadonlyRootfs": limits.read_only,
+        "Ulimits": [{"Name": name, "Soft": limit, "Hard": limit} for name, limit in ulimits.items()],
+        "Binds": [_bind(volume) for volume in volumes_of(spec) if volume.host_path],
+        "Mounts": [_scratch(volume) for volume in volumes_of(spec) if not volume.host_path],
+    }
+    if limits.read_only:
+        size = max(64 * 2**20, limits.memory // 4)
+        host["Tmpfs"] = {"/tmp": f"size={size},mode=1777,exec", spec.workdir: f"size={size},mode=1777,exec"}
+    if limits.runtime is not None:
+        host["Runtime"] = limits.runtime
+    if limits.network == "bridge":
+        host["ExtraHosts"] = ["host.docker.internal:host-gateway"]
+    return {
+        "Image": spec.image,
+        "Entrypoint": ["/bin/sh", "-c"],
+        "Cmd": [keepalive(spec)],
+        "WorkingDir": spec.workdir,
+        "Env": [f"{name}={value}" for name, value in {**env, "NEL_EXEC": "main"}.items()],
+        "Labels": dict(labels),
+        "HostConfig": host,
+    }
+
+
+def _bind(volume: VolumeMount) -> str:
+    return f"{volume.host_path}:{volume.container_path}{':ro' if volume.readonly else ''}"
+
+
+def _scratch(volume: VolumeMount) -> dict[str, Any]:
+    return {"Type": "volume", "Target": volume.container_path}
