@@ -5,20 +5,23 @@ BIN := $(VENV)/bin
 DEV := $(VENV)/.with-dev
 LOCAL := $(VENV)/.with-local
 
-.PHONY: help setup parts demo test check bench clean
+.PHONY: help setup lock parts demo test check bench clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 export VENV PYTHON
 
-$(DEV): pyproject.toml
+$(DEV): pyproject.toml scripts/requirements.txt
 	@bash scripts/setup.sh dev,local
 
-$(LOCAL): pyproject.toml
+$(LOCAL): pyproject.toml scripts/requirements.txt
 	@bash scripts/setup.sh local
 
 setup: $(DEV)  ## make the virtual environment
+
+lock: $(DEV)  ## pin the newest versions of all libraries
+	@bash scripts/lock.sh
 
 parts:  ## install the real parts that tests use (model, sandboxes, browser, trackers)
 	@bash scripts/parts.sh

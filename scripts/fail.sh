@@ -12,6 +12,9 @@ explain() {
   tail -5 <<<"$said" >&2
   case $said in
     *'No space left'*) fix="free some space: the virtual environment takes 1 GB, with all parts 4 GB (df -h . /tmp)" ;;
+    *'ash mismatch'* | *'DO NOT MATCH THE HASHES'*)
+      fix="the index serves other files than those that were checked: ask who keeps it; make PINS= takes what it has" ;;
+    *'No solution found'*) fix="make PINS= takes the newest versions; make lock then pins them" ;;
     *ermission\ denied* | *'Read-only file system'*) fix="clone into a folder that $(id -un) may write to, or make VENV=$HOME/nel-venv" ;;
     *'CERTIFICATE_VERIFY_FAILED'* | *UnknownIssuer*) fix="name your site's certificates: export SSL_CERT_FILE=... PIP_CERT=..." ;;
     *resol* | *'Network is unreachable'* | *onnection* | *'timed out'*)

@@ -5,6 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 extras=$1
 venv=${VENV:-.venv}
+# Checked versions with their checksums; `PINS=` takes the newest instead.
+pins=${PINS-scripts/requirements.txt}
 # shellcheck source=scripts/fail.sh
 . scripts/fail.sh
 
@@ -65,14 +67,19 @@ if ! "${pip[@]}" --version >/dev/null 2>&1; then
   said=$("$venv/bin/python" -m ensurepip --upgrade 2>&1) || said=$(pip_from_debian 2>&1) ||
     explain "pip could not be had for $("$venv/bin/python" --version)" "apt-get install python3-venv"
 fi
-if [ ! -x "$venv/bin/uv" ]; then attempt "${pip[@]}" "${quietly[@]}" uv; fi
+if [ ! -x "$venv/bin/uv" ]; then
+  if [ -n "$pins" ]; then awk '/^uv==/,!/\\$/' "$pins"; else echo uv; fi >"$unpacked/uv.txt"
+  attempt "${pip[@]}" "${quietly[@]}" -r "$unpacked/uv.txt"
+fi
 # uv reads none of pip's settings; the index is the one that matters behind a company's wall.
 index=${PIP_INDEX_URL:-$("${pip[@]}" config get global.index-url 2>/dev/null || true)}
 [ -z "$index" ] || export UV_DEFAULT_INDEX="${UV_DEFAULT_INDEX:-$index}"
-if ! said=$("$venv/bin/uv" pip install --quiet --python "$venv/bin/python" -e ".[$extras]" 2>&1); then
-  grep -q 'No space left' <<<"$said" && explain "the libraries could not be installed"
+if ! said=$("$venv/bin/uv" pip install --quiet --python "$venv/bin/python" ${pins:+-c "$pins" -b "$pins"} -e ".[$extras]" 2>&1); then
+  case $said in *'No space left'* | *'ash mismatch'* | *'No solution found'*) explain "the libraries could not be installed" ;; esac
   echo "uv could not install the libraries; pip is trying (this takes minutes): $(tail -1 <<<"$said")" >&2
-  attempt "${pip[@]}" "${quietly[@]}" -e ".[$extras]"
+  # pip takes no editable installation where checksums are given.
+  if [ -n "$pins" ]; then sed -n 's/ \\$//; /^[a-z].*==/p' "$pins"; fi >"$unpacked/pins.txt"
+  attempt "${pip[@]}" "${quietly[@]}" -c "$unpacked/pins.txt" -e ".[$extras]"
 fi
 if [[ ,$extras, == *,local,* ]] && ! said=$("$venv/bin/python" -m nemo_evaluator.services._xllamacpp_server --help 2>&1); then
   case $said in
