@@ -13,6 +13,7 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.decisions import compare_results, compare_runs, gate_runs, load_paired_records, write_regression
 from nemo_evaluator.decisions.verdict import Verdict, judge, worst
 from nemo_evaluator.metrics import Interval
+from nemo_evaluator.reports.compare import compare_text
 
 
 def test_disjoint_problem_sets_never_pass(write_run: Any, make_rows: Any) -> None:
@@ -420,3 +421,9 @@ def test_flips_beyond_the_most_are_counted(make_rows: Any) -> None:
     assert report.flips is not None
     assert len(report.flips.regressions) == 500
     assert (report.flips.summary["n_regressions"], report.flips.summary["n_omitted"]) == (600, 100)
+
+
+def test_partial_credit_moves_without_changing_sides(make_rows: Any) -> None:
+    base, candidate = [0.9, 0.8, 0.5, 0.4, 0.4] * 8, [0.7, 0.7, 0.6, 0.4, 0.4] * 8
+    report = compare_results(make_rows(base), make_rows(candidate))
+    assert "40 problems paired by content: 16 got worse, 8 got better, 16 are equal" in compare_text(report)

@@ -65,3 +65,14 @@ def test_the_range_of_rewards_is_not_made_up(make_rows: Any) -> None:
     assert report.difference.lower < -10
     inside = compare_results(make_rows([0.5, 0.9]), make_rows([0.9, 0.6]), max_drop=1.0)
     assert inside.verdict == "PASS", "no reward in [0, 1] can fall by more than 1"
+
+
+def test_rounding_is_not_a_spread(make_rows: Any) -> None:
+    """Ten drops of 0.02 that differ in the seventeenth digit are ten equal drops."""
+    base = np.random.default_rng(0).random(10)
+    assert np.ptp((base - 0.02) - base) > 0
+    almost = compare_results(make_rows(base), make_rows(base - 0.02), max_drop=0.015)
+    equal = compare_results(make_rows([0.9] * 10), make_rows([0.88] * 10), max_drop=0.015)
+    assert (almost.verdict, equal.verdict) == ("INCONCLUSIVE", "INCONCLUSIVE")
+    assert almost.difference.width == pytest.approx(equal.difference.width)
+    assert almost.needed == equal.needed

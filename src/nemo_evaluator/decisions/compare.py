@@ -116,7 +116,7 @@ class _Comparison:
     def report(self) -> RegressionReport:
         pairing, options = self._pairing, self._options
         interval = self._interval()
-        sd = float(pairing.differences.std(ddof=1)) if len(pairing) > 1 else None
+        sd = None if len(pairing) < 2 or pairing.alike(pairing.differences) else float(pairing.differences.std(ddof=1))
         needed = self._needed(interval, sd)
         judgement = self._guard(judge(interval, options.max_drop, needed=needed, better=options.better))
         test, why = choose_test(pairing, options)
@@ -148,6 +148,7 @@ class _Comparison:
             warnings=[*self._warnings(), *_too_good(interval, pairing, options)],
             direction=options.direction,
             moved=(int((gain < 0).sum()), int((gain > 0).sum())),
+            graded=not pairing.lattice,
         )
 
     def _needed(self, interval: Interval, sd: float | None) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from nemo_evaluator.metrics import Difference, Reading, Spending, by_problem, me
 from nemo_evaluator.metrics.groups import is_binary
 
 PairBy: TypeAlias = Literal["auto", "content", "index"]
+
+_ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +79,16 @@ class Pairing:
         low, high = min(self.baseline.low, self.candidate.low), max(self.baseline.high, self.candidate.high)
         return max(1.0, high, high - low)
 
+    def alike(self, values: Floats) -> bool:
+        """Whether per-problem values are all equal but for rounding, which is not a spread."""
+        return not len(values) or float(np.ptp(values)) <= _ROUNDING * self.scale
+
     def mean_difference(self, values: Floats) -> Difference:
         """The mean of per-problem ``values`` with the evidence about it."""
         scale = self.scale
-        if not self.bounded and len(values) and np.ptp(values) > 0:
+        if self.alike(values):
+            values = np.full(len(values), values.mean() if len(values) else 0.0)
+        elif not self.bounded:
             # What was seen is no limit to what may come: nothing may be clipped to it.
             scale *= 1e6
         return mean_difference(values, lattice=self.lattice, scale=scale)

@@ -50,13 +50,13 @@ def remedy_for(
         parts.append(f"about {repeats:,} repeats of the same problems (now {now:.0f})")
     side = "exceeded" if exceeded else "kept"
     words = " or ".join(parts) if parts else "more data than is practical"
-    how = "if all go on to differ alike" if np.ptp(deciding.ruler.gain) == 0.0 else f"with {_POWER:.0%} chance"
+    how = "if all go on to differ alike" if pairing.alike(deciding.ruler.gain) else f"with {_POWER:.0%} chance"
     return Remedy(problems, repeats, f"{words} would show that {deciding.name} is {side}, {how}")
 
 
 def _problems_needed(limit: Limit, alpha: float) -> int | None:
     gain, margin = limit.ruler.gain, abs(limit.margin.value)
-    if np.ptp(gain) == 0.0:
+    if limit.ruler.pairing.alike(gain):
         return _equal_needed(limit, alpha)
     spending = limit.ruler.spending
     if not spending.last:

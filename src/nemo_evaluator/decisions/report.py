@@ -91,6 +91,8 @@ class RegressionReport:
     direction: str = "higher_is_better"
     # Problems that got worse and better, by however little.
     moved: tuple[int, int] = (0, 0)
+    # Whether rewards are more than right or wrong, so that a problem may move without changing sides.
+    graded: bool = False
 
     @property
     def gain(self) -> Interval:

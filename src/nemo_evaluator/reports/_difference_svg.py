@@ -28,9 +28,10 @@ class Line:
     text: str
 
 
-def difference_plot(lines: Sequence[Line], limit: float, *, width: int = 1020, value_width: int = 190) -> Markup:
+def difference_plot(lines: Sequence[Line], limit: float, *, width: int = 1020) -> Markup:
     """Lines one under the other; ``limit`` is where the forbidden side begins, below zero or above it."""
     label = min(_MOST_LABEL * width, 20 + _LETTER * max(len(line.label) for line in lines))
+    value_width = 16 + _LETTER * max(len(line.text) for line in lines)
     low, high = _bounds(lines, limit)
     height = _ROW * len(lines) + 44
 

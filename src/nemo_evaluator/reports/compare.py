@@ -89,7 +89,10 @@ def paired(report: RegressionReport) -> list[str]:
     """What paired, what moved, and what that could have shown."""
     pairing = report.pairing
     line = f"{pairing.paired:,} problems paired by {pairing.by}"
-    if report.flips is not None:
+    if report.graded and pairing.paired:
+        worse, better = report.moved
+        line += f": {worse:,} got worse, {better:,} got better, {pairing.paired - worse - better:,} are equal"
+    elif report.flips is not None:
         summary = report.flips.summary
         line += f": {summary['n_regressions']:,} got worse, {summary['n_improvements']:,} got better, "
         line += f"{summary['n_stable_correct']:,} stayed right, {summary['n_stable_wrong']:,} stayed wrong"

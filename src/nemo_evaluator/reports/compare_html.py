@@ -77,13 +77,19 @@ def _section(anchor: str, entry: Entry) -> Section:
         )
         for name, group in shown
     ]
-    plot = difference_plot(lines, _limit(report), width=500, value_width=72) if lines else None
+    plot = difference_plot(lines, _limit(report), width=500) if lines else None
     return Section(anchor, entry, _outcomes(report), plot, len(groups) - len(shown))
 
 
 def _outcomes(report: RegressionReport) -> Markup | None:
     if report.flips is None:
         return None
+    if report.graded:
+        worse, better = report.moved
+        equal = report.pairing.paired - worse - better
+        return share_bar(
+            [Slice("got worse", worse, "bad"), Slice("got better", better, "good"), Slice("equal", equal, "none")]
+        )
     summary = report.flips.summary
     return share_bar(
         [
