@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
@@ -32,11 +32,23 @@ class Unreachable:
         raise ConnectionError("tracker is down")
 
 
+class Kept:
+    """A tracker that remembers."""
+
+    seen: ClassVar[list[Any]] = []
+
+    def export(self, bundles: Any, config: Any) -> list[str]:
+        Kept.seen.append([(one.name, len(list(one.rows()))) for one in bundles])
+        return ["kept"]
+
+
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setitem(EXPORTERS._targets, "unreachable", Unreachable)
+    monkeypatch.setitem(EXPORTERS._targets, "kept", Kept)
+    monkeypatch.setattr(Kept, "seen", [])
     (tmp_path / "bench.py").write_text(BENCHMARK)
 
     def start(export: list[Any], *options: str) -> tuple[Any, int]:
@@ -75,3 +87,26 @@ def test_an_exporter_that_cannot_work_is_refused_before_a_question_is_asked(run:
     assert said in str(result.exception)
     assert result.exception.exit_code == 1
     assert asked == 0
+
+
+def test_a_shard_is_not_exported_and_the_merged_whole_is(run: Any, tmp_path: Path) -> None:
+    for index in range(2):
+        result, _ = run(["kept"], "--shard", f"{index}/2")
+        assert f"shard {index} is not exported: `nel eval merge out` exports the whole" in result.output
+    assert Kept.seen == []
+    result = CliRunner().invoke(nel, ["eval", "merge", "out"])
+    assert result.exit_code == 0, result.output
+    assert Kept.seen == [[("bench", 1)]]
+    (tmp_path / "out" / "shard_0" / "full_config.yaml").write_text(
+        (tmp_path / "out" / "shard_0" / "full_config.yaml").read_text().replace("- kept", "- unreachable")
+    )
+    result = CliRunner().invoke(nel, ["eval", "merge", "out"])
+    assert result.exit_code == 0
+    assert "tracker is down" in result.output
+
+
+def test_a_failing_export_of_a_merge_fails_it_only_when_asked(run: Any, tmp_path: Path) -> None:
+    run(["unreachable"], "--shard", "0/1", "--strict-export")
+    result = CliRunner().invoke(nel, ["eval", "merge", "out"])
+    assert result.exit_code == 2
+    assert "export to unreachable failed: ConnectionError: tracker is down" in result.output

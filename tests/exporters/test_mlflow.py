@@ -14,7 +14,7 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import read_json, write_json
 from nemo_evaluator.exporters import ExportError, export_bundles, get_exporter
 from nemo_evaluator.exporters._mlflow_traces import TraceWriter
-from nemo_evaluator.exporters.mlflow import flatten
+from nemo_evaluator.exporters.mlflow import _shown, flatten
 from nemo_evaluator.store.runs import RunMeta
 
 pytestmark = [pytest.mark.needs("mlflow"), pytest.mark.filterwarnings("ignore")]
@@ -231,6 +231,18 @@ def test_the_uri_may_be_a_variables_name_and_must_be_there(monkeypatch: pytest.M
         get_exporter("mlflow")
     with pytest.raises(UsageError, match="NOT_SET is not set"):
         get_exporter("mlflow", tracking_uri="NOT_SET")
+
+
+def test_a_password_in_the_uri_is_not_shown(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with pytest.raises(ExportError) as caught:
+        export_bundles("mlflow", [run_dir], {"tracking_uri": "http://me:pass-word-42@127.0.0.1:9"})
+    assert "127.0.0.1" in caught.value.message
+    assert "pass-word-42" not in caught.value.message
+    assert _shown("https://me:pw@tracker.example:80/x") == "https://tracker.example:80/x"
+    assert _shown("sqlite:////data/mlflow.db") == "sqlite:////data/mlflow.db"
 
 
 def test_flatten_stops_at_its_depth() -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -117,3 +120,60 @@ def test_the_command_prints_where_things_went(run_dir: Path) -> None:
     result = CliRunner().invoke(export, [str(run_dir), "-d", "recorder", "-o", "shout=true"], catch_exceptions=False)
     assert result.stdout.splitlines() == ["eval-20261115T001802Z-agents", "eval-20261115T001802Z-gsm8k"]
     assert Recorder.seen[0][0] is True
+
+
+def test_an_installed_package_adds_an_exporter(run_dir: Path, tmp_path: Path) -> None:
+    """A real entry point: the metadata of a package, as pip leaves it, and the command in a process of its own."""
+    site = tmp_path / "site"
+    info = site / "their_tracker-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-tracker\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[nemo_evaluator.exporters]\ntheirs = their_tracker:Theirs\n")
+    (site / "their_tracker.py").write_text(THEIRS)
+    command = [str(Path(sys.executable).with_name("nel")), "export", str(run_dir), "-d"]
+    environment = os.environ | {"PYTHONPATH": str(site)}
+    done = subprocess.run([*command, "theirs", "-o", "prefix=hi"], env=environment, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["hi agents 2", "hi gsm8k 4"], done.stderr
+    refused = subprocess.run([*command, "thiers"], env=environment, capture_output=True, text=True)
+    assert refused.returncode == 1
+    assert "did you mean 'theirs'?" in refused.stderr
+
+
+THEIRS = """
+class Theirs:
+    def __init__(self, prefix=""):
+        self.prefix = prefix
+
+    def export(self, bundles, config):
+        return [f"{self.prefix} {bundle.name} {len(list(bundle.rows()))}" for bundle in bundles]
+"""
+
+
+def test_the_missing_library_is_said_before_a_question_is_asked(run_dir: Path) -> None:
+    """In an interpreter where the library cannot be found."""
+    code = (
+        "import sys, importlib.machinery as m\n"
+        "real = m.PathFinder.find_spec.__func__\n"
+        "find = lambda c, n, *a: None if n.partition('.')[0] == 'mlflow' else real(c, n, *a)\n"
+        "m.PathFinder.find_spec = classmethod(find)\n"
+        "from nemo_evaluator.cli.main import main\n"
+        f"sys.argv = ['nel', 'export', {str(run_dir)!r}, '-d', 'mlflow']\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "mlflow is not installed" in done.stderr
+    assert 'pip install "nemo-evaluator[export]"' in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"{", "not JSON"), (b"[]", "not a bundle"), (b'{"benchmark": 3}', "not a bundle"), (b"\xff", "not JSON")],
+)
+def test_what_is_no_bundle_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "eval-x.json"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=said):
+        export_bundles("recorder", [path])
+    with pytest.raises(UsageError, match="does not exist"):
+        export_bundles("recorder", [tmp_path / "none"])

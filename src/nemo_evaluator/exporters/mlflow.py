@@ -10,9 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.core.secrets import Secret, scrub
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.exporters._mlflow_traces import TraceWriter
 from nemo_evaluator.exporters._optional import load, require
@@ -86,7 +88,7 @@ class MlflowExporter:
                 try:
                     places.append(self._export_one(client, experiment, bundle, Path(config["output_dir"])))
                 except (mlflow.exceptions.MlflowException, ExportError, OSError) as error:
-                    broken.append(f"{bundle.name}: {error}")
+                    broken.append(scrub(f"{bundle.name}: {error}"))
         if broken:
             raise ExportError("; ".join(broken))
         return places
@@ -101,7 +103,7 @@ class MlflowExporter:
     def _export_one(self, client: Any, experiment: str, bundle: ExportBundle, output_dir: Path) -> str:
         existing, outdated = self._find(client, experiment, bundle)
         if existing is not None and self.skip_existing:
-            return f"{self.tracking_uri} run {existing} (was there)"
+            return f"{_shown(self.tracking_uri)} run {existing} (was there)"
         run_id = existing or self._create(client, experiment, bundle, output_dir)
         self._log_metrics(client, run_id, bundle)
         if self.copy_artifacts:
@@ -115,7 +117,7 @@ class MlflowExporter:
             client.set_tag(run_id, _STATE, "complete")
         for old in outdated:
             self._delete(client, experiment, old)
-        return f"{self.tracking_uri} run {run_id}"
+        return f"{_shown(self.tracking_uri)} run {run_id}"
 
     def _find(self, client: Any, experiment: str, bundle: ExportBundle) -> tuple[str | None, list[str]]:
         """The MLflow run of this bundle, and those to be deleted: half-written ones, and what the run was before it
@@ -207,7 +209,16 @@ def _resolve_uri(given: str | None) -> str:
     if not uri:
         hint = "set tracking_uri (for example sqlite:///mlflow.db) or MLFLOW_TRACKING_URI"
         raise UsageError(f"mlflow has no tracking URI{f' ({given} is not set)' if given else ''}", hint=hint)
+    if password := urlsplit(uri).password:
+        # Known from now on, it is struck out of whatever MLflow says.
+        Secret(password)
     return uri
+
+
+def _shown(uri: str) -> str:
+    """The URI without who may use it."""
+    parts = urlsplit(uri)
+    return uri if parts.password is None else uri.replace(f"{parts.netloc}", parts.netloc.rpartition("@")[2], 1)
 
 
 def _beside_database(uri: str) -> str | None:

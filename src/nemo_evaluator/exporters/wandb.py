@@ -82,7 +82,7 @@ class WandbExporter:
             (run.summary.update if run.resumed else run.log)(values)
             if self.artifacts:
                 run.log_artifact(_artifact(bundles, identity))
-            place = run.url or str(Path(run.dir).parent)
+            place = run.url if self.mode == "online" else str(Path(run.dir).parent)
         finally:
             run.finish()
         return [place]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from nemo_evaluator.config import OutputConfig
 from nemo_evaluator.core.errors import NelError
+from nemo_evaluator.engine.plan import Shard
 from nemo_evaluator.exporters import export_bundles, get_exporter
 
 
@@ -16,8 +17,16 @@ def check_exports(output: OutputConfig) -> None:
         get_exporter(name, **settings)
 
 
-def run_exports(output: OutputConfig, output_dir: Path, say: Callable[[str], None]) -> list[str]:
-    """Run every exporter of the config; returns what went wrong, one line an exporter."""
+def run_exports(
+    output: OutputConfig, output_dir: Path, say: Callable[[str], None], *, shard: Shard | None = None
+) -> list[str]:
+    """Run every exporter of the config; returns what went wrong, one line an exporter.
+
+    A shard is not exported: a tracker would show each part as a result. ``nel eval merge`` exports the whole.
+    """
+    if shard is not None and output.exporters:
+        say(f"shard {shard.index} is not exported: `nel eval merge {output_dir.parent}` exports the whole")
+        return []
     errors = []
     for name, settings in output.exporters.items():
         try:

@@ -7,14 +7,15 @@ import os
 import re
 import shutil
 from contextlib import AsyncExitStack, chdir
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.config import BenchmarkConfig, EvalConfig, load_config
-from nemo_evaluator.core.errors import NelError, UsageError
+from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_INVALID, EXIT_OK, NelError, UsageError
 from nemo_evaluator.core.files import safe_name, write_json
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.engine.bundle import INVALID
 from nemo_evaluator.engine.merge import merge_shards
 from nemo_evaluator.engine.shards import find_shards
 from nemo_evaluator.engine.verify import Verifier
@@ -25,6 +26,7 @@ from nemo_evaluator.services import RunningService
 from nemo_evaluator.store.runs import FILE as RUN_FILE
 from nemo_evaluator.store.runs import load_run
 from nemo_evaluator.suite.build import Builder
+from nemo_evaluator.suite.export import run_exports
 from nemo_evaluator.suite.run import Say, use_datasets
 
 _SNAPSHOT: Final = "full_config.yaml"
@@ -33,8 +35,24 @@ _NOWHERE: Final = "http://127.0.0.1:9/v1"
 _VARIABLE: Final = re.compile(r"\$\{(\w+)\}")
 
 
-def merge_run(root: Path, *, repeats: int | None = None, say: Say = print) -> list[JsonDict]:
-    """Merge the shards under ``root``; returns the merged bundles. Raises UsageError as ``merge_shards`` does.
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What became of the shards."""
+
+    bundles: list[JsonDict]
+    export_errors: list[str]
+    strict_export: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """2 a strict export failed, 3 a benchmark is INVALID, else 0: as a run of the whole would exit."""
+        if self.export_errors and self.strict_export:
+            return EXIT_FAILED
+        return EXIT_INVALID if any(one["validity"]["status"] == INVALID for one in self.bundles) else EXIT_OK
+
+
+def merge_run(root: Path, *, repeats: int | None = None, say: Say = print) -> Merged:
+    """Merge the shards under ``root``, then report and export as their config says. Raises as ``merge_shards`` does.
 
     ``repeats`` is what the caller believes the shards to have: another number is refused.
     """
@@ -49,12 +67,13 @@ def merge_run(root: Path, *, repeats: int | None = None, say: Say = print) -> li
         shutil.copyfile(sums.snapshot, folder / _SNAPSHOT)
     if sums.run is not None and load_run(folder) is None:
         write_json(folder / RUN_FILE, asdict(replace(sums.run, output_dir=str(folder))))
-    if sums.config is not None:
-        output = sums.config.output
-        write_reports(folder, output.report)
-        if output.traffic != "none" and output.trajectories.enrich:
-            write_trajectories_report(folder)
-    return merged
+    if sums.config is None:
+        return Merged(merged, [])
+    output = sums.config.output
+    write_reports(folder, output.report)
+    if output.traffic != "none" and output.trajectories.enrich:
+        write_trajectories_report(folder)
+    return Merged(merged, run_exports(output, folder, say), output.strict_export)
 
 
 class _Sums:

@@ -123,7 +123,8 @@ async def run_suite(config: EvalConfig, options: SuiteOptions) -> SuiteResult:
     result.reports = write_reports(options.output_dir, config.output.report) if _any_bundle(result) else []
     if _any_bundle(result) and config.output.traffic != "none" and config.output.trajectories.enrich:
         write_trajectories_report(options.output_dir)
-    result.export_errors = run_exports(config.output, options.output_dir, options.say) if _any_bundle(result) else []
+    if _any_bundle(result):
+        result.export_errors = run_exports(config.output, options.output_dir, options.say, shard=options.shard)
     return result
 
 

@@ -7,10 +7,8 @@ from pathlib import Path
 import click
 
 from nemo_evaluator.cli.eval._select import run_selectors
-from nemo_evaluator.core.errors import EXIT_INVALID
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.engine.bundle import INVALID
 from nemo_evaluator.executors.summary import headline
 from nemo_evaluator.store.runs import find_run
 from nemo_evaluator.suite.merge import merge_run
@@ -32,16 +30,17 @@ def merge(
 ) -> None:
     """Merge the shard_*/ folders of FOLDER into what one run would have written. The shards are not changed.
 
-    Exits with 3 when a merged benchmark is INVALID: shards are missing, or too few rows are scored.
+    Reports and exports of the shards' config are done for the whole. Exits with 3 when a merged benchmark is INVALID
+    (shards are missing, or too few rows are scored), with 2 when a strict export failed.
     """
     root = Path(folder or output_dir or (_root_of(run_id) if run_id else "eval_results"))
     merged = merge_run(root, repeats=repeats, say=lambda line: click.echo(line, err=True))
     if as_json:
-        click.echo(dumps(merged).decode())
+        click.echo(dumps(merged.bundles).decode())
     else:
-        for bundle in merged:
+        for bundle in merged.bundles:
             _tell(bundle)
-    ctx.exit(EXIT_INVALID if any(bundle["validity"]["status"] == INVALID for bundle in merged) else 0)
+    ctx.exit(merged.exit_code)
 
 
 def _root_of(run_id: str) -> Path:
