@@ -283,6 +283,23 @@ def test_the_gate_asks_more_of_runs_with_a_rule(write_run: Any, tmp_path: Path) 
     assert proved["plain"][1] < proved["ended"][1] < proved["stopped"][1]
 
 
+def test_what_would_settle_it_allows_for_the_looks(write_run: Any, tmp_path: Path) -> None:
+    before, after = [1.0] * 60 + [0.0] * 40, [1.0] * 52 + [0.0] * 34 + [1.0] * 6 + [0.0] * 8
+    write_run("base/toy", before)
+    needed = []
+    for name, stopped in (
+        ("plain", None),
+        ("ended", {"rule": {"stopped": False}}),
+        ("stopped", {"kind": "rule", "rule": {"stopped": True}}),
+    ):
+        write_run(f"{name}/toy", after, **({"stopped": stopped} if stopped else {}))
+        policy = GatePolicy.model_validate({"version": 1, "defaults": {"max_drop": 0.07}})
+        (entry,) = gate_runs(tmp_path / "base", tmp_path / name, policy).benchmarks
+        assert entry.remedy is not None
+        needed.append(entry.remedy.problems_needed)
+    assert needed[0] < needed[1] < needed[2]
+
+
 def test_the_rule_knows_the_floor_of_its_benchmark(tmp_path: Path) -> None:
     config = BenchmarkConfig.model_validate(
         bench("sums", min_coverage=0.8, stop_when={"interval_width": 0.1, "confidence": 0.9, "min_problems": 7})

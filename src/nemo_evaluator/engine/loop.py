@@ -24,7 +24,7 @@ async def run_loop(
     max_concurrent: int,
     halt: Halt,
     tally: Tally,
-    room: Callable[[Step], Awaitable[None]] | None = None,
+    room: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
     """Run every step, or stop when ``halt`` is set. An exception that is not a step's own outcome ends the run.
 
@@ -55,7 +55,7 @@ async def run_loop(
         current_slots.set(slots)
         for step in steps:
             if room is not None:
-                await room(step)
+                await room()
             await slots.acquire()
             if halt:
                 slots.release()

@@ -39,9 +39,9 @@ class OrderedStop:
         # How many problems of the plan the rule has taken.
         self.problems = 0
 
-    async def room(self, step: Step) -> None:
-        """Until the step may be started; the one that everything waits for always may."""
-        while self._held >= self._most and step != self._next and self._rule.reason is None:
+    async def room(self) -> None:
+        """Until a further step may be started: the one that all of them wait for is at work, or will have ended."""
+        while self._held >= self._most and self._rule.reason is None:
             self._moved.clear()
             await self._moved.wait()
 
