@@ -4,14 +4,13 @@
 #   slurm.sh start | stop     keep one running | end it
 #   slurm.sh env              print the lines for `eval`
 #   slurm.sh install | check  install what it needs from apt | say whether it is there
-# One per machine and user. Nodes n1 to n4 (4 CPUs, 4000 MB, 2 false GPUs each), partitions batch (all of them, default)
-# and gpu (n3, n4). Jobs that ended are listed in jobcomp.txt. slurm_pyxis.c serves the --container-* flags.
+# One per machine and user. Four nodes (4 CPUs, 4000 MB, 2 false GPUs each), partitions batch (all of them, default) and
+# gpu (the last two). Jobs that ended are listed in jobcomp.txt. slurm_pyxis.c serves the --container-* flags.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 parts=${NEL_PARTS_DIR:-$PWD/.parts}
 # Short, because the path of a socket may not be longer than about 100 characters.
 run=/tmp/nel-slurm-$(id -u)
-nodes=(n1 n2 n3 n4)
 export SLURM_CONF=$run/slurm.conf
 
 installed() {
@@ -22,7 +21,7 @@ installed() {
 
 up() {
   [ -s "$SLURM_CONF" ] &&
-    [ "$(timeout 10 sinfo -h -N -p batch -t idle,mix,alloc -o %N 2>/dev/null | wc -l)" = ${#nodes[@]} ]
+    [ "$(timeout 10 sinfo -h -N -p batch -t idle,mix,alloc -o %N 2>/dev/null | wc -l)" = 4 ]
 }
 
 # The first of ten ports in a row on which nobody listens.
@@ -38,6 +37,8 @@ free_ports() {
   return 1
 }
 
+node_names() { sed -n 's/^NodeName=\([^[]*\).*/\11 \12 \13 \14/p' "$SLURM_CONF"; }
+
 # Limits need control groups; SLURM 22.05 without systemd can use those of version 1.
 confinement() {
   if [ -w /sys/fs/cgroup/memory ] && [ -w /sys/fs/cgroup/freezer ]; then
@@ -50,7 +51,9 @@ confinement() {
 }
 
 configure() {
-  local base host
+  local base host prefix
+  # Control groups go by the names of nodes, and a cluster in another namespace has them too.
+  prefix=$(printf 'x%04xn' $RANDOM)
   base=$(free_ports) || { echo "slurm: no free ports" >&2; return 1; }
   host=$(hostname)
   cat >"$run/slurm.conf" <<CONF
@@ -84,9 +87,9 @@ SlurmdTimeout=10
 JobCompType=jobcomp/filetxt
 JobCompLoc=$run/jobcomp.txt
 GresTypes=gpu
-NodeName=n[1-4] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((base + 1))-$((base + 4))] CPUs=4 RealMemory=4000 Gres=gpu:2
-PartitionName=batch Nodes=n[1-4] Default=YES MaxTime=INFINITE
-PartitionName=gpu Nodes=n[3-4] MaxTime=INFINITE
+NodeName=$prefix[1-4] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((base + 1))-$((base + 4))] CPUs=4 RealMemory=4000 Gres=gpu:2
+PartitionName=batch Nodes=$prefix[1-4] Default=YES MaxTime=INFINITE
+PartitionName=gpu Nodes=$prefix[3-4] MaxTime=INFINITE
 CONF
   mknod "$run/gpu0" c 1 3
   mknod "$run/gpu1" c 1 3
@@ -139,7 +142,7 @@ start_cluster() {
     munged --key-file="$run/munge/key" --socket="$run/munge/socket" --pid-file="$run/munge.pid" \
       --log-file="$run/log/munged" --seed-file="$run/munge/seed"
     slurmctld
-    for node in "${nodes[@]}"; do slurmd -N "$node"; done
+    for node in $(node_names); do slurmd -N "$node"; done
   ) </dev/null >"$run/log/start" 2>&1 9>&-
   for _ in $(seq 100); do
     if up; then return 0; fi
@@ -154,6 +157,8 @@ start_cluster() {
 ensure_cluster() {
   (
     flock 9
+    # One that others use may just be slow to answer.
+    for _ in 1 2 3; do if up || ! used; then break; fi; done
     up || start_cluster
     touch "$run/users/$1"
   ) 9>"$run.lock"
@@ -188,12 +193,15 @@ end_jobs() {
 
 stop_cluster() {
   [ -d "$run" ] || return 0
-  local node
-  [ ! -s "$SLURM_CONF" ] || end_jobs 2>/dev/null
-  for node in "${nodes[@]}"; do end "$run/slurmd-$node.pid" slurmd; done
+  local node names=
+  if [ -s "$SLURM_CONF" ]; then
+    end_jobs 2>/dev/null
+    names=$(node_names)
+  fi
+  for node in $names; do end "$run/slurmd-$node.pid" slurmd; done
   end "$run/slurmctld.pid" slurmctld
   end "$run/munge.pid" munged
-  for node in "${nodes[@]}"; do
+  for node in $names; do
     find /sys/fs/cgroup/*/"slurm_$node" -depth -type d -exec rmdir {} \; 2>/dev/null || true
   done
   rm -rf "$run"
@@ -231,7 +239,7 @@ case ${1:-} in
     ;;
   start)
     ensure_cluster kept
-    echo "cluster of ${#nodes[@]} nodes; eval \"\$(scripts/slurm.sh env)\""
+    echo "cluster of four nodes; eval \"\$(scripts/slurm.sh env)\""
     ;;
   stop) rm -f "$run/users/kept"; stop_cluster ;;
   env) if up; then echo "export SLURM_CONF=$SLURM_CONF PATH=$run/bin:\$PATH"; fi ;;
