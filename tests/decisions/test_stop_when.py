@@ -142,7 +142,7 @@ def test_killed_and_resumed_it_ends_in_the_same_place(runs: Runs) -> None:
     nel = runs.nel
     with ScriptedServer(script) as server:
         config = runs.config("killed", server, rule, max_concurrent=24)
-        for share in (0.3, 0.9):
+        for share in (0.3, 0.6):
             process = nel.start("eval", "run", config, "--resume", "--no-progress")
             deadline = time.monotonic() + 60
             while server.count < share * used and process.poll() is None and time.monotonic() < deadline:
