@@ -53,9 +53,14 @@ def said(left: dict[str, Any], right: dict[str, Any]) -> list[str]:
             "dataset differs: number of problems is 10 and 12",
         ),
         (
-            {"fingerprints": {"scorer": "x"}},
-            {"fingerprints": {"scorer": "y"}},
-            "scorer differs: scorer fingerprint is 'x' and 'y'",
+            {"fingerprints": {"scorer": "0123456789"}},
+            {"fingerprints": {"scorer": "9876543210"}},
+            "scorer differs: scorer fingerprint is '01234567' and '98765432'",
+        ),
+        (
+            {"solver": {"system_prompt": "x"}, "fingerprints": {"solver": "x"}},
+            {"solver": {"system_prompt": "y"}, "fingerprints": {"solver": "y"}},
+            "prompt differs: solver.system_prompt is 'x' and 'y'",
         ),
     ],
 )

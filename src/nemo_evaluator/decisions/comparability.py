@@ -115,10 +115,10 @@ def _fingerprints(left: JsonDict, right: JsonDict, known: list[Difference]) -> I
     one, two = left.get("fingerprints") or {}, right.get("fingerprints") or {}
     for key, kind in _FINGERPRINTS.items():
         # What is already named needs no second line.
-        if any(difference.kind == kind for difference in known):
+        if any(difference.kind == kind or difference.what.startswith(f"{key}.") for difference in known):
             continue
         if one.get(key) and two.get(key) and one[key] != two[key]:
-            yield Difference(kind, f"{key} fingerprint", one[key], two[key])
+            yield Difference(kind, f"{key} fingerprint", str(one[key])[:8], str(two[key])[:8])
 
 
 def _show(value: Any) -> str:

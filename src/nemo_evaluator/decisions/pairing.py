@@ -138,7 +138,7 @@ def _warnings(found: Pairing, baseline: Rows, candidate: Rows, hashed: list[bool
         if count := int(np.count_nonzero(other)):
             yield f"{count:,} of {len(found):,} problems paired by index are not the same: their content differs"
     elif found.by == "content" and not len(found):
-        yield "no problem has the same content on both sides: other data, or the same data asked in other words"
+        yield "no problem has the same content on both sides: other data, or asked in other words (--pair-by index helps)"
     for word, side in (("baseline", found.baseline), ("candidate", found.candidate)):
         if side.doubled:
             yield f"{side.doubled:,} problems are in the {word} more than once; their answers are averaged"
