@@ -16,7 +16,7 @@ import pytest
 
 from nemo_evaluator.config.sandboxes import ApptainerSandbox as ApptainerConfig
 from nemo_evaluator.core.errors import SandboxError
-from nemo_evaluator.core.types import SandboxSpec
+from nemo_evaluator.core.types import SandboxSpec, SeedResult
 from nemo_evaluator.sandbox._nodes import NodeSlots
 from nemo_evaluator.sandbox._processes import start_time
 from nemo_evaluator.sandbox.apptainer import ApptainerSandbox
@@ -214,3 +214,20 @@ async def test_a_version_that_is_too_old_is_refused(tmp_path: Path, monkeypatch:
     with pytest.raises(SandboxError, match="not installed"):
         await manager.check()
     await manager.close()
+
+
+async def test_work_is_carried_into_a_fresh_sandbox() -> None:
+    config = ApptainerConfig(type="apptainer", image=str(SIF), memory="100m", cpus=1)
+    manager = SandboxManager(config, "run")
+    seed = SeedResult("p", "a", sandbox_spec=SandboxSpec(), verify_sandbox_spec=SandboxSpec())
+    try:
+        async with manager.session(seed) as session:
+            assert session.agent is not None
+            await session.agent.exec("mkdir d; echo work > d/f; echo other > /tmp/not-carried; chmod 755 d/f")
+            verifier = await session.for_verify()
+            assert verifier is not None
+            said = (await verifier.exec("cat d/f; ls /tmp; test -x d/f && echo executable")).stdout
+            assert said == "work\nexecutable\n"
+        assert manager.live == 0
+    finally:
+        await manager.close()

@@ -75,6 +75,20 @@ async def test_what_a_command_leaves_running_dies_with_it_unless_it_may_stay(san
     assert "sleep 1004" not in after
 
 
+async def test_a_command_that_is_cancelled_ends(sandbox: Sandbox) -> None:
+    running = asyncio.ensure_future(sandbox.exec("setsid sleep 1005 & sleep 1006; sleep 1007"))
+    await asyncio.sleep(1)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    listing = "for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $f; echo; done"
+    for _ in range(30):
+        if "sleep 100" not in (said := (await sandbox.exec(listing)).stdout.replace(listing, "")):
+            break
+        await asyncio.sleep(0.1)
+    assert "sleep 100" not in said
+
+
 async def test_commands_run_side_by_side(sandbox: Sandbox) -> None:
     results = await asyncio.gather(*(sandbox.exec(f"sleep 0.2; echo {n}") for n in range(6)))
     assert [result.stdout for result in results] == [f"{n}\n" for n in range(6)]

@@ -17,7 +17,7 @@ import pytest
 
 from nemo_evaluator.config.sandboxes import SlurmSandbox as SlurmConfig
 from nemo_evaluator.core.errors import SandboxError
-from nemo_evaluator.core.types import SandboxSpec
+from nemo_evaluator.core.types import SandboxSpec, SeedResult
 from nemo_evaluator.sandbox._nodes import NodeSlots
 from nemo_evaluator.sandbox.base import OutsideEndpoint
 from nemo_evaluator.sandbox.manager import SandboxManager
@@ -251,3 +251,20 @@ async def test_an_endpoint_of_the_evaluator_is_reached_by_its_name(slurm_nodes: 
         assert said == box.resolved_endpoint_url("MODEL_BASE_URL") == NodeSlots.from_node("http://127.0.0.1:81/s/1")
     finally:
         await box.stop()
+
+
+async def test_work_is_carried_into_a_fresh_sandbox(slurm_nodes: list[str]) -> None:
+    config = SlurmConfig(type="slurm", image=IMAGE, memory="100m", cpus=1)
+    manager = SandboxManager(config, "run")
+    seed = SeedResult("p", "a", sandbox_spec=SandboxSpec(), verify_sandbox_spec=SandboxSpec())
+    try:
+        async with manager.session(seed) as session:
+            assert session.agent is not None
+            await session.agent.exec("mkdir d; echo work > d/f; echo other > /tmp/not-carried; chmod 755 d/f")
+            verifier = await session.for_verify()
+            assert verifier is not None
+            said = (await verifier.exec("cat d/f; ls /tmp; test -x d/f && echo executable")).stdout
+            assert said == "work\nexecutable\n"
+        assert manager.live == 0
+    finally:
+        await manager.close()
