@@ -17,7 +17,7 @@ from nel_support import SUMS, Nel, api, bench, rows
 
 from nemo_evaluator.config import BenchmarkConfig
 from nemo_evaluator.config.gate_policy import GatePolicy
-from nemo_evaluator.decisions import gate_runs
+from nemo_evaluator.decisions import compare_runs, gate_runs
 from nemo_evaluator.decisions.gate_report import Status
 from nemo_evaluator.suite.stop_rule import build_stop_rule
 from nemo_evaluator.testing import Say, ScriptedServer
@@ -298,6 +298,16 @@ def test_what_would_settle_it_allows_for_the_looks(write_run: Any, tmp_path: Pat
         assert entry.remedy is not None
         needed.append(entry.remedy.problems_needed)
     assert needed[0] < needed[1] < needed[2]
+
+
+@pytest.mark.parametrize(("seed", "warned"), [(42, False), (7, True)])
+def test_two_stopped_runs_in_different_orders(write_run: Any, seed: int, warned: bool) -> None:
+    stopped = {"kind": "rule", "rule": {"stopped": True}}
+    one, two = (
+        write_run(name, [1.0, 0.0] * 50, stopped=stopped, config={"shuffle_seed": order})
+        for name, order in (("a", 42), ("b", seed))
+    )
+    assert any("in different orders" in line for line in compare_runs(one, two).warnings) is warned
 
 
 def test_the_rule_knows_the_floor_of_its_benchmark(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from nemo_evaluator.decisions.comparability import Difference, unstated
 from nemo_evaluator.decisions.pairing import Pairing
 from nemo_evaluator.decisions.rows import Rows
 from nemo_evaluator.decisions.stopping import rule_words
+from nemo_evaluator.metrics import STOPPED
 
 WORDS: Final = ("the baseline", "the candidate")
 
@@ -21,6 +22,7 @@ def caveats(
 ) -> list[str]:
     """Warnings on the runs, on what did not pair, and on what was not the same on both sides."""
     found = [line for word, run, side in zip(WORDS, runs, rows, strict=True) for line in _of_side(word, run, side)]
+    found += _two_orders(*runs)
     found += pairing.warnings
     found += _left_out(pairing)
     found += _asked_differently(*rows, pairing)
@@ -38,6 +40,15 @@ def _of_side(word: str, run: Run, rows: Rows) -> Iterator[str]:
         yield f"{word} did not run to its end: {run.stopped}"
     if rows.malformed:
         yield f"{word} has {rows.malformed:,} lines that are not rows; they are left out"
+
+
+def _two_orders(left: Run, right: Run) -> Iterator[str]:
+    seeds = left.config.get("shuffle_seed"), right.config.get("shuffle_seed")
+    if left.spending == right.spending == STOPPED and seeds[0] != seeds[1]:
+        yield (
+            f"rules stopped both runs, in different orders (shuffle_seed {seeds[0]}, {seeds[1]}): which problems they "
+            "share depends on both, and no interval quite allows for that"
+        )
 
 
 def _left_out(pairing: Pairing) -> Iterator[str]:

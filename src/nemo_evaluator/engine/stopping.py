@@ -77,5 +77,5 @@ def unused_answers(plan: Plan, used: int, index: StepIndex, journal: Journal) ->
             record = journal.read_at(offset)
             found["answers"] += 1
             found["tokens"] += total_tokens(record)
-            found["cost_usd"] += record.get("cost_usd") or 0.0
+            found["cost_usd"] = round(found["cost_usd"] + (record.get("cost_usd") or 0.0), 6)
     return found
