@@ -33,7 +33,15 @@ def test_a_clean_run_is_valid(write_run: Any) -> None:
 
 @pytest.mark.parametrize(
     ("cause", "expected"),
-    [("judge", FailureClass.JUDGE), ("transport", FailureClass.INFRA), ("scorer", FailureClass.UNKNOWN)],
+    [
+        ("judge", FailureClass.JUDGE),
+        ("auth", FailureClass.JUDGE),
+        ("rate_limit", FailureClass.JUDGE),
+        ("transport", FailureClass.INFRA),
+        ("sandbox", FailureClass.INFRA),
+        ("scorer", FailureClass.UNKNOWN),
+        ("made_up", FailureClass.UNKNOWN),
+    ],
 )
 def test_low_coverage_is_invalid_and_named_by_cause(cause: str, expected: str, write_run: Any, make_rows: Any) -> None:
     rows = make_rows([None] * 20 + GOOD[20:])
@@ -85,6 +93,27 @@ def test_accounting(write_run: Any, make_rows: Any) -> None:
     found = one(lost)
     assert found.status is RunStatus.INVALID
     assert found.failure_class is FailureClass.ACCOUNTING
+    messages = [finding.message for finding in found.findings]
+    assert messages[0] == "the bundle counts 100 rows, the file holds 99"
+    assert messages[1] == "1 of 100 planned steps have no row"
+    more = one(write_run("c", GOOD, n_results=99))
+    assert (more.status, more.findings[0].message) == (
+        RunStatus.INVALID,
+        "the bundle counts 99 rows, the file holds 100",
+    )
+    torn = write_run("d", GOOD)
+    with (torn / "results.jsonl").open("a") as file:
+        file.write("torn\n")
+    (finding,) = one(torn).findings
+    assert (finding.level, finding.message) == (Level.DEGRADED, "1 line is no row")
+
+
+def test_a_note_gives_a_valid_run_no_class(write_run: Any, make_rows: Any) -> None:
+    rows = make_rows([[1.0, 0.0]] * 200)
+    rows[0] |= {"status": "failed", "reward": None, "failure": {"cause": "judge", "message": "x"}}
+    found = one(write_run("a", rows=rows))
+    assert (found.status, found.failure_class) == (RunStatus.VALID, None)
+    assert {finding.failure_class for finding in found.findings} == {FailureClass.JUDGE}
 
 
 def test_uneven_repeats_and_equal_problems(write_run: Any, make_rows: Any) -> None:

@@ -83,6 +83,9 @@ def test_a_suite_needs_more_and_is_added_up(write_run: Any, tmp_path: Path) -> N
     (line,) = plan["lines"]
     assert line["problems_in_suite"] > 2 * line["problems"]
     assert line["answers"] == line["problems_in_suite"]
+    # The level of a breach is divided among the benchmarks, and all of them have to be found.
+    (alike,) = plans("--score", 0.7, "--drop", 0.05, "--confidence", 1 - 0.05 / 20, "--power", 0.8 ** (1 / 20))
+    assert line["problems_in_suite"] == alike["lines"][0]["problems"]
     text = run("--score", 0.7, "--drop", 0.05, "--benchmarks", 20, "--usd-per-answer", 0.01).stdout
     assert f"all 20 benchmarks, one side, each as above: {20 * line['answers']:,} answers, " in text
     for name in ("one", "two"):
@@ -112,6 +115,10 @@ def test_from_a_run_with_repeats_noise_shrinks(write_run: Any) -> None:
     assert [line["repeats"] for line in plan["lines"]] == [1, 2, 4, 8]
     assert plan["problems_now"] == 200
     assert plan["lines"][0]["tokens"] == pytest.approx(plan["lines"][0]["answers"] * 30)
+    for line in plan["lines"]:
+        assert line["answers"] == line["repeats"] * max(line["problems"], line["problems_to_rule_out"])
+    (alike,) = plans(base, "--drop", 0.05, "--correlation", 0.9)
+    assert alike["lines"][-1]["problems"] < 0.75 * needed[-1]
     (asked,) = plans(base, "--drop", 0.05, "--repeats", 3, "--repeats", 2)
     assert [line["repeats"] for line in asked["lines"]] == [2, 3]
 
@@ -171,6 +178,19 @@ def test_graded_rewards_are_planned_with_the_t_test(write_run: Any) -> None:
     (flat,) = plans(write_run("c", base), write_run("d", base + 1), "--drop", 2)
     assert flat["lines"][0]["problems"] is None
     assert "nothing can be planned" in flat["notes"][0]
+
+
+def test_what_a_run_cost_is_what_the_next_one_will(write_run: Any, make_rows: Any) -> None:
+    folder = write_run("a", rows=make_rows([1.0, 0.0] * 50, cost_usd=0.25))
+    path = next(folder.glob("eval-*.json"))
+    document = json.loads(path.read_text())
+    document["benchmark"]["scores"]["runtime"] |= {"elapsed_seconds": 360.0, "total_steps": 100}
+    path.write_text(json.dumps(document))
+    (line,) = plans(folder, "--drop", 0.05)[0]["lines"]
+    assert line["usd"] == pytest.approx(0.25 * line["answers"])
+    assert line["hours"] == pytest.approx(line["answers"] / 1000)
+    (told,) = plans(folder, "--drop", 0.05, "--usd-per-answer", 0.5)[0]["lines"]
+    assert told["usd"] == pytest.approx(0.5 * line["answers"])
 
 
 def test_the_text_says_what_is_doubtful(write_run: Any) -> None:

@@ -78,6 +78,16 @@ def test_two_models_of_one_benchmark_are_two_lines(write_task: Any, bundle_of: A
     assert report.title == "Evaluation Report"
 
 
+def test_a_run_that_failed_is_invalid_and_says_why(write_task: Any, bundle_of: Any) -> None:
+    coverage = {"planned": 10, "scored": 5}
+    failed = bundle_of(validity={}, error="the dataset is gone", bench={"coverage": coverage})
+    (bench,) = load_report(write_task(failed)).benchmarks
+    assert (bench.status, bench.reasons, bench.coverage.share) == ("INVALID", ("the dataset is gone",), 0.5)
+    both = bundle_of(validity={"status": "INVALID", "reasons": ["too little"]}, error="the dataset is gone")
+    (bench,) = load_report(write_task(both)).benchmarks
+    assert bench.reasons == ("too little", "the dataset is gone")
+
+
 @pytest.mark.parametrize("text", ["[1, 2]", '{"cut of'])
 def test_a_file_that_is_no_bundle_is_an_error_not_a_traceback(tmp_path: Any, text: str) -> None:
     path = tmp_path / "eval-x.json"

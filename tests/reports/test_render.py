@@ -66,7 +66,7 @@ def test_json_keeps_the_documented_keys(run: Path) -> None:
     first = document["benchmarks"][0]
     assert (first["benchmark"], first["metric"], first["score"], first["n"]) == ("gsm8k", "pass@1", 0.25, 12)
     assert first["scores"]["scorer:strict"]["correct"] == 5
-    assert document["benchmarks"][1]["validity"]["status"] == "INVALID"
+    assert document["benchmarks"][1]["validity"] == {"status": "INVALID", "reasons": ["coverage 0.40 is under 0.95"]}
 
 
 def test_csv_starts_with_the_documented_columns(run: Path) -> None:
@@ -302,3 +302,12 @@ def test_a_flaw_of_a_scored_answer_is_no_failure(write_task: Any, bundle_of: Any
     text = render(report, "markdown")
     assert text.index("### Failures by cause") < text.index("| transport |") < text.index("### Flaws in scored answers")
     assert text.index("### Flaws in scored answers") < text.index("| format_error |")
+
+
+def test_of_many_categories_the_largest_are_drawn_and_all_are_listed(write_task: Any, bundle_of: Any) -> None:
+    many = {f"group{at:02}": {"mean_reward": 0.5, "n": at + 1} for at in range(60)}
+    text = render(load_report(write_task(bundle_of(bench={"categories": many}))), "html")
+    drawn = set(re.findall(r'<text class="label end"[^>]*>(group\d+)</text>', text))
+    assert drawn == {f"group{at:02}" for at in range(20, 60)}
+    assert "The 20 smallest of 60 are only in the table below." in text
+    assert all(f"<td>category {name}</td>" in text for name in many)

@@ -186,6 +186,14 @@ def test_turns_without_tokens_and_without_metrics(task: Path) -> None:
     }
 
 
+def test_steps_that_say_less_or_more_than_the_total(task: Path) -> None:
+    rows = [_turns(0, (7, 3)), _turns(1, (7, 1)), _turns(2, (9, 3))]
+    tokens = _write(task, rows, [_call(at) for at in range(3)])["tokens_stats"]
+    assert (tokens["per_step_sum"], tokens["final_metrics_total"], tokens["wire_total"]) == (30, 30, 30)
+    assert tokens["problems_with_per_step_vs_final_metrics_mismatch"] == 2
+    assert tokens["all_sources_match"] is False
+
+
 def test_missing_and_empty_fields_are_told_apart(task: Path) -> None:
     silent = _row(1, prompt="")
     silent["trajectory"][0]["steps"][-1]["message"] = ""

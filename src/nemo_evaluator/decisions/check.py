@@ -141,7 +141,7 @@ def _accounting(subject: _Subject) -> Iterator[Finding]:
         message = f"{rows.repeated} rows came twice; the later ones count"
         yield Finding("accounting", Level.DEGRADED, message, FailureClass.ACCOUNTING)
     if rows.malformed:
-        message = f"{rows.malformed} lines are not rows"
+        message = f"{rows.malformed} line{'s are no rows' if rows.malformed > 1 else ' is no row'}"
         yield Finding("accounting", Level.DEGRADED, message, FailureClass.ACCOUNTING)
     planned = subject.coverage.get("planned")
     if isinstance(planned, int) and planned > len(rows):
