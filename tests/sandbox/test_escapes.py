@@ -85,7 +85,8 @@ async def test_disk_fill(make) -> None:  # type: ignore[no-untyped-def]
 @pytest.mark.parametrize(
     "command",
     [
-        "i=0; while :; do i=$((i + 1)); head -c 10000000 /dev/zero > /var/tmp/$i; done",
+        # Not at first, so that one look is not enough.
+        "sleep 3; i=0; while :; do i=$((i + 1)); head -c 10000000 /dev/zero > /var/tmp/$i; done",
         # Quick ones, none of which is running for long.
         "head -c 30000000 /dev/zero > /var/tmp/$RANDOM$RANDOM",
     ],

@@ -123,7 +123,6 @@ class ContainerSandbox(Backend):
     ) -> tuple[int, bool]:
         pump = Pump(trailer.take)
         process: subprocess.Popen[bytes] | None = None
-        dismissed = False
         try:
             fds = pump.open(stdin, None)
             process = await asyncio.to_thread(start_client, client, fds)
@@ -135,16 +134,10 @@ class ContainerSandbox(Backend):
                         await asyncio.wait({ending}, timeout=0.02)
                     await _settle(pump, trailer)
             except TimeoutError:
-                self._dismiss(process, job, trailer)
-                dismissed = True
-                # What it said until now may still be on its way.
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(max(0.0, until + _GRACE - time.monotonic())):
-                        await pump.drained()
                 return 0, True
             return (ending.result() if ending.done() else 0), False
         finally:
-            if process is not None and process.poll() is None and not dismissed:
+            if process is not None and process.poll() is None:
                 self._dismiss(process, job, trailer)
             pump.drain_now()
             pump.close()
