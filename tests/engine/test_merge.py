@@ -122,6 +122,8 @@ async def test_shards_cut_differently_fit_together_where_they_cover_the_whole(ru
     await runs.whole()
     for index, total in ((0, 2), (2, 4)):
         await runs.shard(index, total)
+    # Within what the first has.
+    await runs.shard(1, 6, folder="shard_8")
     assert runs.merge()["validity"]["reasons"][-1] == "shards are missing: problems 9-11 of the plan"
     await runs.shard(3, 4)
     runs.merge()
@@ -137,6 +139,31 @@ async def test_what_overlaps_is_taken_once_from_the_shard_that_got_furthest(runs
     await runs.shard(0, 2, folder="shard_7")
     runs.merge()
     runs.assert_as_whole()
+
+
+async def test_of_equal_shards_the_first_by_number_counts(runs: Runs) -> None:
+    await runs.shard(0, 1, folder="shard_2")
+    runs.scripted.answer = lambda prompt: "wrong"
+    await runs.shard(0, 1, folder="shard_10")
+    assert runs.merge()["benchmark"]["scores"]["pass@1"]["value"] == 1.0
+
+
+async def test_an_answer_that_was_asked_anew_and_not_judged_has_no_verdict(runs: Runs) -> None:
+    """It is in the journal, for a resume to judge, and in no row."""
+    finished = await runs.shard(0, 1)
+    task = finished.task
+    lines = task.journal.read_bytes().splitlines(keepends=True)
+    anew = next(line for line in lines if line.startswith(b'{"kind":"answer","problem_idx":3,"repeat":1'))
+    new = anew.replace(b'"response":"6"', b'"response":"7"')
+    assert new != anew
+    task.journal.write_bytes(b"".join([*lines, lines[0], new]))
+    rows = task.results.read_bytes().splitlines(keepends=True)
+    task.results.write_bytes(b"".join(row for row in rows if not row.startswith(b'{"problem_idx":3,"repeat":1')))
+    assert runs.merge()["benchmark"]["coverage"]["scored"] == 19
+    merged = TaskPaths(runs.parts / "sums")
+    assert merged.results.read_bytes() == task.results.read_bytes()
+    assert new in merged.journal.read_bytes()
+    assert anew not in merged.journal.read_bytes()
 
 
 async def test_an_answer_is_never_shown_with_the_verdict_on_another(runs: Runs) -> None:
@@ -248,7 +275,20 @@ async def test_missing_shards_are_named_also_the_last_ones(runs: Runs) -> None:
     assert bundle["validity"]["status"] == "INVALID"
     assert bundle["validity"]["reasons"][-1] == "shards are missing: 1, 3, 4"
     assert bundle["config"]["n_shards"] == 2
+    stamps = [read_json(path)["timestamp"] for path in runs.parts.glob("shard_?/sums/eval-*.json")]
+    assert bundle["timestamp"] == max(stamps) > min(stamps)
     assert bundle["benchmark"]["coverage"]["planned"] == 20
+
+
+async def test_what_a_shard_was_before_it_was_run_anew_does_not_count(runs: Runs) -> None:
+    await runs.whole()
+    runs.scripted.answer = lambda prompt: "wrong"
+    await runs.shard(0, 1)
+    runs.scripted.answer = type(runs.scripted).answer
+    await runs.shard(0, 1)
+    assert list((runs.parts / "shard_0" / "sums" / "previous").iterdir())
+    runs.merge()
+    runs.assert_as_whole()
 
 
 async def test_a_merged_run_goes_on_where_a_shard_is_missing(runs: Runs) -> None:
@@ -330,8 +370,10 @@ async def test_two_merges_at_once_do_not_meet(runs: Runs) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(UsageError, match="another process is merging"):
             runs.merge()
+    (room / "model_traffic.jsonl").write_text("left by a merge that was killed")
     runs.merge()
     assert not room.exists()
+    assert not TaskPaths(room.parent).traffic.exists()
 
 
 async def test_traffic_is_joined_and_scores_over_all_rows_are_asked_for(runs: Runs) -> None:
