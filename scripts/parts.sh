@@ -122,8 +122,8 @@ part_as_root packages have_packages get_packages \
 pids=()
 (part libraries have_libraries get_libraries && part model have_model get_model) & pids+=($!)
 (part_as_root runsc have_runsc get_runsc && part_as_root llama_server have_llama_server get_llama_server) & pids+=($!)
-(if $root; then part slurm have_slurm get_slurm && part tree have_tree get_tree &&
-  part apptainer have_apptainer get_apptainer; fi) & pids+=($!)
+(part_as_root slurm have_slurm get_slurm && part_as_root tree have_tree get_tree &&
+  part_as_root apptainer have_apptainer get_apptainer) & pids+=($!)
 for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
 
 exit $failed
