@@ -254,6 +254,29 @@ def test_the_commands_print_write_and_keep_stdout_clean(run: Path, tmp_path: Pat
     )
 
 
+def test_where_a_report_is_written(run: Path, tmp_path: Path) -> None:
+    def said(command: Any, *words: str) -> str:
+        result = CliRunner().invoke(command, [str(run), *words])
+        assert result.exception is None or isinstance(result.exception, UsageError), result.exception
+        return result.stderr if result.exception is None else result.exception.message
+
+    folder, file = tmp_path / "folder", tmp_path / "file"
+    folder.mkdir()
+    file.touch()
+    assert said(report, "-f", "latex", "-o", str(folder)) == f"written: {folder}/report.tex\n"
+    assert said(report, "-o", str(file / "r.md")).startswith(f"cannot write {file}")
+    assert said(eval_report, "--all-formats", "-o", str(file)).startswith(f"cannot write {file}")
+    assert said(eval_report, "--all-formats", "-f", "json") == "give --format or --all-formats, not both"
+
+
+def test_a_folder_that_is_not_there_says_where_to_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command, words in ((eval_report, []), (report, ["nope"])):
+        error = CliRunner().invoke(command, words).exception
+        assert isinstance(error, UsageError)
+        assert "nel eval runs" in str(error.hint)
+
+
 def test_a_run_is_found_by_its_id(run: Path) -> None:
     RunMeta("20261115_001752_aa", "local", str(run), "2026-11-15", "gsm8k").save()
     runner = CliRunner()

@@ -96,7 +96,7 @@ def find_runs(path: Path) -> list[Run]:
     if path.is_file():
         return [load_run(path)]
     if not path.is_dir():
-        raise UsageError(f"{path} does not exist")
+        raise UsageError(f"{path} does not exist", hint="`nel eval runs` lists runs and their folders")
     newest: dict[tuple[Path, str], tuple[str, Path]] = {}
     for found in sorted(path.rglob("eval-*.json")):
         match = _STAMPED.fullmatch(found.name)

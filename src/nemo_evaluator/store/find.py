@@ -27,7 +27,7 @@ def find_bundles(paths: Path | str | Iterable[Path | str]) -> list[Path]:
         elif path.is_dir():
             found.update(dict.fromkeys(_in_folder(path)))
         else:
-            raise UsageError(f"{path} does not exist")
+            raise UsageError(f"{path} does not exist", hint="`nel eval runs` lists runs and their folders")
     if not found:
         raise UsageError(
             f"no bundle (eval-*.json) under {', '.join(map(str, given))}",
