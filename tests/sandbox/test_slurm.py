@@ -70,7 +70,8 @@ def _sleepers(seconds: str) -> list[int]:
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            if path.read_bytes().split(b"\0")[:2] == [b"sleep", seconds.encode()]:
+            command, *arguments = path.read_bytes().split(b"\0")
+            if command.endswith(b"sleep") and arguments[:1] == [seconds.encode()]:
                 found.append(int(path.parent.name))
         except OSError:
             continue
@@ -138,6 +139,9 @@ async def test_what_slurm_refuses_is_no_failure_of_the_command(slurm_nodes: list
         await SlurmSandbox(SandboxSpec(image=IMAGE), memory=2**40, slots=slots).start()
     with pytest.raises(SandboxError, match="failed to import"):
         await SlurmSandbox(SandboxSpec(image="bad:1"), memory=2**26, cpus=1, slots=slots).start()
+    with pytest.raises(SandboxError, match="/proc/nowhere"):
+        nowhere = SandboxSpec(image=IMAGE, workdir="/proc/nowhere")
+        await asyncio.wait_for(SlurmSandbox(nowhere, memory=2**26, cpus=1, slots=slots).start(), 20)
     box = SlurmSandbox(SandboxSpec(image=IMAGE), memory=2**26, cpus=1, slots=slots)
     await box.start()
     try:
@@ -145,7 +149,8 @@ async def test_what_slurm_refuses_is_no_failure_of_the_command(slurm_nodes: list
         with pytest.raises(SandboxError, match=r"did not run the command.*Memory required"):
             await box.exec("true")
         box.memory = 2**26
-        step = _run("squeue", "-h", "-s", "-n", box.name, "-o", "%i").strip()
+        listed = _run("squeue", "-h", "-s", "-o", "%j %i").splitlines()
+        (step,) = (line.split()[1] for line in listed if line.startswith(box.name))
         subprocess.run(["scancel", "-s", "KILL", step], check=False, timeout=20)
         with pytest.raises(SandboxError, match="container on its node ended"):
             for _ in range(100):
@@ -213,6 +218,11 @@ def test_kill_9_leaves_nothing_on_the_nodes(slurm_nodes: list[str]) -> None:
     assert process.stdout is not None
     names = process.stdout.readline().split()
     assert len(names) == 3
+    # A step of somebody else in the same job, which is to live on.
+    place = ["--overlap", f"--nodelist={slurm_nodes[0]}", "--nodes=1", "--ntasks=1", "--mem=10M", "--cpus-per-task=1"]
+    stranger = subprocess.Popen(["srun", *place, "sleep", "986533"])
+    while not _sleepers("986533"):
+        time.sleep(0.05)
     assert len(_sleepers("986532")) >= 6
     assert sum(any(name in one for name in names) for one in _containers()) == 3
     began = time.monotonic()
@@ -222,6 +232,10 @@ def test_kill_9_leaves_nothing_on_the_nodes(slurm_nodes: list[str]) -> None:
     while _sleepers("986532") or any(name in one for one in _containers() for name in names):
         assert time.monotonic() - began < 15
         time.sleep(0.1)
+    time.sleep(0.5)
+    assert len(_sleepers("986533")) == 1
+    stranger.terminate()
+    stranger.wait(20)
 
 
 async def test_it_says_what_is_missing(slurm_nodes: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

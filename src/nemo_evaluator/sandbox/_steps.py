@@ -18,7 +18,13 @@ from nemo_evaluator.sandbox._client import Client, start_client
 _START: Final = 600.0
 # How long SLURM may take to end a step (a site's KillWait is 30 s unless set).
 _END: Final = 60.0
-_CLEAN_UP: Final = 'for s in $(squeue -h -s -n "$1" -o %i); do scancel -s KILL "$s"; done; shift; exec "$@"'
+# By a look at every name: `squeue --name` knows jobs only, and lists the steps of all others too.
+_CLEAN_UP: Final = """squeue -h -s -o '%i %j' | while read -r step name; do
+  [ "$name" != "$1" ] || scancel -s KILL "$step" < /dev/null
+done
+shift
+exec "$@"
+"""
 
 
 def clean_up(name: str, removal: list[str]) -> list[str]:

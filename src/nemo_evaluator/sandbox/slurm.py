@@ -24,7 +24,7 @@ from nemo_evaluator.sandbox.base import OutsideEndpoint, VolumeMount
 log = logging.getLogger(__name__)
 
 NO_NODES: Final = "set node_pool, so that NEL_SANDBOX_NODES is set in the job"
-_MAIN: Final = 'word=$1; shift; mkdir -p "$@" && cd "$1" && echo "$word"; unset word\n'
+_MAIN: Final = 'word=$1; shift; mkdir -p "$@" && cd "$1" && echo "$word" || exit 1; unset word\n'
 # Pyxis puts the job's number into the name where names belong to jobs, and does not where they belong to users.
 _REMOVE: Final = 'enroot remove -f "pyxis_$1" || enroot remove -f "pyxis_${SLURM_JOB_ID}_$1"'
 
