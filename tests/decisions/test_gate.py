@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nemo_evaluator.config.gate_policy import GatePolicy
+from nemo_evaluator.config.gate_policy import GatePolicy, PolicyDefaults
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.decisions import gate_runs, write_gate_report
 from nemo_evaluator.decisions.gate_report import GateVerdict, Status
+from nemo_evaluator.decisions.pairing import Pairing, Side
+from nemo_evaluator.decisions.thresholds import measure
 
 GOOD = [1.0] * 300 + [0.0] * 200
 
@@ -380,3 +382,17 @@ def test_a_rule_that_looked_at_either_side_counts(looked: str, write_run: Any, t
         stopped = {"kind": "rule", "reason": "decided", "rule": {"stopped": True}}
         write_run(f"{side}/toy", GOOD, **({"stopped": stopped} if side == looked else {}))
     assert gate_runs(tmp_path / "a", tmp_path / "b").benchmarks[0].ci_method == "betting"
+
+
+def test_rare_losses_of_partial_credit_hold_the_level() -> None:
+    """A drop exactly on the limit, made of few large losses: Student's t would pass one run in twelve."""
+    rules, passed, breached, n = PolicyDefaults(max_drop=0.02), 0, 0, 300
+    for seed in range(600):
+        rng = np.random.default_rng([9, seed])
+        lost = np.where(rng.random(n) < 0.05, 0.8 * rng.random(n), 0.0)
+        keys, ones = np.arange(n), np.ones(n, dtype=np.int64)
+        sides = [Side(keys, rewards, ones, keys, False, n, 0) for rewards in (np.full(n, 0.9), 0.9 - lost)]
+        (limit,) = measure(Pairing("content", sides[0], sides[1], 0, 0, ()), rules, confidence=0.95).limits
+        passed, breached = passed + (limit.p_pass <= 0.025), breached + (limit.p_breach <= 0.025)
+    assert passed <= 24, "2.5 %, and the noise of 600 runs"
+    assert breached <= 24

@@ -91,7 +91,9 @@ class Pairing:
         elif not self.bounded:
             # What was seen is no limit to what may come: nothing may be clipped to it.
             scale *= 1e6
-        return mean_difference(values, lattice=self.lattice, scale=scale)
+        # Partial credit comes in flips as well, of less than a whole point: where they are rare, Student's t takes the
+        # losses it has not seen for losses that cannot be.
+        return mean_difference(values, lattice=self.bounded, scale=scale)
 
     def reading(self, values: Floats, spending: Spending) -> Reading:
         """The same with the error spent as the runs ask for."""
@@ -138,7 +140,7 @@ def _warnings(found: Pairing, baseline: Rows, candidate: Rows, hashed: list[bool
         if count := int(np.count_nonzero(other)):
             yield f"{count:,} of {len(found):,} problems paired by index are not the same: their content differs"
     elif found.by == "content" and not len(found):
-        yield "no problem has the same content on both sides: other data, or asked in other words (--pair-by index helps)"
+        yield "no problem has the same content on both sides: other data, or other words (then --pair-by index)"
     for word, side in (("baseline", found.baseline), ("candidate", found.candidate)):
         if side.doubled:
             yield f"{side.doubled:,} problems are in the {word} more than once; their answers are averaged"

@@ -97,7 +97,7 @@ def _relative(ruler: Ruler, allowed: Floats, share: float) -> Ruler:
     breaks when the baseline is near zero.
     """
     ruler, contrast = replace(ruler, name="max_relative_drop"), ruler.gain + allowed
-    if not ruler.pairing.lattice:
+    if not ruler.pairing.bounded:
         return replace(ruler, gain=contrast, allowed=0.0, share=share)
     # Flips are few, and the next one moves the margin by a whole point however small the others are. A confidence
     # sequence knows that of the sum; the usual interval does not, so it judges flips against the mean of what is
