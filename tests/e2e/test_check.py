@@ -72,6 +72,32 @@ def test_every_class_from_one_real_run(nel: Nel, serve: Serve, sums: Sums) -> No
     assert nel("check", "out/good").stdout.startswith("VALID  good: 20 rows")
 
 
+def test_a_server_that_was_often_busy_is_noted(nel: Nel, serve: Serve, sums: Sums) -> None:
+    refused: set[str] = set()
+
+    def busy(seen: Seen) -> Say | str:
+        if _number(seen) % 2 and seen.prompt not in refused:
+            refused.add(seen.prompt)
+            return Say(status=503, message="busy")
+        return str(2 * _number(seen))
+
+    config = nel.config(
+        "c.yaml",
+        services={"model": api(serve(busy).url, retry={"max_retries": 0})},
+        benchmarks=[bench(sums(10), max_system_retries=3)],
+        output={"dir": "out", "traffic": "metadata"},
+    )
+    nel("eval", "run", config)
+    (check,) = json.loads(nel("check", "out", "--json").stdout)["benchmarks"]
+    assert [finding["message"] for finding in check["findings"]] == ["50.0% of the steps were tried more than once"]
+    report = json.loads((nel.folder / "out" / "trajectories_report.json").read_text())
+    (entry,) = report["benchmarks"]
+    wire = entry["wire_calls"]
+    assert (wire["total"], wire["total_all_sessions"], wire["steps_with_retry_sessions"]) == (10, 15, 5)
+    assert entry["tokens_stats"]["all_sources_match"] is True
+    assert json.loads((nel.folder / "out" / "sums" / "runtime_stats.json").read_text())["total_retries"] == 5
+
+
 def test_a_run_that_was_killed_is_not_finished(nel: Nel, serve: Serve, sums: Sums) -> None:
     server = serve(Say("2", delay=0.3))
     config = nel.config(

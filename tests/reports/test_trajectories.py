@@ -194,6 +194,13 @@ def test_steps_that_say_less_or_more_than_the_total(task: Path) -> None:
     assert tokens["all_sources_match"] is False
 
 
+def test_traffic_that_was_lost_is_no_match(task: Path) -> None:
+    entry = _write(task, [_row(0), _row(1)], [_call(0)])
+    assert entry["tokens_stats"]["all_sources_match"] is False
+    assert entry["tokens_stats"]["problems_with_wire_vs_final_metrics_mismatch"] == 0
+    assert entry["wire_calls"]["problems_with_no_wire"] == 1
+
+
 def test_missing_and_empty_fields_are_told_apart(task: Path) -> None:
     silent = _row(1, prompt="")
     silent["trajectory"][0]["steps"][-1]["message"] = ""

@@ -173,6 +173,8 @@ class StepRunner:
         work.timing["model_ms"] = _since(started)
         work.answer = answer
         record = answer_record(work.step, work.fingerprint, work.problem, work.seed, answer, work.label)
+        if work.attempts:
+            record["attempts"] = work.attempts + record.get("attempts", 1)
         if sandbox is not None and self._takes_sandbox:
             record["sandbox_used"] = True
         self._ctx.index.set_answer(work.step, self._ctx.journal.append(record))

@@ -109,7 +109,10 @@ class _Account:
 
     def _match(self) -> bool | None:
         """Whether steps, totals and wire agree; None when no traffic was kept to compare with."""
-        return not self.steps_differ and not self.wire_differs if self.wire else None
+        if not self.wire:
+            return None
+        same = self.steps.tokens == self.final_tokens == self.calls.own.tokens
+        return same and not self.steps_differ and not self.wire_differs
 
     def _row(self, row: JsonDict) -> None:
         problem = row.get("problem_idx", -1)
