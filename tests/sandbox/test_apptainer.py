@@ -91,6 +91,13 @@ async def test_images_are_converted_once_and_whole_or_not_at_all(tiny: str, tmp_
         assert list(cache.iterdir()) == []
         with pytest.raises(SandboxError, match="does not exist"):
             await manager.acquire(SandboxSpec(image="/nowhere.sif"))
+        under_way = asyncio.ensure_future(manager._provider.ensure_image(image))
+        while not list(cache.iterdir()):
+            await asyncio.sleep(0.01)
+        under_way.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await under_way
+        assert list(cache.iterdir()) == []
         sandbox = await manager.acquire(SandboxSpec(image=image))
         assert (await sandbox.exec(["cat"], stdin=b"in")).stdout == "in"
         await manager.release(sandbox)

@@ -40,10 +40,12 @@ async def call(client: Client, *, timeout: float = 120.0) -> str:
         process = await asyncio.to_thread(start_client, client, [nothing.fileno(), out.fileno(), err.fileno()])
         try:
             code = await asyncio.to_thread(process.wait, timeout)
-        except subprocess.TimeoutExpired as error:
+        except (subprocess.TimeoutExpired, asyncio.CancelledError) as error:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+            if isinstance(error, asyncio.CancelledError):
+                raise
             raise SandboxError(f"{client.argv[0]} did not end in {timeout:g} s") from error
         out.seek(0)
         err.seek(0)
