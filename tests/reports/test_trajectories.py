@@ -210,6 +210,9 @@ def test_missing_and_empty_fields_are_told_apart(task: Path) -> None:
     assert {"field": "prompt", "presence": "2/2", "empty": 1} in coverage["per_trial_missing"]
     assert {"field": "timing", "presence": "1/2"} in coverage["per_trial_missing"]
     assert {"field": "message", "presence": "2/2", "empty": 1} in coverage["per_agent_step_missing"]
+    silent["trajectory"][0]["steps"][-1]["tool_calls"] = [{"tool_call_id": "c1", "function_name": "f", "arguments": {}}]
+    calling = _write(task, [silent], None)["trajectories"]["field_coverage"]["per_agent_step_missing"]
+    assert "message" not in [entry["field"] for entry in calling]
     assert entry["trajectories"]["problems_with_empty_final_response"] == 1
     assert entry["tokens_stats"]["problems_with_missing_final_metrics_tokens"] == 1
 

@@ -46,14 +46,14 @@ class Presence:
     absent: Counter[str] = field(default_factory=Counter)
     empty: Counter[str] = field(default_factory=Counter)
 
-    def add(self, values: Mapping[str, Any]) -> None:
+    def add(self, values: Mapping[str, Any], *, may_be_empty: str = "") -> None:
         """Count one holder of the fields."""
         self.total += 1
         for name in self.fields:
             value = values.get(name)
             if value is None:
                 self.absent[name] += 1
-            elif value in ("", [], {}):
+            elif value in ("", [], {}) and name != may_be_empty:
                 self.empty[name] += 1
 
     def missing(self) -> list[JsonDict]:
@@ -91,7 +91,9 @@ class StepQuality:
         for step in agent_steps(row):
             self.speaking.add(problem)
             metrics = step.get("metrics") or {}
-            self.turns.add({**(metrics.get("extra") or {}), **metrics, **step})
+            # A turn that calls tools need not say anything.
+            silent = "message" if step.get("tool_calls") else ""
+            self.turns.add({**(metrics.get("extra") or {}), **metrics, **step}, may_be_empty=silent)
             prompt, completion = metrics.get("prompt_tokens"), metrics.get("completion_tokens")
             if prompt is None or completion is None:
                 self.missed += 1
