@@ -59,7 +59,7 @@ def govern(before: np.ndarray, after: np.ndarray, limit: float | None, width: fl
     rule = StopRule(baseline=baseline, interval_width=width)
     for used, (name, reward) in enumerate(zip(names, after.tolist(), strict=True), 1):
         if rule.add(name, [reward]) is not None:
-            return Governed(before[:used], after[:used], STOPPED)
+            return Governed(before[:used], after[:used], ENDED if rule.last_look else STOPPED)
     return Governed(before, after, ENDED)
 
 
@@ -83,7 +83,7 @@ def decision_errors(runs: int, seed: int = 9) -> Iterator[tuple[str, dict[str, f
             naive = Governed(run.before, run.after, PLANNED)
             wrong["compare"] += run.compared(limit) not in (Relation.UNKNOWN, Relation.INFERIOR)
             wrong["gate"] += run.gated(limit) in (Status.PASS, Status.BREACH)
-            wrong["stopped"] += run.spending == STOPPED
+            wrong["stopped"] += len(run.before) < most
             wrong["usual interval"] += naive.gated(limit) in (Status.PASS, Status.BREACH)
         rule = "decided_against" if width is None else f"interval_width {width:g}"
         flips = "few flips" if alike > 0.5 else "many flips"

@@ -101,7 +101,8 @@ async def test_the_end_is_that_of_the_plan_whatever_the_latency(case: Case) -> N
 
 async def test_what_was_under_way_is_kept_and_not_counted(case: Case) -> None:
     case.solver.delay = lambda _: random.random() * 0.005
-    finished = await case.run(narrow(), max_concurrent=32)
+    rule = StopRule(baseline=await baseline(case.sums, lambda _: False))
+    finished = await case.run(rule, max_concurrent=32)
     stopped = finished.bundle["stopped"]
     used, unused = stopped["rule"]["problems"], stopped["rule"]["unused"]["answers"]
     asked = len(case.solver.asked)
@@ -186,18 +187,37 @@ async def test_repeats_count_as_one_problem(case: Case) -> None:
     assert finished.bundle["benchmark"]["coverage"]["planned"] == 3 * used
     for name, score in finished.bundle["benchmark"]["scores"].items():
         if name.startswith("pass"):
-            assert score["ci_method"] == "betting", name
+            assert score["ci_method"].endswith("betting"), name
 
 
 async def test_a_stopped_run_shows_the_interval_that_it_was_stopped_for(case: Case) -> None:
-    finished = await case.run(narrow())
+    case.solver.right = lambda number: number % 20 != 0
+    finished = await case.run(StopRule(interval_width=0.2))
     shown = finished.bundle["benchmark"]["scores"]["pass@1"]
     rule = finished.bundle["stopped"]["rule"]
     assert shown["ci_method"] == "betting"
-    assert shown["ci_upper"] - shown["ci_lower"] <= 0.25
+    assert shown["ci_upper"] - shown["ci_lower"] <= 0.2
     assert shown["ci_lower"] == pytest.approx(rule["score"]["ci_lower"], abs=1e-6)
     categories = finished.bundle["benchmark"]["categories"].values()
     assert {entry["ci_method"] for entry in categories} == {"betting"}
+
+
+async def test_enough_problems_for_any_score_are_a_planned_end(case: Case) -> None:
+    rule = narrow()
+    finished = await case.run(rule)
+    stopped = finished.bundle["stopped"]
+    assert stopped["rule"]["problems"] == rule.enough
+    assert stopped["reason"] == f"{rule.enough} problems make the interval at most 0.25 wide at any score"
+    shown = finished.bundle["benchmark"]["scores"]["pass@1"]
+    assert shown["ci_method"] == "wilson+betting"
+    assert shown["ci_upper"] - shown["ci_lower"] <= 0.25
+    # The look that was kept for this end is gone: a narrower one is looked for by looking alone.
+    tighter = StopRule(interval_width=0.2)
+    again = await case.run(tighter, resume=True)
+    assert again.bundle["stopped"]["rule"]["moved_from"] == [rule.enough]
+    shown = again.bundle["benchmark"]["scores"]["pass@1"]
+    assert shown["ci_method"] == "betting"
+    assert shown["ci_upper"] - shown["ci_lower"] <= 0.2
 
 
 async def test_decided_against_a_baseline(case: Case) -> None:

@@ -104,6 +104,11 @@ def test_what_a_bundle_says() -> None:
     assert spending_of({"kind": "rule", "rule": {"stopped": True}}) == spending_of({"kind": "rule"}) == STOPPED
     # The look at the planned end was never reached.
     assert spending_of({"kind": "budget", "rule": {"stopped": False}}) == STOPPED
+    # ... unless the rule itself had planned to end there, and no earlier end was planned.
+    planned = {"stopped": True, "last_look": True}
+    assert spending_of({"kind": "rule", "rule": planned}) == ENDED
+    assert spending_of({"kind": "rule", "rule": planned | {"moved_from": [7]}}) == STOPPED
+    assert spending_of({"kind": "budget", "rule": {"last_look": True}}) == STOPPED
     # Two runs are looked at for the last time only when both got to their ends.
     assert joint_spending(PLANNED, ENDED) == joint_spending(ENDED, PLANNED) == ENDED
     assert joint_spending(ENDED, STOPPED) == joint_spending(STOPPED, PLANNED) == STOPPED

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from nemo_evaluator.metrics import STOPPED, Baseline, StopRule, mean_difference
+from nemo_evaluator.metrics import ENDED, STOPPED, Baseline, StopRule, mean_difference
 
 
 def feed(rule: StopRule, rewards: Iterable[float | None]) -> int | None:
@@ -21,10 +21,10 @@ def base(rewards: Iterable[float], max_drop: float = 0.05, binary: bool = True) 
 
 def test_stops_when_narrow_enough() -> None:
     rule = StopRule(interval_width=0.2)
-    rewards = np.random.default_rng(1).integers(0, 2, 2000).astype(float)
+    rewards = (np.random.default_rng(1).random(2000) < 0.95).astype(float)
     used = feed(rule, rewards)
     assert used is not None
-    assert 100 < used < 500
+    assert 30 < used < 120
     summary = rule.summary()
     assert summary["stopped"]
     assert summary["problems"] == used
@@ -35,10 +35,43 @@ def test_stops_when_narrow_enough() -> None:
     assert shown.width <= 0.2
 
 
+@pytest.mark.parametrize("kind", ["binary", "repeats", "fractional"])
+def test_enough_is_enough_at_any_score(kind: str) -> None:
+    rng = np.random.default_rng(3)
+    for score in (0.3, 0.5, 0.6):
+        rule = StopRule(interval_width=0.12)
+        # Repeats that all agree are the widest case.
+        right = np.repeat(rng.random((3000, 1)) < score, 4 if kind == "repeats" else 1, axis=1)
+        answers = np.where(right, 1.0, 0.1 if kind == "fractional" else 0.0).tolist()
+        used = next(at for at, one in enumerate(answers, 1) if rule.add(f"p{at}", one))
+        assert used == rule.enough
+        assert rule.summary()["last_look"]
+        means = np.mean(answers[:used], axis=1)
+        rows = used * (4 if kind == "repeats" else 1)
+        shown = ENDED.mean_interval(means, answers=rows, binary=kind != "fractional")
+        assert shown.width is not None
+        assert shown.width <= 0.12, score
+    moved = StopRule(interval_width=0.12)
+    moved.forgo_last_look()
+    coins = (rng.random(3000) < 0.5).astype(float)
+    assert (feed(moved, coins) or 0) > used, "without the last look it takes more"
+
+
+def test_the_last_look_decides_when_enough_is_there() -> None:
+    """The planned end of a rule with both aims is where the interval is narrow enough."""
+    before = (np.random.default_rng(6).random(400) < 0.6).astype(float)
+    rule = StopRule(interval_width=0.25, baseline=base(before, 0.06))
+    used = feed(rule, before)
+    assert used == rule.enough
+    assert rule.summary()["decision"] == "not worse than base by more than 0.06: proved"
+
+
 @pytest.mark.parametrize("share", [0.02, 0.5, 0.9])
 def test_a_look_is_never_far_away(share: float) -> None:
     rewards = (np.random.default_rng(8).random(6000) < share).astype(float)
-    used = feed(StopRule(interval_width=0.08), rewards)
+    rule = StopRule(interval_width=0.08)
+    rule.forgo_last_look()
+    used = feed(rule, rewards)
     assert used is not None
     narrow = STOPPED.mean_interval(rewards[: int(used / 1.03)], binary=True).width
     assert narrow is not None

@@ -123,12 +123,19 @@ class _Session:
             scorer=self._verifier.fingerprint,
         )
         self._stop = OrderedStop(job.stop_rule, plan, job.max_concurrent) if job.stop_rule is not None else None
+        # Where the run ends at the latest, and where it was to end in earlier sessions that a rule has looked at.
+        rule, planned = job.stop_rule, len(plan.problems)
+        self._planned_end = planned if rule is None else rule.end(planned)
+        self._moved: list[int] = []
         self._started = time.monotonic()
 
     async def run(self) -> Finished:
         history = self._index.load(self._journal)
         for budget in self._job.budgets:
             budget.resume(usd=history.usd, tokens=history.tokens, requests=history.requests, seconds=history.elapsed)
+        self._moved = sorted(history.looked_at - {self._planned_end})
+        if self._moved and self._job.stop_rule is not None:
+            self._job.stop_rule.forgo_last_look()
         reuse = await self._decide(history)
         self._journal.append(self._session_record())
         todo = reuse.count(ASK, self._plan) + reuse.count(VERIFY, self._plan)
@@ -149,7 +156,7 @@ class _Session:
     def _session_record(self) -> JsonDict:
         record: JsonDict = {"kind": RUN, "at": round(time.time(), 3), "fingerprints": self._prints.parts}
         # A rule looks until the planned end; where that is must be known to whoever moves it later.
-        return record | {"looked_at": len(self._plan.problems)} if self._job.stop_rule is not None else record
+        return record | {"looked_at": self._planned_end} if self._job.stop_rule is not None else record
 
     async def _decide(self, history: History) -> ReusePlan:
         if not self._job.resume or not history.runs:
@@ -233,11 +240,10 @@ class _Session:
     def _rule_facts(self, history: History) -> JsonDict:
         """What the rule did, as long as there was one at any time: who has looked cannot take it back."""
         job, planned = self._job, len(self._plan.problems)
-        moved = sorted(history.looked_at - {planned})
-        facts: JsonDict = {"moved_from": moved} if moved else {}
+        facts: JsonDict = {"moved_from": self._moved} if self._moved else {}
         if job.stop_rule is None:
             return facts | {"note": "an earlier session of this run had a rule"} if history.looked_at else {}
-        facts |= job.stop_rule.summary(ended=self._halt.kind is None and not moved)
+        facts |= job.stop_rule.summary(ended=self._halt.kind is None and not self._moved)
         facts |= {"planned": planned, "saved_share": 0.0}
         if self._ruled and self._stop is not None:
             unused = unused_answers(self._plan, self._stop.problems, self._index, self._journal)

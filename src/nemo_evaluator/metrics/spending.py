@@ -106,7 +106,10 @@ def spending_of(stopped: JsonDict | None) -> Spending:
         return PLANNED
     # Only at the planned end may a run take the look that was kept for it; and the end is not moved for another one.
     rule = stopped.get("rule")
-    return STOPPED if kind or (isinstance(rule, dict) and rule.get("moved_from")) else ENDED
+    rule = rule if isinstance(rule, dict) else {}
+    if rule.get("moved_from"):
+        return STOPPED
+    return ENDED if not kind or (kind == "rule" and rule.get("last_look")) else STOPPED
 
 
 @dataclass(frozen=True, slots=True)

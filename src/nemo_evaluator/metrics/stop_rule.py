@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.metrics._scipy import t_quantile
 from nemo_evaluator.metrics.difference import mean_difference
-from nemo_evaluator.metrics.intervals import Interval
+from nemo_evaluator.metrics.intervals import Interval, wilson
 from nemo_evaluator.metrics.sequential import MeanSequence
 from nemo_evaluator.metrics.spending import ENDED, LOOKING, Reading
 
@@ -32,6 +33,9 @@ class StopRule:
 
     An answer that failed may have been anything: it counts as the worst for whatever is to be proved, so failures can
     delay a decision and never make one.
+
+    ``enough`` problems make the usual interval as narrow as was asked, whatever the score. That number is known
+    beforehand, so it is a planned end, and the look that is kept for the end is taken there.
     """
 
     def __init__(
@@ -47,8 +51,10 @@ class StopRule:
             raise ValueError("a stop rule needs interval_width, a baseline, or both")
         self.interval_width, self.baseline = interval_width, baseline
         self.confidence, self.min_problems, self.min_coverage = confidence, min_problems, min_coverage
+        self.enough = None if interval_width is None else _enough(interval_width, confidence)
         self.reason: str | None = None
         self.note: str | None = None
+        self.last_look = False
         looking = 1 - (1 - confidence) * LOOKING
         self._score = MeanSequence(confidence=looking)
         self._difference = MeanSequence(low=-1.0, high=1.0, confidence=looking)
@@ -71,7 +77,12 @@ class StopRule:
         self._answers, self._scored = self._answers + len(rewards), self._scored + len(scored)
         self._binary = self._binary and all(reward in (0.0, 1.0) for reward in scored)
         self._take(problem, scored, len(rewards))
-        if self._score.n >= self._next_look and self._scored >= self.min_coverage * self._answers:
+        if self._scored < self.min_coverage * self._answers or self._score.known < self.min_problems:
+            return None
+        if self.enough is not None and self._score.known >= self.enough:
+            self.last_look = True
+            self.reason = f"{self.enough} problems make the interval at most {self.interval_width:g} wide at any score"
+        elif self._score.n >= self._next_look:
             # Looking again after 1 % more problems loses next to nothing and keeps the cost of looking flat.
             self._next_look = math.ceil(self._score.n * 1.01)
             self.reason = self._decided() or self._narrow()
@@ -112,7 +123,7 @@ class StopRule:
 
     def _narrow(self) -> str | None:
         n = self._score.n
-        if self.interval_width is None or self._score.known < self.min_problems or n < self._next_width:
+        if self.interval_width is None or n < self._next_width:
             return None
         width = self._score.interval().width or 0.0
         if width <= self.interval_width:
@@ -120,6 +131,14 @@ class StopRule:
         # Half as wide takes at least twice as many (four times, far from 0 and 1): until then it is not worth a look.
         self._next_width = math.floor(n * width / self.interval_width)
         return None
+
+    def end(self, planned: int) -> int:
+        """Where a run of so many problems ends at the latest."""
+        return planned if self.enough is None else min(planned, self.enough)
+
+    def forgo_last_look(self) -> None:
+        """The end was moved: an earlier session has taken the look that was kept for it, or could have."""
+        self.enough = None
 
     def summary(self, *, ended: bool = False) -> JsonDict:
         """What the bundle says about the rule: its settings, what it saw, what it decided.
@@ -134,11 +153,13 @@ class StopRule:
             "reason": self.reason,
             "problems": self._score.n,
             "failed_answers": self._answers - self._scored,
-            "score": _bounds(self._score.interval()),
         }
+        if not self.last_look:
+            out["score"] = _bounds(self._score.interval())
         if self.baseline is not None:
             out["rule"] |= {"decided_against": self.baseline.name, "max_drop": self.baseline.max_drop}
-            found, decision = self._last_look() if ended and self.reason is None else (None, self._decided())
+            last = self.last_look or (ended and self.reason is None)
+            found, decision = self._last_look() if last else (None, self._decided())
             interval = self._difference.interval() if found is None else found
             out["difference"] = _bounds(interval) | {"paired": self._difference.n}
             out["decision"] = decision
@@ -146,7 +167,7 @@ class StopRule:
                 self.note = self.note or f"no problem that was asked is in {self.baseline.name}: nothing to decide"
         if self.note:
             out["note"] = self.note
-        return out
+        return out | {"last_look": True} if self.last_look else out
 
     def _last_look(self) -> tuple[Interval | None, str | None]:
         """What all of the planned problems say, with the error that was kept for this."""
@@ -162,6 +183,22 @@ class StopRule:
         values = np.frombuffer(differences, dtype=np.float64)
         lattice = self._binary and self.baseline is not None and self.baseline.binary
         return ENDED.reading(values, mean_difference(values, lattice=lattice))
+
+
+def _enough(width: float, confidence: float) -> int:
+    """Problems that make the interval of the last look at most so wide where it is widest, at a score of one half."""
+    level = 1 - (1 - confidence) * ENDED.last
+    low, high = 2, 2
+    while _widest(high, level) > width:
+        low, high = high, 2 * high
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _widest(middle, level) <= width else (middle + 1, high)
+    return high
+
+
+def _widest(n: int, level: float) -> float:
+    return wilson(n / 2, n, quantile=t_quantile(0.5 + level / 2, n - 1)).width or 1.0
 
 
 def _bounds(interval: Interval) -> JsonDict:
