@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,21 @@ def test_an_invalid_run_says_so_and_a_run_without_rows_is_an_error(run_dir: Path
 def test_a_bundle_from_elsewhere_is_written_into_the_output_dir(run_dir: Path, tmp_path: Path) -> None:
     (path,) = export_bundles("inspect", [run_dir / "gsm8k"], output_dir=tmp_path / "elsewhere")
     assert Path(path) == tmp_path / "elsewhere" / "gsm8k" / "gsm8k_inspect.eval"
+
+
+def test_logs_of_two_runs_do_not_overwrite_each_other(run_dir: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(run_dir / "gsm8k", other / "gsm8k")
+    both = [run_dir / "gsm8k", other / "gsm8k"]
+    beside = [str(folder / "gsm8k_inspect.eval") for folder in both]
+    assert export_bundles("inspect", both) == beside
+    assert export_bundles("inspect", both, output_dir=tmp_path / "logs") == [
+        str(tmp_path / "logs" / run / "gsm8k" / "gsm8k_inspect.eval") for run in ("out", "other")
+    ]
+    namesake = tmp_path / "deep" / "other"
+    shutil.copytree(other, namesake)
+    paths = export_bundles("inspect", [*both, namesake / "gsm8k"], output_dir=tmp_path / "more")
+    assert len(set(paths)) == 3
 
 
 def test_an_unknown_format_is_refused() -> None:

@@ -131,7 +131,8 @@ def test_two_models_that_end_in_the_same_second_are_two_runs(
         write_json(folder / "nel_run.json", asdict(RunMeta("20261115_001700_aa", "local", str(folder), "", "gsm8k")))
     for _ in range(2):
         export_bundles("mlflow", [run_dir / "gsm8k", other / "gsm8k"], settings)
-    assert sorted(run.data.params["model"] for run in _runs(settings)) == ["m-1", "m-2"]
+    places = {run.data.params["model"]: run.data.params["results_dir"] for run in _runs(settings)}
+    assert places == {"m-1": str(run_dir), "m-2": str(other)}
 
 
 def test_traces_may_come_later_and_come_once(run_dir: Path, settings: dict[str, Any]) -> None:
@@ -201,6 +202,7 @@ def test_an_export_that_broke_off_is_done_again_whole(
     client, experiment = _client(settings)
     (run,) = client.search_runs([experiment])
     assert len(client.search_traces(locations=[experiment], run_id=run.info.run_id, include_spans=False)) == 4
+    assert len(client.search_traces(locations=[experiment], include_spans=False)) == 4
 
 
 def test_the_whole_folder_goes_without_what_is_excluded(run_dir: Path, settings: dict[str, Any]) -> None:

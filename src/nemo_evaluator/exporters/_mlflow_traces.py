@@ -11,6 +11,8 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.exporters._optional import load
 from nemo_evaluator.exporters.base import ExportBundle, ExportError
 
+# Traces are linked to their run in batches; by this tag they are found also when it did not come to that.
+OWNER: Final = "nel.mlflow_run"
 _NS_IN_MS: Final = 1_000_000
 _LINK_BATCH: Final = 100
 _PAGE: Final = 100
@@ -59,7 +61,7 @@ class TraceWriter:
             span_type="AGENT",
             inputs={"prompt": self._cut(row.get("prompt"))},
             attributes=_attributes(bundle, row),
-            tags={"nel.run_id": bundle.run_id},
+            tags={"nel.run_id": bundle.run_id, OWNER: self._run_id},
             experiment_id=self._experiment,
             start_time_ns=start,
         )

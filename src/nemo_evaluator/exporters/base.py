@@ -37,10 +37,15 @@ class ExportBundle:
         return str(self.document.get("run_id") or self.path.stem)
 
     @property
+    def run_dir(self) -> Path:
+        """The output folder of the run that it is of."""
+        return self.path.parent.parent
+
+    @property
     def origin(self) -> str:
         """What stays the same when the run is resumed, and differs between two that end in the same second: empty
         for a bundle that lies in no run's folder."""
-        run = load_run(self.path.parent.parent)
+        run = load_run(self.run_dir)
         return f"{run.run_id}-{digest(run.output_dir)[:8]}/{self.path.parent.name}" if run is not None else ""
 
     @property

@@ -31,20 +31,31 @@ class InspectExporter:
 
     def export(self, bundles: Sequence[ExportBundle], config: JsonDict) -> list[str]:
         """Write one log per bundle; an existing log of the bundle is replaced."""
+        folders = _folders(bundles, Path(config["output_dir"]))
         written = []
-        for bundle in bundles:
-            target = _folder(bundle, Path(config["output_dir"])) / f"{safe_name(bundle.name)}_inspect.{self.format}"
-            target.parent.mkdir(parents=True, exist_ok=True)
+        for bundle, folder in zip(bundles, folders, strict=True):
+            target = folder / f"{safe_name(bundle.name)}_inspect.{self.format}"
+            folder.mkdir(parents=True, exist_ok=True)
             write_log(bundle, target, EvalFile if self.format == "eval" else JsonFile)
             written.append(str(target))
         return written
 
 
-def _folder(bundle: ExportBundle, output_dir: Path) -> Path:
-    """Beside the bundle when it lies in the output directory, else in a folder of the same name there."""
-    task = bundle.path.parent
-    inside = output_dir.resolve() in [task.resolve(), *task.resolve().parents]
-    return task if inside else output_dir / task.name
+def _folders(bundles: Sequence[ExportBundle], output_dir: Path) -> list[Path]:
+    """Beside each bundle when the output directory is a run's own; else below it, one folder a benchmark, with the
+    run's name above where two runs have the same one."""
+    tasks = [bundle.path.parent for bundle in bundles]
+    if any(output_dir.resolve() in [task.resolve(), *task.resolve().parents] for task in tasks):
+        return tasks
+    names = [task.name for task in tasks]
+    folders = [
+        output_dir / task.name if names.count(task.name) == 1 else output_dir / task.parent.name / task.name
+        for task in tasks
+    ]
+    return [
+        folder if folders.count(folder) == 1 else folder.with_name(f"{folder.name}-{number}")
+        for number, folder in enumerate(folders)
+    ]
 
 
 def write_log(bundle: ExportBundle, target: Path, kind: type[EvalFile] | type[JsonFile]) -> None:

@@ -16,7 +16,7 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.secrets import Secret, scrub
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.exporters._mlflow_traces import TraceWriter
+from nemo_evaluator.exporters._mlflow_traces import OWNER, TraceWriter
 from nemo_evaluator.exporters._optional import load, require
 from nemo_evaluator.exporters.base import ExportBundle, ExportError
 
@@ -86,7 +86,7 @@ class MlflowExporter:
             experiment = self._experiment(client)
             for bundle in bundles:
                 try:
-                    places.append(self._export_one(client, experiment, bundle, Path(config["output_dir"])))
+                    places.append(self._export_one(client, experiment, bundle))
                 except (mlflow.exceptions.MlflowException, ExportError, OSError) as error:
                     broken.append(scrub(f"{bundle.name}: {error}"))
         if broken:
@@ -100,14 +100,14 @@ class MlflowExporter:
         location = self.artifact_location or _beside_database(self.tracking_uri)
         return str(client.create_experiment(self.experiment_name, artifact_location=location))
 
-    def _export_one(self, client: Any, experiment: str, bundle: ExportBundle, output_dir: Path) -> str:
+    def _export_one(self, client: Any, experiment: str, bundle: ExportBundle) -> str:
         existing, outdated = self._find(client, experiment, bundle)
         if existing is not None and self.skip_existing:
             return f"{_shown(self.tracking_uri)} run {existing} (was there)"
-        run_id = existing or self._create(client, experiment, bundle, output_dir)
+        run_id = existing or self._create(client, experiment, bundle)
         self._log_metrics(client, run_id, bundle)
         if self.copy_artifacts:
-            self._log_artifacts(client, run_id, bundle, output_dir)
+            self._log_artifacts(client, run_id, bundle)
         if self.emit_traces and _TRACED not in client.get_run(run_id).data.tags:
             writer = TraceWriter(client, experiment, run_id, content_max=self.content_max)
             writer.write(bundle, limit=self.max_traces)
@@ -137,11 +137,12 @@ class MlflowExporter:
 
     def _delete(self, client: Any, experiment: str, run_id: str) -> None:
         """A run and its traces."""
-        while traces := client.search_traces(locations=[experiment], run_id=run_id, include_spans=False):
+        own = f"tags.`{OWNER}` = '{run_id}'"
+        while traces := client.search_traces(locations=[experiment], filter_string=own, include_spans=False):
             client.delete_traces(experiment, trace_ids=[trace.info.trace_id for trace in traces])
         client.delete_run(run_id)
 
-    def _create(self, client: Any, experiment: str, bundle: ExportBundle, output_dir: Path) -> str:
+    def _create(self, client: Any, experiment: str, bundle: ExportBundle) -> str:
         document = bundle.document
         tags = {
             _STATE: "started",
@@ -165,7 +166,7 @@ class MlflowExporter:
             "sdk_version": document.get("sdk_version"),
             "config_hash": document.get("config_hash"),
             "n_results": document.get("n_results"),
-            "results_dir": str(output_dir),
+            "results_dir": str(bundle.run_dir),
             **self.extra_metadata,
         }
         if self.log_config_params:
@@ -183,7 +184,7 @@ class MlflowExporter:
         for at in range(0, len(new), _BATCH):
             client.log_batch(run_id, metrics=new[at : at + _BATCH])
 
-    def _log_artifacts(self, client: Any, run_id: str, bundle: ExportBundle, output_dir: Path) -> None:
+    def _log_artifacts(self, client: Any, run_id: str, bundle: ExportBundle) -> None:
         task, target = bundle.path.parent, safe_name(bundle.name)
         if self.only_required:
             chosen = [path for path in (bundle.path, task / "results.jsonl") if path.is_file()]
@@ -193,7 +194,7 @@ class MlflowExporter:
             within = path.parent.relative_to(task).as_posix()
             client.log_artifact(run_id, str(path), target if within == "." else f"{target}/{within}")
         if self.copy_logs:
-            for path in sorted((output_dir / "logs").glob("*.log")):
+            for path in sorted((bundle.run_dir / "logs").glob("*.log")):
                 client.log_artifact(run_id, str(path), "logs")
 
     def _excluded(self, path: Path, root: Path) -> bool:

@@ -59,7 +59,7 @@ class WandbExporter:
         """Send everything as one run."""
         wandb = load("wandb")
         folder = Path(config["output_dir"])
-        identity = digest([bundle.origin or bundle.run_id for bundle in bundles])[:16]
+        identity = digest(sorted(bundle.origin or bundle.run_id for bundle in bundles))[:16]
         if self.mode == "offline":
             _drop_unsent(folder, identity)
         run = wandb.init(
