@@ -193,6 +193,13 @@ def test_what_looks_bad_and_is_not(write_run: Any, make_rows: Any) -> None:
     assert "empty" not in levels(one(write_run("e", rows=failed)))
 
 
+def test_a_shard_is_not_taken_for_the_benchmark(write_run: Any) -> None:
+    part = {"shard": {"idx": 0, "total": 3, "range": [0, 100]}}
+    (finding,) = one(write_run("a", GOOD, config=part)).findings
+    assert finding.message.startswith("part 1 of 3, not the whole benchmark")
+    assert one(write_run("b", GOOD, config={"n_shards": 3})).findings == []
+
+
 def test_many_retries_are_noted(write_run: Any, make_rows: Any) -> None:
     found = one(write_run("a", rows=make_rows(GOOD, attempts=3)))
     assert (found.status, found.findings[0].message) == (

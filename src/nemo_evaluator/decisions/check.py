@@ -102,6 +102,14 @@ def _finished(subject: _Subject) -> Iterator[Finding]:
         yield Finding("finished", Level.INVALID, str(subject.run.bundle["error"]), FailureClass.UNKNOWN)
 
 
+def _shard(subject: _Subject) -> Iterator[Finding]:
+    shard = as_dict(subject.run.config.get("shard"))
+    index, total = as_whole(shard.get("idx")), as_whole(shard.get("total"))
+    if index is not None and total is not None and total > 1:
+        words = f"part {index + 1} of {total}, not the whole benchmark (`nel eval merge` puts the parts together)"
+        yield Finding("shard", Level.NOTE, words)
+
+
 def _coverage(subject: _Subject) -> Iterator[Finding]:
     rows, reasons = subject.rows, subject.run.invalid
     found = FailureClass.CONFIG if subject.coverage.get("planned") == 0 else _worst_class(rows)
@@ -276,6 +284,7 @@ def _worst_class(rows: Rows) -> FailureClass:
 
 _LOOKS: Final[tuple[Callable[[_Subject], Iterator[Finding]], ...]] = (
     _finished,
+    _shard,
     _coverage,
     _causes,
     _accounting,
