@@ -5,13 +5,16 @@
 #   slurm.sh env              print the lines for `eval`
 #   slurm.sh install | check  install what it needs from apt | say whether it is there
 # One per machine and user. Four nodes (4 CPUs, 4000 MB, 2 false GPUs each), partitions batch (all of them, default) and
-# gpu (the last two). Jobs that ended are listed in jobcomp.txt. slurm_pyxis.c serves the --container-* flags.
+# gpu (the last two). Jobs that ended are listed in jobcomp.txt; with NEL_SLURM_ACCOUNTING=1 there is a database for sacct
+# too, if slurmdbd and mariadb-server are installed. slurm_pyxis.c serves the --container-* flags.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 parts=${NEL_PARTS_DIR:-$PWD/.parts}
 # Short, because the path of a socket may not be longer than about 100 characters.
 run=/tmp/nel-slurm-$(id -u)
 export SLURM_CONF=$run/slurm.conf
+# shellcheck source=scripts/slurm_accounting.sh
+. scripts/slurm_accounting.sh
 
 installed() {
   local command
@@ -51,7 +54,7 @@ confinement() {
 }
 
 configure() {
-  local base host prefix
+  local host prefix
   # Control groups go by the names of nodes, and a cluster in another namespace has them too.
   prefix=$(printf 'x%04xn' $RANDOM)
   base=$(free_ports) || { echo "slurm: no free ports" >&2; return 1; }
@@ -86,6 +89,7 @@ MinJobAge=3600
 SlurmdTimeout=10
 JobCompType=jobcomp/filetxt
 JobCompLoc=$run/jobcomp.txt
+$(accounting_lines $((base + 5)))
 GresTypes=gpu
 NodeName=$prefix[1-4] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((base + 1))-$((base + 4))] CPUs=4 RealMemory=4000 Gres=gpu:2
 PartitionName=batch Nodes=$prefix[1-4] Default=YES MaxTime=INFINITE
@@ -135,15 +139,16 @@ start_cluster() {
   mkdir -p -m 755 "$run" "$run/users" "$run/state" "$run/log" "$run/spool"
   mkdir -p -m 711 "$run/munge"
   (umask 377 && head -c 1024 /dev/urandom >"$run/munge/key")
+  local node base
   configure && containers || return 1
-  local node
+  munged --key-file="$run/munge/key" --socket="$run/munge/socket" --pid-file="$run/munge.pid" \
+    --log-file="$run/log/munged" --seed-file="$run/munge/seed" </dev/null >"$run/log/start" 2>&1 9>&-
+  start_accounting $((base + 5)) || return 1
   (
     export PATH=$run/bin:$PATH
-    munged --key-file="$run/munge/key" --socket="$run/munge/socket" --pid-file="$run/munge.pid" \
-      --log-file="$run/log/munged" --seed-file="$run/munge/seed"
     slurmctld
     for node in $(node_names); do slurmd -N "$node"; done
-  ) </dev/null >"$run/log/start" 2>&1 9>&-
+  ) </dev/null >>"$run/log/start" 2>&1 9>&-
   for _ in $(seq 100); do
     if up; then return 0; fi
     sleep 0.1
@@ -200,6 +205,7 @@ stop_cluster() {
   fi
   for node in $names; do end "$run/slurmd-$node.pid" slurmd; done
   end "$run/slurmctld.pid" slurmctld
+  stop_accounting
   end "$run/munge.pid" munged
   for node in $names; do
     find /sys/fs/cgroup/*/"slurm_$node" -depth -type d -exec rmdir {} \; 2>/dev/null || true
@@ -247,5 +253,5 @@ case ${1:-} in
   install)
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends slurm-wlm munge libslurm-dev gcc libc6-dev
     ;;
-  *) sed -n '2,8p' "$0"; exit 1 ;;
+  *) sed -n '2,9p' "$0"; exit 1 ;;
 esac
