@@ -396,3 +396,19 @@ def test_rare_losses_of_partial_credit_hold_the_level() -> None:
         passed, breached = passed + (limit.p_pass <= 0.025), breached + (limit.p_breach <= 0.025)
     assert passed <= 24, "2.5 %, and the noise of 600 runs"
     assert breached <= 24
+
+
+def test_a_relative_rise_holds_the_level() -> None:
+    """Errors that double exactly as they may: what is allowed is as unsure as the baseline it is taken from."""
+    rules = PolicyDefaults(max_drop=1.0, max_relative_drop=1.0, direction="lower_is_better")
+    passed, breached, n = 0, 0, 400
+    for seed in range(600):
+        rng = np.random.default_rng([10, seed])
+        before = rng.random(n) < 0.2
+        after = np.where(before, rng.random(n) < 0.9, rng.random(n) < 0.275)
+        keys, ones = np.arange(n), np.ones(n, dtype=np.int64)
+        sides = [Side(keys, side.astype(float), ones, keys, True, n, 0) for side in (before, after)]
+        found = measure(Pairing("content", sides[0], sides[1], 0, 0, ()), rules, confidence=0.95).limits[1]
+        passed, breached = passed + (found.p_pass <= 0.025), breached + (found.p_breach <= 0.025)
+    assert passed <= 26
+    assert breached <= 26

@@ -61,7 +61,7 @@ def _problems_needed(limit: Limit, alpha: float) -> int | None:
     spending = limit.ruler.spending
     if not spending.last:
         return _betting_needed(limit, alpha * spending.looking)
-    return problems_needed(margin, float(gain.std(ddof=1)), power=_POWER, alpha=alpha * spending.last)
+    return problems_needed(margin, limit.ruler.sd, power=_POWER, alpha=alpha * spending.last)
 
 
 def _equal_needed(limit: Limit, alpha: float) -> int | None:
@@ -97,7 +97,7 @@ def _repeats_needed(pairing: Pairing, rows: tuple[Rows, Rows], limit: Limit, alp
     gain, last = limit.ruler.gain, limit.ruler.spending.last
     if not last or len(gain) < 2:
         return None
-    spread = observed_spread(pairing, rows, float(gain.std(ddof=1)))
+    spread = observed_spread(pairing, rows, limit.ruler.sd)
     if spread is None or spread.noise <= 0:
         return None
     n, margin, repeats = len(pairing), abs(limit.margin.value), math.floor(float(pairing.baseline.answers.mean())) + 1

@@ -10,7 +10,7 @@ import numpy as np
 from nemo_evaluator.config.gate_policy import PolicyDefaults
 from nemo_evaluator.decisions.pairing import Pairing
 from nemo_evaluator.decisions.rows import Floats
-from nemo_evaluator.metrics import PLANNED, Interval, Reading, Spending
+from nemo_evaluator.metrics import PLANNED, Interval, Reading, Spending, mean_difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Limit:
 
     def again(self, gain: Floats) -> Limit:
         """The same limit on other per-problem gains."""
-        return replace(self.ruler, gain=gain).limit()
+        return replace(self.ruler, gain=gain, contrast=None).limit()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,8 @@ class Measured:
 class Ruler:
     """How the margin of per-problem gains over ``-allowed`` is measured.
 
-    ``share`` of the baseline's own rewards is part of a gain where the limit is a relative one.
+    ``share`` of the baseline's own rewards is part of a gain where the limit is a relative one; or they stand beside
+    it: ``contrast`` is each gain with what may be lost of its own problem, whose spread counts as well.
     """
 
     name: str
@@ -55,6 +56,13 @@ class Ruler:
     confidence: float
     spending: Spending = PLANNED
     share: float = 0.0
+    contrast: Floats | None = None
+
+    @property
+    def sd(self) -> float:
+        """The spread of one problem's margin."""
+        seen = [self.gain] if self.contrast is None else [self.gain, self.contrast]
+        return max(float(values.std(ddof=1)) for values in seen)
 
     @property
     def reach(self) -> float:
@@ -69,8 +77,36 @@ class Ruler:
         return Limit(self.name, margin, found.p_above(-self.allowed), found.p_below(-self.allowed), self)
 
     def _reading(self) -> Reading:
+        found: Reading = self.pairing.mean_difference(self.gain)
+        if self.contrast is not None:
+            found = _Weaker(found, mean_difference(self.contrast, scale=2 * self.reach), self.allowed)
         reach = self.reach if self.pairing.bounded else math.inf
-        return self.spending.reading(self.gain, self.pairing.mean_difference(self.gain), reach=reach)
+        return self.spending.reading(self.gain, found, reach=reach)
+
+
+@dataclass(frozen=True, slots=True)
+class _Weaker:
+    """Two readings of one mean, the other moved up by ``shift``: nothing is sure that is not sure to both."""
+
+    one: Reading
+    other: Reading
+    shift: float
+
+    def interval(self, confidence: float = 0.95) -> Interval:
+        """What either of them leaves open."""
+        found, beside = self.one.interval(confidence), _shift(self.other.interval(confidence), -self.shift)
+        ends = found.lower, beside.lower, found.upper, beside.upper
+        if ends[0] is None or ends[1] is None or ends[2] is None or ends[3] is None:
+            return replace(found, lower=None, upper=None)
+        return replace(found, lower=min(ends[0], ends[1]), upper=max(ends[2], ends[3]))
+
+    def p_above(self, bound: float) -> float:
+        """The weaker p-value."""
+        return max(self.one.p_above(bound), self.other.p_above(bound + self.shift))
+
+    def p_below(self, bound: float) -> float:
+        """The weaker p-value."""
+        return max(self.one.p_below(bound), self.other.p_below(bound + self.shift))
 
 
 def measure(pairing: Pairing, limits: PolicyDefaults, *, confidence: float, spending: Spending = PLANNED) -> Measured:
@@ -100,12 +136,12 @@ def _relative(ruler: Ruler, allowed: Floats, share: float) -> Ruler:
     if not ruler.pairing.bounded:
         return replace(ruler, gain=contrast, allowed=0.0, share=share)
     # Flips are few, and the next one moves the margin by a whole point however small the others are. A confidence
-    # sequence knows that of the sum; the usual interval does not, so it judges flips against the mean of what is
-    # allowed: on the limit, the spread of that mean adds less than it takes away.
+    # sequence knows that of the sum. The usual interval does not: it judges flips against the mean of what is allowed,
+    # and, where the baseline's own spread makes the margin less sure than the flips are, the sum.
     if ruler.spending.looking:
         looking = replace(ruler.spending, last=0.0)
         return replace(ruler, gain=contrast, allowed=0.0, share=share, spending=looking)
-    return replace(ruler, allowed=float(allowed.mean()))
+    return replace(ruler, allowed=float(allowed.mean()), contrast=contrast)
 
 
 def _shift(interval: Interval, by: float) -> Interval:
