@@ -210,7 +210,12 @@ async def test_on_nodes_of_a_job(slurm_nodes: list[str]) -> None:
         await manager.close()
 
 
-async def test_a_version_that_is_too_old_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEL_SANDBOX_NODES", "a,b")
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    with pytest.raises(SandboxError, match="not inside a SLURM job"):
+        await SandboxManager(ApptainerConfig(type="apptainer", image="x"), "run").check()
+    monkeypatch.delenv("NEL_SANDBOX_NODES")
     (tmp_path / "apptainer").write_text("#!/bin/sh\necho apptainer version 1.0.3\n")
     (tmp_path / "apptainer").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")

@@ -45,6 +45,12 @@ class NodeSlots:
         nodes = [name for name in os.environ.get("NEL_SANDBOX_NODES", "").split(",") if name]
         return cls(nodes, per_node, os.environ.get("NEL_SANDBOX_HET_GROUP") or None) if nodes else None
 
+    @staticmethod
+    def require_job() -> None:
+        """Raise SandboxError outside a job: every command would wait in the queue for an allocation of its own."""
+        if "SLURM_JOB_ID" not in os.environ:
+            raise SandboxError("not inside a SLURM job", hint="run nel in the job whose nodes NEL_SANDBOX_NODES names")
+
     async def take(self) -> Place:
         """A free slot; waits for one."""
         return await self._free.get()

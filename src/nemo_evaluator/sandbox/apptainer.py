@@ -167,6 +167,8 @@ class ApptainerProvider:
         found = re.search(r"(\d+)\.(\d+)", text)
         if found is None or (int(found[1]), int(found[2])) < _OLDEST:
             raise SandboxError(f"apptainer {text.strip()} is too old", hint="install Apptainer 1.1 or later")
+        if self._slots is not None:
+            self._slots.require_job()
 
     async def ensure_image(self, image: str) -> None:
         """Convert an image unless its file is there; a file is either whole or absent."""

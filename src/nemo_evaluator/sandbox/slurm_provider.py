@@ -39,9 +39,7 @@ class SlurmProvider:
             raise SandboxError("this SLURM has no Pyxis", hint="install the Pyxis plugin, or use apptainer")
         if self._slots is None:
             raise SandboxError("no nodes for sandboxes", hint=NO_NODES)
-        if "SLURM_JOB_ID" not in os.environ:
-            # Every command would wait in the queue for an allocation of its own.
-            raise SandboxError("not inside a SLURM job", hint="run nel in the job whose nodes NEL_SANDBOX_NODES names")
+        self._slots.require_job()
 
     async def ensure_image(self, image: str) -> None:
         """Nothing ahead of time: Pyxis imports an image when a container starts, and keeps it."""
