@@ -120,3 +120,22 @@ def run_dir(tmp_path: Path) -> Path:
     lines = [{"problem_idx": 0, "repeat": at, "trajectory": agent_trajectory()} for at in (1, 0)]
     (root / "agents" / "trajectories.jsonl").write_bytes(b"".join(dumps(line) + b"\n" for line in lines))
     return root
+
+
+@pytest.fixture
+def odd_run(tmp_path: Path) -> Path:
+    """Rows as other writers may leave them."""
+    call = {"tool_call_id": "1", "function_name": "f", "arguments": "{broken"}
+    nothing = dict.fromkeys(("prompt", "model_response", "metadata", "scoring_details", "scorer_rewards", "latency_ms"))
+    rows = [
+        _row(0, 0, trajectory=[{"steps": [{"source": "agent", "message": "x", "tool_calls": [call]}]}]),
+        _row(1, 0, **nothing),
+        _row(2, 0, trajectory=["text"], expected_answer=["a"], prompt=[{"type": "text", "text": "hi"}]),
+        _row(3, 0, trajectory=[{"steps": ["no step", {"source": "agent", "tool_calls": [{}]}]}]),
+        _row(4, 0, scorer_rewards={"scorer:reward": 0.25}),
+        {"problem_idx": 5, "reward": 1},
+    ]
+    write_run(tmp_path / "odd", "gsm8k", rows)
+    with (tmp_path / "odd" / "gsm8k" / "results.jsonl").open("ab") as file:
+        file.write(b'{"torn": ')
+    return tmp_path / "odd"

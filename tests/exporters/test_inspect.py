@@ -135,6 +135,15 @@ def test_logs_of_two_runs_do_not_overwrite_each_other(run_dir: Path, tmp_path: P
     assert len(set(paths)) == 3
 
 
+def test_odd_rows_are_shown_as_well_as_can_be(odd_run: Path) -> None:
+    samples = _read(Path(export_bundles("inspect", [odd_run])[0])).samples
+    assert len(samples) == 6
+    (call,) = samples[0].messages[0].tool_calls
+    assert (call.arguments, bool(call.parse_error)) == ({"arguments": "{broken"}, True)
+    # A scorer that is called like the headline does not take its place.
+    assert {name: score.value for name, score in samples[4].scores.items()} == {"reward": 1.0, "scorer:reward": 0.25}
+
+
 def test_an_unknown_format_is_refused() -> None:
     with pytest.raises(UsageError, match="no format"):
         get_exporter("inspect", format="xml")

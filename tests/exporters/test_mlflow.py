@@ -151,6 +151,12 @@ def test_traces_that_mlflow_did_not_keep_fail_the_export(
         export_bundles("mlflow", [run_dir / "gsm8k"], settings)
 
 
+def test_odd_rows_have_traces_too(odd_run: Path, settings: dict[str, Any]) -> None:
+    export_bundles("mlflow", [odd_run], settings)
+    client, experiment = _client(settings)
+    assert len(client.search_traces(locations=[experiment], include_spans=False)) == 6
+
+
 def test_names_and_values_are_made_to_fit(run_dir: Path, settings: dict[str, Any]) -> None:
     (path,) = (run_dir / "gsm8k").glob("eval-*.json")
     document = read_json(path)

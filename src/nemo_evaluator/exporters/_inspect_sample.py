@@ -9,8 +9,10 @@ from typing import Any, Final
 
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.exporters._optional import load
+from nemo_evaluator.exporters.base import steps_of
 
 NO_MODEL: Final = "none/none"
+NATIVE: Final = "reward"
 _STOP: Final = {
     "stop": "stop",
     "length": "max_tokens",
@@ -53,6 +55,12 @@ def to_error(message: str) -> Any:
     return load("inspect_ai.log").EvalError(message=message, traceback="", traceback_ansi="")
 
 
+def score_name(name: str) -> str:
+    """The name of an extra scorer; one that is called like the headline keeps its prefix."""
+    short = name.removeprefix("scorer:")
+    return name if short == NATIVE else short
+
+
 def _metadata(row: JsonDict) -> JsonDict:
     kept = {key: row[key] for key in ("label", "attempts", "problem_hash", "cost_usd") if row.get(key) is not None}
     return {**(row.get("metadata") or {}), "scoring_details": row.get("scoring_details") or {}, **kept}
@@ -62,11 +70,11 @@ def _scores(row: JsonDict) -> JsonDict:
     score = load("inspect_ai.scorer").Score
     extracted = row.get("extracted_answer")
     answer = None if extracted is None else _text(extracted)
-    scores = {"reward": score(value=row["reward"], answer=answer, metadata=row.get("scoring_details") or None)}
+    scores = {NATIVE: score(value=row["reward"], answer=answer, metadata=row.get("scoring_details") or None)}
     details = row.get("scoring_details") or {}
     for name, value in (row.get("scorer_rewards") or {}).items():
         if value is not None:
-            scores[name.removeprefix("scorer:")] = _extra_score(value, answer, details.get(name))
+            scores[score_name(name)] = _extra_score(value, answer, details.get(name))
     return scores
 
 
@@ -112,7 +120,7 @@ def _output(row: JsonDict, model_name: str, usage: Any, seconds: float | None) -
 
 def _messages(row: JsonDict, prompt: str) -> Iterator[Any]:
     model = load("inspect_ai.model")
-    steps = _steps(row)
+    steps = steps_of(row)
     if not steps:
         yield model.ChatMessageUser(content=prompt)
         yield model.ChatMessageAssistant(content=_text(row.get("model_response")))
@@ -167,20 +175,18 @@ def _assistant(content: Any, reasoning: str | None) -> Any:
 
 
 def _call(call: JsonDict) -> Any:
+    given = call.get("arguments") or {}
+    broken = None if isinstance(given, dict) else "the arguments are no JSON object"
     return load("inspect_ai.tool").ToolCall(
-        id=call["tool_call_id"], function=call["function_name"], arguments=call.get("arguments") or {}
+        id=str(call.get("tool_call_id") or ""),
+        function=str(call.get("function_name") or ""),
+        arguments={"arguments": given} if broken else given,
+        parse_error=broken,
     )
 
 
-def _steps(row: JsonDict) -> list[JsonDict]:
-    documents = row.get("trajectory") or []
-    first = documents[0] if documents and isinstance(documents[0], dict) else {}
-    steps: list[JsonDict] = first.get("steps") or []
-    return steps
-
-
 def _first_question(row: JsonDict) -> str:
-    return next((_text(step.get("message")) for step in _steps(row) if step.get("source") == "user"), "")
+    return next((_text(step.get("message")) for step in steps_of(row) if step.get("source") == "user"), "")
 
 
 def _text(value: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.exporters._optional import load
-from nemo_evaluator.exporters.base import ExportBundle, ExportError
+from nemo_evaluator.exporters.base import ExportBundle, ExportError, steps_of
 
 # Traces are linked to their run in batches; by this tag they are found also when it did not come to that.
 OWNER: Final = "nel.mlflow_run"
@@ -82,8 +82,7 @@ class TraceWriter:
 
     def _children(self, root: Any, row: JsonDict, start: int) -> int:
         """The spans of the conversation, one after another; returns when the last of them ended."""
-        documents = row.get("trajectory") or []
-        steps: list[JsonDict] = documents[0].get("steps") or [] if documents else []
+        steps = steps_of(row)
         if not any(step.get("source") == "agent" for step in steps):
             took = start + int((row.get("latency_ms") or 0) * _NS_IN_MS)
             question = {"prompt": self._cut(row.get("prompt"))}
@@ -113,16 +112,15 @@ class TraceWriter:
             root, name, "LLM", {}, outputs, now, took, {f"nel.{k}": v for k, v in metrics.items() if k != "extra"}
         )
         results = {r.get("source_call_id"): r for r in (step.get("observation") or {}).get("results") or []}
-        outcomes = {o["tool_call_id"]: o for o in (step.get("extra") or {}).get("tool_outcomes") or []}
+        outcomes = {o.get("tool_call_id"): o for o in (step.get("extra") or {}).get("tool_outcomes") or []}
         now = took
         for call in calls:
-            outcome = outcomes.get(call["tool_call_id"]) or {}
+            outcome = outcomes.get(call.get("tool_call_id")) or {}
             end = now + int((outcome.get("latency_ms") or 0) * _NS_IN_MS)
-            content = self._cut((results.get(call["tool_call_id"]) or {}).get("content"))
+            content = self._cut((results.get(call.get("tool_call_id")) or {}).get("content"))
             facts = {"nel.is_error": bool(outcome.get("is_error"))}
-            self._span(
-                root, call["function_name"], "TOOL", call.get("arguments"), {"content": content}, now, end, facts
-            )
+            tool = str(call.get("function_name") or "tool")
+            self._span(root, tool, "TOOL", call.get("arguments"), {"content": content}, now, end, facts)
             now = end
         return now
 

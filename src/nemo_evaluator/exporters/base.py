@@ -123,6 +123,14 @@ class _Conversations:
         return []
 
 
+def steps_of(row: JsonDict) -> list[JsonDict]:
+    """The steps of a row's conversation; what another writer left there in another shape is passed over."""
+    documents = row.get("trajectory")
+    first = documents[0] if isinstance(documents, list) and documents else None
+    steps = first.get("steps") if isinstance(first, dict) else None
+    return [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
+
+
 def _put(into: dict[str, float], name: str, value: Any) -> None:
     if isinstance(value, int | float) and not isinstance(value, bool):
         into[name] = float(value)

@@ -17,7 +17,6 @@ from nemo_evaluator.exporters._optional import load, require
 from nemo_evaluator.exporters.base import ExportBundle
 
 Format = Literal["eval", "json"]
-NATIVE = "reward"
 
 
 class InspectExporter:
@@ -157,14 +156,14 @@ def _spec(bundle: ExportBundle, ids: list[int]) -> Any:
 
 
 def _scorer_names(bundle: ExportBundle) -> list[str]:
-    return [NATIVE, *(name.removeprefix("scorer:") for name in bundle.scores if name.startswith("scorer:"))]
+    return [sample.NATIVE, *(sample.score_name(name) for name in bundle.scores if name.startswith("scorer:"))]
 
 
 def _scores(bundle: ExportBundle, scored: int, failed: int | None) -> list[Any]:
     log = load("inspect_ai.log")
     native = {name: raw for name, raw in bundle.scores.items() if not name.startswith("scorer:")}
-    groups = {NATIVE: native} | {
-        name.removeprefix("scorer:"): {"mean": raw} for name, raw in bundle.scores.items() if name.startswith("scorer:")
+    groups = {sample.NATIVE: native} | {
+        sample.score_name(name): {"mean": raw} for name, raw in bundle.scores.items() if name.startswith("scorer:")
     }
     return [
         log.EvalScore(
