@@ -75,8 +75,8 @@ def test_a_few_failures_degrade(write_run: Any) -> None:
 )
 def test_shares_of_answers(change: dict[str, Any], name: str, write_run: Any, make_rows: Any) -> None:
     few, many = make_rows(GOOD), make_rows(GOOD)
-    few[0] |= change
-    for row in many[:30]:
+    few[-1] |= change
+    for row in many[-30:]:
         row |= change
     assert levels(one(write_run("a", rows=few)))[name] is Level.NOTE
     assert levels(one(write_run("b", rows=many)))[name] is Level.DEGRADED
@@ -169,8 +169,8 @@ def test_answers_that_could_not_be_right(
     change: dict[str, Any], name: str, share: str, write_run: Any, make_rows: Any
 ) -> None:
     few, many = make_rows(GOOD), make_rows(GOOD)
-    few[0] |= change
-    for row in many[:30]:
+    few[-1] |= change
+    for row in many[-30:]:
         row |= change
     assert levels(one(write_run("a", rows=few))) == {name: Level.NOTE}
     (finding,) = one(write_run("b", rows=many)).findings
@@ -187,6 +187,9 @@ def test_what_looks_bad_and_is_not(write_run: Any, make_rows: Any) -> None:
     assert one(write_run("b", rows=silent)).findings == []
     cut = make_rows(GOOD, model_response="<think>so", finish_reason="length")
     assert levels(one(write_run("c", rows=cut))) == {"truncated": Level.DEGRADED}
+    # Refusing, or saying nothing, may be what was asked for.
+    for text in ("I cannot help with that", ""):
+        assert one(write_run("f", rows=make_rows([1.0] * 50, model_response=text))).findings == []
     failed = make_rows([None, *GOOD[1:]], model_response="")
     assert "empty" in levels(one(write_run("d", rows=failed)))
     failed = [row | ({} if row["reward"] is None else {"model_response": "x"}) for row in failed]
@@ -323,7 +326,7 @@ def test_command(write_run: Any, tmp_path: Path) -> None:
 )
 def test_every_limit_can_be_moved(flag: str, change: dict[str, Any], write_run: Any, make_rows: Any) -> None:
     rows = make_rows(GOOD)
-    for row in rows[:4]:
+    for row in rows[-4:]:
         row |= change
     folder = write_run("a", rows=rows)
     assert run(folder, flag, 0.05).exit_code == 0

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import orjson
 
+from nemo_evaluator.core.shapes import as_number
 from nemo_evaluator.core.types import JsonDict
 
 _DELIMITERS: Final = (
@@ -51,8 +52,9 @@ class Answers:
             return
         text = row.get("model_response")
         text = text if isinstance(text, str) else ""
-        # An agent may leave its answer in a workspace and say nothing.
-        self.empty += not text.strip() and not row.get("trajectory")
+        # An agent may leave its answer in a workspace and say nothing; saying nothing may even be right.
+        right = (as_number(row.get("reward")) or 0.0) >= 1
+        self.empty += not text.strip() and not row.get("trajectory") and not right
         if str(row.get("finish_reason")) not in _TRUNCATED:
             self._reasoning(text)
 

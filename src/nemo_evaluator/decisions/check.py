@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import numpy as np
-import orjson
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.failures import Cause
@@ -19,13 +17,15 @@ from nemo_evaluator.decisions.answers import Answers, read_answers
 from nemo_evaluator.decisions.bundles import Run, find_runs
 from nemo_evaluator.decisions.findings import FailureClass, Finding, Level, RunCheck
 from nemo_evaluator.decisions.rows import Rows, read_rows, rows_of
+from nemo_evaluator.decisions.surroundings import drift, server_trouble
 from nemo_evaluator.decisions.unfinished import Unfinished, find_unfinished
 from nemo_evaluator.metrics import by_problem
 
 # Ends that say nothing, or that the share of truncated answers speaks of; `none` is an answer that came from no model.
-_USUAL_ENDS: Final = frozenset({"stop", "end_turn", "eos", "length", "max_tokens", "tool_calls", "none"})
+_USUAL_ENDS: Final = frozenset(
+    {"stop", "end_turn", "stop_sequence", "eos", "length", "max_tokens", "tool_calls", "tool_use", "none"}
+)
 _EXAMPLE_CHARS: Final = 160
-_TROUBLE: Final = re.compile(rb"out of memory|OutOfMemoryError|segmentation fault|core dumped|EngineDeadError", re.I)
 _CLASS_OF_CAUSE: Final = {
     Cause.JUDGE: FailureClass.JUDGE,
     Cause.AUTH: FailureClass.JUDGE,
@@ -179,6 +179,8 @@ def _repeats(subject: _Subject) -> Iterator[Finding]:
 def _answers(subject: _Subject) -> Iterator[Finding]:
     rows, limits, answers = subject.rows, subject.limits, subject.answers
     labels = answers.labels
+    # Where a refusal is the right answer, it is no doubt.
+    refused = rows.refusal & ~(rows.reward >= 1)
     for name, share, limit, words in (
         ("truncated", subject.share(rows.truncated), limits.truncated, "of the answers are cut off"),
         (
@@ -192,7 +194,7 @@ def _answers(subject: _Subject) -> Iterator[Finding]:
         ("empty", answers.share(answers.empty), limits.unparsed, "of the answers are empty"),
         ("reasoning", answers.share(answers.unmatched), limits.reasoning, "of the answers hold half a reasoning block"),
         ("reasoning", answers.share(answers.kept), 1.0, "of the answers still hold their reasoning"),
-        ("refusals", subject.share(rows.refusal), limits.refusals, "of the answers look like refusals"),
+        ("refusals", subject.share(refused), limits.refusals, "of the answers look like refusals"),
     ):
         if share > 0:
             over = share > limit
@@ -242,36 +244,6 @@ def _score(subject: _Subject) -> Iterator[Finding]:
             yield Finding("score", Level.INVALID, message, FailureClass.ACCOUNTING)
 
 
-def _drift(subject: _Subject) -> Iterator[Finding]:
-    """Sessions of one run that were not set up alike: answers of several settings may be mixed."""
-    journal = subject.run.path.parent / "journal.jsonl"
-    if not journal.is_file():
-        return
-    seen: list[JsonDict] = []
-    with journal.open("rb") as file:
-        for line in file:
-            if line.startswith(b'{"kind":"run"'):
-                try:
-                    seen.append(as_dict(orjson.loads(line).get("fingerprints")))
-                except orjson.JSONDecodeError:
-                    continue
-    keys = {key for prints in seen for key in prints}
-    drifted = sorted(key for key in keys if len({prints.get(key) for prints in seen}) > 1)
-    if drifted:
-        message = f"{', '.join(drifted)} changed between {len(seen)} sessions; answers that no longer fit were redone"
-        yield Finding("config", Level.NOTE, message)
-
-
-def _servers(subject: _Subject) -> Iterator[Finding]:
-    """Lines in the logs of the servers we started: what they cost is counted elsewhere, this says where to look."""
-    for log in sorted((subject.run.path.parent.parent / "logs").glob("server-*.log")):
-        with log.open("rb") as file:
-            line = next((line for line in file if _TROUBLE.search(line)), None)
-        if line is not None:
-            words = " ".join(line.decode("utf-8", "replace").split())[:_EXAMPLE_CHARS]
-            yield Finding("server", Level.NOTE, f"{log.name}: {words}", FailureClass.INFRA)
-
-
 def _class_of(cause: str) -> FailureClass:
     return _CLASS_OF_CAUSE.get(Cause(cause), FailureClass.UNKNOWN) if cause in list(Cause) else FailureClass.UNKNOWN
 
@@ -293,6 +265,6 @@ _LOOKS: Final[tuple[Callable[[_Subject], Iterator[Finding]], ...]] = (
     _answers,
     _finish_reasons,
     _latency,
-    _drift,
-    _servers,
+    lambda subject: drift(subject.run),
+    lambda subject: server_trouble(subject.run),
 )
