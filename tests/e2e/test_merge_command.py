@@ -30,6 +30,14 @@ def score(sample: ScorerInput) -> dict:
 """
 
 
+def _answer(seen: Any) -> str:
+    """Graded by a panel that does not always agree."""
+    if "score" in seen.prompt.lower():
+        score = 1 + len(seen.prompt) % 3 + (seen.body.get("model") == "n")
+        return json.dumps({"reasoning": "so", "score": score})
+    return "6"
+
+
 def _scores(folder: Path) -> dict[str, Any]:
     (path,) = folder.glob("eval-*.json")
     scores: dict[str, Any] = json.loads(path.read_text())["benchmark"]["scores"]
@@ -42,11 +50,16 @@ def _digest(folder: Path) -> str:
 
 
 def test_scores_over_all_rows_reports_and_config_are_those_of_one_run(nel: Nel, serve: Serve) -> None:
-    server = serve("6")
+    server = serve(_answer)
     (nel.folder / "graded.py").write_text(GRADED.format(size=9))
     nel.env["SOME_KEY"] = "k"
     service = api(server.url, api_key="${SOME_KEY}")
-    parts = {"services": {"model": service}, "benchmarks": [bench("graded.py")], "output": {"report": ["markdown"]}}
+    panel = {"type": "ensemble_judge", "name": "panel", "services": ["first", "second"], "rubric": "Score it."}
+    parts = {
+        "services": {"model": service, "first": service, "second": service | {"model": "n"}},
+        "benchmarks": [bench("graded.py", scoring={"metrics": [panel]})],
+        "output": {"report": ["markdown"]},
+    }
     config = nel.config("c.yaml", **parts)
     nel("eval", "run", config, "-o", "whole")
     for index in range(2):
@@ -59,6 +72,7 @@ def test_scores_over_all_rows_reports_and_config_are_those_of_one_run(nel: Nel, 
     assert [one["benchmark"]["name"] for one in merged] == ["graded"]
     assert _scores(folder / "parts" / "graded") == _scores(folder / "whole" / "graded")
     assert _scores(folder / "parts" / "graded")["share_right"]["value"] == pytest.approx(1 / 9)
+    assert "panel.krippendorff_alpha" in _scores(folder / "parts" / "graded")
     assert "share_right" in (folder / "parts" / "report.md").read_text()
     nel("eval", "merge", "../parts", "-n", "1")
     assert "1 repeats, not 2" in nel("eval", "merge", "../parts", "-n", "2", code=1).stderr
@@ -68,7 +82,8 @@ def test_scores_over_all_rows_reports_and_config_are_those_of_one_run(nel: Nel, 
     nel("eval", "rescore", "../parts", "-o", "again")
     assert server.count == asked
     again, whole = (
-        rows(place, drop={"latency_ms"}) for place in (nel.folder / "again" / "graded", folder / "whole" / "graded")
+        rows(place, drop={"latency_ms", "scoring_details"})
+        for place in (nel.folder / "again" / "graded", folder / "whole" / "graded")
     )
     assert again == whole
 

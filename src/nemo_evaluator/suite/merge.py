@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import shutil
+from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack, chdir
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -63,10 +64,7 @@ def merge_run(root: Path, *, repeats: int | None = None, say: Say = print) -> Me
             raise UsageError(f"{name} was run with {found} repeats, not {repeats}", hint="leave --repeats out")
     sums = _Sums(folder, say)
     merged = merge_shards(folder, sums)
-    if sums.snapshot is not None and not (folder / _SNAPSHOT).exists():
-        shutil.copyfile(sums.snapshot, folder / _SNAPSHOT)
-    if sums.run is not None and load_run(folder) is None:
-        write_json(folder / RUN_FILE, asdict(replace(sums.run, output_dir=str(folder))))
+    sums.describe_run()
     if sums.config is None:
         return Merged(merged, [])
     output = sums.config.output
@@ -92,6 +90,15 @@ class _Sums:
             self.config = load_config(self.snapshot, environment=_environment(self.snapshot)).config
         except NelError as error:
             self._say(f"the config of the shards cannot be read: {error.message}")
+
+    def describe_run(self) -> None:
+        """Make the folder a run like any other, unless it is one already that was no merge."""
+        there = load_run(self._root)
+        if self.snapshot is None or self.run is None or (there is not None and not there.details.get("merged")):
+            return
+        shutil.copyfile(self.snapshot, self._root / _SNAPSHOT)
+        whole = replace(self.run, output_dir=str(self._root), details=self.run.details | {"merged": True})
+        write_json(self._root / RUN_FILE, asdict(whole))
 
     def __call__(self, shard: Path, results: Path) -> JsonDict:
         """The further scores of one benchmark; none, and a line that says why, when its scorers cannot be had."""
@@ -119,19 +126,27 @@ async def _aggregate(config: EvalConfig, bench: BenchmarkConfig, results: Path) 
         return Verifier(environment, bench.scoring, clients).aggregate(results)
 
 
-class _Judges(dict[str, Client]):
+class _Judges(Mapping[str, Client]):
     """Clients of the services that metrics name, opened on first use."""
 
     def __init__(self, config: EvalConfig, bench: BenchmarkConfig, stack: AsyncExitStack) -> None:
-        super().__init__()
         urls = {name: getattr(service, "url", None) or _NOWHERE for name, service in config.services.items()}
-        self._builder = Builder(config, {name: RunningService(name, url) for name, url in urls.items()}, "merge")
+        self._running = {name: RunningService(name, url) for name, url in urls.items()}
+        self._builder = Builder(config, self._running, "merge")
         self._bench, self._stack = bench, stack
 
-    def __missing__(self, name: str) -> Client:
-        client = self[name] = self._builder.open_client(name, self._bench)
+    def __getitem__(self, name: str) -> Client:
+        if name not in self._running:
+            raise KeyError(name)
+        client = self._builder.open_client(name, self._bench)
         self._stack.push_async_callback(client.close)
         return client
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._running)
+
+    def __len__(self) -> int:
+        return len(self._running)
 
 
 def _environment(snapshot: Path) -> dict[str, str]:
