@@ -127,7 +127,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.fail(f"needs({part!r}): unknown part; known: {', '.join(PARTS)}", pytrace=False)
         if has_part(part):
             continue
-        reason = f"the part {part!r} is absent; `make parts` installs it"
+        reason = f"the part {part!r} is absent; `make parts` installs it, or says who can"
+        if part == "root":
+            reason = "only root can do this"
         if part in NEVER_REQUIRED:
             pytest.skip(f"the {part} folder is absent; NEL_TEST_MIRROR names it")
         if _parts_required():
