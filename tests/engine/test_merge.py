@@ -390,6 +390,10 @@ async def test_traffic_is_joined_and_scores_over_all_rows_are_asked_for(runs: Ru
     assert seen == [(runs.parts / "shard_0" / "sums", 20)]
     assert bundle["benchmark"]["scores"]["f1"] == {"value": 0.5}
     assert TaskPaths(runs.parts / "sums").traffic.read_text() == '{"call": 0}\n{"call": 1}\n'
+    for index in range(2):
+        TaskPaths(runs.parts / f"shard_{index}" / "sums").traffic.unlink()
+    runs.merge()
+    assert not TaskPaths(runs.parts / "sums").traffic.exists()
 
 
 async def test_a_score_that_cannot_be_merged_is_named(runs: Runs) -> None:

@@ -57,8 +57,11 @@ def _merge_task(task: TaskPaths, shards: Sequence[ShardResult], aggregate: Aggre
         # From here on there are only renames, and no bundle until everything that it speaks of is in its place.
         for old in task.bundles():
             old.unlink()
-        for path in room.glob("*.jsonl"):
-            path.replace(task.root / path.name)
+        for path in (made.journal, made.results, made.trajectories, made.traffic):
+            if path.exists():
+                path.replace(task.root / path.name)
+            else:
+                (task.root / path.name).unlink(missing_ok=True)
         store_bundle(task, bundle)
     return bundle
 
