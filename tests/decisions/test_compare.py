@@ -427,3 +427,12 @@ def test_partial_credit_moves_without_changing_sides(make_rows: Any) -> None:
     base, candidate = [0.9, 0.8, 0.5, 0.4, 0.4] * 8, [0.7, 0.7, 0.6, 0.4, 0.4] * 8
     report = compare_results(make_rows(base), make_rows(candidate))
     assert "40 problems paired by content: 16 got worse, 8 got better, 16 are equal" in compare_text(report)
+
+
+def test_what_failed_rows_could_hide_where_lower_is_better(write_run: Any) -> None:
+    base = write_run("a", [0.0] * 400)
+    holes = write_run("b", [None] * 8 + [0.0] * 392)
+    report = compare_runs(base, holes, max_drop=0.015, direction="lower_is_better")
+    assert report.warnings[-1].endswith("at worst the difference is +0.0200")
+    back = compare_runs(holes, base, max_drop=0.015, direction="lower_is_better")
+    assert not any("could hide" in line for line in back.warnings), "at worst the candidate has fewer errors"

@@ -135,3 +135,23 @@ def test_the_spread_of_sides_that_were_not_asked_equally_often(make_rows: Any) -
     assert spread.noise == pytest.approx(0.5, abs=0.02)
     assert spread.true == pytest.approx(0.0, abs=0.01)
     assert spread.sd(2) == pytest.approx(0.5, abs=0.02)
+
+
+def test_a_breach_of_one_of_two_limits_is_enough(make_rows: Any) -> None:
+    """Both seem exceeded: the one that is the easier to show decides how much is needed."""
+    rows = rows_of(make_rows([1.0] * 105 + [0.0] * 45)), rows_of(make_rows([0.0] * 9 + [1.0] * 96 + [0.0] * 45))
+    pairing = pair(*rows)
+    both = measure(pairing, PolicyDefaults(max_drop=0.02, max_relative_drop=0.04), confidence=0.95).limits
+    assert all(limit.margin.value < 0 for limit in both)
+    alone = [remedy_for(pairing, rows, [limit], alpha=ALPHA, breach_alpha=ALPHA).problems_needed for limit in both]
+    together = remedy_for(pairing, rows, both, alpha=ALPHA, breach_alpha=ALPHA).problems_needed
+    assert alone[0] is not None
+    assert alone[1] is not None
+    assert together == min(alone[0], alone[1]) < max(alone[0], alone[1])
+    kept = measure(pairing, PolicyDefaults(max_drop=0.09, max_relative_drop=0.2), confidence=0.95).limits
+    assert all(limit.margin.value > 0 for limit in kept)
+    alone = [remedy_for(pairing, rows, [limit], alpha=ALPHA, breach_alpha=ALPHA).problems_needed for limit in kept]
+    together = remedy_for(pairing, rows, kept, alpha=ALPHA, breach_alpha=ALPHA).problems_needed
+    assert alone[0] is not None
+    assert alone[1] is not None
+    assert together == max(alone[0], alone[1]) > min(alone[0], alone[1])
