@@ -215,22 +215,3 @@ def test_errors_say_the_fix(nel: Nel, sums: Sums, words: list[str], said: str) -
     done = nel(*words, code=None)
     assert done.returncode in (1, 2)
     assert said in done.stderr
-
-
-def test_shards_merge_to_what_one_run_writes(nel: Nel, serve: Serve, sums: Sums) -> None:
-    server = serve("6")
-    config = nel.config("c.yaml", services={"model": api(server.url)}, benchmarks=[bench(sums(11), repeats=2)])
-    nel("eval", "run", config, "-o", "whole")
-    for index in range(3):
-        nel("eval", "run", config, "-o", "parts", "--shard", f"{index}/3")
-    shards = {path: path.read_bytes() for path in (nel.folder / "parts").rglob("*") if path.is_file()}
-    nel("eval", "merge", "parts")
-    timing = {"latency_ms"}
-    whole, merged = (rows(nel.folder / name / "sums", drop=timing) for name in ("whole", "parts"))
-    assert merged == whole
-    first = {p.name: p.read_bytes() for p in (nel.folder / "parts" / "sums").iterdir()}
-    nel("eval", "merge", "parts")
-    assert {p.name: p.read_bytes() for p in (nel.folder / "parts" / "sums").iterdir()} == first
-    assert {path: path.read_bytes() for path in shards} == shards
-    (nel.folder / "parts" / "shard_1").rename(nel.folder / "away")
-    assert "shards are missing: 1" in nel("eval", "merge", "parts", code=3).stdout
