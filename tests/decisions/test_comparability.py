@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from nemo_evaluator.decisions import Run, compare_results, compare_runs
@@ -116,3 +117,10 @@ def test_an_unusual_gain_is_looked_at_twice(make_rows: Any) -> None:
     assert report.warnings[-1].startswith("the candidate is better by an unusual amount")
     back = compare_results(make_rows(GOOD), make_rows([0.0] * 100 + [1.0] * 100))
     assert not any("unusual" in warning for warning in back.warnings)
+
+
+def test_what_is_unusual_depends_on_the_scale(make_rows: Any) -> None:
+    grades = np.random.default_rng(0).uniform(0, 100, 200)
+    report = compare_results(make_rows(grades), make_rows(np.minimum(grades + 1, 100)))
+    assert report.relation == "superior"
+    assert report.warnings == []

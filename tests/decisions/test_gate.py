@@ -412,3 +412,16 @@ def test_a_relative_rise_holds_the_level() -> None:
         passed, breached = passed + (found.p_pass <= 0.025), breached + (found.p_breach <= 0.025)
     assert passed <= 26
     assert breached <= 26
+
+
+def test_a_breach_among_many_needs_more_data(write_run: Any, tmp_path: Path) -> None:
+    """What settles an open benchmark is reckoned after the correction."""
+    for at in range(10):
+        write_run(f"a/b{at}", GOOD, name=f"b{at}")
+        write_run(f"b/b{at}", drop(0.022) if at == 0 else GOOD, name=f"b{at}")
+    needed = {}
+    for correction in ("none", "holm"):
+        entry = gate_runs(tmp_path / "a", tmp_path / "b", policy(correction=correction), details=False).benchmarks[0]
+        assert entry.remedy is not None
+        needed[correction] = entry.remedy.problems_needed
+    assert needed["none"] < needed["holm"]
