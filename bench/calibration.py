@@ -29,7 +29,7 @@ def paired_tests(runs: int, seed: int = 4) -> Iterator[tuple[str, dict[str, floa
         for before, after in zip(left, right, strict=True):
             worse, better = int(((before - after) > 0).sum()), int(((after - before) > 0).sum())
             found["mcnemar"].append(mcnemar_test(worse, better, 300).p_value <= 0.05)
-            found["paired difference"].append(mean_difference(after - before, lattice=True).p_below(0.0) <= 0.05)
+            found["paired difference"].append(mean_difference(after - before, bounded=True).p_below(0.0) <= 0.05)
             upper = unpaired_difference(before, after, confidence=0.90).upper
             found["unpaired (Welch)"].append(upper is not None and upper < 0)
         yield name, {test: float(np.mean(hits)) for test, hits in found.items()}

@@ -179,7 +179,7 @@ def paired_intervals(sizes: Sizes, seed: int = 3) -> list[Cell]:
         left, right, truth = paired_sides(np.random.default_rng([seed, at]), sizes.runs, n, m, drop, alike)
         hits = 0
         for values in right - left:
-            found = mean_difference(values, lattice=True).interval()
+            found = mean_difference(values, bounded=True).interval()
             assert found.lower is not None and found.upper is not None
             hits += found.lower <= -truth <= found.upper
         where = {"n": n, "repeats": m, "drop": drop, "alike": alike}

@@ -55,7 +55,7 @@ class Governed:
 def govern(before: np.ndarray, after: np.ndarray, limit: float | None, width: float | None = None) -> Governed:
     """Run a rule over one made-up run."""
     names = [str(number) for number in range(len(before))]
-    baseline = None if limit is None else Baseline(dict(zip(names, before.tolist(), strict=True)), limit, binary=True)
+    baseline = None if limit is None else Baseline(dict(zip(names, before.tolist(), strict=True)), limit)
     rule = StopRule(baseline=baseline, interval_width=width)
     for used, (name, reward) in enumerate(zip(names, after.tolist(), strict=True), 1):
         if rule.add(name, [reward]) is not None:

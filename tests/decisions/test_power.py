@@ -46,7 +46,7 @@ def share_beyond(bound: float, n: int, odds: list[float], rng: np.random.Generat
 
 
 def test_the_simulated_evidence_is_the_one_of_compare() -> None:
-    found = mean_difference(np.repeat([-1.0, 1.0, 0.0], [30, 12, 58]), lattice=True).interval(0.95)
+    found = mean_difference(np.repeat([-1.0, 1.0, 0.0], [30, 12, 58]), bounded=True).interval(0.95)
     assert (found.lower, found.upper) == pytest.approx(Flips(30, 12, 100).bounds(NormalDist().inv_cdf(0.975)))
 
 
@@ -138,10 +138,10 @@ def test_a_plan_from_repeats_keeps_its_promise(write_run: Any) -> None:
     for _ in range(600):
         base, other = sides(line["problems"], drop)
         values = rng.binomial(2, other) / 2 - rng.binomial(2, base) / 2
-        found += (mean_difference(values, lattice=True).interval().upper or 0.0) < 0
+        found += (mean_difference(values, bounded=True).interval().upper or 0.0) < 0
         base, other = sides(line["problems_to_rule_out"], 0.0)
         values = rng.binomial(2, other) / 2 - rng.binomial(2, base) / 2
-        cleared += (mean_difference(values, lattice=True).interval().lower or -1.0) > -drop
+        cleared += (mean_difference(values, bounded=True).interval().lower or -1.0) > -drop
     assert 0.76 < found / 600 < 0.88
     assert 0.76 < cleared / 600 < 0.88
 

@@ -51,7 +51,7 @@ def most(number: int) -> bool:
 
 async def baseline(sums: Any, right: Callable[[int], bool], max_drop: float = 0.1) -> Baseline:
     rewards = {problem_hash(await sums.seed(number)): float(right(number)) for number in range(sums.size)}
-    return Baseline(rewards, max_drop, "base", binary=True)
+    return Baseline(rewards, max_drop, "base")
 
 
 class Case:

@@ -30,7 +30,7 @@ def test_tango_as_published() -> None:
     """Fagerland, Lydersen, Laake (2014), airway example: 7 against 1 discordant of 21."""
     score = Flips(worse=7, better=1, n=21, least=0.0).bounds(stats.norm.ppf(0.975))
     assert [round(bound, 3) for bound in score] == [-0.517, -0.026]
-    found = paired_difference(AIRWAYS, lattice=True)
+    found = paired_difference(AIRWAYS, bounded=True)
     assert found.value == pytest.approx(-6 / 21)
     assert found.lower <= score[0] + 1e-9 < score[1] <= found.upper + 1e-9
 
@@ -55,7 +55,7 @@ def test_flips_are_the_weaker_of_score_and_likelihood_ratio(limit: float, worse:
     away = values.mean() - limit
     score = abs(away) / np.sqrt((2 * best + limit - limit**2) / 80)
     ratio = np.sqrt(2 * (special.xlogy(counts, counts / 80) - special.xlogy(counts, shares(best))).sum())
-    found = mean_difference(values, lattice=True)
+    found = mean_difference(values, bounded=True)
     z = np.sign(away) * min(score, ratio)
     assert found.p_below(limit) == pytest.approx(stats.norm.cdf(z), abs=1e-6)
     assert found.p_above(limit) == pytest.approx(stats.norm.sf(z), abs=1e-6)
@@ -68,7 +68,7 @@ def test_a_drop_on_the_limit_is_rarely_waved_through(n: int, drop: float) -> Non
     counts = np.arange(n + 1)
     weights = stats.binom.pmf(counts, n, drop)
     few = counts[weights > 1e-9]
-    found = [mean_difference(np.repeat([-1.0, 0.0], [k, n - k]), lattice=True) for k in few.tolist()]
+    found = [mean_difference(np.repeat([-1.0, 0.0], [k, n - k]), bounded=True) for k in few.tolist()]
     for alpha, slack in ((0.025, 1.2), (0.025 / 20, 1.6)):
         passed = np.array([one.p_above(-drop) <= alpha for one in found])
         blocked = np.array([one.p_below(-drop) <= alpha for one in found])
@@ -78,14 +78,14 @@ def test_a_drop_on_the_limit_is_rarely_waved_through(n: int, drop: float) -> Non
 
 def test_bounds_are_where_the_test_turns() -> None:
     for values in (AIRWAYS, AIRWAYS * np.r_[np.full(5, 0.25), np.full(16, 0.75)]):
-        found = mean_difference(values, lattice=True)
+        found = mean_difference(values, bounded=True)
         interval = found.interval()
         assert found.p_above(interval.lower) == pytest.approx(0.025, abs=1e-9)
         assert found.p_below(interval.upper) == pytest.approx(0.025, abs=1e-9)
 
 
 def test_a_wider_scale_widens_the_difference_alike() -> None:
-    small, large = paired_difference(AIRWAYS, lattice=True), paired_difference(5 * AIRWAYS, lattice=True, scale=5.0)
+    small, large = paired_difference(AIRWAYS, bounded=True), paired_difference(5 * AIRWAYS, bounded=True, scale=5.0)
     assert (large.lower, large.upper) == pytest.approx((5 * small.lower, 5 * small.upper))
 
 
@@ -115,7 +115,7 @@ def test_equal_differences_are_no_proof_of_certainty(difference: float) -> None:
 
 
 def test_no_flip_in_a_thousand_is_tight() -> None:
-    found = paired_difference(np.zeros(1000), lattice=True)
+    found = paired_difference(np.zeros(1000), bounded=True)
     assert found.upper == -found.lower < 0.004
 
 

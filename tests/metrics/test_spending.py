@@ -30,7 +30,7 @@ def test_the_error_is_spent_once() -> None:
 
 
 def test_each_part_gets_its_share() -> None:
-    fixed = mean_difference(FLIPS, lattice=True)
+    fixed = mean_difference(FLIPS, bounded=True)
     sequence = MeanSequence(low=-1, high=1)
     sequence.add(FLIPS)
     looked, last = 1 - 0.05 * LOOKING, 1 - 0.05 * (1 - LOOKING)
@@ -44,14 +44,14 @@ def test_each_part_gets_its_share() -> None:
 
 
 def test_what_either_part_excludes_is_excluded() -> None:
-    vague = mean_difference(FLIPS[:8], lattice=True)
+    vague = mean_difference(FLIPS[:8], bounded=True)
     assert vague.interval(1 - 0.05 * (1 - LOOKING)).width > 0.5
     found, looked = (how.reading(FLIPS, vague).interval(0.95) for how in (ENDED, STOPPED))
     assert (found.lower, found.upper) == (looked.lower, looked.upper)
 
 
 def test_p_values_agree_with_bounds() -> None:
-    fixed = mean_difference(FLIPS, lattice=True)
+    fixed = mean_difference(FLIPS, bounded=True)
     for spending in (ANYTIME, STOPPED, ENDED):
         reading = spending.reading(FLIPS, fixed)
         found = reading.interval(0.9)

@@ -15,8 +15,8 @@ def feed(rule: StopRule, rewards: Iterable[float | None]) -> int | None:
     return None
 
 
-def base(rewards: Iterable[float], max_drop: float = 0.05, binary: bool = True) -> Baseline:
-    return Baseline({f"p{i}": float(v) for i, v in enumerate(rewards)}, max_drop, "base", binary)
+def base(rewards: Iterable[float], max_drop: float = 0.05) -> Baseline:
+    return Baseline({f"p{i}": float(v) for i, v in enumerate(rewards)}, max_drop, "base")
 
 
 def test_stops_when_narrow_enough() -> None:
@@ -90,7 +90,7 @@ def test_stops_when_decided_either_way() -> None:
     assert same.reason == "not worse than base by more than 0.05: proved"
     # ... and whoever looks at the stopped run finds the same.
     zeros = np.zeros(used)
-    reading = STOPPED.reading(zeros, mean_difference(zeros, lattice=True))
+    reading = STOPPED.reading(zeros, mean_difference(zeros, bounded=True))
     assert reading.p_above(-0.05) <= 0.025
     assert same.summary()["decision"] == same.reason
 

@@ -93,7 +93,7 @@ class Pairing:
             scale *= 1e6
         # Partial credit comes in flips as well, of less than a whole point: where they are rare, Student's t takes the
         # losses it has not seen for losses that cannot be.
-        return mean_difference(values, lattice=self.bounded, scale=scale)
+        return mean_difference(values, bounded=self.bounded, scale=scale)
 
     def reading(self, values: Floats, spending: Spending) -> Reading:
         """The same with the error spent as the runs ask for."""

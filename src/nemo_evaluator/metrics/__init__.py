@@ -29,7 +29,7 @@ from nemo_evaluator.metrics.missing import MissingBounds, missing_bounds
 from nemo_evaluator.metrics.multiplicity import Correction, adjust, benjamini_hochberg, holm
 from nemo_evaluator.metrics.paired import PairedTest, mcnemar_test, permutation_test, sign_test
 from nemo_evaluator.metrics.passk import pass_at_k, pass_hat_k, pass_intervals, useful_ks
-from nemo_evaluator.metrics.power import Spread, detectable_effect, paired_power, problems_needed, spread_from_score
+from nemo_evaluator.metrics.power import Spread, detectable_effect, paired_power, problems_needed
 from nemo_evaluator.metrics.sequential import MeanSequence
 from nemo_evaluator.metrics.spending import (
     ANYTIME,
@@ -95,7 +95,6 @@ __all__ = [
     "scorer_score",
     "sign_test",
     "spending_of",
-    "spread_from_score",
     "studentised_interval",
     "summary_scores",
     "t_interval",

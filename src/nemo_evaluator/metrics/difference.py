@@ -144,15 +144,15 @@ class Difference:
 def mean_difference(
     differences: Floats,
     *,
-    lattice: bool = False,
+    bounded: bool = False,
     scale: float = 1.0,
     clusters: Ints | None = None,
 ) -> Difference:
     """The mean of per-problem differences, which lie between -``scale`` and ``scale``.
 
-    ``lattice`` says that the rewards are 0 or 1, so that most differences may be zero: ``Flips``. Otherwise
-    Student's t. Ten equal differences do not prove that the eleventh is equal too: without any spread to go by, they
-    count as so many whole flips.
+    ``bounded`` says that those are true limits, as for rewards in [0, 1]: then a loss that was not seen yet has a known
+    size, and ``Flips`` allows for it. Otherwise Student's t. Ten equal differences do not prove that the eleventh is
+    equal too: without any spread to go by, they count as so many whole flips.
     """
     values = np.asarray(differences, dtype=np.float64)
     n = len(values)
@@ -167,7 +167,7 @@ def mean_difference(
     if np.ptp(values) == 0.0:
         gain = n * mean / scale
         return Difference(mean, Flips(max(-gain, 0.0), max(gain, 0.0), n), None, "flips", n, scale)
-    if lattice:
+    if bounded:
         return _flips(values / scale, mean, scale)
     evidence = Centred(mean / scale, float(values.std(ddof=1)) / math.sqrt(n) / scale)
     return Difference(mean, evidence, n - 1, "paired_t", n, scale)
@@ -188,13 +188,13 @@ def _flips(unit: Floats, mean: float, scale: float) -> Difference:
 def paired_difference(
     differences: Floats,
     *,
-    lattice: bool = False,
+    bounded: bool = False,
     scale: float = 1.0,
     clusters: Ints | None = None,
     confidence: float = 0.95,
 ) -> Interval:
     """The interval of ``mean_difference``."""
-    return mean_difference(differences, lattice=lattice, scale=scale, clusters=clusters).interval(confidence)
+    return mean_difference(differences, bounded=bounded, scale=scale, clusters=clusters).interval(confidence)
 
 
 def unpaired_difference(baseline: Floats, candidate: Floats, *, confidence: float = 0.95) -> Interval:

@@ -71,8 +71,3 @@ class Spread:
     def sd(self, repeats: float = 1.0) -> float:
         """Standard deviation of a problem's difference of mean rewards."""
         return math.sqrt(max(self.true + self.noise / repeats, 0.0))
-
-
-def spread_from_score(score: float, correlation: float) -> Spread:
-    """The spread to expect of 0/1 rewards around ``score``, one answer each, whose sides agree to ``correlation``."""
-    return Spread(true=2 * score * (1 - score) * (1 - correlation), noise=0.0)

@@ -24,8 +24,6 @@ class Baseline:
     rewards: Mapping[str, float]
     max_drop: float
     name: str = "the baseline"
-    # Whether its rewards are all 0 or 1.
-    binary: bool = False
 
 
 class StopRule:
@@ -60,7 +58,6 @@ class StopRule:
         self._difference = MeanSequence(low=-1.0, high=1.0, confidence=looking)
         # For the look at the planned end: the least and the most that each difference can be.
         self._least, self._most = array("d"), array("d")
-        self._binary = True
         self._unpaired = dict(baseline.rewards) if baseline is not None else {}
         self._answers = self._scored = 0
         self._next_look, self._next_width = min_problems, 0
@@ -75,7 +72,6 @@ class StopRule:
             self.note = f"not applied: a reward of {outside:g} is outside [0, 1], where the rule holds"
             return None
         self._answers, self._scored = self._answers + len(rewards), self._scored + len(scored)
-        self._binary = self._binary and all(reward in (0.0, 1.0) for reward in scored)
         self._take(problem, scored, len(rewards))
         if self._scored < self.min_coverage * self._answers or self._score.known < self.min_problems:
             return None
@@ -181,8 +177,7 @@ class StopRule:
 
     def _reading(self, differences: array[float]) -> Reading:
         values = np.frombuffer(differences, dtype=np.float64)
-        lattice = self._binary and self.baseline is not None and self.baseline.binary
-        return ENDED.reading(values, mean_difference(values, lattice=lattice))
+        return ENDED.reading(values, mean_difference(values, bounded=True))
 
 
 def _enough(width: float, confidence: float) -> int:

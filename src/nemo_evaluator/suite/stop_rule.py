@@ -59,13 +59,13 @@ def _baseline(bench: BenchmarkConfig, name: str, task_dir: Path) -> Baseline:
             f"{bench.key}: the baseline {folder} is INVALID, so nothing can be decided against it: {run.invalid[0]}",
             hint="mend it with `nel eval run --resume`, or take another baseline",
         )
-    rewards, binary = _rewards(run)
+    rewards = _rewards(run)
     if not rewards:
         raise UsageError(
             f"{bench.key}: the baseline {folder} has no scored row with a problem_hash to compare with",
             hint=f"run it again with this version of nel; its rows are in {run.results}",
         )
-    return Baseline(rewards, bench.stop_when.max_drop, folder, binary)
+    return Baseline(rewards, bench.stop_when.max_drop, folder)
 
 
 def _runs(key: str, folder: str) -> dict[str, Run]:
@@ -80,11 +80,10 @@ def _runs(key: str, folder: str) -> dict[str, Run]:
     return runs
 
 
-def _rewards(run: Run) -> tuple[dict[str, float], bool]:
-    """The mean reward of every problem, by problem hash, and whether all rewards are 0 or 1."""
+def _rewards(run: Run) -> dict[str, float]:
+    """The mean reward of every problem, by problem hash."""
     sums: dict[str, list[float]] = defaultdict(list)
     for row in iter_jsonl(run.results) if run.results.is_file() else ():
         if row.get("reward") is not None and row.get("problem_hash"):
             sums[row["problem_hash"]].append(float(row["reward"]))
-    binary = all(reward in (0.0, 1.0) for rewards in sums.values() for reward in rewards)
-    return {problem: sum(rewards) / len(rewards) for problem, rewards in sums.items()}, binary
+    return {problem: sum(rewards) / len(rewards) for problem, rewards in sums.items()}
