@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -132,3 +132,35 @@ def _row_of() -> Callable[..., dict[str, Any]]:
 def hostile() -> str:
     """Text that a careless renderer would run."""
     return HOSTILE
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """One browser for a module: its loop would be in the way of other modules' own."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as parts:
+        browser = parts.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_quietly(browser: Any) -> Iterator[Callable[[Path], Any]]:
+    """Opens a file in a page that must not run, say, ask or load anything."""
+    page = browser.new_page()
+    errors: list[str] = []
+    requests: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text))
+    page.on("dialog", lambda dialog: (errors.append("a dialog opened"), dialog.dismiss()))
+    page.on("request", lambda request: requests.append(request.url))
+
+    def go(file: Path) -> Any:
+        page.goto(file.as_uri())
+        assert errors == []
+        assert [url for url in requests if not url.startswith("data:")] == [file.as_uri()]
+        assert page.locator("script, img, iframe").count() == 0
+        return page
+
+    yield go
+    page.close()

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from nemo_evaluator.decisions.many import ComparisonSet, Entry
 from nemo_evaluator.decisions.report import RegressionReport
 from nemo_evaluator.reports import _words as words
 from nemo_evaluator.reports._difference_svg import Line, difference_plot
+from nemo_evaluator.reports._page import template
 from nemo_evaluator.reports._svg import Slice, share_bar
 from nemo_evaluator.reports.compare import LISTED, name_of, state_of, worst_first
 
@@ -40,7 +39,7 @@ def set_html(found: ComparisonSet) -> str:
     """All comparisons of a call as one self-contained page."""
     sections = [_section(f"c{at}", entry) for at, entry in enumerate(found.entries)]
     lines = [_line(entry, name_of(found, entry)) for entry in found.entries]
-    page = _template().render(
+    page = template("compare.html.j2").render(
         found=found,
         sections=sections,
         plot=difference_plot(lines, _limit(found.entries[0].report)),
@@ -99,15 +98,3 @@ def _outcomes(report: RegressionReport) -> Markup | None:
             Slice("stayed wrong", summary["n_stable_wrong"], "none"),
         ]
     )
-
-
-@cache
-def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("nemo_evaluator.reports", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("compare.html.j2")

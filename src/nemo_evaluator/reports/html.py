@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from nemo_evaluator.reports import _format as fmt
 from nemo_evaluator.reports import _svg as svg
+from nemo_evaluator.reports._page import template
 from nemo_evaluator.reports.model import BenchmarkReport, EvalReport, Group
 
 _COLOURS: Final = 6
@@ -49,7 +48,7 @@ def render_html(report: EvalReport) -> str:
     """The whole page."""
     names = fmt.labels(report.benchmarks)
     sections = [Section(f"b{at}", names[at], bench, _panels(bench)) for at, bench in enumerate(report.benchmarks)]
-    return _template().render(
+    return template("report.html.j2").render(
         report=report,
         sections=sections,
         scores=_score_plots(report, names),
@@ -66,18 +65,6 @@ def render_html(report: EvalReport) -> str:
         total_steps=sum(bench.n_results for bench in report.benchmarks),
         total_cost=_total([bench.runtime.cost_usd for bench in report.benchmarks]),
     )
-
-
-@cache
-def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("nemo_evaluator.reports", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("report.html.j2")
 
 
 def _score_plots(report: EvalReport, names: dict[int, str]) -> list[Panel]:
