@@ -100,23 +100,20 @@ CONF
   echo "Name=gpu File=$run/gpu[0-1]" >"$run/gres.conf"
 }
 
-# The test image as a folder, owned by the user that stands for root inside containers.
+# The test image as a folder, owned by the user that stands for root inside containers. It lies beside the cluster: that
+# user may not be let into the folder of the checkout.
 container_image() {
-  local tree=$parts/images/python-bookworm.tar images=$parts/images/slurm
-  if [ ! -d "$images" ] && [ -s "$tree" ]; then
-    rm -rf "$images.new"
-    mkdir -p "$images.new/nel-test+python+bookworm"
-    tar -C "$images.new/nel-test+python+bookworm" --exclude='./dev/*' -xf "$tree"
-    chown -hR 5128000:5128000 "$images.new/nel-test+python+bookworm"
-    mv "$images.new" "$images"
-  fi
+  local tree=$parts/images/python-bookworm.tar image=$run/images/nel-test+python+bookworm
+  mkdir -p "$image"
+  [ ! -s "$tree" ] || tar -C "$image" --exclude='./dev/*' -xf "$tree"
+  chown -hR 5128000:5128000 "$image"
 }
 
 containers() {
   container_image
   mkdir -p "$run/bin" "$run/enroot"
   gcc -shared -fPIC -O1 -Wall -Werror -o "$run/pyxis.so" scripts/slurm_pyxis.c
-  echo "required $run/pyxis.so $run/enroot $parts/images/slurm" >"$run/plugstack.conf"
+  echo "required $run/pyxis.so $run/enroot $run/images" >"$run/plugstack.conf"
   # All that is asked of enroot: to forget containers.
   cat >"$run/bin/enroot" <<ENROOT
 #!/bin/sh
