@@ -10,6 +10,7 @@ import pytest
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
+from nemo_evaluator.sandbox import _wrapper
 from nemo_evaluator.sandbox.base import Sandbox
 from nemo_evaluator.sandbox.local import LocalSandbox
 
@@ -17,6 +18,7 @@ HERE = [
     pytest.param("local", marks=pytest.mark.needs("bwrap")),
     pytest.param("docker", marks=pytest.mark.needs("docker")),
 ]
+LISTING = "for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $f; echo; done"
 KINDS = [*HERE, *(pytest.param(kind, marks=pytest.mark.needs(kind)) for kind in ("apptainer", "slurm"))]
 
 
@@ -60,17 +62,23 @@ async def test_a_deadline_is_a_deadline_and_keeps_what_was_said(sandbox: Sandbox
     assert 1 <= took <= 1.3
 
 
+async def test_what_may_stay_does_not_end_with_a_slow_client(sandbox: Sandbox) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_wrapper, "_WRAP", _wrapper._WRAP.replace("exit 0\n", "sleep 0.5; exit 0\n"))
+        await sandbox.exec("sleep 1005 & echo started", background=True, timeout=5)
+    assert "sleep 1005" in (await sandbox.exec(LISTING, background=True)).stdout
+
+
 async def test_what_a_command_leaves_running_dies_with_it_unless_it_may_stay(sandbox: Sandbox) -> None:
     await sandbox.exec("(setsid sleep 1001 >/dev/null 2>&1 &); sleep 0.1")
     await sandbox.exec("setsid sleep 1002 >/dev/null 2>&1 & disown; sleep 60", timeout=0.5)
-    listing = "for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $f; echo; done"
-    assert "sleep 100" not in (await sandbox.exec(listing)).stdout
+    assert "sleep 100" not in (await sandbox.exec(LISTING)).stdout
     kept = await sandbox.exec("sleep 1003 & echo started", background=True, timeout=5)
     assert kept.stdout == "started\n"
-    assert "sleep 1003" in (await sandbox.exec(listing, background=True)).stdout
+    assert "sleep 1003" in (await sandbox.exec(LISTING, background=True)).stdout
     late = await sandbox.exec("sleep 1004 & sleep 60", background=True, timeout=0.5)
     assert late.timed_out
-    after = (await sandbox.exec(listing, background=True)).stdout
+    after = (await sandbox.exec(LISTING, background=True)).stdout
     assert "sleep 1003" in after
     assert "sleep 1004" not in after
 
@@ -81,9 +89,8 @@ async def test_a_command_that_is_cancelled_ends(sandbox: Sandbox) -> None:
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    listing = "for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $f; echo; done"
     for _ in range(30):
-        if "sleep 100" not in (said := (await sandbox.exec(listing)).stdout.replace(listing, "")):
+        if "sleep 100" not in (said := (await sandbox.exec(LISTING)).stdout.replace(LISTING, "")):
             break
         await asyncio.sleep(0.1)
     assert "sleep 100" not in said

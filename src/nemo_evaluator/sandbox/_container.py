@@ -59,10 +59,12 @@ class ContainerSandbox(Backend):
 
     def _dismiss(self, client: subprocess.Popen[bytes], job: Job, trailer: Trailer) -> None:
         """Let go of a client that still runs."""
+        stays = job.background and trailer.complete
         if self._steps is None:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(client.pid, signal.SIGKILL)
-        elif job.background and trailer.complete:
+                # What may stay can be of the client's own group.
+                (os.kill if stays else os.killpg)(client.pid, signal.SIGKILL)
+        elif stays:
             self._steps.keep(client)
         else:
             self._steps.end(client)
