@@ -30,6 +30,11 @@ EXCEPTIONS = {
     ("bbh", 2850, "last line"): "a target that lost its letter upstream is compared whole when nothing is announced",
     ("bbh", 4182, "last line"): "as above",
     ("bbh", 4227, "last line"): "as above",
+    ("drop", 796, "case"): "the official script does not know that a dotless i loses its look in capitals",
+    **{
+        ("drop", 330, form): "'just' before an answer is an adverb of the sentence, except in 'just outside Nicosia'"
+        for form in ("sentence", "bold", "reasoned", "case", "explained", "heading")
+    },
 }
 
 
@@ -234,7 +239,8 @@ async def sweep(environment: EvalEnvironment, forms: Forms, wrong: Wrong, share:
                         result.missed[idx, form] = said
                 else:
                     result.wrong += 1
-                    if verdict.reward != 0:
+                    # Partial credit for a word in common is no acceptance.
+                    if verdict.scoring_details.get("em", verdict.reward) != 0:
                         result.accepted[idx, form] = said
     return result
 

@@ -2,22 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from nemo_evaluator.benchmarks._spans import committed, drop_match
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
-from nemo_evaluator.scoring import Score, fuzzy_match
+from nemo_evaluator.scoring import Score, found
 
 
 def prepare(row: JsonDict) -> JsonDict:
-    """Every span is an accepted answer; the first is the target."""
-    spans = list(dict.fromkeys(row["answers_spans"]["spans"]))
+    """Each accepted answer is a list of spans; the first one is the target."""
+    answers = structured(row) if "validated_answers" in row else grouped(**row["answers_spans"])
     return {
         "passage": row["passage"],
         "question": row["question"],
-        "correct_answers": spans,
-        "target": spans[0],
+        "answers": answers,
+        "correct_answers": list(dict.fromkeys(" and ".join(spans) for spans in answers)),
+        "target": " and ".join(answers[0]),
         "query_id": row["query_id"],
-        "category": row["answers_spans"]["types"][0],
+        "category": row["answers_spans"]["types"][0] if "answers_spans" in row else "",
     }
+
+
+def structured(row: JsonDict) -> list[list[str]]:
+    """The answers of a copy of the data that keeps them apart (hf://EleutherAI/drop)."""
+    checked = row["validated_answers"]
+    others = [{key: checked[key][at] for key in ("number", "date", "spans")} for at in range(len(checked["number"]))]
+    answers = [_one_answer(answer) for answer in (row["answer"], *others)]
+    return [spans for spans in answers if spans[0]]
+
+
+def _one_answer(answer: JsonDict) -> list[str]:
+    date = answer["date"]
+    spoken = " ".join(date[part] for part in ("day", "month", "year")).strip()
+    return [str(answer["number"])] if answer["number"] else list(answer["spans"]) or [spoken]
+
+
+def grouped(spans: list[str], types: list[str]) -> list[list[str]]:
+    """The answers of the hub's rows, which lie one after another in a flat list.
+
+    Where several readers gave the same two spans or more, the list repeats itself and shows which belong together.
+    Where it does not, each span is an answer by itself.
+    """
+    groups: list[list[str]] = []
+    for span in spans if set(types) == {"span"} else ():
+        if not groups or span in groups[-1]:
+            groups.append([])
+        groups[-1].append(span)
+    if len(groups) < 2 or min(map(len, groups)) < 2:
+        groups = [[span] for span in spans]
+    return [list(group) for group in dict.fromkeys(map(tuple, groups))]
+
+
+def example(row: JsonDict) -> str:
+    """A row of the training split has one answer: all its spans belong together."""
+    spans = dict.fromkeys(span for answer in row["answers"] for span in answer)
+    return f"Passage: {row['passage']}\nQuestion: {row['question']}\nAnswer: {', '.join(spans)}"
+
+
+def summary(details: Iterable[JsonDict]) -> dict[str, float]:
+    """Both figures of the paper."""
+    rows = [detail for detail in details if "f1" in detail]
+    return {key: sum(row[key] for row in rows) / len(rows) for key in ("em", "f1")} if rows else {}
 
 
 @benchmark(
@@ -25,17 +71,21 @@ def prepare(row: JsonDict) -> JsonDict:
     dataset="hf://ucinlp/drop?split=validation",
     prompt=(
         "You will be asked to read a passage and answer a question. Think step by step, then write a last line of the "
-        "form 'Answer: $ANSWER' (without quotes).\n\n{fewshot}Passage: {passage}\nQuestion: {question}"
+        "form 'Answer: $ANSWER' (without quotes), where $ANSWER is a number, a date or a few words of the passage, "
+        "without a sentence around them; separate several answers by commas.\n\n"
+        "{fewshot}Passage: {passage}\nQuestion: {question}"
     ),
     prepare_row=prepare,
+    carried=("answers", "correct_answers"),
     fewshot=3,
     fewshot_split="train",
-    fewshot_format="Passage: {passage}\nQuestion: {question}\nAnswer: {target}",
+    fewshot_format=example,
+    summary=summary,
     info=BenchmarkInfo(
         title="DROP",
         group="reading",
         size=9536,
-        scorer="fuzzy_match",
+        scorer="F1 of DROP (exact match beside it)",
         license="CC-BY-SA-4.0",
         source="https://huggingface.co/datasets/ucinlp/drop",
         columns=("passage", "question", "answers_spans", "query_id"),
@@ -44,5 +94,10 @@ def prepare(row: JsonDict) -> JsonDict:
 )
 @scorer
 def drop(sample: ScorerInput) -> Score:
-    """Does the announced answer state one of the accepted ones, numbers as numbers?"""
-    return fuzzy_match(sample)
+    """The F1 of the paper between the answer that the response commits to and the accepted one that fits best: numbers
+    must be equal, several spans count in any order. Text around the answer is not read."""
+    said = committed(sample.response)
+    if said is None:
+        return found(None, False, em=False, f1=0.0)
+    exact, overlap = drop_match(said, sample.metadata["answers"], sample.metadata["question"])
+    return found(said[:200], overlap, em=exact, f1=overlap)

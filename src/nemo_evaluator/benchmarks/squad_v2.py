@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
+from nemo_evaluator.benchmarks._spans import best_match, committed, squad_normal
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
-from nemo_evaluator.scoring import Score, exact_match, f1
+from nemo_evaluator.scoring import Score, found, strip_reasoning
+from nemo_evaluator.scoring.text import claimed_texts
 
 NO_ANSWER: Final = "unanswerable"
 _DECLINED: Final = re.compile(
-    r"\bunanswerable\b|\bno answer\b|\bcannot be answered\b|\bcan't be answered\b|\bnot answerable\b"
-    r"|\bdoes(?: not|n't) (?:say|state|mention|give|provide|specify|contain)\b",
-    re.IGNORECASE,
+    r"(?:the )?(?:question |it |this )?(?:is |was )?(?:unanswerable|not answerable|no answer|none|n/a"
+    r"|can(?:not|'t|’t| not) be (?:answered|determined))\b.{0,80}"
+    r"|(?:the )?(?:passage|text|context|it)\b.{0,20}\b(?:does|do|did)(?: not|n't|n’t) "
+    r"(?:say|state|mention|give|provide|specify|contain)\b.{0,120}",
+    re.IGNORECASE | re.DOTALL,
 )
 
 
@@ -30,6 +35,12 @@ def prepare(row: JsonDict) -> JsonDict:
     }
 
 
+def summary(details: Iterable[JsonDict]) -> dict[str, float]:
+    """The other figure of the paper."""
+    overlaps = [detail["f1"] for detail in details if "f1" in detail]
+    return {"f1": sum(overlaps) / len(overlaps)} if overlaps else {}
+
+
 @benchmark(
     name="squad_v2",
     dataset="hf://rajpurkar/squad_v2?split=validation",
@@ -39,13 +50,14 @@ def prepare(row: JsonDict) -> JsonDict:
         "\n\n{fewshot}Passage: {context}\nQuestion: {question}"
     ),
     prepare_row=prepare,
+    summary=summary,
     fewshot_split="train",
     fewshot_format="Passage: {context}\nQuestion: {question}\nAnswer: {target}",
     info=BenchmarkInfo(
         title="SQuAD 2.0",
         group="reading",
         size=11873,
-        scorer="exact_match (with f1)",
+        scorer="exact match of SQuAD 2.0 (F1 beside it)",
         license="CC-BY-SA-4.0",
         source="https://huggingface.co/datasets/rajpurkar/squad_v2",
         columns=("id", "context", "question", "answers"),
@@ -54,10 +66,18 @@ def prepare(row: JsonDict) -> JsonDict:
 )
 @scorer
 def squad_v2(sample: ScorerInput) -> Score:
-    """Is the announced answer one of the spans? A word overlap stands beside it."""
-    score = exact_match(sample)
-    declined = bool(_DECLINED.search(str(score["extracted"] or "")))
-    if sample.target == NO_ANSWER or declined:
-        right = declined and sample.target == NO_ANSWER
-        return {**score, "correct": right, "f1": float(right)}
-    return {**score, "f1": f1(sample)["f1"]}
+    """Is the span that the response commits to one of the accepted ones, case, articles and punctuation aside?
+    Where the passage gives no answer, only saying so is right."""
+    said = committed(sample.response)
+    declined = _declines(sample.response if said is None else said)
+    if said is None and not declined:
+        return found(None, False, f1=0.0)
+    # The official script writes an empty string for "no answer", on both sides.
+    accepted = [""] if sample.target == NO_ANSWER else sample.metadata["correct_answers"]
+    exact, overlap = best_match("" if declined else said or "", accepted, squad_normal)
+    return found(NO_ANSWER if declined else said, exact, f1=overlap)
+
+
+def _declines(text: str) -> bool:
+    announced = next(claimed_texts(strip_reasoning(text)), text)
+    return _DECLINED.fullmatch(announced.strip().strip("*_\"'.")) is not None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from nemo_evaluator.benchmarks._spans import best_match, committed, trivia_normal
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
-from nemo_evaluator.scoring import Score, fuzzy_match
+from nemo_evaluator.scoring import Score, found
 
 
 def prepare(row: JsonDict) -> JsonDict:
@@ -22,7 +23,10 @@ def prepare(row: JsonDict) -> JsonDict:
 @benchmark(
     name="triviaqa",
     dataset="hf://trivia_qa?config=rc.nocontext&split=validation",
-    prompt="Answer the question with a short fact, on one line.\n\n{fewshot}Question: {question}\nAnswer:",
+    prompt=(
+        "Answer the question. Write a last line of the form 'Answer: $ANSWER' (without quotes), where $ANSWER is the "
+        "name, date or few words that were asked for, without a sentence around them.\n\n{fewshot}Question: {question}"
+    ),
     prepare_row=prepare,
     carried=("correct_answers",),
     fewshot_split="train",
@@ -31,7 +35,7 @@ def prepare(row: JsonDict) -> JsonDict:
         title="TriviaQA",
         group="facts",
         size=17944,
-        scorer="fuzzy_match",
+        scorer="exact match of TriviaQA over all aliases (F1 beside it)",
         license="unknown (authors' code: Apache-2.0)",
         source="https://huggingface.co/datasets/mandarjoshi/trivia_qa",
         columns=("question", "question_id", "answer"),
@@ -39,5 +43,9 @@ def prepare(row: JsonDict) -> JsonDict:
 )
 @scorer
 def triviaqa(sample: ScorerInput) -> Score:
-    """Does the response state one of the accepted spellings?"""
-    return fuzzy_match(sample)
+    """Is the answer that the response commits to an accepted spelling, case, articles and punctuation aside?"""
+    said = committed(sample.response)
+    if said is None:
+        return found(None, False, f1=0.0)
+    exact, overlap = best_match(said, sample.metadata["correct_answers"], trivia_normal)
+    return found(said[:200], exact, f1=overlap)

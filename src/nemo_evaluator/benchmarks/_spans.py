@@ -1,0 +1,210 @@
+"""Answers that are spans of text: the words a response commits to, and exact match and F1 as the papers define them.
+
+The metrics are those of DROP's ``drop_eval.py``, SQuAD 2.0's ``evaluate-v2.0.py`` and TriviaQA's
+``triviaqa_evaluation.py``; they see only the span that was committed to, never the text around it.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from nemo_evaluator.scoring import extract_number, strip_reasoning
+from nemo_evaluator.scoring.text import claimed_texts
+
+# A bare reply is an answer as it stands up to this many words; a longer one must say which words are its answer.
+_BARE: Final = 30
+_LONGEST: Final = 2000
+_MOST_SPANS: Final = 16
+_BULLET: Final = re.compile(r"\s{0,8}(?:[-*•]|\d{1,2}[.)])\s+(\S.*)")
+# Where an explanation begins. "St. Louis" and "J. R. Tolkien" go on after their full stops.
+_REST: Final = re.compile(
+    r"(?<!\b\w)(?<!\b[A-Z]\w)(?<!\b[A-Z]\w\w)[.!?]\s+(?!or\b|maybe\b|perhaps\b|alternatively\b|and\b)"
+    r"|\s\((?!s\))|\s[-–—]{1,2}\s|,?\s(?:because|since(?!\s\d)|due to|as (?:stated|mentioned|the)|which (?:is|was))\b"
+    r"|(?:,|\sand|\sbut)\s+not\b|,?\s(?:rather than|instead of|as opposed to)\b",
+    re.IGNORECASE,
+)
+_MARKS: Final = re.compile(r"\*\*|__|`+|^#{1,6}\s|(?<!\w)[*_](?=\w)|(?<=\w)[*_](?!\w)", re.MULTILINE)
+_NEGATED: Final = re.compile(r"\b(?:not|never|neither|nor|cannot)\b|n['’]t\b", re.IGNORECASE)
+_SEPARATOR: Final = re.compile(r"\s*(?:\n|;|,(?!\d)|(?<=\d),\s|\band\b|&|\s/\s|•)\s*", re.IGNORECASE)
+_NUMBER_SIGNS: Final = re.compile(r"[$€£¥](?=[\d.])|(?<=\d)\s?%|(?<=\d),(?=\d{3}(?!\d))")
+_SCALES: Final = re.compile(r"(?<=\d)\s?(?:hundred|thousand|[mb]illion|trillion|dozen|[kmb])s?\b", re.IGNORECASE)
+_ARTICLES: Final = re.compile(r"\b(?:a|an|the)\b")
+_PUNCTUATION: Final = frozenset(string.punctuation)
+_QUOTES: Final = "".join(chr(code) for code in (0x2018, 0x2019, 0xB4, 0x60))
+
+
+def committed(response: str) -> str | None:
+    """The span that a response gives as its answer: what it announces, else a short last line; None when it commits
+    to nothing. An explanation behind the span is left out; a denial ("not X") is no answer."""
+    text = strip_reasoning(response)
+    said = next(claimed_texts(text), None)
+    if said is None:
+        last = text.rstrip().rpartition("\n")[2]
+        said = _MARKS.sub("", last) if len(last) <= _LONGEST and len(last.split()) <= _BARE else None
+    if not said or len(said) > _LONGEST:
+        return None
+    said = " ".join(said.split())
+    listed = _bullets(text)
+    if listed and _MARKS.sub("", listed[0]).strip(" .") == said.strip(" ."):
+        return "\n".join(_MARKS.sub("", item).strip(" .") for item in listed)
+    rest = _REST.search(said)
+    if rest is not None and rest.start():
+        said = said[: rest.start()]
+    said = said.strip().strip("\"'“”‘’`").rstrip(".").strip()
+    return None if not said or _NEGATED.search(said) else said
+
+
+def _bullets(text: str) -> list[str]:
+    """The items of a list that ends the text, two at least."""
+    items: list[str] = []
+    for line in reversed(text[-_LONGEST:].rstrip().splitlines()[-_MOST_SPANS:]):
+        bullet = _BULLET.match(line)
+        if bullet is None:
+            break
+        items.append(bullet[1])
+    return items[::-1] if len(items) > 1 else []
+
+
+def span_list(text: str) -> list[str]:
+    """The spans of an answer that lists several, in whatever way they are separated."""
+    return [part for part in (part.strip(" .\"'") for part in _SEPARATOR.split(text)) if part]
+
+
+# SQuAD and TriviaQA: one span, words counted.
+
+
+def squad_normal(text: str) -> str:
+    """Lower case, punctuation and articles gone, spaces single."""
+    bare = "".join(sign for sign in text.lower() if sign not in _PUNCTUATION)
+    return " ".join(_ARTICLES.sub(" ", bare).split())
+
+
+def trivia_normal(text: str) -> str:
+    """As in SQuAD, but signs become spaces."""
+    signs = _PUNCTUATION | set(_QUOTES)
+    bare = "".join(sign if sign not in signs else " " for sign in text.lower().replace("_", " "))
+    return " ".join(_ARTICLES.sub(" ", bare).split())
+
+
+def word_f1(said: str, wanted: str) -> float:
+    """Overlap of the words of two normalised texts; an empty one equals only another empty one."""
+    mine, theirs = said.split(), wanted.split()
+    if not mine or not theirs:
+        return float(mine == theirs)
+    common = sum((Counter(mine) & Counter(theirs)).values())
+    return 2 * common / (len(mine) + len(theirs))
+
+
+def best_match(said: str, accepted: Iterable[str], normal: Callable[[str], str]) -> tuple[bool, float]:
+    """Exact match and F1 with the accepted answer that fits best."""
+    mine = normal(said)
+    wanted = [normal(one) for one in accepted]
+    return mine in wanted, max((word_f1(mine, one) for one in wanted), default=0.0)
+
+
+# DROP: sets of spans, aligned one to one, numbers as numbers.
+
+
+def drop_match(said: str, accepted: Sequence[Sequence[str]], question: str = "") -> tuple[bool, float]:
+    """Exact match and F1 of an answer, read as one span and as a list, with the accepted answer that fits best."""
+    readings = _readings(said, question)
+    wanted = [form for spans in accepted for form in _forms(spans)]
+    if _is_scaled(said, question):
+        wanted = [spans for spans in wanted if not _is_number(spans[0])]
+    pairs = [drop_scores(mine, theirs) for mine in readings for theirs in wanted if theirs[0].strip()]
+    return max(pairs, default=(False, 0.0))
+
+
+def drop_scores(said: Sequence[str], wanted: Sequence[str]) -> tuple[bool, float]:
+    """Exact match and F1 of the spans given with the spans wanted, in any order."""
+    mine, theirs = [_drop_normal(span) for span in said], [_drop_normal(span) for span in wanted]
+    exact = set(mine) == set(theirs) and len(mine) == len(theirs)
+    bags, wanted_bags = [set(span.split()) for span in mine], [set(span.split()) for span in theirs]
+    total = _best_alignment([[_bag_f1(bag, gold) for bag in bags] for gold in wanted_bags])
+    return exact, round(total / max(len(bags), len(wanted_bags)), 2)
+
+
+def _forms(spans: Sequence[str]) -> list[Sequence[str]]:
+    """An accepted answer as it stands and, where one text lists several spans, as those."""
+    parts = span_list(spans[0]) if len(spans) == 1 else []
+    return [spans, parts] if 1 < len(parts) <= _MOST_SPANS else [spans]
+
+
+def _readings(said: str, question: str) -> list[list[str]]:
+    plain = _NUMBER_SIGNS.sub("", said)
+    readings = [[plain.replace("\n", " ")]]
+    parts = span_list(plain)
+    if 1 < len(parts) <= _MOST_SPANS:
+        readings.append(parts)
+    number = _without_unit(plain, question)
+    return [*readings, [number]] if number else readings
+
+
+def _without_unit(said: str, question: str) -> str | None:
+    """The number of "three yards" or "3 yards" where the question asks for yards, and of a number in words."""
+    words = said.split()
+    head = re.match(r"-?\d+(?:\.\d+)?(?!\S)", said)
+    spelt = None if head or len(words) > _BARE else extract_number(said)
+    if spelt is not None and said.startswith(spelt.text):
+        tail, number = said[len(spelt.text) :], spelt.canonical
+    elif head and len(words) > 1:
+        tail, number = said[head.end() :], head[0]
+    else:
+        return None
+    asked = {word.strip(string.punctuation).rstrip("s") for word in question.lower().split()}
+    return number if all(word.strip(string.punctuation).rstrip("s") in asked for word in tail.lower().split()) else None
+
+
+def _is_scaled(said: str, question: str) -> bool:
+    """1080 thousand is not 1080, unless thousands were asked for."""
+    scale = _SCALES.search(said)
+    return scale is not None and scale[0].strip().lower().rstrip("s") not in question.lower()
+
+
+def _drop_normal(span: str) -> str:
+    tokens = (" ".join(_ARTICLES.sub(" ", _as_number(token.lower())).split()) for token in re.split(" |-", span))
+    return " ".join(token for token in tokens if token)
+
+
+def _as_number(token: str) -> str:
+    bare = token if _is_number(token) else "".join(sign for sign in token if sign not in _PUNCTUATION)
+    return str(float(bare)) if _is_number(bare) else bare
+
+
+def _is_number(token: str) -> bool:
+    try:
+        float(token)
+    except ValueError:
+        return False
+    return True
+
+
+def _bag_f1(said: set[str], wanted: set[str]) -> float:
+    """Overlap of two sets of words; a number that is wanted must be among those given."""
+    numbers = {word for word in wanted if _is_number(word)}
+    if numbers and not numbers & said:
+        return 0.0
+    if not said or not wanted:
+        return float(said == wanted)
+    return 2 * len(said & wanted) / (len(said) + len(wanted))
+
+
+def _best_alignment(scores: list[list[float]]) -> float:
+    """The greatest sum of scores with each row and each column used once at most."""
+    if len(scores) > len(scores[0]):
+        scores = [list(column) for column in zip(*scores, strict=True)]
+    best = {0: 0.0}
+    # Rows are the shorter side: masks of used rows, one column after another.
+    for column in zip(*scores, strict=True):
+        grown = dict(best)
+        for mask, value in best.items():
+            for row, score in enumerate(column):
+                if score and not mask >> row & 1:
+                    key = mask | 1 << row
+                    grown[key] = max(grown.get(key, 0.0), value + score)
+        best = grown
+    return max(best.values())
