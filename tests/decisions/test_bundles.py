@@ -39,7 +39,7 @@ def test_merged_shards_stand_for_their_parts(write_run: Any, tmp_path: Path) -> 
     """W17: shards must not be counted beside, or instead of, what they were merged into."""
     write_run("a/shard_0/toy", SOME)
     write_run("a/shard_1/toy", SOME)
-    with pytest.raises(UsageError, match="both 'toy'") as caught:
+    with pytest.raises(UsageError, match="both hold a run of 'toy'") as caught:
         discover_bundles(tmp_path / "a")
     assert caught.value.hint is not None
     assert "nel eval merge" in caught.value.hint
@@ -48,10 +48,12 @@ def test_merged_shards_stand_for_their_parts(write_run: Any, tmp_path: Path) -> 
     assert run.path.parent == merged
 
 
-def test_one_name_in_two_folders_is_told_apart_by_folder(write_run: Any, tmp_path: Path) -> None:
+def test_one_name_in_two_folders_is_an_error(write_run: Any, tmp_path: Path) -> None:
     write_run("a/hot", SOME, name="toy")
     write_run("a/cold", SOME, name="toy")
-    assert set(discover_bundles(tmp_path / "a")) == {"hot", "cold"}
+    with pytest.raises(UsageError, match=r"a/cold and .*a/hot both hold a run of 'toy'") as caught:
+        discover_bundles(tmp_path / "a")
+    assert caught.value.hint == "give the folder of one of them"
 
 
 def test_matching(write_run: Any, tmp_path: Path) -> None:

@@ -379,14 +379,18 @@ def test_no_number_of_a_report_is_not_a_number(rewards: list[Any], write_run: An
 
 
 def test_failed_rows_that_could_hide_a_drop_are_named(write_run: Any) -> None:
-    """Coverage is above its floor, the verdict is on what was scored; what was not could have been worse."""
+    """Coverage is above its floor; what was not scored could have been worse, so it is no PASS."""
     holes = [None] * 8 + [1.0] * 392
     report = compare_runs(write_run("a", [1.0] * 400), write_run("b", holes), max_drop=0.015)
-    assert report.verdict is Verdict.PASS
+    assert report.verdict is Verdict.INCONCLUSIVE
+    assert "rows that failed" in report.reasons[0]
     (warning,) = [line for line in report.warnings if "could hide" in line]
     assert warning.endswith("at worst the difference is -0.0200")
     wide = compare_runs(write_run("a", [1.0] * 400), write_run("b", holes), max_drop=0.05)
+    assert wide.verdict is Verdict.PASS
     assert not any("could hide" in line for line in wide.warnings)
+    doubtful = compare_runs(write_run("c", [0.5] * 400), write_run("d", [None] * 16 + [0.47] * 384), max_drop=0.015)
+    assert doubtful.verdict is Verdict.WARN
 
 
 def test_equal_differences_say_how_many_would_settle_it(make_rows: Any) -> None:

@@ -179,7 +179,7 @@ def test_floors_of_the_policy(write_run: Any, make_rows: Any, tmp_path: Path) ->
     write_run("cut/toy", rows=make_rows(GOOD, finish_reason="length"))
     write_run("b/toy", GOOD)
     status = lambda side, **rule: gate_runs(tmp_path / "a", tmp_path / side, policy(defaults=rule)).benchmarks[0]  # noqa: E731
-    assert status("holes").status is Status.PASS
+    assert status("holes", max_drop=0.1).status is Status.PASS
     assert status("holes", min_coverage=0.99).status is Status.INVALID
     assert status("cut").status is Status.PASS
     assert status("cut", max_truncated=0.1).status is Status.INVALID
@@ -425,3 +425,94 @@ def test_a_breach_among_many_needs_more_data(write_run: Any, tmp_path: Path) -> 
         assert entry.remedy is not None
         needed[correction] = entry.remedy.problems_needed
     assert needed["none"] < needed["holm"]
+
+
+def test_two_runs_of_one_benchmark_in_a_folder_are_an_error(write_run: Any, tmp_path: Path) -> None:
+    """An old good run beside a new broken one: the good one used to be taken by the name of its folder."""
+    write_run("a/toy", GOOD)
+    write_run("b/toy", GOOD, stamp="20260101T000000Z")
+    write_run("b/toy-new", drop(0.5), stamp="20260202T000000Z")
+    for pair in (("a", "b"), ("b", "a")):
+        with pytest.raises(NelError, match="both hold a run of 'toy'"):
+            gate_runs(tmp_path / pair[0], tmp_path / pair[1])
+
+
+def lose(rewards: list[float], count: int) -> list[float | None]:
+    """The rewards with the first rows failed."""
+    return [None] * count + rewards[count:]
+
+
+@pytest.mark.parametrize("direction", ["higher_is_better", "lower_is_better"])
+def test_failed_rows_that_could_hide_the_limit_are_never_go(direction: str, write_run: Any, tmp_path: Path) -> None:
+    """1,000 problems, 20 lost to HTTP 500, and a limit of 0.015 used to be GO."""
+    rewards = [1.0] * 1000 if direction == "higher_is_better" else [0.0] * 1000
+    for side, lost in (("a", 0), ("b", 20), ("c", 5), ("d", 0)):
+        write_run(f"{side}/toy", lose(rewards, lost))
+    rules = policy(defaults={"max_drop": 0.015, "direction": direction})
+    report = gate_runs(tmp_path / "a", tmp_path / "b", rules)
+    assert report.verdict is GateVerdict.INCONCLUSIVE
+    (entry,) = report.benchmarks
+    assert entry.status is Status.INSUFFICIENT
+    assert "0 in the baseline, 20 in the candidate" in entry.reasons[0]
+    assert abs(entry.delta_worst_case) == pytest.approx(0.02)
+    assert entry.delta == 0.0
+    assert entry.remedy is not None and "--resume" in entry.remedy.words
+    # The candidate is right on everything, so what the baseline lost hides nothing.
+    assert gate_runs(tmp_path / "b", tmp_path / "a", rules).verdict is GateVerdict.GO
+    assert gate_runs(tmp_path / "a", tmp_path / "c", rules).verdict is GateVerdict.GO
+    assert gate_runs(tmp_path / "a", tmp_path / "d", rules).verdict is GateVerdict.GO
+
+
+def test_rows_that_were_planned_and_are_not_there_count_as_failed(write_run: Any, tmp_path: Path) -> None:
+    write_run("a/toy", [1.0] * 1000)
+    coverage = {"planned": 1000, "scored": 980, "failed": 0, "share": 0.98}
+    write_run("b/toy", [1.0] * 980, benchmark={"name": "toy", "coverage": coverage, "scores": {}})
+    assert gate_runs(tmp_path / "a", tmp_path / "b").verdict is GateVerdict.INCONCLUSIVE
+
+
+def test_a_breach_holds_however_the_failed_rows_would_have_scored(write_run: Any, tmp_path: Path) -> None:
+    write_run("a/toy", [1.0] * 1000)
+    write_run("b/toy", lose([1.0] * 70 + [0.0] * 30 + [1.0] * 900, 40))
+    write_run("c/toy", lose([1.0] * 40 + [0.0] * 100 + [1.0] * 860, 40))
+    rules = policy(defaults={"max_drop": 0.01})
+    assert gate_runs(tmp_path / "a", tmp_path / "c", rules).verdict is GateVerdict.NO_GO
+    half = [0.5] * 1000
+    write_run("x/toy", half)
+    write_run("y/toy", lose([0.47] * 1000, 40))
+    open_report = gate_runs(tmp_path / "x", tmp_path / "y", rules)
+    assert open_report.verdict is GateVerdict.INCONCLUSIVE
+    assert any("counted in the candidate's favour" in reason for reason in open_report.benchmarks[0].reasons)
+
+
+def test_failed_rows_of_unbounded_rewards_are_no_proof(write_run: Any, tmp_path: Path) -> None:
+    write_run("a/toy", [3.0, 4.0] * 200)
+    write_run("b/toy", lose([3.0, 4.0] * 200, 3))
+    report = gate_runs(tmp_path / "a", tmp_path / "b", policy(defaults={"max_drop": 1.0}))
+    assert report.verdict is GateVerdict.INCONCLUSIVE
+    assert "no bound" in report.benchmarks[0].reasons[0]
+
+
+@pytest.mark.parametrize("silence", [{"model_response": " \n"}, {"finish_reason": "content_filter"}])
+@pytest.mark.parametrize("side", ["a", "b"])
+def test_many_empty_or_filtered_answers_are_not_a_silent_go(
+    silence: dict[str, str], side: str, write_run: Any, make_rows: Any, tmp_path: Path
+) -> None:
+    for name in ("a", "b"):
+        rows = make_rows([0.0] * 100 + [1.0] * 400)
+        if name == side:
+            rows = [row | silence if row["problem_idx"] < 100 else row for row in rows]
+        write_run(f"{name}/toy", rows=rows)
+    report = gate_runs(tmp_path / "a", tmp_path / "b")
+    assert report.verdict is GateVerdict.INCONCLUSIVE
+    assert "20.0% of the answers are empty or content-filtered" in report.benchmarks[0].reasons[0]
+    lenient = policy(defaults={"max_unanswered": 0.25})
+    accepted = gate_runs(tmp_path / "a", tmp_path / "b", lenient)
+    assert accepted.verdict is GateVerdict.GO
+    assert any("empty or content-filtered" in warning for warning in accepted.warnings)
+
+
+def test_silence_that_is_right_is_no_doubt(write_run: Any, make_rows: Any, tmp_path: Path) -> None:
+    rows = [row | {"model_response": ""} if row["reward"] else row for row in make_rows(GOOD)]
+    write_run("a/toy", rows=rows)
+    write_run("b/toy", rows=rows)
+    assert gate_runs(tmp_path / "a", tmp_path / "b").verdict is GateVerdict.GO

@@ -30,6 +30,9 @@ class PolicyDefaults(Model):
     direction: Direction = Field("higher_is_better", description="Which way is better.")
     min_coverage: Share = Field(0.95, description="Least share of scored steps, on both sides.")
     max_truncated: Share | None = Field(None, description="Largest share of truncated answers of the candidate.")
+    max_unanswered: Share = Field(
+        0.05, description="Largest share of empty or content-filtered answers, on either side; 1 allows any."
+    )
     min_paired: Positive = Field(10, description="Fewest paired problems for a decision.")
 
 
@@ -44,6 +47,7 @@ class BenchmarkPolicy(Model):
     direction: Direction | None = Field(None, description="As in `defaults`.")
     min_coverage: Share | None = Field(None, description="As in `defaults`.")
     max_truncated: Share | None = Field(None, description="As in `defaults`.")
+    max_unanswered: Share | None = Field(None, description="As in `defaults`.")
     min_paired: Positive | None = Field(None, description="As in `defaults`.")
 
 

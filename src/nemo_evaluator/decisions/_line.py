@@ -75,7 +75,8 @@ class LineReader:
         ):
             raise ValueError("no problem_idx")
         finish = get("finish_reason") or ""
-        head = (get("model_response") or "")[:_HEAD].lower()
+        text = get("model_response") or ""
+        head, reward = text[:_HEAD].lower(), self._reward(row)
         tokens, total = get("completion_tokens") or 0, get("tokens") or 0
         latency, cost = get("latency_ms") or 0.0, get("cost_usd") or 0.0
         # Adding raises for anything that is not a number.
@@ -84,7 +85,7 @@ class LineReader:
         return (
             index,
             repeat,
-            self._reward(row),
+            reward,
             _content(get("problem_hash")),
             hash(get("prompt") or ""),
             _answer_key(get("expected_answer")),
@@ -97,6 +98,9 @@ class LineReader:
             cost,
             bool(get("unparsed")),
             finish == "content_filter" or any(phrase in head for phrase in _REFUSALS),
+            # Saying nothing may be right; an agent may leave its answer elsewhere; a label says why there is none.
+            reward < 1
+            and (finish == "content_filter" or not (head.strip() or text.strip() or get("trajectory") or get("label"))),
             offset,
         )
 

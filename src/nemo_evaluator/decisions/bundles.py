@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,19 +121,16 @@ def _outside_shards(folder: Path, root: Path) -> tuple[str, ...]:
 
 
 def discover_bundles(path: Path | str) -> dict[str, Run]:
-    """Runs under a path by benchmark name; two folders of one name are told apart by their folder."""
-    runs = find_runs(Path(path))
-    count = Counter(run.name for run in runs)
+    """Runs under a path by benchmark name. Two runs of one name are an error: nobody said which of them counts."""
     found: dict[str, Run] = {}
-    for run in runs:
-        name = run.name if count[run.name] == 1 else run.path.parent.name
-        if name in found:
+    for run in find_runs(Path(path)):
+        other = found.setdefault(run.name, run)
+        if other is not run:
             shards = any(_SHARD.fullmatch(part) for part in run.path.parts)
             raise UsageError(
-                f"{run.path.parent} and {found[name].path.parent} are both {name!r}",
-                hint="merge the shards first: nel eval merge" if shards else "compare their folders one by one",
+                f"{other.path.parent} and {run.path.parent} both hold a run of {run.name!r}",
+                hint="merge the shards first: nel eval merge" if shards else "give the folder of one of them",
             )
-        found[name] = run
     return found
 
 

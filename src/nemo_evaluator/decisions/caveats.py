@@ -15,6 +15,7 @@ from nemo_evaluator.decisions.stopping import rule_words
 from nemo_evaluator.metrics import STOPPED
 
 WORDS: Final = ("the baseline", "the candidate")
+_MANY_UNANSWERED: Final = 0.05
 
 
 def caveats(
@@ -38,8 +39,16 @@ def _of_side(word: str, run: Run, rows: Rows) -> Iterator[str]:
         yield f"{word} had a stop rule ({words}); the interval allows for its looks, the tests beside it do not"
     elif run.stopped:
         yield f"{word} did not run to its end: {run.stopped}"
+    yield from (f"{word}: {note}" for note in run.benchmark.get("notes") or ())
+    if rows.unanswered_share > _MANY_UNANSWERED:
+        yield unanswered_words(word, rows)
     if rows.malformed:
         yield f"{word} has {rows.malformed:,} lines that are not rows; they are left out"
+
+
+def unanswered_words(word: str, rows: Rows) -> str:
+    """How many answers of a side say nothing, or were filtered."""
+    return f"{word}: {rows.unanswered_share:.1%} of the answers are empty or content-filtered"
 
 
 def _two_orders(left: Run, right: Run) -> Iterator[str]:

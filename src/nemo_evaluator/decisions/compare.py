@@ -19,7 +19,7 @@ from nemo_evaluator.decisions.comparability import differences
 from nemo_evaluator.decisions.deltas import runtime_deltas, score_deltas
 from nemo_evaluator.decisions.fitness import rows_of_run, unfit
 from nemo_evaluator.decisions.flips import FlipReport, build_flip_report
-from nemo_evaluator.decisions.missing import hidden_loss, missing_range
+from nemo_evaluator.decisions.missing import hidden_loss, imagined, missing_range
 from nemo_evaluator.decisions.options import CompareOptions, choose_test
 from nemo_evaluator.decisions.pairing import PairBy, Pairing, Side, pair
 from nemo_evaluator.decisions.report import Paired, RegressionReport, RunSide
@@ -186,10 +186,24 @@ class _Comparison:
             reasons.append(f"only {len(self._pairing)} problems pair ({share})")
         if reasons and judgement.verdict is not Verdict.BLOCK:
             return Judgement(Verdict.INCONCLUSIVE, judgement.relation, (*reasons, *judgement.reasons))
+        if self._missing and not self._holds(judgement.verdict):
+            calmer = Verdict.INCONCLUSIVE if judgement.verdict is Verdict.PASS else Verdict.WARN
+            why = "rows that failed leave this open: it does not hold however they would have scored"
+            return Judgement(calmer, judgement.relation, (why, *judgement.reasons, *reasons))
         scorer = [str(item) for item in self._differences if item.kind == "scorer"]
         if scorer and judgement.verdict is Verdict.PASS:
             return Judgement(Verdict.WARN, judgement.relation, (*scorer, *judgement.reasons))
         return Judgement(judgement.verdict, judgement.relation, (*judgement.reasons, *reasons))
+
+    def _holds(self, verdict: Verdict) -> bool:
+        """Whether PASS stays PASS with every failed row counted against it, and BLOCK stays BLOCK."""
+        if verdict not in (Verdict.PASS, Verdict.BLOCK):
+            return True
+        options = self._options
+        against = options.better if verdict is Verdict.PASS else -options.better
+        pairing = imagined(self._runs, self._rows, self._pairing, against)
+        found = pairing.reading(pairing.differences, self._spending).interval(options.confidence)
+        return judge(found, options.max_drop, better=options.better).verdict is verdict
 
     def _side(self, at: int) -> RunSide:
         run, rows = self._runs[at], self._rows[at]

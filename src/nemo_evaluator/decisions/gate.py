@@ -18,12 +18,12 @@ from nemo_evaluator.config.gate_policy import GatePolicy, PolicyDefaults, defaul
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import nearest
 from nemo_evaluator.decisions.bundles import Run, discover_bundles, match_bundles
-from nemo_evaluator.decisions.caveats import WORDS, caveats
+from nemo_evaluator.decisions.caveats import WORDS, caveats, unanswered_words
 from nemo_evaluator.decisions.comparability import differences
 from nemo_evaluator.decisions.compare import LEAST_SHARE, compare_columns
 from nemo_evaluator.decisions.fitness import rows_of_run, unfit
 from nemo_evaluator.decisions.gate_report import BenchmarkGate, GateReport, GateVerdict, Remedy, Status
-from nemo_evaluator.decisions.missing import hidden_loss, missing_range
+from nemo_evaluator.decisions.missing import hidden_loss, imagined, missing_range, missing_rows
 from nemo_evaluator.decisions.options import CompareOptions
 from nemo_evaluator.decisions.pairing import Pairing, pair
 from nemo_evaluator.decisions.remedy import remedy_for
@@ -52,6 +52,19 @@ class Measurement:
     # What keeps a good result from being proof.
     doubts: list[str] = field(default_factory=list)
     rows: tuple[Rows, Rows] | None = None
+    # The same with every missing row counted against the candidate, and in its favour.
+    worst: Measured | None = None
+    best: Measured | None = None
+
+    @property
+    def p_pass(self) -> float:
+        """The evidence that every limit is kept, however the missing rows would have scored."""
+        return max(limit.p_pass for one in (self.measured, self.worst) if one for limit in one.limits)
+
+    def p_breach(self, limit: Limit) -> float:
+        """The evidence that a limit is exceeded, however the missing rows would have scored."""
+        same = [other for other in self.best.limits if other.name == limit.name] if self.best else []
+        return max(other.p_breach for other in (limit, *same))
 
     def unproved(self, alpha: float) -> list[Limit]:
         """The limits that are not surely kept."""
@@ -155,18 +168,45 @@ class _Gate:
         if len(pairing) < limits.min_paired:
             _too_few(entry, limits)
             return None
-        measured = measure(
-            pairing,
-            limits,
-            confidence=self._policy.confidence,
-            spending=ANYTIME if self._policy.sequential else joint_spending(left.spending, right.spending),
-        )
-        self._warnings += [f"{entry.benchmark}: {note}" for note in measured.notes]
-        _fill(entry, measured, pairing)
-        doubts = [str(item) for item in unlike if item.kind == "scorer"]
+        spending = ANYTIME if self._policy.sequential else joint_spending(left.spending, right.spending)
+
+        def read(pairs: Pairing) -> Measured:
+            return measure(pairs, limits, confidence=self._policy.confidence, spending=spending)
+
+        found = Measurement(entry, read(pairing), pairing, rows=rows)
+        self._warnings += [f"{entry.benchmark}: {note}" for note in found.measured.notes]
+        _fill(entry, found.measured, pairing)
+        found.doubts = [str(item) for item in unlike if item.kind == "scorer"]
+        found.doubts += [
+            unanswered_words(word, side)
+            for word, side in zip(WORDS, rows, strict=True)
+            if side.unanswered_share > limits.max_unanswered
+        ]
         if pairing.share < LEAST_SHARE:
-            doubts.append(f"only {len(pairing)} problems pair ({pairing.share:.0%} of the smaller side)")
-        return None if invalid else Measurement(entry, measured, pairing, doubts, rows)
+            found.doubts.append(f"only {len(pairing)} problems pair ({pairing.share:.0%} of the smaller side)")
+        lost = missing_rows((left, right), rows)
+        if scorer is None and any(lost) and not pairing.bounded:
+            found.doubts.append(f"{sum(lost):,} rows failed, and rewards beyond [0, 1] set no bound to what they hide")
+        elif scorer is None and any(lost):
+            found.worst = read(imagined((left, right), rows, pairing, better))
+            found.best = read(imagined((left, right), rows, pairing, -better))
+            self._hidden(found, lost)
+        return None if invalid else found
+
+    def _hidden(self, one: Measurement, lost: tuple[int, int]) -> None:
+        """What rows that failed could hide: a limit that is kept, or exceeded, only if they are left out."""
+        assert one.worst is not None and one.best is not None
+        entry, alpha = one.entry, self._alpha
+        entry.delta_worst_case, entry.delta_best_case = (round(x.delta.value, 6) for x in (one.worst, one.best))
+        where = f"rows that failed ({lost[0]:,} in the baseline, {lost[1]:,} in the candidate)"
+        score = "score them: `nel eval run --resume`"
+        if not one.unproved(alpha) and one.p_pass > alpha:
+            worst = f"counted against the candidate, the difference is {one.worst.delta.value:+.4f}"
+            one.doubts.insert(0, f"{where} could hide more than the limit: {worst}; {score}")
+            entry.remedy = Remedy(None, None, f"no failed rows: {score}")
+        elif any(limit.p_breach <= alpha < one.p_breach(limit) for limit in one.measured.limits):
+            best = f"counted in the candidate's favour, the difference is {one.best.delta.value:+.4f}"
+            one.doubts.insert(0, f"{where} could make up for the drop: {best}; {score}")
 
     def _options(self, limits: PolicyDefaults) -> CompareOptions:
         return CompareOptions(
@@ -191,21 +231,19 @@ def settle(found: Sequence[Measurement], *, correction: Correction, alpha: float
     for tier in ("critical", "supporting", "advisory"):
         family = [one for one in found if one.entry.tier == tier]
         # Two limits on one benchmark are two chances to breach.
-        p_values = [
-            min(1.0, min(limit.p_breach for limit in one.measured.limits) * len(one.measured.limits)) for one in family
-        ]
+        p_values = [min(1.0, min(map(one.p_breach, one.measured.limits)) * len(one.measured.limits)) for one in family]
         for one, adjusted in zip(family, adjust(p_values, correction), strict=True):
             _status(one, adjusted, alpha)
 
 
 def _status(one: Measurement, p_breach: float, alpha: float) -> None:
     entry, limits = one.entry, one.measured.limits
-    entry.p_pass = max(limit.p_pass for limit in limits)
-    entry.p_breach = min(limit.p_breach for limit in limits)
+    entry.p_pass = one.p_pass
+    entry.p_breach = min(map(one.p_breach, limits))
     entry.p_breach_adjusted = p_breach
     if p_breach <= alpha:
         entry.status = Status.BREACH
-        broken = [limit for limit in limits if limit.p_breach <= alpha]
+        broken = [limit for limit in limits if one.p_breach(limit) <= alpha]
         entry.absolute_breached = any(limit.name == "max_drop" for limit in broken)
         entry.relative_breached = any(limit.name == "max_relative_drop" for limit in broken)
         entry.reasons += [f"{limit.name} is surely exceeded, by {-limit.margin.value:.4f}" for limit in broken]

@@ -61,6 +61,9 @@ class BenchmarkGate:
     delta_ci_lower: float | None = None
     delta_ci_upper: float | None = None
     ci_method: str | None = None
+    # The difference with every failed row counted against the candidate, and in its favour; None when none failed.
+    delta_worst_case: float | None = None
+    delta_best_case: float | None = None
     # Whether rewards lie in [0, 1], so that a hundredth is a percentage point.
     in_points: bool = True
     n_paired: int = 0

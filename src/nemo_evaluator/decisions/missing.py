@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.bundles import Run
+from nemo_evaluator.decisions.pairing import Pairing, Side, pair
 from nemo_evaluator.decisions.rows import Rows
 from nemo_evaluator.metrics import missing_bounds
 from nemo_evaluator.metrics.missing import MissingBounds
@@ -33,10 +38,56 @@ def hidden_loss(found: JsonDict, max_drop: float, better: float) -> list[str]:
     return [f"rows that failed ({where}) could hide more than the limit: at worst the difference is {worst:+.4f}"]
 
 
+def missing_rows(runs: tuple[Run, Run], rows: tuple[Rows, Rows]) -> tuple[int, int]:
+    """How many planned rows of each side have no score."""
+    left, right = (_planned(run, side) - int(side.scored.sum()) for run, side in zip(runs, rows, strict=True))
+    return left, right
+
+
+def imagined(runs: tuple[Run, Run], rows: tuple[Rows, Rows], pairing: Pairing, better: float) -> Pairing:
+    """The pairing if every missing row spoke for the side that ``better`` is against.
+
+    1 makes the candidate's missing rows 0 and the baseline's 1, -1 the other way round. Only for rewards in [0, 1].
+    """
+    best, worst = (1.0, 0.0) if better > 0 else (0.0, 1.0)
+    kept = [_placed(side, pairing.by) for side in rows]
+    # Rows that are absent, or do not say what they were about, are problems that nothing is known of.
+    unknown = sum(
+        -(-(_planned(run, side) - len(some)) // (int(side.repeat.max(initial=0)) + 1))
+        for run, side, some in zip(runs, rows, kept, strict=True)
+    )
+    filled = [
+        replace(side, reward=np.where(side.scored, side.reward, value))
+        for side, value in zip(kept, (best, worst), strict=True)
+    ]
+    found = pair(filled[0], filled[1], pairing.by)
+    return replace(
+        found, baseline=_more(found.baseline, unknown, best), candidate=_more(found.candidate, unknown, worst)
+    )
+
+
+def _placed(rows: Rows, by: str) -> Rows:
+    return rows.take(rows.scored | (rows.content != 0)) if by == "content" else rows
+
+
+def _more(side: Side, count: int, reward: float) -> Side:
+    """The side with so many further problems of one reward."""
+    zeros = np.zeros(count, dtype=np.int64)
+    return replace(
+        side,
+        keys=np.r_[side.keys, zeros],
+        rewards=np.r_[side.rewards, np.full(count, reward)],
+        answers=np.r_[side.answers, zeros + 1],
+        first=np.r_[side.first, zeros],
+    )
+
+
+def _planned(run: Run, rows: Rows) -> int:
+    return max(int((run.benchmark.get("coverage") or {}).get("planned") or 0), len(rows))
+
+
 def _bounds(run: Run, rows: Rows) -> MissingBounds | None:
     scored = rows.reward[rows.scored]
     if len(scored) and (scored.min() < 0 or scored.max() > 1):
         return None
-    coverage = run.benchmark.get("coverage") or {}
-    planned = max(int(coverage.get("planned") or 0), len(rows))
-    return missing_bounds(float(scored.sum()), len(scored), planned)
+    return missing_bounds(float(scored.sum()), len(scored), _planned(run, rows))

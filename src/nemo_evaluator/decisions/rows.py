@@ -29,6 +29,7 @@ class Rows:
     """The columns of a run.
 
     ``reward`` is NaN on a failed row; ``content``, ``prompt`` and ``expected`` are digests, 0 where a row has none.
+    ``unanswered`` are empty or content-filtered answers that were not right to be so.
     ``tokens`` are those of the answer, ``total`` those of the whole exchange, 0 where a row does not say.
     """
 
@@ -48,6 +49,7 @@ class Rows:
     cost: Floats
     unparsed: Flags
     refusal: Flags
+    unanswered: Flags
     offset: Ints
     categories: list[str]
     causes: list[str]
@@ -71,6 +73,11 @@ class Rows:
         """Which answers ended because they were too long."""
         codes = [code for code, name in enumerate(self.finishes) if name in _TRUNCATED]
         return np.isin(self.finish, codes)
+
+    @property
+    def unanswered_share(self) -> float:
+        """Empty or content-filtered answers as a share of the scored rows."""
+        return float(self.unanswered[self.scored].mean()) if self.scored.any() else 0.0
 
     @property
     def has_categories(self) -> bool:
@@ -117,6 +124,7 @@ _COLUMNS: Final = {
     "cost": np.float64,
     "unparsed": np.bool_,
     "refusal": np.bool_,
+    "unanswered": np.bool_,
     "offset": np.int64,
 }
 # What is kept in memory per row; the narrow types are widened by numpy where a sum needs it.

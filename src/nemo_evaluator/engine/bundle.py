@@ -17,6 +17,7 @@ from nemo_evaluator.metrics import (
     breakdowns,
     category_scores,
     headline_scores,
+    missing_bounds,
     scorer_score,
     spending_of,
     summary_scores,
@@ -61,14 +62,45 @@ def build_bundle(columns: Columns, facts: BundleFacts, run_id: str) -> JsonDict:
             "coverage": coverage,
             "truncated_share": _round(columns.truncated / len(columns.latency)) if columns.latency else 0.0,
             "unparsed_share": _round(columns.unparsed / columns.scored) if columns.scored else 0.0,
+            "notes": _notes(columns, facts),
+            "bounds": _bounds(columns),
             "scores": _scores(columns, facts),
             "categories": _categories(columns, facts),
         },
         "n_results": columns.scored + columns.failed,
     }
+    if columns.fallbacks:
+        bundle["benchmark"]["fallback"] = dict(columns.fallbacks)
     if facts.stopped is not None:
         bundle["stopped"] = facts.stopped
     return bundle
+
+
+def _notes(columns: Columns, facts: BundleFacts) -> list[str]:
+    """What must be said wherever the score is shown."""
+    notes = [
+        f"no judge: {count:,} of {columns.scored:,} rows are scored by a fallback ({how}); not comparable with judged "
+        "scores"
+        for how, count in columns.fallbacks.most_common()
+    ]
+    generation = facts.config.get("generation")
+    if facts.repeats > 1 and isinstance(generation, dict) and generation.get("temperature") == 0:
+        notes.append(
+            f"{facts.repeats} repeats at temperature 0 measure how far the server repeats itself, not what sampling "
+            "would find: pass@k hardly exceeds pass@1"
+        )
+    return notes
+
+
+def _bounds(columns: Columns) -> JsonDict | None:
+    """The headline if every row without a score were worth 0, or 1; None for rewards beyond [0, 1]."""
+    reward = np.asarray(columns.reward)
+    if len(reward) and (reward.min() < 0 or reward.max() > 1):
+        return None
+    found = missing_bounds(float(reward.sum()), columns.scored, columns.planned)
+    if found is None:
+        return None
+    return {"lower": _round(found.lower), "upper": _round(found.upper), "missing": found.missing}
 
 
 def validity(columns: Columns, facts: BundleFacts) -> JsonDict:

@@ -60,6 +60,8 @@ class Columns:
     failed: int = 0
     truncated: int = 0
     unparsed: int = 0
+    # How rows were scored that a judge should have scored.
+    fallbacks: Counter[str] = field(default_factory=Counter)
     samples: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     exemplars: dict[str, list[JsonDict]] = field(default_factory=dict)
@@ -106,6 +108,8 @@ class Columns:
         self.reward.append(outcome["reward"])
         self.unparsed += is_unparsed(outcome)
         details = outcome["scoring_details"]
+        if "fallback" in details:
+            self.fallbacks[str(details["fallback"])] += 1
         category = ((answer or outcome).get("metadata") or {}).get("category") or details.get("category")
         if category and not self.has_category:
             self.has_category = True

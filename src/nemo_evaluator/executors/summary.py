@@ -17,7 +17,8 @@ def summary_text(result: SuiteResult, output_dir: Path) -> str:
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     for one in result.benchmarks:
         if one.bundle is not None:
-            lines += [f"{one.key}: {reason}" for reason in one.bundle["validity"]["reasons"]]
+            about = *one.bundle["validity"]["reasons"], *one.bundle["benchmark"].get("notes", ())
+            lines += [f"{one.key}: {line}" for line in about]
     failed = sum(one.exit_code not in (0, 3) for one in result.benchmarks)
     done = len(result.benchmarks) - failed
     lines.append(f"Completed {done} benchmark(s).{f' {failed} failed.' if failed else ''} Results: {output_dir}")
@@ -67,7 +68,7 @@ def _row(one: BenchmarkResult) -> tuple[str, ...]:
         interval = f"[{score['ci_lower']:.3f}, {score['ci_upper']:.3f}]"
     return (
         one.key,
-        name,
+        f"{name} (fallback)" if bench.get("fallback") else name,
         f"{score['value']:.4f}",
         interval,
         str(bench["coverage"]["scored"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -68,6 +69,9 @@ def load_bundle(path: Path, *, rows: bool = False) -> BenchmarkReport:
     samples = int(as_number(bench.get("samples")) or 0)
     metrics = [score for name, raw in scores.items() if (score := _score(name, raw, samples)) is not None]
     headline = _headline(metrics)
+    if headline is not None and bench.get("fallback"):
+        at = metrics.index(headline)
+        metrics[at] = headline = replace(headline, name=f"{headline.name} (fallback)")
     analysed = _failures(as_dict(scores.get("failures")))
     validity = as_dict(document.get("validity"))
     reasons = [str(reason) for reason in as_list(validity.get("reasons"))]
@@ -105,6 +109,7 @@ def load_bundle(path: Path, *, rows: bool = False) -> BenchmarkReport:
         config=config,
         details=read_details(path.parent / "results.jsonl") if rows else None,
         stop_rule=rule_words(as_dict(document.get("stopped"))),
+        notes=tuple(map(str, as_list(bench.get("notes")))),
     )
 
 

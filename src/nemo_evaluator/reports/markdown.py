@@ -52,7 +52,13 @@ def _warnings(report: EvalReport, names: dict[int, str]) -> list[str]:
         for name, bench in invalid
     ]
     lines += [f"- **{words.line(one.name)}** did not finish: {words.line(one.reason)}" for one in report.unfinished]
-    return ["", "## Not to be used", "", *lines] if lines else []
+    notes = [
+        f"- **{words.line(names[at])}**: {words.line(note)}"
+        for at, bench in enumerate(report.benchmarks)
+        for note in bench.notes
+    ]
+    found = ["", "## Not to be used", "", *lines] if lines else []
+    return [*found, "", "## Notes", "", *notes] if notes else found
 
 
 def _behind(bench: BenchmarkReport, name: str, many: bool) -> list[str]:

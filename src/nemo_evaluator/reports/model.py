@@ -150,6 +150,8 @@ class BenchmarkReport:
     details: RowDetails | None = None
     # What its stop rule did, in words; empty without one.
     stop_rule: str = ""
+    # What must be said wherever the score is shown.
+    notes: tuple[str, ...] = ()
 
     @property
     def invalid(self) -> bool:

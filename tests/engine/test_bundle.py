@@ -1,0 +1,49 @@
+"""What a bundle says beside its numbers: what missing rows could hide, fallbacks, repeats at temperature 0."""
+
+from __future__ import annotations
+
+from array import array
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from nemo_evaluator.engine.bundle import BundleFacts, build_bundle
+from nemo_evaluator.engine.columns import Columns
+
+
+def bench_of(rewards: list[float], planned: int, repeats: int = 1, **config: Any) -> dict[str, Any]:
+    columns = Columns(planned=planned, scored=len(rewards), failed=planned - len(rewards))
+    columns.problem, columns.reward = array("i", range(len(rewards))), array("d", rewards)
+    if config.pop("fallback", False):
+        columns.fallbacks["normalised match"] = len(rewards)
+    facts = BundleFacts("toy", repeats, config, 0.95, 1.0, datetime.now(UTC))
+    return build_bundle(columns, facts, "eval-toy")["benchmark"]
+
+
+@pytest.mark.parametrize(
+    ("rewards", "planned", "bounds"),
+    [
+        ([1.0] * 980, 1000, {"lower": 0.98, "upper": 1.0, "missing": 20}),
+        ([1.0, 0.0], 2, {"lower": 0.5, "upper": 0.5, "missing": 0}),
+        ([], 4, {"lower": 0.0, "upper": 1.0, "missing": 4}),
+        ([], 0, None),
+        ([3.0, -1.0], 4, None),
+    ],
+)
+def test_the_bounds_of_the_headline(rewards: list[float], planned: int, bounds: dict[str, Any] | None) -> None:
+    assert bench_of(rewards, planned)["bounds"] == bounds
+
+
+def test_a_fallback_is_named() -> None:
+    bench = bench_of([1.0, 0.0], 2, fallback=True)
+    assert bench["fallback"] == {"normalised match": 2}
+    assert bench["notes"][0].startswith("no judge: 2 of 2 rows are scored by a fallback (normalised match)")
+    assert "fallback" not in bench_of([1.0, 0.0], 2)
+
+
+def test_repeats_at_temperature_0_say_what_they_measure() -> None:
+    (note,) = bench_of([1.0], 1, 5, generation={"temperature": 0.0})["notes"]
+    assert "5 repeats at temperature 0" in note
+    assert bench_of([1.0], 1, 5, generation={"temperature": 0.7})["notes"] == []
+    assert bench_of([1.0], 1, 1, generation={"temperature": 0.0})["notes"] == []
