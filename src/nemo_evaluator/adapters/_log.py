@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from nemo_evaluator.core.logs import CleanFormatter
+
 log: Final = logging.getLogger("nemo_evaluator.traffic")
 
 
@@ -12,6 +14,6 @@ def make_audible() -> None:
     """Show the log on stderr, unless the program has set its logging up by itself."""
     if not log.hasHandlers():
         handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+        handler.setFormatter(CleanFormatter("%(asctime)s %(message)s", "%H:%M:%S"))
         log.addHandler(handler)
         log.setLevel(logging.INFO)

@@ -14,6 +14,7 @@ from typing import Final
 import orjson
 
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import scrub_json
 from nemo_evaluator.core.types import JsonDict
 
 FILE: Final = "answers.db"
@@ -71,7 +72,7 @@ class AnswerStore:
 
     async def put(self, key: str, body: JsonDict, *, model: str) -> None:
         """Store an answer; it is on disk a quarter of a second later at most."""
-        packed = zlib.compress(orjson.dumps(body), 1)
+        packed = zlib.compress(scrub_json(orjson.dumps(body)), 1)
         self._pending[key] = (key, packed, model, time.time())
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._write_behind())

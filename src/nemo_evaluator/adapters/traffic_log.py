@@ -6,8 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
-from nemo_evaluator.core.files import dumps
-from nemo_evaluator.core.secrets import scrub
+from nemo_evaluator.core.files import dumps, scrub_json
 from nemo_evaluator.core.types import JsonDict
 
 _BATCH: Final = 256
@@ -37,7 +36,7 @@ class TrafficLog:
         """Take a record; it is on disk half a second later at most."""
         if not self._bodies:
             record = {key: value for key, value in record.items() if key not in _CONTENT}
-        line = scrub(dumps(record).decode()).encode() + b"\n"
+        line = scrub_json(dumps(record)) + b"\n"
         if self._size + len(line) > self._max:
             self.left_out += 1
             return

@@ -9,12 +9,11 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic import WithJsonSchema as _WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from nemo_evaluator.core.secrets import MASK, Secret
+from nemo_evaluator.core.secrets import MASK, Secret, looks_secret, remember_named, scrub
 
 SERVICE_PROTOCOLS = ("chat_completions", "completions", "responses")
 Protocol = Literal["chat_completions", "completions", "responses"]
 
-_SECRET_WORD = re.compile(r"(^|[_-])(key|token|auth)$|api_?key|secret|passw|credential|authorization", re.IGNORECASE)
 _SIZE = re.compile(r"\d+(\.\d+)?\s*([kmgt]i?)?b?", re.IGNORECASE)
 
 
@@ -46,20 +45,21 @@ def _secret(value: Any) -> Secret:
     raise PydanticCustomError("string_type", "a string is expected")
 
 
-def looks_secret(name: str) -> bool:
-    """True when a variable or header of this name usually holds a secret."""
-    return _SECRET_WORD.search(name) is not None
-
-
 def _remember_secrets(values: dict[str, Any]) -> dict[str, Any]:
-    for name, value in values.items():
-        if isinstance(value, str) and looks_secret(name):
-            Secret(value)
+    remember_named(values)
     return values
 
 
 def _mask_secrets(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: MASK if isinstance(value, str) and looks_secret(name) else value for name, value in values.items()}
+    return {name: _masked(name, value) for name, value in values.items()}
+
+
+def _masked(name: str, value: Any) -> Any:
+    if isinstance(value, dict):
+        return _mask_secrets(value)
+    if isinstance(value, list):
+        return [_masked(name, item) for item in value]
+    return (MASK if looks_secret(name) else scrub(value)) if isinstance(value, str) else value
 
 
 def _regex(value: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from nemo_evaluator.config._document import Document, Path
 from nemo_evaluator.core.errors import Problem
 from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.secrets import remember_named
 
 # `$${` is a literal `${`, left for a shell on another machine.
 _OPENING = re.compile(r"\$(?P<escaped>\$\{(?=\.|\w+(?::-|\})))|\$\{(?P<name>\w+)(?P<end>:-|\})")
@@ -65,6 +66,7 @@ class _Expander:
     def _variable(self, name: str, default: str | None, path: Path) -> str:
         value = self.environment.get(name)
         if value is not None:
+            remember_named({name: value})
             return value
         if default is not None:
             return self._text(default, path)

@@ -8,12 +8,11 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from nemo_evaluator.config._base import looks_secret
 from nemo_evaluator.config._document import Document, Path, show_path
 from nemo_evaluator.config._schema_walk import class_at, field_at, kinds_at
 from nemo_evaluator.core.errors import Problem
 from nemo_evaluator.core.registry import nearest
-from nemo_evaluator.core.secrets import scrub
+from nemo_evaluator.core.secrets import looks_secret, scrub
 
 _NUMBERS = ("int_parsing", "int_type", "int_from_float", "int_parsing_size", "float_parsing", "float_type")
 _MAPPINGS = ("dict_type", "model_type", "model_attributes_type", "mapping_type")

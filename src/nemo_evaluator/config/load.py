@@ -23,6 +23,7 @@ from nemo_evaluator.config.cross_check import cross_check
 from nemo_evaluator.config.eval_config import EvalConfig
 from nemo_evaluator.config.overrides import apply_overrides
 from nemo_evaluator.core.errors import ConfigError, Problem
+from nemo_evaluator.core.secrets import remember_environment, remember_urls
 
 
 @dataclass(slots=True)
@@ -97,10 +98,12 @@ def parse_eval_config(data: dict[str, Any]) -> EvalConfig:
 
 
 def _validate(document: Document, environment: Mapping[str, str]) -> tuple[EvalConfig, list[str]]:
+    remember_environment(environment)
     data, problems = expand_environment(document, environment)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
+            remember_urls(data)
             config = EvalConfig.model_validate(data)
         except ValidationError as error:
             raise ConfigError(_all_problems(problems, error, document, data)) from None

@@ -22,9 +22,16 @@ PROTOCOL_OF_PATH: dict[str, Protocol] = {
 def _url(value: str) -> str:
     try:
         parts = urlsplit(value)
+        named = parts.username is not None or parts.password is not None
         ok = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
-        ok = False
+        ok = named = False
+    if named:
+        raise PydanticCustomError(
+            "url_with_password",
+            "a URL must not hold a user name or password: give the key as api_key, or as a header under "
+            "proxy.extra_headers, from an environment variable",
+        )
     if not ok:
         raise PydanticCustomError("bad_url", "a URL that starts with http:// or https:// is expected")
     return value

@@ -12,14 +12,13 @@ from typing import Any
 
 import yaml
 
-from nemo_evaluator.config._base import looks_secret
 from nemo_evaluator.config._document import Path as ConfigPath
 from nemo_evaluator.config._document import show_path
 from nemo_evaluator.config.load import LoadedConfig
 from nemo_evaluator.config.overrides import parse_override
 from nemo_evaluator.core.errors import ConfigError
 from nemo_evaluator.core.files import write_atomic
-from nemo_evaluator.core.secrets import MASK, scrub
+from nemo_evaluator.core.secrets import MASK, looks_secret, scrub
 
 FILE_NAME = "full_config.yaml"
 INNER = "NEL_INNER_EXECUTION"
@@ -73,7 +72,10 @@ def _mask(value: Any, path: ConfigPath, masked: list[str]) -> Any:
     if looks_secret(name) and value and "${" not in value:
         masked.append(show_path(path))
         return MASK
-    return scrub(value)
+    shown = scrub(value)
+    if shown != value:
+        masked.append(show_path(path))
+    return shown
 
 
 def _mask_override(override: str) -> str:

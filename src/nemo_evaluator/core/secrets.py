@@ -1,10 +1,29 @@
-"""Secrets are a type: they print as ``***`` and leave only through ``reveal()``."""
+"""Secrets are a type: they print as ``***`` and leave only through ``reveal()``.
+
+What a server says back is another way out, so every value that was ever a ``Secret`` is looked for where records are
+written and where proxies answer: ``scrub`` for text, ``files.scrub_json`` for encoded JSON. Values under 8 characters,
+and single words under 16 letters, are not looked for: they are placeholders (``EMPTY``, ``placeholder``), and masking
+them would change ordinary answers.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
+from types import ModuleType
 from typing import Any, Final
 
 MASK: Final = "***"
+_SHORTEST: Final = 8
+_SHORTEST_WORD: Final = 16
+_IN_URLS: Final = frozenset({"sig", "signature", "code", "pwd"})
+# Read from the environment by us or by libraries that exporters and datasets use, without being named in a config.
+_VARIABLES: Final = (
+    *("NEMO_API_KEY", "NVIDIA_API_KEY", "NGC_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN"),
+    *("HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN"),
+    *("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
+)
+_WORD: Final = re.compile(r"(^|[_-])(key|token|auth)$|api_?key|secret|passw|credential|authorization", re.IGNORECASE)
 
 
 class Secret:
@@ -14,7 +33,7 @@ class Secret:
 
     def __init__(self, value: str) -> None:
         self._value = value
-        _known.add(value)
+        _remember(value)
 
     def reveal(self) -> str:
         """The value itself; call it only where it goes on the wire."""
@@ -39,13 +58,91 @@ class Secret:
         raise TypeError("a Secret is not pickled")
 
 
-_known: set[str] = set()
-_SHORTEST: Final = 6
+_known: dict[str, tuple[str, ...]] = {}
+# All their forms, longest first; and the same as they stand in JSON.
+_plain: list[str] = []
+encoded_forms: Final[list[bytes]] = []
+
+
+def looks_secret(name: str) -> bool:
+    """True when a variable, parameter or header of this name usually holds a secret."""
+    return _WORD.search(name) is not None
+
+
+def remember_named(values: Mapping[Any, Any]) -> None:
+    """Make secrets of the texts in ``values`` whose names say so, at any depth."""
+    for name, value in values.items():
+        for item in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(item, Mapping):
+                remember_named(item)
+            elif isinstance(item, str) and looks_secret(str(name)):
+                scheme, _, rest = item.strip().partition(" ")
+                # `Bearer sk-...`: a server that says it back may leave the first word out.
+                _ = Secret(item), Secret(rest or scheme)
+
+
+def remember_environment(variables: Mapping[str, str]) -> None:
+    """Make secrets of the well-known keys of an environment, whoever reads them."""
+    for name in _VARIABLES:
+        if variables.get(name):
+            Secret(variables[name])
+
+
+def remember_urls(value: Any) -> None:
+    """Make secrets of passwords and of parameters such as ``key=`` in the URLs of a config's data."""
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            remember_urls(item)
+    elif isinstance(value, str) and "://" in value and ("@" in value or "=" in value):
+        user, found, _ = value.partition("://")[2].partition("/")[0].rpartition("@")
+        if found:
+            Secret(_forms_of().unquote(user.partition(":")[2] or user))
+        for pair in value.partition("?")[2].partition("#")[0].split("&"):
+            name, _, given = pair.partition("=")
+            if given and (looks_secret(name) or name.lower() in _IN_URLS):
+                _ = Secret(given), Secret(_forms_of().unquote(given))
+
+
+def forget(secret: Secret) -> None:
+    """No longer look for a secret that has lost its meaning, such as the key of a closed session."""
+    if _known.pop(secret.reveal(), None) is not None:
+        _arrange()
+
+
+def known_secrets() -> Iterable[str]:
+    """The values that are looked for."""
+    return _known
 
 
 def scrub(text: str) -> str:
-    """Replace every secret value this process has seen by ``***`` (values under six characters are left alone)."""
-    for value in _known:
-        if len(value) >= _SHORTEST and value in text:
-            text = text.replace(value, MASK)
+    """Replace every secret value this process has seen by ``***``."""
+    for form in _plain:
+        if form in text:
+            text = text.replace(form, MASK)
     return text
+
+
+def scrub_value(value: Any) -> Any:
+    """A value of JSON without the secrets in its texts."""
+    if isinstance(value, str):
+        return scrub(value)
+    if isinstance(value, dict):
+        return {scrub(name): scrub_value(item) for name, item in value.items()}
+    return [scrub_value(item) for item in value] if isinstance(value, list) else value
+
+
+def _remember(value: str) -> None:
+    if len(value) >= (_SHORTEST_WORD if value.isalpha() else _SHORTEST) and value not in _known:
+        _known[value] = _forms_of().forms(value)
+        _arrange()
+
+
+def _arrange() -> None:
+    _plain[:] = sorted({form for forms in _known.values() for form in forms}, key=len, reverse=True)
+    encoded_forms[:] = [_forms_of().quoted(form).encode("utf-8", "replace") for form in _plain]
+
+
+def _forms_of() -> ModuleType:
+    from nemo_evaluator.core import _secret_forms  # noqa: PLC0415 - `nel --help` has no secrets
+
+    return _secret_forms

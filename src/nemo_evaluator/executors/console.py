@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TextIO
 
 from nemo_evaluator.core.secrets import scrub
+from nemo_evaluator.core.terminal import harmless
 from nemo_evaluator.engine.progress import JsonProgress, LineProgress, Progress, SilentProgress
 from nemo_evaluator.engine.resume import ReusePlan
 from nemo_evaluator.engine.tally import Tally
@@ -27,7 +28,7 @@ class Console:
 
     def say(self, line: str) -> None:
         """One line for people."""
-        line = scrub(line)
+        line = harmless(scrub(line))
         if not self._to_log_only:
             self._log.write(line + "\n")
         print(line, file=sys.stderr, flush=True)

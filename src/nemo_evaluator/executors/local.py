@@ -15,7 +15,10 @@ import uvloop
 
 from nemo_evaluator.config import LoadedConfig, check_runtime, write_snapshot
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import dumps, write_atomic
+from nemo_evaluator.core.files import dumps, scrub_json, write_atomic
+from nemo_evaluator.core.logs import CleanFormatter
+from nemo_evaluator.core.secrets import scrub
+from nemo_evaluator.core.terminal import harmless
 from nemo_evaluator.executors.console import Console
 from nemo_evaluator.executors.detach import start_detached
 from nemo_evaluator.executors.dryrun import describe_plan
@@ -52,9 +55,9 @@ def run_local(request: RunRequest) -> int:
 
 def _foreground(request: RunRequest, loaded: LoadedConfig, output_dir: Path, meta: RunMeta) -> int:
     if request.verbose:
-        logging.basicConfig(
-            level=logging.DEBUG, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-        )
+        handler = logging.StreamHandler()
+        handler.setFormatter(CleanFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        logging.basicConfig(level=logging.DEBUG, handlers=[handler])
     config = loaded.config
     write_snapshot(loaded, output_dir, run_id=meta.run_id, command=["nel", *sys.argv[1:]])
     meta = replace(meta, details=meta.details | {"pid": os.getpid()})
@@ -91,9 +94,9 @@ def _foreground(request: RunRequest, loaded: LoadedConfig, output_dir: Path, met
 
 def _tell(console: Console, result: SuiteResult, output_dir: Path) -> None:
     if console.as_json:
-        print(dumps(summary_json(result, output_dir)).decode(), flush=True)
+        print(scrub_json(dumps(summary_json(result, output_dir))).decode(), flush=True)
     else:
-        print(summary_text(result, output_dir), flush=True)
+        print(harmless(scrub(summary_text(result, output_dir))), flush=True)
 
 
 def _meta(loaded: LoadedConfig, output_dir: Path, request: RunRequest) -> RunMeta:

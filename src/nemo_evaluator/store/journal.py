@@ -16,7 +16,7 @@ from typing import Final
 import orjson
 
 from nemo_evaluator.core.errors import NelError, UsageError
-from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.files import dumps, scrub_json
 from nemo_evaluator.core.types import JsonDict
 
 _SYNC_EVERY: Final = 0.5
@@ -49,7 +49,7 @@ class Journal:
         """Hand a record over; returns its offset. ``written`` is called once it is in the file."""
         if self.error is not None:
             raise self.error
-        line = dumps(record) + b"\n"
+        line = scrub_json(dumps(record)) + b"\n"
         offset = self._end
         self._end += len(line)
         self._lines.append(line)
@@ -63,7 +63,7 @@ class Journal:
 
     def append_now(self, record: JsonDict) -> int:
         """Write a record at once, where no event loop runs."""
-        line = dumps(record) + b"\n"
+        line = scrub_json(dumps(record)) + b"\n"
         offset = self._end
         self._end += len(line)
         _write_all(self._fd, line)

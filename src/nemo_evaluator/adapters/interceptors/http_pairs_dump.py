@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.core.errors import BoundaryError, UsageError
-from nemo_evaluator.core.files import dumps, write_atomic
-from nemo_evaluator.core.secrets import MASK, scrub
+from nemo_evaluator.core.files import dumps, scrub_json, write_atomic
+from nemo_evaluator.core.secrets import MASK
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
@@ -80,7 +80,7 @@ class Interceptor(base.Interceptor):
         }
         if request.session:
             pair["session_id"] = request.session
-        line = scrub(dumps(pair).decode()).encode()
+        line = scrub_json(dumps(pair))
         if self._size + len(line) > self._max:
             self._left_out += 1
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._log import log
 from nemo_evaluator.core.errors import BoundaryError
-from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.files import dumps, scrub_json
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
@@ -60,5 +60,6 @@ class Interceptor(base.Interceptor):
     def _show(self, body: JsonDict) -> str:
         if not self._preview:
             return ""
-        text = dumps(body)[: 4 * self._preview].decode("utf-8", "replace")
-        return f" {scrub(text)[: self._preview]}"
+        # Secrets go before the cut: half of one would not be recognised.
+        text = scrub_json(dumps(body))[: 4 * self._preview].decode("utf-8", "replace")
+        return f" {text[: self._preview]}"

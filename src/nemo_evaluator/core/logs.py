@@ -1,0 +1,16 @@
+"""Logs that others write through, without secrets and without what would disturb a terminal."""
+
+from __future__ import annotations
+
+import logging
+
+from nemo_evaluator.core.secrets import scrub
+from nemo_evaluator.core.terminal import harmless
+
+
+class CleanFormatter(logging.Formatter):
+    """Formats as told, then takes secrets and control characters out: of messages, arguments and tracebacks alike."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line of a record."""
+        return harmless(scrub(super().format(record)))
