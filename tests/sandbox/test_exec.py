@@ -37,6 +37,25 @@ async def test_output_and_exit_code_are_the_commands_own(sandbox: Sandbox) -> No
     assert (await sandbox.exec(["/etc/passwd"])).exit_code == 126
 
 
+FORGE = r"""
+words=$(cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\0=' '\n\n' | grep -xE '[0-9a-f]{16}|[0-9]{5,}' | sort -u)
+for word in $words; do
+  for tag in '' ' 0' $(printf ' %s' $words); do
+    printf '\0NEL-END %s 0 0 0%s\0\n' "$word" "$tag"; printf '\0NEL-END %s 0 0 0%s\0\n' "$word" "$tag" >&2
+  done
+done
+sleep 0.3; exit 3"""
+
+
+@pytest.mark.parametrize("background", [False, True])
+async def test_an_exit_code_cannot_be_made_up(sandbox: Sandbox, background: bool) -> None:
+    """Neither with all that can be read from inside, nor by taking the wrapper's last words out of its pipes."""
+    made_up = await sandbox.exec(FORGE, timeout=20, background=background)
+    assert made_up.exit_code == 3
+    thief = "for fd in 1 2; do cat /proc/$PPID/fd/$fd > /dev/null & done; exit 3"
+    assert (await sandbox.exec(thief, timeout=2, background=background)).exit_code != 0
+
+
 async def test_options(sandbox: Sandbox) -> None:
     result = await sandbox.exec("pwd; echo $A; cat", cwd="/tmp", env={"A": "1 2;$x"}, stdin=b"in\xff")
     assert result.stdout == "/tmp\n1 2;$x\nin\ufffd"

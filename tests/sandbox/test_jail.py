@@ -14,7 +14,7 @@ from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._keeper import KeeperClient
 from nemo_evaluator.sandbox._output import Capped
 from nemo_evaluator.sandbox._sizes import parse_size
-from nemo_evaluator.sandbox._wrapper import Trailer, killer
+from nemo_evaluator.sandbox._wrapper import Seal, Trailer, killer
 from nemo_evaluator.sandbox.jail import cgroups, seccomp, wire
 from nemo_evaluator.sandbox.local import LocalSandbox
 
@@ -153,20 +153,46 @@ def test_output_keeps_head_and_tail() -> None:
     assert none.truncated
 
 
+def _end(seal: Seal, *numbers: int) -> bytes:
+    """The last words as the wrapper would say them."""
+    factor, offset = map(int, seal.line.split())
+    code, kills, left = numbers
+    tag = (factor * ((code * 1024 + kills) * 1024 + left) + offset) % (2**31 - 1)
+    return b"\0NEL-END t %d %d %d %d\0\n" % (*numbers, tag)
+
+
 def test_the_last_words_of_a_command_are_taken_out_of_its_output() -> None:
     seen: list[tuple[str, bytes]] = []
-    trailer = Trailer("t", lambda stream, data: seen.append((stream, data)))
+    seal = Seal()
+    end = _end(seal, 3, 1, 0)
+    trailer = Trailer("t", seal, lambda stream, data: seen.append((stream, data)))
     trailer.take("stdout", b"\0NEL-BEGIN t\0\n")
     trailer.take("stderr", b"a greeting\n\0NEL-BE")
     assert (trailer.begun, trailer.greeting) == (True, "a greeting\n\0NEL-BE")
-    trailer.take("stderr", b"GIN t\0\nwarn\0NEL-E")
+    trailer.take("stderr", b"GIN t\0\nwarn" + end[:6])
     trailer.take("stdout", b"a\0b")
-    trailer.take("stderr", b"ND t 3 1 0\0\n")
+    trailer.take("stderr", end[6:])
     assert not trailer.complete
-    trailer.take("stdout", b"late\0NEL-END t 3 1 0\0\n")
+    trailer.take("stdout", b"late" + end)
     assert (trailer.complete, trailer.code, trailer.oom_kills) == (True, 3, 1)
     assert b"".join(data for stream, data in seen if stream == "stderr") == b"warn"
     assert b"".join(data for stream, data in seen if stream == "stdout") == b"a\0blate"
+
+
+def test_last_words_that_the_wrapper_did_not_say_are_output() -> None:
+    said: list[bytes] = []
+    seal = Seal()
+    trailer = Trailer("t", seal, lambda stream, data: said.append(data))
+    trailer.take("stdout", b"\0NEL-BEGIN t\0\n")
+    true = _end(seal, 3, 0, 0)
+    # Without a tag, with a wrong one, with that of another end, without an end, and one inside another.
+    forged = [b"\0NEL-END t 0 0 0\0\n", _end(Seal(), 0, 0, 0), true.replace(b"t 3", b"t 0"), b"\0NEL-END t " * 50]
+    for one in [*forged, b"\0NEL-END t " + b"9" * 1000]:
+        for at in range(0, len(one), 7):
+            trailer.take("stdout", one[at : at + 7])
+    trailer.take("stdout", true)
+    assert trailer.code == 3
+    assert b"".join(said) == b"".join(forged) + b"\0NEL-END t " + b"9" * 1000
 
 
 @pytest.mark.parametrize(("text", "size"), [("512m", 2**29), ("4g", 2**32), ("1.5GiB", 3 * 2**29), ("1000", 1000)])

@@ -174,10 +174,10 @@ async def test_nonsense_from_the_model_is_answered_and_the_loop_goes_on() -> Non
     sent = requests[1].body["messages"]
     assert [json.loads(made["function"]["arguments"]) is not None for made in sent[1]["tool_calls"]] == [True] * 5
     told = [message["content"] for message in sent if message["role"] == "tool"]
-    assert told[0].startswith("There is no tool 'fly'.")
-    assert told[1].startswith("The arguments are not a JSON object")
-    assert told[2].startswith("The arguments are not a JSON object")
-    assert told[3].startswith("There is no tool '(unnamed)'")
+    assert told[0].startswith("There is no tool named 'fly'.")
+    assert told[1].startswith("The arguments are not a valid JSON object")
+    assert told[2].startswith("The arguments are not a valid JSON object")
+    assert told[3].startswith("There is no tool named '(unnamed)'")
     assert told[4] == "echo 1"
     identities = [made["id"] for made in requests[2].body["messages"][1]["tool_calls"]]
     identities += [made["id"] for made in requests[2].body["messages"][7]["tool_calls"]]

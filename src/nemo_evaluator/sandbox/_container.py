@@ -18,8 +18,9 @@ from nemo_evaluator.sandbox import _fresh
 from nemo_evaluator.sandbox._backend import Backend, Emit, Exit, Job
 from nemo_evaluator.sandbox._client import Client, call, start_client
 from nemo_evaluator.sandbox._pump import Pump
+from nemo_evaluator.sandbox._stdin import feed, pipe
 from nemo_evaluator.sandbox._steps import Quiet, Steps
-from nemo_evaluator.sandbox._wrapper import Rest, Trailer, killer, wrapped
+from nemo_evaluator.sandbox._wrapper import Rest, Seal, Trailer, killer, wrapped
 
 _SIGKILL: Final = 137
 _GRACE: Final = 0.2
@@ -89,12 +90,13 @@ class ContainerSandbox(Backend):
         token = secrets.token_hex(8)
         self._kept.add(token)
         # The mark goes inside: a client that carried it would be taken for a process of the command.
-        inside = ["env", f"NEL_EXEC={token}", *wrapped(argv, token, job.cwd, self._rest(job), self._own)]
-        client = self._client(inside, job.env, job.user)
-        trailer = Trailer(token, emit)
+        inside = wrapped(argv, token, job.cwd, self._rest(job), self._own, stdin=stdin is not None)
+        client = self._client(["env", f"NEL_EXEC={token}", *inside], job.env, job.user)
+        seal = Seal()
+        trailer = Trailer(token, seal, emit)
         until = time.monotonic() + job.timeout
         try:
-            code, timed_out = await self._spawn(client, stdin, trailer, job, until)
+            code, timed_out = await self._spawn(client, (seal, stdin), trailer, job, until)
         except asyncio.CancelledError:
             self._kill_later(token)
             raise
@@ -121,13 +123,22 @@ class ContainerSandbox(Backend):
         return Exit(code if code > 0 else _SIGKILL)
 
     async def _spawn(
-        self, client: Client, stdin: bytes | IO[bytes] | None, trailer: Trailer, job: Job, until: float
+        self,
+        client: Client,
+        given: tuple[Seal, bytes | IO[bytes] | None],
+        trailer: Trailer,
+        job: Job,
+        until: float,
     ) -> tuple[int, bool]:
         pump = Pump(trailer.take)
         process: subprocess.Popen[bytes] | None = None
+        far, writer = await pipe()
+        feeding = asyncio.ensure_future(feed(writer, *given))
         try:
-            fds = pump.open(stdin, None)
-            process = await asyncio.to_thread(start_client, client, fds)
+            try:
+                process = await asyncio.to_thread(start_client, client, [far, *pump.open(None, None)[1:]])
+            finally:
+                os.close(far)
             pump.close_far_ends()
             ending = asyncio.ensure_future(asyncio.to_thread(process.wait))
             try:
@@ -141,6 +152,9 @@ class ContainerSandbox(Backend):
         finally:
             if process is not None and process.poll() is None:
                 self._dismiss(process, job, trailer)
+            feeding.cancel()
+            await asyncio.gather(feeding, return_exceptions=True)
+            writer.close()
             pump.drain_now()
             pump.close()
 

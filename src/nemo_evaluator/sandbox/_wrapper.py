@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping
 from typing import Final, Literal, TypeAlias
 
 from nemo_evaluator.core.errors import SandboxError
 
+_PRIME: Final = 2**31 - 1
+_ROOM: Final = 1024
+# The longest last words that can be true.
+_LONGEST: Final = 64
 # What becomes of processes that a command leaves: killed, left alone, or kept alive by a wrapper that does not end.
 Rest: TypeAlias = Literal["kill", "leave", "hold"]
 # Processes carry the number of their command in the environment, and a command's end takes along those that carry its
@@ -59,9 +64,13 @@ nel_oom() {
 """
 # Both words end their line, because some clients carry nothing but whole lines.
 # Until the command has run, only names that nobody else uses: assigning to an exported one would change it for it.
+# The seal comes as the first line of stdin and is nowhere but in this shell's memory: not in its arguments, not in an
+# environment, not in a file or pipe that the command could open.
 _WRAP: Final = f"""
-nel_token=$1 nel_rest=$2 nel_own=$3 nel_cwd=$4 nel_kills=0
-shift 4
+nel_token=$1 nel_rest=$2 nel_own=$3 nel_cwd=$4 nel_stdin=$5 nel_kills=0
+shift 5
+read -r nel_factor nel_offset
+[ "$nel_stdin" = yes ] || exec < /dev/null
 for nel_stream in 1 2; do printf '\\000NEL-BEGIN %s\\000\\n' "$nel_token" >&$nel_stream; done
 {_OOM}
 nel_oom
@@ -74,8 +83,11 @@ if [ "$nel_rest" = kill ] && [ $# -gt "$nel_own" ]; then
   {_MARK}{_OWN}
   set -- /proc/[0-9]*
 fi
+left=$(($# - nel_own)) kills=$((nel_kills - nel_before))
+[ $left -ge 0 ] || left=0
+tag=$(((nel_factor * (code * {_ROOM * _ROOM} + kills % {_ROOM} * {_ROOM} + left % {_ROOM}) + nel_offset) % {_PRIME}))
 for stream in 1 2; do
-  printf '\\000NEL-END %s %s %s %s\\000\\n' "$token" "$code" $((nel_kills - nel_before)) $(($# - nel_own)) >&$stream
+  printf '\\000NEL-END %s %s %s %s %s\\000\\n' "$token" $code $((kills % {_ROOM})) $((left % {_ROOM})) $tag >&$stream
 done
 [ "$nel_rest" != hold ] || exec sleep 2147483647 > /dev/null 2>&1
 exit 0
@@ -89,14 +101,40 @@ exec "$@"
 _KILL: Final = f"token=$1 keep=$2\n{_MARK}{_REST}\nexit 0"
 
 
-def wrapped(argv: list[str], token: str, cwd: str, rest: Rest, own: int = 3) -> list[str]:
+class Seal:
+    """Two secret numbers with which the wrapper signs a command's end; one signature says nothing about another's.
+
+    The token of a command stands in its environment, so anything inside can print last words with it. They count only
+    with the tag ``factor * words + offset`` (modulo a prime); a tag that was read from the output fits no other end.
+    """
+
+    def __init__(self) -> None:
+        self._factor, self._offset = 1 + secrets.randbelow(_PRIME - 1), secrets.randbelow(_PRIME)
+
+    @property
+    def line(self) -> bytes:
+        """What the wrapper reads before the command's own stdin."""
+        return f"{self._factor} {self._offset}\n".encode()
+
+    def opened(self, words: bytes) -> tuple[int, int, int] | None:
+        """(exit code, kills for want of memory, processes left), if the wrapper said so."""
+        numbers = words.split()
+        if len(numbers) != 4 or not all(number.isdigit() for number in numbers):
+            return None
+        code, kills, left, tag = map(int, numbers)
+        value = (code * _ROOM + kills) * _ROOM + left
+        return (code, kills, left) if (self._factor * value + self._offset) % _PRIME == tag else None
+
+
+def wrapped(argv: list[str], token: str, cwd: str, rest: Rest, own: int = 3, *, stdin: bool = False) -> list[str]:
     """The argument list that runs ``argv`` and reports its begin and its end on both streams.
 
+    Its stdin must begin with the line of a seal; the rest is the command's, where ``stdin`` says that it has one.
     ``own`` is how many processes there are where a command left none: the container's (a shell and its sleep) and the
     wrapper. With more than those, what the command left is looked for.
     Its own exit code says nothing: a client that sees another than 0 would add remarks to the command's output.
     """
-    return ["/bin/sh", "-c", _WRAP, "sh", token, rest, str(own), cwd, *argv]
+    return ["/bin/sh", "-c", _WRAP, "sh", token, rest, str(own), cwd, "yes" if stdin else "no", *argv]
 
 
 def carried(argv: list[str], env: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
@@ -122,7 +160,8 @@ class Trailer:
     end of both streams, because an engine carries each at its own pace: the end is here only when both have said so.
     """
 
-    def __init__(self, token: str, emit: Callable[[str, bytes], None]) -> None:
+    def __init__(self, token: str, seal: Seal, emit: Callable[[str, bytes], None]) -> None:
+        self._seal = seal
         self._first = b"\0NEL-BEGIN " + token.encode() + b"\0\n"
         self._mark = b"\0NEL-END " + token.encode() + b" "
         self._emit = emit
@@ -164,12 +203,20 @@ class Trailer:
             data = said[at + len(self._first) :]
         held = self._held[stream] + data
         at = held.find(self._mark)
-        if at >= 0 and (end := held.find(b"\0", at + 1)) > 0:
-            self.code, self.oom_kills, self.left = map(int, held[at + len(self._mark) : end].split())
-            self._ended.add(stream)
-            self._pass(stream, held[:at])
-            self._held[stream] = b""
-            return
+        while at >= 0:
+            begin = at + len(self._mark)
+            end = held.find(b"\0", begin, begin + _LONGEST)
+            if end < 0 and len(held) < begin + _LONGEST:
+                break
+            ended = self._seal.opened(held[begin:end]) if end > 0 else None
+            if ended is not None:
+                self.code, self.oom_kills, self.left = ended
+                self._ended.add(stream)
+                self._pass(stream, held[:at])
+                self._held[stream] = b""
+                return
+            # Somebody else's words: output like any other.
+            at = held.find(self._mark, begin)
         # The words may come in two pieces: hold back what could be their beginning.
         size = at if at >= 0 else self._safe(held)
         self._pass(stream, held[:size])

@@ -18,7 +18,8 @@ from nemo_evaluator.sandbox._docker_api import DockerApi, frames
 from nemo_evaluator.sandbox._docker_definition import DockerSettings, definition, volumes_of
 from nemo_evaluator.sandbox._forward import Forward, listen_in, target_of
 from nemo_evaluator.sandbox._reaper import Reaper
-from nemo_evaluator.sandbox._wrapper import Trailer, killer, wrapped
+from nemo_evaluator.sandbox._stdin import feed
+from nemo_evaluator.sandbox._wrapper import Rest, Seal, Trailer, killer, wrapped
 from nemo_evaluator.sandbox.base import OutsideEndpoint
 
 _SIGKILL: Final = 137
@@ -161,12 +162,14 @@ class DockerSandbox(Backend):
             argv, stdin = _fresh.as_command(argv, job.private)
         token = secrets.token_hex(8)
         self._kept.add(token)
-        trailer = Trailer(token, emit)
+        seal = Seal()
+        trailer = Trailer(token, seal, emit)
+        rest: Rest = "leave" if job.background else "kill"
         request = {
-            "AttachStdin": stdin is not None,
+            "AttachStdin": True,
             "AttachStdout": True,
             "AttachStderr": True,
-            "Cmd": wrapped(argv, token, job.cwd, "leave" if job.background else "kill"),
+            "Cmd": wrapped(argv, token, job.cwd, rest, stdin=stdin is not None),
             "Env": [f"{name}={value}" for name, value in {**job.env, "NEL_EXEC": token}.items()],
             "WorkingDir": "/",
             **({"User": job.user} if job.user else {}),
@@ -177,7 +180,7 @@ class DockerSandbox(Backend):
             made = await self.api.call("POST", f"/containers/{self._id}/exec", body=request)
             try:
                 async with asyncio.timeout(max(0.01, until - time.monotonic())):
-                    await self._stream(made["Id"], stdin, trailer)
+                    await self._stream(made["Id"], seal, stdin, trailer)
             except TimeoutError:
                 timed_out = True
                 await asyncio.wait({self._kill_later(token)}, timeout=_GRACE)
@@ -195,18 +198,17 @@ class DockerSandbox(Backend):
             emit("stderr", f"\n{self._broken}\n".encode())
         return ended
 
-    async def _stream(self, exec_id: str, stdin: bytes | IO[bytes] | None, trailer: Trailer) -> None:
+    async def _stream(self, exec_id: str, seal: Seal, stdin: bytes | IO[bytes] | None, trailer: Trailer) -> None:
         async with self.api.attach(exec_id) as (reader, writer):
-            feeding = asyncio.ensure_future(_feed(writer, stdin)) if stdin is not None else None
+            feeding = asyncio.ensure_future(feed(writer, seal, stdin))
             try:
                 async for stream, data in frames(reader):
                     trailer.take(stream, data)
                     if trailer.complete:
                         return
             finally:
-                if feeding is not None:
-                    feeding.cancel()
-                    await asyncio.gather(feeding, return_exceptions=True)
+                feeding.cancel()
+                await asyncio.gather(feeding, return_exceptions=True)
 
     async def _exit(self, exec_id: str, trailer: Trailer, token: str) -> Exit:
         if trailer.code is not None:
@@ -227,7 +229,8 @@ class DockerSandbox(Backend):
             if self._over_disk:
                 return Exit(_SIGKILL)
             raise SandboxError("the container ended while a command ran in it")
-        return Exit(int(state["ExitCode"]))
+        # The wrapper itself ends with 0, so a 0 here is no word of the command's: its last words were taken away.
+        return Exit(int(state["ExitCode"]) or _SIGKILL)
 
     async def _watch_disk(self) -> None:
         """End the container when it has written more than it may: most storage drivers know no quota."""
@@ -271,19 +274,13 @@ class DockerSandbox(Backend):
                     return
         except (SandboxError, TimeoutError):
             pass
-        # Not even a shell could be started (a fork bomb holds every slot): the container has to go.
+        # Not even a shell could be started (a fork bomb holds every slot). A restart ends all processes and keeps the
+        # files, unless these are in memory; a way to the model would not outlive it either.
+        if not self._forwards and not self.settings.read_only:
+            with contextlib.suppress(SandboxError):
+                await self.api.call("POST", f"/containers/{container}/restart", t=0)
+                self._kept.intersection_update({"main"})
+                return
         self._broken = "the container was ended, because a command in it could not be stopped otherwise"
         with contextlib.suppress(SandboxError):
             await self.api.call("POST", f"/containers/{container}/kill", ok=(404, 409))
-
-
-async def _feed(writer: asyncio.StreamWriter, stdin: bytes | IO[bytes]) -> None:
-    with contextlib.suppress(ConnectionError):
-        if isinstance(stdin, bytes):
-            writer.write(stdin)
-        else:
-            while data := stdin.read(1 << 18):
-                writer.write(data)
-                await writer.drain()
-        await writer.drain()
-        writer.write_eof()

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 AGENT: Final = "nemo-evaluator-tool-calling"
 _SMALLEST_CONTEXT: Final = 1_000
+# More levels than any of our records puts around the arguments of a call.
+_RECORD_DEPTH: Final = 32
 
 
 @dataclass(slots=True)
@@ -85,7 +87,7 @@ class AgentRun:
             if not identity or identity in self._ids:
                 identity = f"{call.id or 'call'}_{turn}_{at}"
             self._ids.add(identity)
-            fresh.append(ToolCallInfo(identity, call.name or "(unnamed)", call.arguments))
+            fresh.append(ToolCallInfo(identity, call.name or "(unnamed)", _recordable(call.arguments)))
         return fresh
 
     def _observe(self, outcome: Outcome) -> None:
@@ -135,13 +137,25 @@ def _sum(counts: Sequence[int | None]) -> int | None:
     return sum(known) if known else None
 
 
+def _recordable(arguments: JsonDict) -> JsonDict:
+    """The arguments, or why they can be neither recorded nor sent: they go into records that are nested themselves."""
+    nested: object = arguments
+    for _ in range(_RECORD_DEPTH):
+        nested = [nested]
+    try:
+        orjson.dumps(nested)
+    except TypeError as error:
+        return {"raw": f"({error})"}
+    return arguments
+
+
 def _assistant(reply: ModelResponse, calls: Sequence[ToolCallInfo]) -> Message:
     # Arguments go back as valid JSON even where the model's were not: servers parse them before the model sees them.
     shown = [
         {
             "id": call.id,
             "type": "function",
-            "function": {"name": call.name, "arguments": orjson.dumps(call.arguments, default=str).decode()},
+            "function": {"name": call.name, "arguments": orjson.dumps(call.arguments).decode()},
         }
         for call in calls
     ]

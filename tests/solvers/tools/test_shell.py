@@ -61,7 +61,7 @@ async def test_a_deadline_keeps_output_and_shell(tools: SandboxSession) -> None:
     started = time.monotonic()
     said, failed = await run(tools, "echo begun; sleep 30", timeout=0.5)
     assert time.monotonic() - started < 2
-    assert (said, failed) == ("[timed out after 0.5 s; output so far]\nbegun", True)
+    assert (said, failed) == ("[timed out after 0.5 s; partial output]\nbegun", True)
     assert await run(tools, "echo $x") == ("5", False)
 
 
@@ -77,13 +77,14 @@ async def test_without_bash_the_directory_lasts(tools: SandboxSession) -> None:
     tools._shell._launch = ["sh", "-c", _shell._SH]
     assert await run(tools, "cd /tmp; exit 3") == ("[exit code 3]\n(no output)", True)
     assert await run(tools, "pwd") == ("/tmp", False)
+    assert (await tools.call("file_write", {"path": "r", "content": ""}, 20)).content == "Wrote 0 bytes to /tmp/r."
 
 
 async def test_files_are_written_where_the_shell_is_and_paths_are_never_code(tools: SandboxSession) -> None:
     await run(tools, "mkdir -p /tmp/w; cd /tmp/w")
     path = "a b/$(touch pwned); it's.txt"
     written = await tools.call("file_write", {"path": path, "content": "one\ntwo é\n"}, 20)
-    assert written.content == f"Written 11 bytes to /tmp/w/{path}."
+    assert written.content == f"Wrote 11 bytes to /tmp/w/{path}."
     assert (await tools.call("file_read", {"path": path}, 20)).content == "one\ntwo é\n"
     assert await run(tools, "find /tmp/w -name 'pwned*'") == ("(no output)", False)
 
@@ -106,19 +107,23 @@ async def test_view_numbers_lines_and_create_writes(tools: SandboxSession) -> No
 @pytest.mark.parametrize(
     ("tool", "arguments", "said"),
     [
-        ("file_read", {"path": "/nope"}, "/nope does not exist."),
-        ("file_read", {"path": "/tmp"}, "/tmp is a directory."),
-        ("file_read", {"path": "/dev/zero"}, "/dev/zero cannot be read as a file: not a regular file"),
-        ("file_read", {}, "The argument 'path' is missing."),
-        ("file_read", {"path": 3}, "The argument 'path' is not a string but int."),
-        ("file_write", {"path": "/tmp/x"}, "The argument 'content' is missing."),
-        ("bash", {"cmd": "ls"}, "The argument 'command' is missing."),
+        ("file_read", {"path": "/nope"}, "Could not read /nope: No such file or directory"),
+        ("file_read", {"path": "/tmp"}, "Could not read /tmp: Is a directory"),
+        ("file_read", {"path": "/dev/zero"}, "Could not read /dev/zero: Not a regular file"),
+        ("file_read", {}, "The required argument 'path' is missing."),
+        ("file_read", {"path": 3}, "The argument 'path' must be a string."),
+        ("file_write", {"path": "/tmp/x"}, "The required argument 'content' is missing."),
+        ("bash", {"cmd": "ls"}, "The required argument 'command' is missing."),
         (
             "str_replace_editor",
             {"command": "undo", "path": "/x"},
-            "There is no command 'undo': use view, create or str_replace.",
+            "Unknown command 'undo'. Use view, create or str_replace.",
         ),
-        ("str_replace_editor", {"command": "str_replace", "path": "/etc/hostname", "old_str": ""}, "old_str is empty."),
+        (
+            "str_replace_editor",
+            {"command": "str_replace", "path": "/etc/hostname", "old_str": ""},
+            "The argument 'old_str' is empty.",
+        ),
     ],
 )
 async def test_what_a_model_does_wrong_is_told_to_it(
@@ -131,10 +136,26 @@ async def test_what_a_model_does_wrong_is_told_to_it(
 async def test_a_replacement_must_be_unambiguous_and_text(tools: SandboxSession) -> None:
     await run(tools, r"printf 'aa' > t; printf 'a\xff' > b")
     twice = await tools.call("str_replace_editor", {"command": "str_replace", "path": "t", "old_str": "a"}, 20)
-    assert twice.content == "old_str occurs 2 times in /workspace/t; it must occur exactly once."
+    assert twice.content == (
+        "Found 2 occurrences of old_str in /workspace/t. It must occur exactly once; the file was not changed."
+    )
     binary = await tools.call("str_replace_editor", {"command": "str_replace", "path": "b", "old_str": "a"}, 20)
-    assert "not UTF-8" in binary.content
+    assert "not valid UTF-8" in binary.content
     assert (await tools.call("file_read", {"path": "b"}, 20)).content == "a\ufffd"
+
+
+async def test_what_is_written_goes_through_a_link_and_keeps_it(tools: SandboxSession) -> None:
+    await run(tools, "mkdir -p deep; echo old > deep/t; ln -s deep/t l")
+    assert not (await tools.call("file_write", {"path": "l", "content": "new"}, 20)).is_error
+    assert await run(tools, "cat deep/t; readlink l") == ("newdeep/t", False)
+
+
+async def test_a_change_of_what_the_model_reads_is_another_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    from nemo_evaluator.solvers.tools import sandbox as module
+
+    before = SandboxTools().describe()
+    monkeypatch.setattr(module, "TOOLS", module.TOOLS[:3])
+    assert SandboxTools().describe() != before
 
 
 async def test_calls_of_one_turn_keep_their_order(tools: SandboxSession) -> None:

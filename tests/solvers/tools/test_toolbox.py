@@ -70,7 +70,7 @@ async def test_a_problems_own_definitions_are_shown_and_routed() -> None:
     assert _names(box) == ["search", "bash"]
     assert box.definitions[0]["function"]["description"] == "own"
     assert await _say(box, "search") == "gym.search{}"
-    assert "There is no tool 'file_read'" in await _say(box, "file_read")
+    assert "There is no tool named 'file_read'" in await _say(box, "file_read")
     with pytest.raises(SeedError, match=r"no source offers: fly \(offered: bash\)"):
         await _box(Session("sandbox", "bash"), wanted=[{"name": "fly"}])
     with pytest.raises(SeedError, match="no function"):
@@ -81,13 +81,13 @@ async def test_a_tool_that_was_made_up_is_answered() -> None:
     box = await _box(Session("sandbox", "bash", "file_read"))
     assert (
         await _say(box, "file_reed")
-        == "There is no tool 'file_reed'. Did you mean 'file_read'? Tools: bash, file_read."
+        == "There is no tool named 'file_reed'. Did you mean 'file_read'? Available tools: bash, file_read."
     )
 
 
 async def test_arguments_that_are_no_object_are_answered_unless_raw_is_a_parameter() -> None:
     box = await _box(Session("sandbox", "bash"))
-    assert await _say(box, "bash", raw='{"x": oops') == 'The arguments are not a JSON object: {"x": oops'
+    assert await _say(box, "bash", raw='{"x": oops') == 'The arguments are not a valid JSON object: {"x": oops'
     assert await _say(box, "bash", raw="a", x="b") == "sandbox.bash{'raw': 'a', 'x': 'b'}"
 
 

@@ -1,4 +1,4 @@
-"""A shell that lasts: each command runs in a new process, and finds what the last one left.
+"""A persistent shell: each command runs in a new process, and finds what the last one left.
 
 Working directory, variables, functions and options are carried over in a file inside the sandbox; background
 processes live on. The command comes in on stdin and is evaluated as it is: exit codes, heredocs and a trailing ``&``
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import uuid
 from typing import TYPE_CHECKING, Final
+
+from nemo_evaluator.core.errors import SandboxError
 
 if TYPE_CHECKING:
     from nemo_evaluator.sandbox.base import ExecResult, Sandbox
@@ -39,7 +41,7 @@ __nel_save() {
     printf 'cd -- %q\n' "$PWD"
     for __nel_flag in e u x f; do case $__nel_flags in *$__nel_flag*) echo "set -$__nel_flag" ;; esac; done
     [ -z "$__nel_pipefail" ] || echo 'set -o pipefail'
-  } >"$__nel_state.new" && mv -f "$__nel_state.new" "$__nel_state" && printf %s "$PWD" >"$__nel_state.cwd"
+  } >"$__nel_state.new" && command mv -f "$__nel_state.new" "$__nel_state" && printf %s "$PWD" >"$__nel_state.cwd"
   exit "$__nel_code"
 }
 # One compound command, read whole before the model's text is: an unclosed quote in it cannot swallow our own lines.
@@ -50,15 +52,16 @@ __nel_save() {
   { __nel_save $?; } 2>/dev/null
 }
 """
-# Where there is no bash, the working directory is all that lasts.
+# Where there is no bash, only the working directory is kept.
 _SH: Final = r"""
 __nel_state=$1
 __nel_command=$(cat)
 exec </dev/null
-trap '__nel_code=$?; pwd >"$__nel_state.cwd"; exit $__nel_code' EXIT
+trap '__nel_code=$?; printf %s "$PWD" >"$__nel_state.cwd"; exit $__nel_code' EXIT
 [ -f "$__nel_state.cwd" ] && cd "$(cat "$__nel_state.cwd")"
 eval "$__nel_command"
 """
+SCRIPTS: Final = (_BASH, _SH)
 
 
 class Shell:
@@ -72,7 +75,9 @@ class Shell:
     async def run(self, command: str, timeout: float) -> ExecResult:
         """Run a command. Raises SandboxError when the sandbox failed."""
         if self._launch is None:
-            found = await self._sandbox.exec(["sh", "-c", "command -v bash"], timeout=30.0)
+            found = await self._sandbox.exec(["sh", "-c", "command -v bash"], timeout=60.0)
+            if found.timed_out:
+                raise SandboxError("the sandbox did not answer within 60 s")
             self._launch = ["bash", "--norc", "--noprofile", "-c", _BASH] if found.ok else ["sh", "-c", _SH]
         return await self._sandbox.exec(
             [*self._launch, "bash", self._state], stdin=command.encode(), timeout=timeout, background=True
@@ -80,5 +85,5 @@ class Shell:
 
     async def cwd(self) -> str:
         """The directory that the next command starts in."""
-        kept = await self._sandbox.exec(["cat", f"{self._state}.cwd"], timeout=30.0)
-        return kept.stdout if kept.ok and kept.stdout else self._sandbox.spec.workdir
+        kept = await self._sandbox.exec(["cat", f"{self._state}.cwd"], timeout=30.0, cwd="/")
+        return kept.stdout if kept.ok and kept.stdout.startswith("/") else self._sandbox.spec.workdir

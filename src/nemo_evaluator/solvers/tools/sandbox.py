@@ -1,29 +1,37 @@
-"""Tools inside the problem's sandbox: a shell that lasts, and files."""
+"""Tools inside the problem's sandbox: a persistent shell, and files.
+
+Files are read and written by commands inside, as the user that the shell runs as: what that user may not do is told to
+the model in the words of the system. Only what the sandbox's own ``exec`` raises is a failure of the sandbox.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import posixpath
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.types import JsonDict, SeedResult
-from nemo_evaluator.solvers.tools._shell import Shell
+from nemo_evaluator.solvers.tools._shell import SCRIPTS, Shell
 from nemo_evaluator.solvers.tools.base import Tool, ToolResult
 
 if TYPE_CHECKING:
     from nemo_evaluator.sandbox.base import ExecResult, Sandbox
 
 _STRING: Final = {"type": "string"}
+_PATH: Final = {**_STRING, "description": "Path of the file; relative paths start at the shell's current directory."}
 _READ_LIMIT: Final = 10 * 2**20
-# Says "dir", or mode and size of a file.
-_LOOK: Final = (
-    'if [ -d "$1" ]; then echo dir; elif [ -f "$1" ]; then stat -L -c "%a %s" -- "$1"; '
-    'elif [ -e "$1" ]; then exit 45; else exit 44; fi'
-)
-_FRESHEN: Final = 'touch -- "$1"; [ -z "$2" ] || chmod "$2" -- "$1"'
+_PATH_LIMIT: Final = 4096
+# Where a file starts like this, it is not text.
+_BINARY_LOOK: Final = 8192
+# Of devices and pipes a read may never end, and a write reaches what is no file.
+_REGULAR: Final = '[ ! -e "$1" ] || [ -d "$1" ] || [ -f "$1" ] || { echo ": Not a regular file" >&2; exit 1; }\n'
+_READ: Final = _REGULAR + 'head -c "$2" -- "$1"'
+# Not through a new file: mode, owner and links stay as they are, and the time moves.
+_WRITE: Final = _REGULAR + 'mkdir -p -- "$2" && cat > "$1"'
+# Raise when the words of results change: they are part of what a model is asked.
+_WORDS: Final = 2
 
 
 def _object(required: list[str], **properties: JsonDict) -> JsonDict:
@@ -33,32 +41,29 @@ def _object(required: list[str], **properties: JsonDict) -> JsonDict:
 TOOLS: Final = [
     Tool(
         "bash",
-        "Run a command in a bash shell. The shell lasts: directory, variables and background processes stay.",
+        "Run a command in a bash shell. The shell session persists between calls: the current directory, variables and "
+        "background processes are kept. Commands cannot read from stdin.",
         _object(["command"], command={**_STRING, "description": "The command to run."}),
     ),
-    Tool(
-        "file_read",
-        "Read a text file.",
-        _object(["path"], path={**_STRING, "description": "Path of the file."}),
-    ),
+    Tool("file_read", "Read a text file.", _object(["path"], path=_PATH)),
     Tool(
         "file_write",
-        "Write a text file, replacing what was there.",
-        _object(["path", "content"], path={**_STRING, "description": "Path of the file."}, content=_STRING),
+        "Write a text file. Creates missing directories and overwrites an existing file.",
+        _object(["path", "content"], path=_PATH, content={**_STRING, "description": "The new content of the file."}),
     ),
     Tool(
         "str_replace_editor",
-        "View a file with line numbers, create a file, or replace a text that occurs exactly once in a file.",
+        "View a file with line numbers, create a file, or replace a string that occurs exactly once in a file.",
         _object(
             ["command", "path"],
             command={"type": "string", "enum": ["view", "create", "str_replace"]},
-            path={**_STRING, "description": "Path of the file."},
-            old_str={**_STRING, "description": "For str_replace: the text to replace; it must occur exactly once."},
-            new_str={**_STRING, "description": "For str_replace: the new text. For create: the content."},
+            path=_PATH,
+            old_str={**_STRING, "description": "For str_replace: the string to replace. Must occur exactly once."},
+            new_str={**_STRING, "description": "For str_replace: the replacement. For create: the file's content."},
             view_range={
                 "type": "array",
                 "items": {"type": "integer"},
-                "description": "For view: first and last line, counted from 1; -1 as the last means the end.",
+                "description": "For view: first and last line, starting at 1. Use -1 as the last for the end of file.",
             },
         ),
     ),
@@ -81,8 +86,8 @@ class SandboxTools:
         return SandboxSession(sandbox)
 
     def describe(self) -> JsonDict:
-        """Nothing to set."""
-        return {"kind": "sandbox"}
+        """What the model is offered and told; there is nothing to set."""
+        return {"kind": "sandbox", "tools": digest([[tool.definition() for tool in TOOLS], SCRIPTS, _WORDS])}
 
     async def close(self) -> None:
         """Nothing is shared."""
@@ -120,87 +125,92 @@ class SandboxSession:
         """The sandbox belongs to whoever made it."""
 
     async def _bash(self, arguments: JsonDict, timeout: float) -> ToolResult:
-        return shown(await self._shell.run(_text(arguments, "command"), timeout), timeout)
+        return shown(await self._shell.run(_word(arguments, "command"), timeout), timeout)
 
     async def _file_read(self, arguments: JsonDict, timeout: float) -> ToolResult:
-        return ToolResult(await self._read(await self._path(arguments)))
+        return ToolResult(await self._read(await self._path(arguments), timeout))
 
     async def _file_write(self, arguments: JsonDict, timeout: float) -> ToolResult:
-        return await self._write(await self._path(arguments), _text(arguments, "content"))
+        return await self._write(await self._path(arguments), _text(arguments, "content"), timeout)
 
     async def _edit(self, arguments: JsonDict, timeout: float) -> ToolResult:
         command, path = _text(arguments, "command"), await self._path(arguments)
         if command == "view":
-            return ToolResult(_numbered(await self._read(path), arguments.get("view_range")))
+            return ToolResult(_numbered(await self._read(path, timeout), arguments.get("view_range")))
         if command == "create":
             # Some models were taught another name for the content.
             content = "file_text" if "file_text" in arguments and "new_str" not in arguments else "new_str"
-            return await self._write(path, _text(arguments, content))
+            return await self._write(path, _text(arguments, content), timeout)
         if command != "str_replace":
-            raise _Refused(f"There is no command {command!r}: use view, create or str_replace.")
-        old, new = _text(arguments, "old_str"), str(arguments.get("new_str") or "")
+            raise _Refused(f"Unknown command {command[:100]!r}. Use view, create or str_replace.")
+        old = _text(arguments, "old_str")
+        new = "" if arguments.get("new_str") is None else _text(arguments, "new_str")
         if not old:
-            raise _Refused("old_str is empty.")
-        text = await self._read(path, whole=True)
+            raise _Refused("The argument 'old_str' is empty.")
+        text = await self._read(path, timeout, whole=True)
         found = text.count(old)
         if found != 1:
-            raise _Refused(f"old_str occurs {found} times in {path}; it must occur exactly once.")
-        await self._write(path, text.replace(old, new))
+            many = f"Found {found} occurrences of old_str" if found else "No occurrence of old_str was found"
+            raise _Refused(f"{many} in {path}. It must occur exactly once; the file was not changed.")
+        await self._write(path, text.replace(old, new), timeout)
         return ToolResult(f"Replaced one occurrence in {path}.")
 
     async def _path(self, arguments: JsonDict) -> str:
-        path = _text(arguments, "path")
-        if not path or "\0" in path:
-            raise _Refused("path is empty or not a path.")
-        return path if path.startswith("/") else posixpath.normpath(posixpath.join(await self._shell.cwd(), path))
+        path = _word(arguments, "path")
+        return path if path.startswith("/") else posixpath.join(posixpath.normpath(await self._shell.cwd()), path)
 
-    async def _look(self, path: str) -> tuple[str, int] | None:
-        """Mode and size of a file; None when there is nothing."""
-        seen = await self._sandbox.exec(["sh", "-c", _LOOK, "sh", path], timeout=30.0)
-        if seen.exit_code == 44:
-            return None
-        said = seen.stdout.split()
-        if said == ["dir"]:
-            raise _Refused(f"{path} is a directory.")
-        if not seen.ok or len(said) != 2:
-            raise _Refused(f"{path} cannot be read as a file: {seen.stderr.strip() or 'not a regular file'}")
-        return said[0], int(said[1])
-
-    async def _read(self, path: str, *, whole: bool = False) -> str:
-        seen = await self._look(path)
-        if seen is None:
-            raise _Refused(f"{path} does not exist.")
-        if seen[1] > _READ_LIMIT:
-            raise _Refused(f"{path} has {seen[1]} bytes, more than can be read at once; use bash for parts of it.")
-        with tempfile.TemporaryDirectory(prefix="nel-read-") as folder:
-            target = Path(folder) / "file"
-            await self._sandbox.download(path, target)
-            data = target.read_bytes()
+    async def _read(self, path: str, timeout: float, *, whole: bool = False) -> str:
+        data = await self._inside("read", _READ, path, str(_READ_LIMIT + 1), timeout)
+        if len(data) > _READ_LIMIT:
+            raise _Refused(f"{path} is larger than {_READ_LIMIT >> 20} MB. Use bash to read parts of it.")
+        if b"\0" in data[:_BINARY_LOOK]:
+            raise _Refused(f"{path} is a binary file. Use bash to inspect it, for example with xxd or strings.")
         try:
             return data.decode("utf-8")
         except UnicodeDecodeError as error:
             if whole:
-                raise _Refused(f"{path} is not UTF-8 text; replacing in it would damage it.") from error
+                raise _Refused(f"{path} is not valid UTF-8, so it cannot be edited as text. Use bash.") from error
             return data.decode("utf-8", "replace")
 
-    async def _write(self, path: str, content: str) -> ToolResult:
-        seen = await self._look(path)
-        data = content.encode("utf-8", "surrogatepass")
-        await self._sandbox.upload(data, path)
-        # Transfers set neither mode nor time: a script stays executable, and make and Python see that it changed.
-        mode = seen[0] if seen is not None else ""
-        await self._sandbox.exec(["sh", "-c", _FRESHEN, "sh", path, mode], timeout=30.0)
-        return ToolResult(f"Written {len(data)} bytes to {path}.")
+    async def _write(self, path: str, content: str, timeout: float) -> ToolResult:
+        data = content.encode()
+        await self._inside("write", _WRITE, path, posixpath.dirname(path), timeout, data)
+        return ToolResult(f"Wrote {len(data)} byte{'' if len(data) == 1 else 's'} to {path}.")
+
+    async def _inside(
+        self, act: str, script: str, path: str, other: str, timeout: float, stdin: bytes | None = None
+    ) -> bytes:
+        """Run a script on a file; its output as it is, or why the system did not allow it."""
+        failed = f"Could not {act} {path[:_PATH_LIMIT]}"
+        if len(path.encode()) >= _PATH_LIMIT:
+            # Longer than any file's; and a long argument could not even be handed over.
+            raise _Refused(f"{failed[:200]}...: File name too long")
+        parts: list[bytes] = []
+        ended = await self._sandbox.exec(
+            ["sh", "-c", script, "sh", path, other],
+            timeout=timeout,
+            cwd="/",
+            env={"LC_ALL": "C"},
+            stdin=stdin,
+            max_output_bytes=4096,
+            on_output=lambda stream, piece: parts.append(piece) if stream == "stdout" else None,
+        )
+        if ended.timed_out:
+            raise _Refused(f"{failed}: timed out after {timeout:g} s")
+        if ended.exit_code != 0:
+            said = ended.stderr.strip().rpartition("\n")[2]
+            raise _Refused(f"{failed}: {said.rpartition(': ')[2] or f'exit code {ended.exit_code}'}")
+        return b"".join(parts)
 
 
 def shown(result: ExecResult, timeout: float) -> ToolResult:
-    """What a command left behind, as a model reads it; a failure says its exit code first."""
+    """The output of a command, as a model reads it; a failure says its exit code first."""
     parts = [result.stdout.rstrip("\n")] if result.stdout.strip() else []
     if result.stderr.strip():
         parts.append(f"STDERR:\n{result.stderr.rstrip()}")
     body = "\n".join(parts) or "(no output)"
     if result.timed_out:
-        return ToolResult(f"[timed out after {timeout:g} s; output so far]\n{body}", is_error=True)
+        return ToolResult(f"[timed out after {timeout:g} s; partial output]\n{body}", is_error=True)
     if result.out_of_memory:
         body = f"[out of memory]\n{body}"
     if result.exit_code != 0:
@@ -212,17 +222,28 @@ def _numbered(text: str, view_range: Any) -> str:
     lines = text.splitlines()
     first, last = 1, len(lines)
     if view_range is not None:
-        if not (isinstance(view_range, list) and len(view_range) == 2 and all(isinstance(n, int) for n in view_range)):
-            raise _Refused("view_range is a list of two line numbers.")
+        if not (isinstance(view_range, list) and [type(number) for number in view_range] == [int, int]):
+            raise _Refused("The argument 'view_range' must be a list of two integers.")
         first, last = max(1, view_range[0]), len(lines) if view_range[1] == -1 else min(view_range[1], len(lines))
         if first > last:
-            raise _Refused(f"view_range {view_range} is outside of the file, which has {len(lines)} lines.")
+            raise _Refused(f"view_range {view_range} is out of range: the file has {len(lines)} lines.")
     return "\n".join(f"{number:6d}\t{lines[number - 1]}" for number in range(first, last + 1)) or "(empty file)"
 
 
 def _text(arguments: JsonDict, name: str) -> str:
     value = arguments.get(name)
+    if value is None:
+        raise _Refused(f"The required argument {name!r} is missing.")
     if not isinstance(value, str):
-        given = "missing" if value is None else f"not a string but {type(value).__name__}"
-        raise _Refused(f"The argument {name!r} is {given}.")
+        raise _Refused(f"The argument {name!r} must be a string.")
     return value
+
+
+def _word(arguments: JsonDict, name: str) -> str:
+    """A text that goes to the system, which ends it at a NUL."""
+    text = _text(arguments, name)
+    if not text.strip():
+        raise _Refused(f"The argument {name!r} is empty.")
+    if "\0" in text:
+        raise _Refused(f"The argument {name!r} contains a NUL character.")
+    return text

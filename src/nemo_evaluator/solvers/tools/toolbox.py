@@ -16,6 +16,7 @@ from nemo_evaluator.solvers.tools.base import Tool, ToolResult, ToolSession
 
 _ALLOWED: Final = re.compile(r"[^A-Za-z0-9_-]")
 _NAME_LIMIT: Final = 64
+_SHOWN_NAME: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +96,19 @@ class Toolbox:
         return Outcome(call, cut, source, (time.perf_counter() - started) * 1000)
 
     def _unknown(self, name: str) -> ToolResult:
-        close = nearest(name, list(self._routes))
+        # A name may be as long as a model's answer; comparing it would take minutes.
+        given = name if len(name) <= _SHOWN_NAME else f"{name[:_SHOWN_NAME]}..."
+        close = nearest(given, list(self._routes))
         hint = f" Did you mean {close!r}?" if close else ""
-        return ToolResult(f"There is no tool {name!r}.{hint} Tools: {', '.join(self._routes)}.", is_error=True)
+        available = ", ".join(self._routes)
+        return ToolResult(f"There is no tool named {given!r}.{hint} Available tools: {available}.", is_error=True)
 
 
 def malformed(arguments: JsonDict, schema: JsonDict) -> str | None:
-    """What is wrong with arguments that were no JSON object (the client keeps those as ``{"raw": text}``)."""
+    """What is wrong with arguments that were no JSON object (those are kept as ``{"raw": text}``)."""
     if set(arguments) != {"raw"} or "raw" in (schema.get("properties") or {}):
         return None
-    return f"The arguments are not a JSON object: {truncate(str(arguments['raw']), 500)}"
+    return f"The arguments are not a valid JSON object: {truncate(str(arguments['raw']), 500)}"
 
 
 def truncate(text: str, limit: int) -> str:
