@@ -85,8 +85,3 @@ def syllables(word: str) -> int:
 def same_word(left: str, right: str) -> bool:
     """Equal but for case."""
     return left.casefold() == right.casefold()
-
-
-def bullets(text: str, signs: str = "*-") -> list[str]:
-    """The lines that begin with a bullet sign (``**bold**`` at the start of a line is none)."""
-    return [line for line in text.split("\n") if re.match(rf"\s*[{re.escape(signs)}](?![*-])\s*\S", line)]
