@@ -15,7 +15,7 @@ _PROMPT = (
 )
 _EXAMPLE = "{text}\nYour code should pass these tests:\n\n{tests}\n\n```python\n{solution}\n```"
 _CALL = re.compile(
-    r"assert\s+(?:not\s+)?\(*(?:\w+\.)*(?:(?:set|sorted|list|tuple|round|len|abs|str|isclose)\()*(\w+)\s*\("
+    r"assert\s+(?:not\s+)?\(*(?:\w+\.)*(?:(?:set|sorted|list|tuple|round|len|abs|str|int|float|isclose)\()*(\w+)\s*\("
 )
 
 

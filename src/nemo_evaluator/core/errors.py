@@ -19,6 +19,7 @@
         ├── SandboxError         container did not start, exec lost, transfer failed
         ├── JudgeError           judge unreachable or unparsable
         ├── ScorerError          scorer or verifier raised
+        ├── TamperError          an answer reached for its own judge
         └── SeedError            a dataset row cannot be asked
 """
 
@@ -175,6 +176,12 @@ class ScorerError(BoundaryError):
     cause = Cause.SCORER
 
 
+class TamperError(BoundaryError):
+    """An answer reached for the judge instead of solving the problem: it is neither right nor measured."""
+
+    cause = Cause.TAMPER
+
+
 class SeedError(BoundaryError):
     """A dataset row cannot be turned into a question."""
 
@@ -198,6 +205,7 @@ ERROR_OF_CAUSE: Final[dict[Cause, type[BoundaryError]]] = {
         SandboxError,
         JudgeError,
         ScorerError,
+        TamperError,
         SeedError,
     )
 }

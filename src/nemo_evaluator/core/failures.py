@@ -21,6 +21,7 @@ class Cause(StrEnum):
     SANDBOX = "sandbox"
     JUDGE = "judge"
     SCORER = "scorer"
+    TAMPER = "tamper"
     SEED = "seed"
     CANCELLED = "cancelled"
 
@@ -72,6 +73,7 @@ POLICY: Final[dict[Cause, Policy]] = {
     Cause.SANDBOX: Policy(retry=True, redo=Redo.ALL, row=Row.FAILED),
     Cause.JUDGE: Policy(retry=True, redo=Redo.VERIFY, row=Row.FAILED),
     Cause.SCORER: Policy(retry=False, redo=Redo.VERIFY, row=Row.FAILED),
+    Cause.TAMPER: Policy(retry=False, redo=Redo.VERIFY, row=Row.FAILED),
     Cause.SEED: Policy(retry=False, redo=Redo.ALL, row=Row.FAILED),
     Cause.CANCELLED: Policy(retry=False, redo=Redo.ALL, row=Row.ABSENT),
 }

@@ -1,7 +1,7 @@
 """Sandboxes: places where untrusted code runs."""
 
 from nemo_evaluator.sandbox._backend import Backend, Exit, Job
-from nemo_evaluator.sandbox._fresh import run_fresh
+from nemo_evaluator.sandbox._fresh import run_fresh, run_judge
 from nemo_evaluator.sandbox.base import (
     ExecResult,
     ImageBuildRequest,
@@ -22,4 +22,5 @@ __all__ = [
     "Sandbox",
     "VolumeMount",
     "run_fresh",
+    "run_judge",
 ]

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, ClassVar
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
@@ -58,6 +58,8 @@ class Backend(ABC):
     started: bool = field(default=False, init=False)
     endpoints: dict[str, str] = field(default_factory=dict, init=False)
     base_env: dict[str, str] = field(default_factory=dict, init=False)
+    # As whom a judge runs, where a user can be chosen.
+    _root_user: ClassVar[str | None] = None
 
     @property
     def is_running(self) -> bool:
@@ -126,6 +128,12 @@ class Backend(ABC):
             memory=memory,
         )
         return await self._collect(job, max_output_bytes, None)
+
+    async def run_judge(self, command: Sequence[str], stdin: bytes, *, timeout: float = 30.0) -> ExecResult:
+        """Run a command that watches over a program; see the contract."""
+        self._check()
+        job = Job(list(command), timeout, self.spec.workdir, self._env(None), stdin, self._root_user, private={})
+        return await self._collect(job, 1_000_000, None)
 
     async def upload(self, source: Path | str | bytes, target: str) -> None:
         """Put a file, a folder's content, or bytes at ``target``; verified by digest."""

@@ -85,7 +85,7 @@ class ContainerSandbox(Backend):
         argv, stdin = job.argv, job.stdin
         if job.memory is not None:
             argv = ["sh", "-c", f'ulimit -v {job.memory // 1024} && exec "$@"', "sh", *argv]
-        if job.private is not None:
+        if job.private is not None and stdin is None:
             argv, stdin = _fresh.as_command(argv, job.private)
         token = secrets.token_hex(8)
         self._kept.add(token)

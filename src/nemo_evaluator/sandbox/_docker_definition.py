@@ -27,6 +27,8 @@ class DockerSettings:
     read_only: bool = False
     runtime: str | None = None
     disk: int = 20 * 2**30
+    # One program after another runs in it, and none may leave anything for the next.
+    shared: bool = False
 
 
 def volumes_of(spec: SandboxSpec) -> list[VolumeMount]:
@@ -51,14 +53,15 @@ def definition(
         "CapAdd": _CAPABILITIES,
         "SecurityOpt": ["no-new-privileges"],
         "Init": spec.entrypoint is not None,
-        "ReadonlyRootfs": limits.read_only,
+        "ReadonlyRootfs": limits.read_only or limits.shared,
         "Ulimits": [{"Name": name, "Soft": limit, "Hard": limit} for name, limit in ulimits.items()],
         "Binds": [_bind(volume) for volume in volumes_of(spec) if volume.host_path],
         "Mounts": [_scratch(volume) for volume in volumes_of(spec) if not volume.host_path],
     }
-    if limits.read_only:
+    if limits.read_only or limits.shared:
         size = max(64 * 2**20, limits.memory // 4)
-        host["Tmpfs"] = {"/tmp": f"size={size},mode=1777,exec", spec.workdir: f"size={size},mode=1777,exec"}
+        folders = ["/tmp"] if limits.shared else ["/tmp", spec.workdir]
+        host["Tmpfs"] = dict.fromkeys(folders, f"size={size},mode=1777,exec")
     if limits.runtime is not None:
         host["Runtime"] = limits.runtime
     if limits.network == "bridge":

@@ -128,6 +128,13 @@ class Sandbox(Protocol):
         """Run a command in a folder of its own that holds ``files`` and nothing else, and is gone afterwards."""
         ...
 
+    async def run_judge(self, command: Sequence[str], stdin: bytes, *, timeout: float = 30.0) -> ExecResult:
+        """Like ``run_fresh``, for a command that starts a program itself and must keep out of its reach.
+
+        It runs as root where the sandbox has one, so that it can take away from the program what it must not have.
+        """
+        ...
+
     async def upload(self, source: Path | str | bytes, target: str) -> None:
         """Put a file, a folder's content, or bytes at ``target``."""
         ...

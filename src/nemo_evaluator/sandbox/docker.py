@@ -9,7 +9,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import IO, Final
+from typing import IO, ClassVar, Final
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.sandbox import _fresh
@@ -23,6 +23,7 @@ from nemo_evaluator.sandbox._wrapper import Rest, Seal, Trailer, killer, wrapped
 from nemo_evaluator.sandbox.base import OutsideEndpoint
 
 _SIGKILL: Final = 137
+_SIGNALLED: Final = 128
 # How long after its deadline a command may take to give back its output; the kill goes on behind it.
 _GRACE: Final = 0.2
 # How often a container's disk is looked at while commands run.
@@ -37,6 +38,8 @@ class DockerSandbox(Backend):
     api: DockerApi = field(default_factory=DockerApi)
     reaper: Reaper | None = None
     labels: dict[str, str] = field(default_factory=dict)
+    # False once a program of its own was ended from outside: nobody cleared up behind it.
+    is_clean: bool = field(default=True, init=False)
     _id: str = field(default="", init=False)
     _forwards: list[Forward] = field(default_factory=list, init=False)
     _rewritten: dict[str, str] = field(default_factory=dict, init=False)
@@ -47,6 +50,7 @@ class DockerSandbox(Backend):
     _over_disk: bool = field(default=False, init=False)
     _shell: str = field(default="sh", init=False)
     _broken: str = field(default="", init=False)
+    _root_user: ClassVar[str | None] = "0"
 
     @property
     def is_running(self) -> bool:
@@ -74,7 +78,7 @@ class DockerSandbox(Backend):
             self._id = created["Id"]
             await self.api.call("POST", f"/containers/{self._id}/start")
             self.started = True
-            if not self.settings.read_only:
+            if not (self.settings.read_only or self.settings.shared):
                 self._watching = asyncio.ensure_future(self._watch_disk())
             for endpoint in outside_endpoints:
                 self.endpoints[endpoint.env_var] = await self._let_in(endpoint.url)
@@ -158,8 +162,10 @@ class DockerSandbox(Backend):
         argv = job.argv
         if job.memory is not None:
             argv = ["sh", "-c", f'ulimit -v {job.memory // 1024} && exec "$@"', "sh", *argv]
-        if job.private is not None:
+        if job.private is not None and stdin is None:
             argv, stdin = _fresh.as_command(argv, job.private)
+            # Nobody's, and not that of the program before.
+            job.user = str(_fresh.stray_user())
         token = secrets.token_hex(8)
         self._kept.add(token)
         seal = Seal()
@@ -192,8 +198,10 @@ class DockerSandbox(Backend):
                 self._kept.discard(token)
         trailer.flush()
         if timed_out:
+            self.is_clean = self.is_clean and job.private is None
             return Exit(_SIGKILL, timed_out=True)
         ended = await self._exit(made["Id"], trailer, token)
+        self.is_clean = self.is_clean and (job.private is None or ended.code < _SIGNALLED)
         if self._over_disk:
             emit("stderr", f"\n{self._broken}\n".encode())
         return ended

@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Sequence
+from dataclasses import replace
 
 from nemo_evaluator.config.sandboxes import DockerSandbox as DockerConfig
 from nemo_evaluator.core.errors import SandboxError, boundary
@@ -70,11 +71,18 @@ class DockerProvider:
 
     def create(self, spec: SandboxSpec) -> Sandbox:
         """A container to be."""
+        return self._create(spec, self._settings)
+
+    def create_shared(self, spec: SandboxSpec) -> Sandbox:
+        """A container for one program after another: its root is read-only, unless files are to be put into it."""
+        return self._create(spec, replace(self._settings, shared=not spec.files))
+
+    def _create(self, spec: SandboxSpec, settings: DockerSettings) -> Sandbox:
         self._images.used(spec.image)
         return DockerSandbox(
             spec,
             self._run_id,
-            settings=self._settings,
+            settings=settings,
             api=self._api,
             reaper=self._reaper,
             labels={"nel.owner": owner_label()},

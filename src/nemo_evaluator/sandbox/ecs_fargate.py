@@ -86,7 +86,7 @@ class EcsSandbox(Backend):
         argv, stdin = job.argv, job.stdin
         if job.memory is not None:
             argv = ["sh", "-c", f'ulimit -v {job.memory // 1024} && exec "$@"', "sh", *argv]
-        if job.private is not None:
+        if job.private is not None and stdin is None:
             argv, stdin = _fresh.as_command(argv, job.private)
         data = stdin if stdin is None or isinstance(stdin, bytes) else await asyncio.to_thread(stdin.read)
         request = {

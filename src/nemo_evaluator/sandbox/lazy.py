@@ -63,6 +63,15 @@ class LazySandbox:
         async with warm as sandbox:
             return await _fresh.run_fresh(sandbox, command, files, **options)
 
+    async def run_judge(self, command: Sequence[str], stdin: bytes, **options: Any) -> ExecResult:
+        """Run a judge, in a warm sandbox unless this one is up already."""
+        if self._real is not None:
+            return await _fresh.run_judge(self._real, command, stdin, **options)
+        self._check()
+        warm: AbstractAsyncContextManager[Sandbox] = self._manager.warm(self.spec)
+        async with warm as sandbox:
+            return await _fresh.run_judge(sandbox, command, stdin, **options)
+
     async def upload(self, source: Path | str | bytes, target: str) -> None:
         """Put something in."""
         await (await self._get()).upload(source, target)

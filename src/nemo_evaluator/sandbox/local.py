@@ -180,7 +180,7 @@ class LocalSandbox(Backend):
             "read_only": [self.spec.workdir] if self.settings.read_only and not job.transfer else [],
         }
         if job.private is not None:
-            request["private"] = [self.spec.workdir, "/tmp"]
+            request["private"] = [self.spec.workdir, "/tmp", "/dev/shm"]
             request["private_size"] = min(_PRIVATE_SIZE, self.settings.memory // 2)
             request["files"] = {f"{self.spec.workdir}/{name}": data for name, data in job.private.items()}
         return request

@@ -145,7 +145,7 @@ class SandboxManager:
         sandbox: Sandbox | None = None
         try:
             waiting = self._idle.setdefault(key, deque())
-            sandbox = waiting.pop() if waiting else await self._start(spec)
+            sandbox = waiting.pop() if waiting else await self._start(spec, shared=True)
             yield sandbox
         except BaseException:
             # Whatever went wrong, the next program shall not find its traces.
@@ -153,7 +153,7 @@ class SandboxManager:
                 await self._stop(sandbox)
             raise
         else:
-            if sandbox in self._live and sandbox.is_running:
+            if sandbox in self._live and sandbox.is_running and getattr(sandbox, "is_clean", True):
                 waiting.append(sandbox)
             else:
                 await self._stop(sandbox)
@@ -168,11 +168,15 @@ class SandboxManager:
             task.cancel()
         await self._provider.close()
 
-    async def _start(self, spec: SandboxSpec, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> Sandbox:
+    async def _start(
+        self, spec: SandboxSpec, outside_endpoints: Sequence[OutsideEndpoint] = (), *, shared: bool = False
+    ) -> Sandbox:
         idle = [queue for queue in self._idle.values() if queue]
         if idle and len(self._live) >= self._provider.concurrency:
             await self._stop(idle[0].popleft())
-        sandbox = self._provider.create(spec)
+        # Only containers are made otherwise when programs follow one another in them.
+        create = getattr(self._provider, "create_shared", self._provider.create) if shared else self._provider.create
+        sandbox = create(spec)
         self._live.add(sandbox)
         try:
             await sandbox.start(outside_endpoints=outside_endpoints)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from nemo_evaluator.scoring.agreement import krippendorff_alpha
     from nemo_evaluator.scoring.build import build_metric
     from nemo_evaluator.scoring.choice import extract_mcq_letter, mcq_extract, multichoice_regex
-    from nemo_evaluator.scoring.code import code_sandbox, code_sandbox_async, extract_code, run_program
+    from nemo_evaluator.scoring.code import code_sandbox, code_sandbox_async, extract_code
     from nemo_evaluator.scoring.json import extract_json, json_schema, validate_json_schema
     from nemo_evaluator.scoring.judge import JudgedEnvironment
     from nemo_evaluator.scoring.line import answer_line
@@ -30,7 +30,6 @@ _HOMES: Final = {
     "code_sandbox": "code",
     "code_sandbox_async": "code",
     "extract_code": "code",
-    "run_program": "code",
     "extract_json": "json",
     "json_schema": "json",
     "validate_json_schema": "json",
@@ -95,7 +94,6 @@ __all__ = [
     "numeric_match",
     "parse_number",
     "reward_of",
-    "run_program",
     "run_scorer",
     "scorer_version",
     "scorers",

@@ -106,6 +106,8 @@ def spawn(request: dict[str, Any], fds: list[int]) -> int | dict[str, Any]:
 
 def private_folders(request: dict[str, Any]) -> None:
     # This process has a mount namespace of its own: what is mounted here, no other command sees.
+    if "private" in request:
+        syscalls.own_ipc()
     for folder in request.get("private", ()):
         owner = f"uid={os.getuid()},gid={os.getgid()}"
         data = f"mode=0755,size={request['private_size']},{owner}"

@@ -75,6 +75,12 @@ def setns(fd: int, kind: int) -> None:
         raise _fail("setns")
 
 
+def own_ipc() -> None:
+    """Enter a new namespace of shared memory, semaphores and message queues."""
+    if _libc.unshare(ctypes.c_int(CLONE_NEWIPC)) != 0:
+        raise _fail("unshare")
+
+
 def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
     """Mount a file system."""
     if _libc.mount(source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), data.encode()) != 0:
