@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from nemo_evaluator.benchmarks.bfcl.calls import Call, parse_calls
 from nemo_evaluator.benchmarks.bfcl.check import mismatch
 from nemo_evaluator.datasets.mirror import MirrorEntry, write_index
 from nemo_evaluator.environments import get_environment
+from nemo_evaluator.scoring import ScorerInput
 
 FUNCTIONS = [
     {
@@ -40,7 +42,7 @@ ACCEPTED = [{"geo.area": {"base": [10], "height": [5.5, ""], "unit": ["square me
     [
         '[geo.area(base=10, unit="Square-Metres")]',
         "geo.area(base=10)",
-        "geo.area(10, 5.5)",
+        "geo.area(base=5+5, height=11/2)",
         'Sure!\n```python\n[geo.area(base=10, tags=["a", "b"])]\n```\nDone.',
         "I will call [geo.area(base=10, height=5.5)] now.",
         '{"name": "geo.area", "arguments": {"base": 10}}',
@@ -68,6 +70,11 @@ def test_the_same_call_in_many_forms(response: str) -> None:
         ("geo.area(base=True)", "base is True"),
         ("geo.area(base=10, tags=['b', 'a'])", "tags is"),
         ("geo.area(base=10, flag=True)", "flag is not asked for"),
+        ("geo.area(10, 5.5)", "base is missing"),
+        ("geo.area(5.5, base=10)", "argument 1 is not asked for"),
+        ("geo.area(base=10, tags=('a', 'b'))", "tags is"),
+        (f"geo.area(base=10, height={10**400})", "height is 1000"),
+        (f"geo.area(base={10**30})", "base is 1000"),
         ("[geo.area(base=10), geo.area(base=10)]", "2 calls instead of 1"),
     ],
 )
@@ -85,6 +92,63 @@ def test_prose_is_no_call(response: str) -> None:
 def test_names_that_python_reserves_and_variables_of_other_languages() -> None:
     calls = parse_calls("[query(from=1, to=-2.5, active=true, owner=my.variable, x=null)]", [])
     assert calls == [Call("query", {"from": 1, "to": -2.5, "active": True, "owner": "my.variable", "x": None})]
+
+
+JAVA = {"n": "long", "f": "float", "d": "double", "ok": "boolean", "s": "String", "v": "any"}
+PROPERTIES: dict[str, Any] = {key: {"type": kind} for key, kind in JAVA.items()} | {
+    "a": {"type": "Array", "items": {"type": "integer"}},
+    "l": {"type": "ArrayList", "items": {"type": "String"}},
+    "m": {"type": "HashMap"},
+    "xs": {"type": "array", "items": {"type": "float"}},
+    "o": {"type": "dict"},
+}
+SOURCE = [{"name": "Api.run", "parameters": {"type": "dict", "properties": PROPERTIES, "required": []}}]
+
+
+@pytest.mark.parametrize(
+    ("language", "argument", "accepted", "right"),
+    [
+        ("java", "n=100L", [100], True), ("java", "n=100", [100], True), ("java", "n=101L", [100], False),
+        ("java", "f=2.5f", [2.5], True), ("java", "d=2.5f", [2.5], False), ("java", "d=1e3", [1000.0], True),
+        ("java", "ok=true", [True], True), ("java", 'ok="true"', [True], True), ("java", "s='x y'", ["X-Y"], True),
+        ("java", "a=new int[]{1, 2}", [[1, 2]], True), ("java", "a=new int[] {2, 1}", [[1, 2]], False),
+        ("java", "a=myArray", ["myArray"], True), ("java", "a=MYARRAY", ["myArray"], False),
+        ("java", 'l=new ArrayList<>(Arrays.asList("a, b", "c"))', [["a, b", "c"]], True),
+        ("java", 'l=new ArrayList<String>() {{ add("a"); add("c"); }}', [["a", "c"]], True),
+        ("java", "l=new ArrayList<>()", [[]], True), ("java", 'l="new ArrayList<>()"', [[]], True),
+        ("java", 'm=new HashMap<String, Object>() {{ put("k", 1); put("t", "x"); }}', [{"k": [1], "t": ["x"]}], True),
+        ("java", 'm=new HashMap<>() {{ put("k", 2); }}', [{"k": [1]}], False),
+        ("java", "v=new Point(1, 2)", ["new Point(1,2)"], True), ("java", "v=null", ["null"], True),
+        ("java", "v=42", ["42"], True), ("java", "100L", [100], False),
+        ("javascript", "xs=[1, 2.5]", [[1.0, 2.5]], True), ("javascript", "xs=new Array(1, 2)", [[1.0, 2.0]], True),
+        ("javascript", "o={key: 'v', \"n\": 3}", [{"key": ["v"], "n": [3]}], True),
+        ("javascript", "o={a: {b: [1, 2]}}", [{"a": {"b": [[1, 2]]}}], True),
+        ("javascript", "o={}", [{}], True), ("javascript", "v=(x) => x + 1", ["(x) => x + 1"], True),
+        ("javascript", "v=function(a, b) { return a; }", ["function(a, b) { return a; }"], True),
+    ],
+)  # fmt: skip
+def test_literals_of_other_languages(language: str, argument: str, accepted: list[Any], right: bool) -> None:
+    calls = parse_calls(f"[Api.run({argument})]", SOURCE) or []
+    wanted = [{"Api.run": {argument.partition("=")[0]: accepted}}]
+    assert (bool(calls) and mismatch(calls, wanted, SOURCE, language) is None) is right
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        f"geo.area(base={'9' * 4000})", f"geo.area(base={'9' * 9000})", f'{{"geo.area": {{"base": {"9" * 400}}}}}',
+        "geo.area(base={[1]: 2})", "geo.area(base={(1, 2): 3, **x})", "geo.area(base=" + "-" * 900 + "1)",
+        "geo.area(base=" + "[" * 150 + "]" * 150 + ")", '{"geo.area": {"base": ' + "[" * 300 + "]" * 300 + "}}",
+        "geo.area(base=1e999)", "geo.area(base=10**10**10)", "geo.area(base='\ud800')", "\x00", " ",
+        "geo.area(base=1/0)", "<tool_call>" * 9000, "[geo.area(" * 4000, "geo.area(base=1)\n" * 9000, "`" * 30000,
+    ],
+)  # fmt: skip
+def test_no_answer_raises_or_takes_long(response: str) -> None:
+    metadata = {"category": "simple_python", "function": FUNCTIONS, "ground_truth": ACCEPTED}
+    for category in ("simple_python", "simple_java", "simple_javascript", "irrelevance"):
+        started = time.process_time()
+        bfcl.bfcl(ScorerInput(response, "", metadata | {"category": category}))
+        assert time.process_time() - started < 1.0
 
 
 def first(values: list[Any]) -> Any:

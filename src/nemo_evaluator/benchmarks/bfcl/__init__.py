@@ -7,8 +7,9 @@ from typing import Final
 
 import orjson
 
-from nemo_evaluator.benchmarks.bfcl.calls import parse_calls
+from nemo_evaluator.benchmarks.bfcl.calls import Call, parse_calls
 from nemo_evaluator.benchmarks.bfcl.check import mismatch
+from nemo_evaluator.benchmarks.bfcl.literals import LANGUAGES
 from nemo_evaluator.core.errors import SeedError, UsageError
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
 from nemo_evaluator.datasets import ChainedRows, MappedRows, Rows, open_rows
@@ -114,10 +115,12 @@ def bfcl(sample: ScorerInput) -> Score:
         return {"correct": right, "extracted": _shown(calls) if calls else "[]", "calls": len(calls or [])}
     if calls is None:
         return {"correct": False, "extracted": None, "unparsed": True}
-    problem = mismatch(calls, sample.metadata["ground_truth"], sample.metadata["function"])
+    language = LANGUAGES.get(sample.metadata["category"])
+    problem = mismatch(calls, sample.metadata["ground_truth"], sample.metadata["function"], language)
     score: Score = {"correct": problem is None, "extracted": _shown(calls), "calls": len(calls)}
     return score if problem is None else {**score, "mismatch": problem}
 
 
-def _shown(calls: object) -> str:
-    return orjson.dumps(calls, default=str, option=orjson.OPT_NON_STR_KEYS).decode()[:500]
+def _shown(calls: Sequence[Call]) -> str:
+    texts = (f"{call.name}({', '.join(f'{key}={value!r}' for key, value in call.arguments.items())})" for call in calls)
+    return f"[{', '.join(texts)}]"[:500]

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import ast
 import keyword
+import operator
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
 
+from nemo_evaluator.benchmarks.bfcl.literals import split_source, unquoted
 from nemo_evaluator.core.types import JsonDict
 
 _FENCE: Final = re.compile(r"```[\w+-]*\n?(.*?)```", re.DOTALL)
-_TOOL_CALL: Final = re.compile(r"<(tool_call|function_call|toolcall)>\s*(.*?)\s*</\1>", re.DOTALL | re.IGNORECASE)
+_TAGS: Final = ("tool_call", "function_call", "toolcall")
+_NAMED: Final = re.compile(r"[A-Za-z_$][\w$]*\s*=(?![=>])")
+_LONGEST: Final = 50_000
+_MOST_LINES: Final = 50
+_LARGE: Final = 2**53
+_SEVERAL: Final = (ast.List, ast.Tuple)
+_SUMS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+}  # fmt: skip
 _ESCAPE: Final = "keyword_"
 _KEYWORD_ARGUMENT: Final = re.compile(rf"([(,]\s*)({'|'.join(keyword.kwlist)})\s*=(?!=)")
 _WORDS: Final[dict[str, Any]] = {"true": True, "false": False, "null": None, "none": None}
@@ -30,16 +41,31 @@ class Call:
 def parse_calls(response: str, functions: list[JsonDict]) -> list[Call] | None:
     """The calls of a response; an empty list when it says that it calls nothing; None when there is nothing to read."""
     text = response.strip()
-    tagged = [body for _, body in _TOOL_CALL.findall(text)]
+    if len(text) > _LONGEST:
+        return None
+    tagged = list(_tagged(text))
     if tagged:
         found = [_from_json(body) for body in tagged]
         return [call for calls in found if calls for call in calls] or None
-    for candidate in [*reversed(_FENCE.findall(text)), text, *_bracketed(text)]:
-        for read in (_from_json, lambda body: _from_python(body, functions)):
+    candidates = [*reversed(_FENCE.findall(text)), text, *_bracketed(text)]
+    for candidate in candidates:
+        for read in (_from_json, _from_python):
             calls = read(candidate.strip())
             if calls is not None:
                 return calls
-    return None
+    # Java and JavaScript have literals that are no Python: 100L, new int[]{1, 2}, {key: value}, x => y.
+    names = {function["name"] for function in functions}
+    return next((calls for text in candidates if (calls := _from_source(text.strip(), names))), None)
+
+
+def _tagged(text: str) -> Iterator[str]:
+    """What stands between the tags that some models put around their calls."""
+    lower = text.lower()
+    for tag in _TAGS:
+        at = lower.find(f"<{tag}>")
+        while at >= 0 and (end := lower.find(f"</{tag}>", at)) >= 0:
+            yield text[at + len(tag) + 2 : end].strip()
+            at = lower.find(f"<{tag}>", end)
 
 
 def _bracketed(text: str) -> list[str]:
@@ -48,7 +74,7 @@ def _bracketed(text: str) -> list[str]:
     start = text.find("[")
     if start >= 0 and text.rfind("]") > start:
         found.append(text[start : text.rfind("]") + 1])
-    return [*found, *(line for line in reversed(text.splitlines()) if line.strip())]
+    return [*found, *(line for line in reversed(text.splitlines()[-_MOST_LINES:]) if line.strip())]
 
 
 def _from_json(text: str) -> list[Call] | None:
@@ -81,38 +107,48 @@ def _json_call(item: Any) -> Call | None:
     return Call(name, arguments or {})
 
 
-def _from_python(text: str, functions: list[JsonDict]) -> list[Call] | None:
+def _from_source(text: str, names: set[str]) -> list[Call] | None:
+    """Calls whose values are kept as they are written, of functions that are known."""
+    inside = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    calls = []
+    for part in split_source(inside.strip().rstrip(";")):
+        head, _, rest = part.partition("(")
+        if head.strip() not in names or not rest.endswith(")"):
+            return None
+        pairs: list[str] = []
+        for piece in split_source(rest[:-1]):
+            if _NAMED.match(piece):
+                pairs.append(piece)
+            elif not pairs:
+                return None
+            else:  # the comma of HashMap<String, Object>
+                pairs[-1] += f", {piece}"
+        arguments = (pair.partition("=") for pair in pairs)
+        calls.append(Call(head.strip(), {key.strip(): unquoted(value.strip()) for key, _, value in arguments}))
+    return calls
+
+
+def _from_python(text: str) -> list[Call] | None:
     # An argument may be called like a keyword of Python (`from=...`), which Python itself does not allow.
     safe = _KEYWORD_ARGUMENT.sub(rf"\1{_ESCAPE}\2=", text.strip().rstrip(";"))
     try:
         tree = ast.parse(safe, mode="exec")
+        values = [statement.value if isinstance(statement, (ast.Expr, ast.Assign)) else None for statement in tree.body]
+        nodes = [node for value in values for node in (value.elts if isinstance(value, _SEVERAL) else [value])]
+        calls = [_python_call(node) for node in nodes]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    calls: list[Call] = []
-    for statement in tree.body:
-        value = statement.value if isinstance(statement, (ast.Expr, ast.Assign)) else None
-        nodes = value.elts if isinstance(value, (ast.List, ast.Tuple)) else [value]
-        for node in nodes:
-            call = _python_call(node, functions)
-            if call is None:
-                return None
-            calls.append(call)
-    return calls if tree.body else None
+    return None if not tree.body or any(call is None for call in calls) else [call for call in calls if call]
 
 
-def _python_call(node: ast.AST | None, functions: list[JsonDict]) -> Call | None:
+def _python_call(node: ast.AST | None) -> Call | None:
     if isinstance(node, ast.Await):
         node = node.value
-    if not isinstance(node, ast.Call):
+    name = _dotted(node.func) if isinstance(node, ast.Call) else None
+    if not isinstance(node, ast.Call) or name is None:
         return None
-    name = _dotted(node.func)
-    if name is None:
-        return None
-    known = next((function for function in functions if function["name"] == name), None)
-    order = list(known["parameters"]["properties"]) if known else []
-    arguments = {
-        order[at] if at < len(order) else f"argument {at + 1}": _value(arg) for at, arg in enumerate(node.args)
-    }
+    # Named arguments are asked for: one without a name is none of those that are accepted.
+    arguments = {f"argument {at}": _value(arg) for at, arg in enumerate(node.args, 1)}
     for given in node.keywords:
         named = (given.arg or "").removeprefix(_ESCAPE)
         if not named or named in arguments:
@@ -131,19 +167,23 @@ def _dotted(node: ast.AST) -> str | None:
 
 
 def _value(node: ast.AST) -> Any:
-    """A literal as its value; a variable or any other expression as its text."""
+    """A literal as its value, a sum as its result; a variable or any other expression as its text."""
     if isinstance(node, ast.Constant):
-        return node.value
-    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        return "..." if node.value is ... else node.value
+    if isinstance(node, ast.List):
         return [_value(item) for item in node.elts]
-    if isinstance(node, ast.Dict):
-        return {
-            _value(key): _value(value) for key, value in zip(node.keys, node.values, strict=True) if key is not None
-        }
+    if isinstance(node, ast.Tuple):
+        return tuple(_value(item) for item in node.elts)
+    if isinstance(node, ast.Dict) and all(isinstance(key, (ast.Constant, ast.Name)) for key in node.keys):
+        return {_value(key): _value(value) for key, value in zip(node.keys, node.values, strict=True) if key}
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
         inner = _value(node.operand)
         if isinstance(inner, (int, float)):
             return -inner if isinstance(node.op, ast.USub) else inner
+    if isinstance(node, ast.BinOp) and type(node.op) in _SUMS:
+        left, right = _value(node.left), _value(node.right)
+        if all(isinstance(side, (int, float)) and abs(side) < _LARGE for side in (left, right)) and right:
+            return _SUMS[type(node.op)](left, right)
     if isinstance(node, ast.Name) and node.id.lower() in _WORDS:
         return _WORDS[node.id.lower()]
     return ast.unparse(node)
