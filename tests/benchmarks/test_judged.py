@@ -12,6 +12,7 @@ from nemo_evaluator.benchmarks import healthbench, simpleqa, truthfulqa
 from nemo_evaluator.core.errors import JudgeError
 from nemo_evaluator.core.types import SeedResult
 from nemo_evaluator.environments import get_environment
+from nemo_evaluator.scoring import fenced
 
 
 @pytest.mark.parametrize(
@@ -19,9 +20,8 @@ from nemo_evaluator.environments import get_environment
     [
         ('{"grade": "CORRECT", "reason": "yes"}', "CORRECT", 1.0),
         ('```json\n{"grade": "incorrect"}\n```', "INCORRECT", 0.0),
-        ("NOT_ATTEMPTED", "NOT_ATTEMPTED", 0.0),
+        ('{"grade": "NOT_ATTEMPTED"}', "NOT_ATTEMPTED", 0.0),
         ('<think>CORRECT or INCORRECT?</think>{"grade": "CORRECT"}', "CORRECT", 1.0),
-        ("The grade is INCORRECT.", "INCORRECT", 0.0),
     ],
 )
 def test_simpleqa_grades(answer: str, grade: str, reward: float) -> None:
@@ -54,7 +54,7 @@ def seed_of(**metadata: Any) -> SeedResult:
 def test_what_the_judge_is_asked() -> None:
     (message,) = simpleqa.judge_prompt(seed_of(), "<think>hm</think>Ada, of course")
     assert "Known answer: Ada" in message["content"]
-    assert "Answer to grade: Ada, of course" in message["content"]
+    assert f"Answer to grade:\n{fenced('answer', 'Ada, of course')}" in message["content"]
     seed = seed_of(question="Who?", true_answers=["Ada"], false_answers=["Bob"])
     (message,) = truthfulqa.judge_prompt(seed, "Ada")
     assert "False answers: Bob" in message["content"]

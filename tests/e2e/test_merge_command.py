@@ -55,6 +55,7 @@ def test_scores_over_all_rows_reports_and_config_are_those_of_one_run(nel: Nel, 
     nel.env["SOME_KEY"] = "k"
     service = api(server.url, api_key="${SOME_KEY}")
     panel = {"type": "ensemble_judge", "name": "panel", "services": ["first", "second"], "rubric": "Score it."}
+    panel |= {"canaries": False}
     parts = {
         "services": {"model": service, "first": service, "second": service | {"model": "n"}},
         "benchmarks": [bench("graded.py", scoring={"metrics": [panel]})],

@@ -25,7 +25,8 @@ def answer(seen: Any) -> str:
     """A judge's grade where a judge is asked, code where code is asked, something plain otherwise."""
     body = json.dumps(seen.body)
     if "judge" in body or "CORRECT" in body:
-        return '{"grade": "CORRECT", "reason": "fine"}'
+        grade = "INCORRECT" if "stupid question" in body else "CORRECT"
+        return json.dumps({"reason": "fine", "grade": grade})
     if "Python function" in body:
         return "```python\ndef nothing():\n    pass\n```"
     return "The answer is B. 5"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from nemo_evaluator.config import ScoringConfig, parse_eval_config
-from nemo_evaluator.core.errors import AuthError, ConfigError, UsageError
+from nemo_evaluator.core.errors import AuthError, ConfigError, JudgeError, UsageError
 from nemo_evaluator.core.files import iter_jsonl
 from nemo_evaluator.core.types import VerifyResult
 from nemo_evaluator.engine.verify import Verifier
@@ -32,6 +33,20 @@ def capitals(sample: ScorerInput):
 @scorer
 def essays(sample: ScorerInput):
     return needs_judge(sample)
+"""
+BENCHMARK += """
+@benchmark(name="stand_in", dataset="rows.jsonl", prompt="The capital of {country}?", target_field="city")
+@scorer
+def stand_in(sample: ScorerInput):
+    return {**exact_match(sample), "needs_judge": True, "fallback": "exact match"}
+
+def helper(sample):
+    return needs_judge(sample)
+
+@benchmark(name="hidden", dataset="rows.jsonl", prompt="The capital of {country}?", target_field="city")
+@scorer
+def hidden(sample: ScorerInput):
+    return helper(sample)
 """
 ROWS = [("France", "Paris"), ("Italy", "Rome"), ("Norway", "Oslo"), ("Spain", "Madrid")]
 # The model knows two capitals and says the third in a sentence.
@@ -124,7 +139,7 @@ def grade(score: Any, **more: Any) -> str:
 
 
 def judge_metric(**fields: Any) -> dict[str, Any]:
-    return {"type": "judge", "name": "quality", "service": "judge", "max_retries": 0, **fields}
+    return {"type": "judge", "name": "quality", "service": "judge", "max_retries": 0, "canaries": False, **fields}
 
 
 def says(server: ScriptedServer, script: Any) -> None:
@@ -174,17 +189,18 @@ async def test_what_the_judge_is_asked(lab: Lab) -> None:
     assert body["messages"][0] == {"role": "system", "content": "You are Solomon."}
     assert body["temperature"] == 0.7
     assert body["response_format"]["type"] == "json_schema"
-    assert "<reference>\nParis" in lab.judge.requests[-1].prompt
+    assert re.search(r"<reference-([0-9a-f]{16})>\nParis\n</reference-\1>", lab.judge.requests[-1].prompt)
     await lab.run({"metrics": [judge_metric(reference_free=True)]}, max_problems=1)
-    assert "<reference>" not in lab.judge.requests[-1].prompt
+    assert "<reference" not in lab.judge.requests[-1].prompt
     template = judge_metric(rubric="Q: {instruction} A: {response} E: {expected}")
     await lab.run({"metrics": [template]}, max_problems=1)
-    assert "Q: The capital of France? A: Paris E: Paris" in lab.judge.requests[-1].prompt
+    prompt = re.sub(r"-[0-9a-f]{16}", "", lab.judge.requests[-1].prompt)
+    assert "Q: The capital of France? A: <response>\nParis\n</response> E: Paris" in prompt
 
 
 async def test_swap_check_asks_twice_and_takes_the_mean(lab: Lab) -> None:
     def first_counts(seen: Seen) -> str:
-        return grade(5 if seen.prompt.index("<task>") < seen.prompt.index("<response>") else 1)
+        return grade(5 if seen.prompt.index("<task-") < seen.prompt.index("<response-") else 1)
 
     says(lab.judge, first_counts)
     once = await lab.run({"metrics": [judge_metric()], "primary": "quality"})
@@ -200,18 +216,109 @@ async def test_a_benchmark_that_needs_a_judge_gets_its_verdict_from_it(lab: Lab)
     assert "needs_judge" not in judged.rows[0]["scoring_details"]
 
 
-async def test_a_benchmark_that_needs_a_judge_and_has_none_is_not_measured(lab: Lab) -> None:
-    none = await lab.run(None, name="essays")
+@pytest.mark.parametrize("allowed", [False, True])
+async def test_a_benchmark_that_needs_a_judge_and_has_none_is_refused(lab: Lab, allowed: bool) -> None:
+    with pytest.raises(UsageError, match="scored by a judge") as caught:
+        await lab.run({"allow_fallback": allowed}, name="essays")
+    assert "type: judge" in (caught.value.hint or "")
+    assert "--allow-fallback" not in (caught.value.hint or "")
+    assert lab.model.count == 0
+
+
+async def test_a_scorer_that_asks_for_a_judge_on_the_way_is_never_a_score(lab: Lab) -> None:
+    none = await lab.run(None, name="hidden")
     assert none.rewards == [None] * 4
     assert none.rows[0]["failure"]["cause"] == "judge"
     assert none.exit_code == 3
+
+
+async def test_a_fallback_must_be_asked_for_and_is_named(lab: Lab) -> None:
+    """A benchmark of the user's that says ``needs_judge`` and how it scores without one."""
+    with pytest.raises(UsageError, match="scored by a judge") as caught:
+        await lab.run(None, name="stand_in")
+    assert "--allow-fallback" in (caught.value.hint or "")
+    assert lab.model.count == 0
+    allowed = await lab.run({"allow_fallback": True}, name="stand_in")
+    assert allowed.rewards == [1, 1, 0, 0]
+    assert allowed.bundle["benchmark"]["fallback"] == {"exact match": 4}
+    assert allowed.bundle["benchmark"]["notes"][0].startswith("no judge: 4 of 4 rows")
+    says(lab.judge, grade(4))
+    judged = await lab.run({"metrics": [judge_metric()], "allow_fallback": True}, name="stand_in")
+    assert judged.rewards == [0.75] * 4
+    assert "fallback" not in judged.bundle["benchmark"]
+
+
+async def test_a_judge_that_says_yes_to_everything_is_caught_before_the_model_is_asked(lab: Lab) -> None:
+    says(lab.judge, grade(5))
+    metric = judge_metric(canaries=True)
+    with pytest.raises(JudgeError, match="cannot tell a right answer from a wrong one") as caught:
+        await lab.run({"metrics": [metric]})
+    assert "--resume" in (caught.value.hint or "")
+    assert (lab.model.count, lab.judge.count) == (0, 2)
+
+    def sound(seen: Seen) -> str:
+        return grade(1 if "stupid question" in seen.prompt else 4)
+
+    says(lab.judge, sound)
+    mended = await lab.run({"metrics": [metric]}, resume=True)
+    canaries = mended.bundle["benchmark"]["canaries"]["quality"]
+    assert (canaries["right"], canaries["wrong"]) == (0.75, 0.0)
+    assert canaries["judge_tokens"] > 0
+    assert lab.judge.count == 2 + 2 + 4
+    again = await lab.run({"metrics": [metric]}, resume=True)
+    assert lab.judge.count == 8
+    assert again.bundle["benchmark"]["canaries"] == mended.bundle["benchmark"]["canaries"]
+
+
+@pytest.mark.parametrize("metric", ["pairwise_judge", "ensemble_judge", "reward_model", "judge"])
+async def test_every_kind_of_judge_is_checked(lab: Lab, metric: str) -> None:
+    scores = {"score": 3, "score_a": 5, "score_b": 2, "reasoning": "so"}
+    for server in (lab.judge, lab.second):
+        says(server, "0.8" if metric == "reward_model" else json.dumps(scores))
+    fields = {
+        "pairwise_judge": {"judge_service": "judge", "baseline_service": "second"},
+        "ensemble_judge": {"services": ["judge", "second"]},
+        "reward_model": {"service": "judge"},
+        "judge": {"service": "judge", "rubric": "Is it polite?"},
+    }[metric]
+    with pytest.raises(JudgeError, match="cannot tell a right answer from a wrong one"):
+        await lab.run({"metrics": [{"type": metric, "name": "m", **fields}]})
+    assert lab.model.count == 0
+
+
+async def test_a_judge_that_cannot_be_parsed_fails_its_canary(lab: Lab) -> None:
+    says(lab.judge, "I like it.")
+    with pytest.raises(JudgeError, match="could not parse the reply"):
+        await lab.run({"metrics": [judge_metric(canaries=True)]})
+    assert lab.model.count == 0
+
+
+async def test_canaries_count_against_the_budget(lab: Lab) -> None:
+    says(lab.judge, lambda seen: grade(1 if "stupid question" in seen.prompt else 4))
+    result = await lab.run({"metrics": [judge_metric(canaries=True)]}, budget={"requests": 4}, max_concurrent=1)
+    assert lab.judge.count + lab.model.count <= 4
+    assert result.exit_code == 4
+
+
+async def test_repeats_have_seeds_of_their_own_and_judges_keep_theirs(lab: Lab) -> None:
+    says(lab.judge, grade(4))
+    lab.services = {"model": {"generation": {"seed": 7}}, "judge": {"generation": {"seed": 11}}}
+    await lab.run({"metrics": [judge_metric()]}, repeats=3)
+    seeds = [request.body["seed"] for request in lab.model.requests]
+    assert len(set(seeds)) == 3
+    assert seeds.count(7) == 4
+    assert all(seeds.count(seed) == 4 and 0 <= seed < 2**31 for seed in seeds)
+    assert {request.body["seed"] for request in lab.judge.requests} == {11}
+    asked = lab.model.count
+    await lab.run({"metrics": [judge_metric()]}, repeats=3, resume=True)
+    assert lab.model.count == asked
 
 
 @pytest.mark.parametrize(
     "garbage", ["I like it", '{"score": null}', '{"score": -3}', '{"score": 7}', '{"score": true}', "", "{"]
 )
 async def test_a_judge_that_answers_garbage_gives_coverage_and_never_a_zero(lab: Lab, garbage: str) -> None:
-    says(lab.judge, [Rule(garbage, contains="Norway"), Rule(garbage, contains="cannot be read"), Rule(grade(5))])
+    says(lab.judge, [Rule(garbage, contains="Norway"), Rule(garbage, contains="could not be parsed"), Rule(grade(5))])
     result = await lab.run({"metrics": [judge_metric()], "primary": "quality"})
     assert result.rewards == [1.0, 1.0, None, 1.0]
     assert result.rows[2]["failure"]["cause"] == "judge"
@@ -222,7 +329,7 @@ async def test_a_judge_that_answers_garbage_gives_coverage_and_never_a_zero(lab:
 
 
 async def test_an_unreadable_verdict_is_repaired_once(lab: Lab) -> None:
-    says(lab.judge, [Rule(grade(5), contains="cannot be read"), Rule("I like it.")])
+    says(lab.judge, [Rule(grade(5), contains="could not be parsed"), Rule("I like it.")])
     result = await lab.run({"metrics": [judge_metric()], "primary": "quality"})
     assert result.rewards == [1.0] * 4
     assert lab.judge.count == 8
@@ -269,13 +376,19 @@ async def test_pairwise_judge_compares_with_the_baseline(lab: Lab) -> None:
 
     def prefers(capital: str) -> Callable[[Seen], str]:
         def judge(seen: Seen) -> str:
-            first = seen.prompt.partition("<answer_a>")[2].partition("</answer_a>")[0]
+            first = seen.prompt.partition("<answer_a-")[2].partition("</answer_a-")[0]
             scores = (5, 2) if capital in first else (2, 5)
             return json.dumps({"reasoning": "", "score_a": scores[0], "score_b": scores[1]})
 
         return judge
 
-    metric = {"type": "pairwise_judge", "name": "duel", "judge_service": "judge", "baseline_service": "second"}
+    metric = {
+        "type": "pairwise_judge",
+        "name": "duel",
+        "judge_service": "judge",
+        "baseline_service": "second",
+        "canaries": False,
+    }
     says(lab.judge, prefers("Paris"))
     won = await lab.run({"metrics": [metric], "primary": "duel"}, max_problems=1)
     assert won.rewards == [1.0]
@@ -293,7 +406,7 @@ async def test_pairwise_judge_compares_with_the_baseline(lab: Lab) -> None:
 async def test_ensemble_judge_puts_grades_together_and_reports_agreement(lab: Lab) -> None:
     says(lab.judge, lambda seen: grade(5 if "France" in seen.prompt else 2))
     says(lab.second, lambda seen: grade(4 if "France" in seen.prompt else 1))
-    metric = {"type": "ensemble_judge", "name": "jury", "services": ["judge", "second"]}
+    metric = {"type": "ensemble_judge", "name": "jury", "services": ["judge", "second"], "canaries": False}
     mean = await lab.run({"metrics": [metric], "primary": "jury"})
     assert mean.rewards == [0.875, 0.125, 0.125, 0.125]
     alpha = mean.scores["jury.krippendorff_alpha"]["value"]
@@ -307,7 +420,7 @@ async def test_ensemble_judge_puts_grades_together_and_reports_agreement(lab: La
 
 
 async def test_reward_model_reads_numbers_aspects_and_pairs(lab: Lab) -> None:
-    metric = {"type": "reward_model", "name": "rm", "service": "judge"}
+    metric = {"type": "reward_model", "name": "rm", "service": "judge", "canaries": False}
     says(lab.judge, "0.8")
     assert (await lab.run({"metrics": [metric], "primary": "rm"})).rewards == [0.8] * 4
     assert lab.judge.requests[-1].body["messages"][-1]["role"] == "assistant"

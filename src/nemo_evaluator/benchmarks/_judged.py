@@ -2,62 +2,44 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
-import orjson
-
-from nemo_evaluator.core.errors import JudgeError
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
-from nemo_evaluator.scoring import Score, ScorerInput, extract_json, strip_reasoning
+from nemo_evaluator.scoring import Canary, Score, ScorerInput, fenced, judge_grade, object_schema, strip_reasoning
 
 JudgePrompt = Callable[[SeedResult, str], list[Message]]
 ParseJudge = Callable[..., JsonDict]
 
 
 def grade_hooks(
-    text: Callable[[SeedResult, str], str], grades: dict[str, float], details: Callable[[str], JsonDict] | None = None
+    text: Callable[[SeedResult, str], str],
+    grades: dict[str, float],
+    canary: Canary,
+    details: Callable[[str], JsonDict] | None = None,
 ) -> tuple[JudgePrompt, ParseJudge]:
-    """The two hooks of a benchmark whose judge gives one of a few grades."""
+    """The two hooks of a benchmark whose judge gives one of a few grades; ``text`` gets the answer in its fence."""
 
     def judge_prompt(seed: SeedResult, response: str) -> list[Message]:
-        return [{"role": "user", "content": text(seed, strip_reasoning(response))}]
+        return [{"role": "user", "content": text(seed, answer_to_grade(response))}]
 
     def parse_judge(answer: str, seed: SeedResult | None = None) -> JsonDict:
-        grade = read_grade(answer, list(grades))
+        grade = judge_grade(answer, list(grades))
         return {"reward": grades[grade], "grade": grade, **(details(grade) if details else {})}
 
-    return judge_prompt, parse_judge
+    fields: JsonDict = {"reason": {"type": "string"}, "grade": {"type": "string", "enum": list(grades)}}
+    return equipped(judge_prompt, canary, fields), parse_judge
 
 
-def read_json(answer: str) -> Any:
-    """The JSON value of a judge's answer; raises JudgeError when there is none."""
-    found = extract_json(strip_reasoning(answer))
-    if isinstance(found, str):
-        try:
-            found = orjson.loads(found)
-        except orjson.JSONDecodeError:
-            found = None
-    if found is None:
-        raise JudgeError(f"the judge gave no JSON: {answer[:120]!r}")
-    return found
+def answer_to_grade(response: str) -> str:
+    """An answer as a judge sees it: without its reasoning, in a fence."""
+    return fenced("answer", strip_reasoning(response).strip() or "(empty)")
 
 
-def read_grade(answer: str, grades: list[str]) -> str:
-    """The grade of a judge's answer: the field of its JSON, else the only grade word of a short answer."""
-    try:
-        value = read_json(answer)
-    except JudgeError:
-        value = None
-    named = str(value.get("grade", "")).upper() if isinstance(value, dict) else ""
-    if named in grades:
-        return named
-    plain = strip_reasoning(answer).strip().upper()
-    said = {grade for grade in grades if re.search(rf"(?<![A-Z_]){re.escape(grade)}(?![A-Z_])", plain)}
-    if len(said) == 1:
-        return said.pop()
-    raise JudgeError(f"the judge gave none of {', '.join(grades)}: {answer[:120]!r}")
+def equipped(judge_prompt: JudgePrompt, canary: Canary, fields: dict[str, Any]) -> JudgePrompt:
+    """A hook with the canary that its judge is checked with, and the schema of the reply."""
+    judge_prompt.canary, judge_prompt.schema = canary, object_schema(fields)  # type: ignore[attr-defined]
+    return judge_prompt
 
 
 def fallback(score: Score, sample: ScorerInput, how: str) -> Score:

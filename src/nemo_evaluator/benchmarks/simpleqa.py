@@ -8,20 +8,24 @@ from collections.abc import Iterable
 from nemo_evaluator.benchmarks._judged import fallback, grade_hooks
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
-from nemo_evaluator.scoring import Score, fuzzy_match
+from nemo_evaluator.scoring import FENCE_NOTE, Canary, Score, fuzzy_match
 
 _GRADES = """You grade the answer to a factual question against the known answer.
 
 Question: {question}
 Known answer: {target}
-Answer to grade: {response}
+Answer to grade:
+{response}
 
-CORRECT: it contains the known answer in full and contradicts it nowhere. Case, punctuation, order and further true
-details do not matter; a number must agree to the last significant figure of the known answer.
-INCORRECT: it says something that contradicts the known answer, even if it hedges.
-NOT_ATTEMPTED: it does not give the known answer in full, and contradicts it nowhere.
+{note}
 
-Reply with a JSON object: {{"grade": "CORRECT", "INCORRECT" or "NOT_ATTEMPTED", "reason": "one sentence"}}"""
+CORRECT: the answer contains the known answer in full and nothing that contradicts it. Case, punctuation, order and
+further true details do not matter; a number must agree to the last significant figure of the known answer.
+INCORRECT: the answer says something that contradicts the known answer, even if it hedges.
+NOT_ATTEMPTED: the answer does not give the known answer in full, and says nothing that contradicts it.
+
+Reply with one JSON object and nothing else:
+{{"reason": "one sentence", "grade": "CORRECT", "INCORRECT" or "NOT_ATTEMPTED"}}"""
 
 
 def prepare(row: JsonDict) -> JsonDict:
@@ -57,8 +61,11 @@ def summary(details: Iterable[JsonDict]) -> dict[str, float]:
 
 
 judge_prompt, parse_judge = grade_hooks(
-    lambda seed, response: _GRADES.format(question=seed.prompt, target=seed.expected_answer, response=response),
+    lambda seed, response: _GRADES.format(
+        question=seed.prompt, target=seed.expected_answer, response=response, note=FENCE_NOTE
+    ),
     {"CORRECT": 1.0, "INCORRECT": 0.0, "NOT_ATTEMPTED": 0.0},
+    Canary(),
     _details,
 )
 

@@ -28,6 +28,7 @@ class RubricMetric(Model):
     temperature: Temperature = Field(0.0, description="Temperature of the judge.")
     timeout: Above0 = Field(120.0, description="Seconds for one judgement.")
     max_retries: Count = Field(2, description="Tries after the first one.")
+    canaries: bool = Field(True, description="Check first that the judge tells a right answer from a wrong one.")
 
     @model_validator(mode="after")
     def _one_rubric(self) -> RubricMetric:
@@ -87,6 +88,7 @@ class RewardModelMetric(Model):
     threshold: Number = Field(0.5, description="Score from which an answer counts as right.")
     timeout: Above0 = Field(120.0, description="Seconds for one score.")
     max_retries: Count = Field(2, description="Tries after the first one.")
+    canaries: bool = Field(True, description="Check first that the model tells a right answer from a wrong one.")
 
     @model_validator(mode="after")
     def _range(self) -> RewardModelMetric:
@@ -121,6 +123,9 @@ class ScoringConfig(Model):
 
     include_defaults: bool = Field(True, description="Keep the benchmark's own scorer.")
     metrics: list[MetricConfig] = Field(default_factory=list, description="Further metrics.")
+    allow_fallback: bool = Field(
+        False, description="Let a benchmark that needs a judge run without one, where it has a simpler stand-in."
+    )
     primary: str | None = Field(None, description="Metric whose value is the reward; needed with several metrics.")
 
     @model_validator(mode="after")

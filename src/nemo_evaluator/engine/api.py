@@ -42,11 +42,13 @@ async def run_evaluation(
     instruction_template: str | None = None,
     shuffle_seed: int | None = None,
     min_coverage: float = 0.95,
+    allow_fallback: bool = False,
 ) -> JsonDict:
     """Evaluate a solver on an environment and return the bundle.
 
     The bundle carries two private keys: ``_results`` (the rows) and ``_artifacts`` (the folder with journal, views and
-    bundle). ``step_log_dir`` names that folder; without it a temporary one is made. Raises the error that stopped the
+    bundle). ``step_log_dir`` names that folder; without it a temporary one is made. ``allow_fallback`` lets a benchmark
+    that needs a judge run without one. Raises the error that stopped the
     benchmark, if one did.
     """
     settings = dict(config or {})
@@ -59,7 +61,7 @@ async def run_evaluation(
             environment=env,
             solver=solver,
             task_dir=folder,
-            verifier=Verifier(env, None, clients),
+            verifier=Verifier(env, None, clients, allow_fallback=allow_fallback),
             service={key: settings[key] for key in ("model", "base_url") if key in settings},
             solver_settings=describe_solver(solver),
             config=settings,

@@ -41,6 +41,8 @@ class BundleFacts:
     stopped: JsonDict | None = None
     extra_scores: JsonDict = field(default_factory=dict)
     missing_shards: list[str] = field(default_factory=list)
+    # What the judges made of a right and a wrong answer, and what that cost.
+    canaries: JsonDict = field(default_factory=dict)
 
 
 def build_bundle(columns: Columns, facts: BundleFacts, run_id: str) -> JsonDict:
@@ -69,6 +71,8 @@ def build_bundle(columns: Columns, facts: BundleFacts, run_id: str) -> JsonDict:
         },
         "n_results": columns.scored + columns.failed,
     }
+    if facts.canaries:
+        bundle["benchmark"]["canaries"] = facts.canaries
     if columns.fallbacks:
         bundle["benchmark"]["fallback"] = dict(columns.fallbacks)
     if facts.stopped is not None:

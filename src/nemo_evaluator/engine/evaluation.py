@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nemo_evaluator.core.errors import BoundaryError
+from nemo_evaluator.core.errors import BoundaryError, boundary
+from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.engine.bundle import BundleFacts, write_bundle
 from nemo_evaluator.engine.columns import write_views
@@ -26,6 +27,7 @@ from nemo_evaluator.engine.template import InstructionTemplate
 from nemo_evaluator.engine.trajectories import trajectory_of
 from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.environments.base import EvalEnvironment
+from nemo_evaluator.models.types import CallScope, call_scope
 from nemo_evaluator.store.fingerprints import RunFingerprints
 from nemo_evaluator.store.index import History, StepIndex
 from nemo_evaluator.store.journal import Journal
@@ -127,6 +129,7 @@ class _Session:
         rule, planned = job.stop_rule, len(plan.problems)
         self._planned_end = planned if rule is None else rule.end(planned)
         self._moved: list[int] = []
+        self._canaries: JsonDict = {}
         self._started = time.monotonic()
 
     async def run(self) -> Finished:
@@ -137,8 +140,9 @@ class _Session:
         if self._moved and self._job.stop_rule is not None:
             self._job.stop_rule.forgo_last_look()
         reuse = await self._decide(history)
-        self._journal.append(self._session_record())
         todo = reuse.count(ASK, self._plan) + reuse.count(VERIFY, self._plan)
+        self._canaries = await self._check_judges() if todo and not self._halt else history.canaries
+        self._journal.append(self._session_record())
         progress = self._job.progress
         progress.started(self._name, self._tally, reuse if self._job.resume else None, todo)
         try:
@@ -155,8 +159,22 @@ class _Session:
 
     def _session_record(self) -> JsonDict:
         record: JsonDict = {"kind": RUN, "at": round(time.time(), 3), "fingerprints": self._prints.parts}
+        if self._canaries:
+            record["canaries"] = self._canaries
         # A rule looks until the planned end; where that is must be known to whoever moves it later.
         return record | {"looked_at": self._planned_end} if self._job.stop_rule is not None else record
+
+    async def _check_judges(self) -> JsonDict:
+        """Before anything is asked: a judge that says yes to everything is not worth a single answer."""
+        if not self._verifier.judged:
+            return {}
+        token = call_scope.set(CallScope("canary", self._name, budgets=self._job.budgets))
+        try:
+            with boundary(Cause.SEED):
+                first = await self._job.environment.seed(self._plan.problems[0])
+            return await self._verifier.check_judges(first)
+        finally:
+            call_scope.reset(token)
 
     async def _decide(self, history: History) -> ReusePlan:
         if not self._job.resume or not history.runs:
@@ -217,6 +235,7 @@ class _Session:
             elapsed=history.elapsed + (time.monotonic() - self._started if worked else 0.0),
             finished=datetime.now(UTC),
             stopped=self._stopped(history),
+            canaries=self._canaries,
             extra_scores=(job.aggregate or self._verifier.aggregate)(self._task.results) if columns.scored else {},
         )
         return Finished(write_bundle(self._task, columns, facts), halt, reuse, self._task)

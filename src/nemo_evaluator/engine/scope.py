@@ -45,7 +45,10 @@ class Scopes:
         call_scope.set(CallScope(session, self.benchmark, step.problem_idx, step.repeat, budgets, self.traffic))
 
     def enter_verify(self) -> None:
-        """Judges spend on the budgets of the benchmark and the run, not on those of the step they judge."""
+        """Judges spend on the budgets of the benchmark and the run, not on those of the step they judge.
+
+        They judge all repeats alike, with the one seed they were given.
+        """
         scope = call_scope.get()
-        if scope is not None and self.limits is not None:
-            call_scope.set(replace(scope, budgets=self.budgets))
+        if scope is not None and (self.limits is not None or scope.repeat):
+            call_scope.set(replace(scope, budgets=self.budgets, vary_seed=False))

@@ -14,6 +14,7 @@ from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import JsonDict, SeedResult, VerifyResult
 from nemo_evaluator.environments.base import EvalEnvironment
+from nemo_evaluator.scoring.canary import Checkable
 from nemo_evaluator.scoring.metric import Metric, MetricInput, MetricResult
 
 if TYPE_CHECKING:
@@ -21,13 +22,14 @@ if TYPE_CHECKING:
     from nemo_evaluator.models import Client
     from nemo_evaluator.sandbox.base import Sandbox
 
-_JUDGES: Final = frozenset({"judge", "pairwise_judge", "ensemble_judge", "reward_model"})
+JUDGES: Final = frozenset({"judge", "pairwise_judge", "ensemble_judge", "reward_model"})
 # The name under which a caller of the Python API hands over a judge for benchmarks that need one.
 _JUDGE_CLIENT: Final = "judge"
 _NO_JUDGE: Final = 3
 _SHORT: Final = 40
-_NEEDS_JUDGE: Final = "this benchmark is scored by a judge, and none is configured"
+NEEDS_JUDGE: Final = "this benchmark is scored by a judge, and none is configured"
 _ADD_JUDGE: Final = "add to the benchmark: scoring: {metrics: [{type: judge, name: judge, service: <a model service>}]}"
+_FALL_BACK: Final = "; or accept its simpler stand-in, which every headline then names: --allow-fallback"
 Summary = Callable[[Iterable[JsonDict]], Mapping[str, float]]
 
 
@@ -43,8 +45,11 @@ class Verifier:
         environment: EvalEnvironment,
         scoring: ScoringConfig | None = None,
         clients: Mapping[str, Client] | None = None,
+        *,
+        allow_fallback: bool = False,
     ) -> None:
         self._environment = environment
+        self._fallback = allow_fallback or (scoring is not None and scoring.allow_fallback)
         self._metrics: list[Metric] = []
         self._primary: str | None = None
         self._judge: str | None = None
@@ -57,8 +62,9 @@ class Verifier:
             self._stand_by = load_object("nemo_evaluator.scoring.build:default_judge")(
                 clients[_JUDGE_CLIENT], environment
             )
-        if self._judge is None and self._stand_by is None and self._defaults and _only_by_judge(environment):
-            raise UsageError(_NEEDS_JUDGE, hint=_ADD_JUDGE)
+        unjudged = self._judge is None and self._stand_by is None and self._primary is None
+        if unjudged and lacks_judge(environment, allow_fallback=self._fallback):
+            raise UsageError(NEEDS_JUDGE, hint=judge_hint(environment))
 
     def _compose(self, scoring: ScoringConfig, clients: Mapping[str, Client]) -> None:
         if not scoring.metrics:
@@ -67,7 +73,7 @@ class Verifier:
         build = load_object("nemo_evaluator.scoring.build:build_metric")
         self._metrics = [build(metric, clients, self._environment) for metric in scoring.metrics]
         self._primary = scoring.primary or (None if self._defaults else self._metrics[0].name)
-        self._judge = next((metric.name for metric in scoring.metrics if metric.type in _JUDGES), None)
+        self._judge = next((metric.name for metric in scoring.metrics if metric.type in JUDGES), None)
         prints = [metric.fingerprint for metric in self._metrics]
         self.fingerprint = digest([self.fingerprint, self._defaults, self._primary, prints])
 
@@ -93,7 +99,7 @@ class Verifier:
 
     async def _ask_stand_by(self, verdict: VerifyResult, sample: MetricInput) -> None:
         if self._stand_by is None:
-            _without_judge(verdict)
+            self._without_judge(verdict)
             return
         result = await self._one(self._stand_by, sample)
         verdict.scoring_details = {k: v for k, v in verdict.scoring_details.items() if k != "needs_judge"}
@@ -115,9 +121,29 @@ class Verifier:
         if headline is not None:
             _lead_with(results[headline], verdict)
         elif needs_judge:
-            _without_judge(verdict)
+            self._without_judge(verdict)
         for name, result in results.items():
             details[f"scorer:{name}"] = {**result.details, "reward": result.reward}
+
+    def _without_judge(self, verdict: VerifyResult) -> None:
+        """What a benchmark measured without its judge stands only when that was asked for and it says how."""
+        if not self._fallback or "fallback" not in verdict.scoring_details:
+            raise JudgeError(NEEDS_JUDGE, hint=judge_hint(self._environment), attempts=_NO_JUDGE)
+
+    @property
+    def judged(self) -> bool:
+        """Whether there is a judge to check."""
+        return self._stand_by is not None or any(isinstance(metric, Checkable) for metric in self._metrics)
+
+    async def check_judges(self, first: SeedResult) -> JsonDict:
+        """Let every judge tell a right answer from a wrong one (``first`` is a problem of the benchmark).
+
+        Returns what it cost, by metric. Raises JudgeError when a judge cannot: its verdicts would mean nothing.
+        """
+        definition = getattr(self._environment, "definition", None)
+        asked = definition is not None and definition.needs_judge
+        metrics = [*self._metrics, *([self._stand_by] if self._stand_by is not None and asked else [])]
+        return {metric.name: await metric.check(first) for metric in metrics if isinstance(metric, Checkable)}
 
     async def _one(self, metric: Metric, sample: MetricInput) -> MetricResult:
         with boundary(Cause.SCORER):
@@ -156,17 +182,16 @@ def _is_short(key: str, value: object) -> bool:
     )
 
 
-def _without_judge(verdict: VerifyResult) -> None:
-    """What a benchmark measured without its judge stands only when it says that it is a stand-in."""
-    if "fallback" in verdict.scoring_details:
-        return
-    raise JudgeError(_NEEDS_JUDGE, hint=_ADD_JUDGE, attempts=_NO_JUDGE)
+def lacks_judge(environment: object, *, allow_fallback: bool) -> bool:
+    """Whether a benchmark must not run without a judge: better said before the model is asked."""
+    definition = getattr(environment, "definition", None)
+    return definition is not None and definition.needs_judge and not (allow_fallback and definition.has_fallback)
 
 
-def _only_by_judge(environment: EvalEnvironment) -> bool:
-    """True when nothing can be measured without a judge: better said before the model is asked."""
-    info = getattr(getattr(environment, "definition", None), "info", None)
-    return info is not None and "judge" in info.needs and not info.judge_optional
+def judge_hint(environment: object) -> str:
+    """How to give a benchmark its judge, and whether it can do without."""
+    definition = getattr(environment, "definition", None)
+    return _ADD_JUDGE + (_FALL_BACK if definition is not None and definition.has_fallback else "")
 
 
 def _summary_of(environment: EvalEnvironment) -> Summary | None:

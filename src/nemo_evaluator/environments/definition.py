@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import CodeType
 from typing import Any, TypeAlias
 
 from nemo_evaluator.core.types import JsonDict, SeedResult
@@ -83,9 +84,36 @@ class BenchmarkDefinition:
         return (inspect.getdoc(module) if module else None) or self.scoring
 
     @property
+    def needs_judge(self) -> bool:
+        """Whether its verdicts are left to a judge: it says so, or its scorer does (``needs_judge``)."""
+        return "judge" in self.info.needs or "needs_judge" in self._scorer_words
+
+    @property
+    def has_fallback(self) -> bool:
+        """Whether it can say something without the judge that it needs."""
+        return self.info.judge_optional or "fallback" in self._scorer_words
+
+    @property
+    def _scorer_words(self) -> set[str]:
+        """The names and texts in the scorer's code."""
+        function = inspect.unwrap(self.score) if self.score is not None else None
+        return {getattr(function, "__name__", ""), *_words(getattr(function, "__code__", None))}
+
+    @property
     def scoring(self) -> str:
         """How answers are judged: the docstring of the benchmark's function."""
         return (inspect.getdoc(self.function) if self.function else None) or ""
+
+
+def _words(part: object) -> Iterator[str]:
+    if isinstance(part, str):
+        yield part
+    elif isinstance(part, CodeType):
+        yield from part.co_names
+        yield from _words(part.co_consts)
+    elif isinstance(part, tuple):
+        for one in part:
+            yield from _words(one)
 
 
 def source_file(function: Callable[..., Any]) -> Path | None:

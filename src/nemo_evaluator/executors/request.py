@@ -42,6 +42,7 @@ class RunRequest:
     shard: str | None = None
     strict_export: bool = False
     frozen: bool = False
+    allow_fallback: bool = False
     as_json: bool = False
     no_progress: bool = False
     verbose: bool = False
@@ -54,6 +55,14 @@ def load_request(request: RunRequest) -> LoadedConfig:
         overrides.append("output.strict_export=true")
     if request.frozen:
         overrides.append("datasets.frozen=true")
+    loaded = _load(request, overrides)
+    if not request.allow_fallback:
+        return loaded
+    every = range(len(loaded.config.benchmarks))
+    return _load(request, [*overrides, *(f"benchmarks.{at}.scoring.allow_fallback=true" for at in every)])
+
+
+def _load(request: RunRequest, overrides: list[str]) -> LoadedConfig:
     if request.config_file is not None:
         return load_config(request.config_file, overrides, output_dir=request.output_dir)
     return load_mapping(_quick(request), overrides, output_dir=request.output_dir)

@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import Any
 
 from nemo_evaluator.core.errors import TransportError
+from nemo_evaluator.core.hashing import digest_parts
 from nemo_evaluator.core.types import JsonDict, Message, ModelResponse
 from nemo_evaluator.models.chat import parse_chat
 from nemo_evaluator.models.completions import parse_completion, prompt_of
@@ -22,6 +23,11 @@ from nemo_evaluator.models.types import ModelReply, ModelRequest, Send, call_sco
 _CHAT = "/chat/completions"
 _TEXT = "/completions"
 _RESPONSES = "/responses"
+
+
+def seed_of_repeat(seed: int, repeat: int) -> int:
+    """The seed of a repeat: the first keeps the one that was given, the others get seeds derived from it."""
+    return seed if repeat == 0 else int(digest_parts("repeat", seed, repeat), 16) % 2**31
 
 
 class Client:
@@ -113,9 +119,12 @@ class Client:
         await self.close()
 
     def _body(self, generation: Mapping[str, Any] | None) -> JsonDict:
-        if not generation:
-            return self._base.copy()
-        return {**self._base, **{key: value for key, value in generation.items() if value is not None}}
+        body = self._base.copy()
+        if generation:
+            body |= {key: value for key, value in generation.items() if value is not None}
+        if "seed" in body and (scope := call_scope.get()) is not None and scope.vary_seed:
+            body["seed"] = seed_of_repeat(body["seed"], scope.repeat)
+        return body
 
     async def _ask(self, request: ModelRequest) -> ModelReply:
         reply = await self._send(request)

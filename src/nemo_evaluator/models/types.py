@@ -26,6 +26,8 @@ class CallScope:
     budgets: tuple[Budget, ...] = ()
     # Where the records of the calls go, if they are kept.
     traffic: Callable[[JsonDict], None] | None = None
+    # Whether a sampling seed is another one in every repeat: so that repeats differ, while judges stay the same.
+    vary_seed: bool = True
 
 
 call_scope: ContextVar[CallScope | None] = ContextVar("call_scope", default=None)

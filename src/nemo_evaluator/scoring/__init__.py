@@ -6,9 +6,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from nemo_evaluator.scoring._reply import FENCE_NOTE, fenced, judge_grade, judge_reply, object_schema
     from nemo_evaluator.scoring._text import normalise, strip_reasoning
     from nemo_evaluator.scoring.agreement import krippendorff_alpha
     from nemo_evaluator.scoring.build import build_metric
+    from nemo_evaluator.scoring.canary import Canary
     from nemo_evaluator.scoring.choice import extract_mcq_letter, mcq_extract, multichoice_regex
     from nemo_evaluator.scoring.code import code_sandbox, code_sandbox_async, extract_code
     from nemo_evaluator.scoring.json import extract_json, json_schema, validate_json_schema
@@ -22,6 +24,12 @@ if TYPE_CHECKING:
     from nemo_evaluator.scoring.types import Score, Scorer, ScorerInput, found, scorer_version, versioned
 
 _HOMES: Final = {
+    "FENCE_NOTE": "_reply",
+    "fenced": "_reply",
+    "judge_grade": "_reply",
+    "judge_reply": "_reply",
+    "object_schema": "_reply",
+    "Canary": "canary",
     "normalise": "_text",
     "strip_reasoning": "_text",
     "extract_mcq_letter": "choice",
@@ -63,6 +71,8 @@ _HOMES: Final = {
 }
 
 __all__ = [
+    "FENCE_NOTE",
+    "Canary",
     "JudgedEnvironment",
     "Metric",
     "MetricInput",
@@ -80,10 +90,13 @@ __all__ = [
     "extract_mcq_letter",
     "extract_number",
     "f1",
+    "fenced",
     "found",
     "fuzzy_match",
     "get_scorer",
     "json_schema",
+    "judge_grade",
+    "judge_reply",
     "krippendorff_alpha",
     "list_scorers",
     "math",
@@ -92,6 +105,7 @@ __all__ = [
     "needs_judge",
     "normalise",
     "numeric_match",
+    "object_schema",
     "parse_number",
     "reward_of",
     "run_scorer",

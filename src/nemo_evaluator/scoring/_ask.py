@@ -1,4 +1,4 @@
-"""Asking a judge: structured output where the server takes it, one repair of an unreadable answer, then JudgeError."""
+"""Asking a judge: structured output where the server takes it, one repair of an unparsable reply, then JudgeError."""
 
 from __future__ import annotations
 
@@ -22,12 +22,9 @@ STOPS: Final = (AuthError, NotFoundError, BudgetExhausted)
 _MAX_TOKENS: Final = 2048
 _PAUSE: Final = 0.5
 _SHOWN: Final = 160
+_AGAIN: Final = "Give your verdict again, in exactly the form you were asked for and with nothing around it."
 # Clients whose server refused a JSON schema once: it is not offered again.
 _plain_only: WeakSet[Client] = WeakSet()
-
-
-class Unreadable(ValueError):
-    """A judge's answer that says nothing that can be read; the message says what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,28 +65,28 @@ async def ask_judge(
     settings: JudgeSettings,
     schema: JsonDict | None = None,
 ) -> Judged[T]:
-    """Ask, read, and if need be ask once more for a readable form.
+    """Ask, read, and if need be ask once more for the agreed form.
 
-    ``read`` raises Unreadable (or JudgeError). A wrong key or model of the judge stops the benchmark like that of the
+    ``read`` raises JudgeError. A wrong key or model of the judge stops the benchmark like that of the
     solver; every other failure is a JudgeError.
     """
     answer = await _said(client, messages, settings, schema)
     try:
         return Judged(read(answer.content), answer)
-    except (Unreadable, JudgeError) as error:
-        problem = str(error)
+    except JudgeError as error:
+        problem = error.message
     again: list[Message] = [
         *messages,
         {"role": "assistant", "content": answer.content or "(no answer)"},
-        {"role": "user", "content": f"That cannot be read: {problem}. Reply with the JSON object alone."},
+        {"role": "user", "content": f"Your reply could not be parsed: {problem}. {_AGAIN}"},
     ]
     answer = await _said(client, again, settings, schema)
     try:
         return Judged(read(answer.content), answer)
-    except (Unreadable, JudgeError) as error:
+    except JudgeError as error:
         # The allowance of this judgement is used up: asking the same thing again would give the same again.
         raise JudgeError(
-            f"judge {client.endpoint.name!r} cannot be read, even after a second request: {error}; "
+            f"could not parse the reply of judge {client.endpoint.name!r}, even after asking again: {error.message}; "
             f"it said {answer.content[:_SHOWN]!r}",
             attempts=settings.max_retries + 1,
         ) from error

@@ -8,19 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.errors import JudgeError, UsageError
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
-from nemo_evaluator.scoring._ask import Unreadable
+from nemo_evaluator.scoring._reply import FENCE_NOTE, fenced, judge_reply, object_schema
 from nemo_evaluator.scoring._text import strip_reasoning
-from nemo_evaluator.scoring.json import extract_json
 
 _SYSTEM: Final = "You are a strict and fair judge. You reply with one valid JSON object and nothing else."
 _DEFAULT_RUBRIC: Final = (
     "Judge how well the response does what the task asks: correctness first, then completeness, then clarity."
 )
 _PLACES: Final = ("{instruction}", "{response}", "{expected}", "{reference_section}")
-_FIELD: Final = re.compile(r'"?\bscore"?\s*[:=]\s*"?(-?\d+(?:\.\d+)?)', re.IGNORECASE)
-_RATIO: Final = re.compile(r"(-?\d+(?:\.\d+)?)\s*(?:/|out of)\s*(\d+(?:\.\d+)?)", re.IGNORECASE)
+_RATIO: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?(?:/|out of) ?(\d{1,9}(?:\.\d{1,9})?)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +53,11 @@ class Rubric:
         """The scale in words."""
         return f"{self.low:g} (worst) to {self.max_score:g} (best)"
 
+    @property
+    def is_default(self) -> bool:
+        """Whether it asks for correctness, as it does when none is given."""
+        return self.text == _DEFAULT_RUBRIC
+
     def describe(self) -> JsonDict:
         """What may change a grade."""
         return {
@@ -75,14 +78,15 @@ class Rubric:
         if any(place in self.text for place in _PLACES):
             ask = self._filled(task, said, reference)
         else:
-            shown = [section("task", task), section("response", said)]
+            shown = [fenced("task", task), fenced("response", said)]
             if reference:
-                shown.append(section("reference", reference))
+                shown.append(fenced("reference", reference))
             shown = shown[::-1] if swapped else shown
             about = " The reference is the expected answer." if reference else ""
             ask = f"{self.text}\n\nGrade the response to the task below.{about}\n\n" + "\n\n".join(shown)
+        ask += f"\n\n{FENCE_NOTE}"
         form = f'{{"reasoning": "one or two sentences", "score": a number from {self.scale}}}'
-        ask += f"\n\nReply with a JSON object: {form}"
+        ask += f"\n\nReply with one JSON object and nothing else: {form}"
         return [{"role": "system", "content": self.system_prompt}, {"role": "user", "content": ask}]
 
     def schema(self) -> JsonDict:
@@ -91,21 +95,14 @@ class Rubric:
         return object_schema({"reasoning": {"type": "string"}, "score": score})
 
     def read(self, text: str) -> tuple[float, str]:
-        """Grade and reasoning. Raises Unreadable when there is no grade on the scale."""
-        value = extract_json(text)
-        if isinstance(value, dict) and "score" in value:
-            return self.check(value["score"]), str(value.get("reasoning", ""))
-        plain = strip_reasoning(text)
-        found = _FIELD.findall(plain)
-        if found:
-            return self.check(found[-1]), plain.strip()[:500]
-        ratios = [top for top, bottom in _RATIO.findall(plain) if float(bottom) == self.max_score]
-        if ratios:
-            return self.check(ratios[-1]), plain.strip()[:500]
-        raise Unreadable("it has no field `score`")
+        """Grade and reasoning. Raises JudgeError when there is no grade on the scale."""
+        reply = judge_reply(text)
+        if "score" not in reply:
+            raise JudgeError("it has no field `score`")
+        return self.check(reply["score"]), str(reply.get("reasoning", ""))
 
     def check(self, value: object) -> float:
-        """A grade on the scale (0 counts as the lowest). Raises Unreadable for anything else."""
+        """A grade on the scale (0 counts as the lowest). Raises JudgeError for anything else."""
         if isinstance(value, str) and (ratio := _RATIO.fullmatch(value.strip())):
             value = ratio[1] if float(ratio[2]) == self.max_score else value
         try:
@@ -113,24 +110,15 @@ class Rubric:
         except (TypeError, ValueError):
             score = math.nan
         if not 0 <= score <= self.max_score:
-            raise Unreadable(f"`score` is {value!r}, not a number from {self.scale}")
+            raise JudgeError(f"`score` is {value!r}, not a number from {self.scale}")
         return score
 
     def _filled(self, task: str, response: str, reference: str) -> str:
-        values = (task, response, reference, section("reference", reference) if reference else "")
+        shown = fenced("reference", reference) if reference else ""
+        values = (task, fenced("response", response), reference, shown)
         # One pass, so that a response that contains a placeholder is not filled in turn.
         pattern = re.compile("|".join(map(re.escape, _PLACES)))
         return pattern.sub(lambda match: values[_PLACES.index(match[0])], self.text)
-
-
-def section(name: str, text: str) -> str:
-    """A text between tags."""
-    return f"<{name}>\n{text}\n</{name}>"
-
-
-def object_schema(properties: JsonDict) -> JsonDict:
-    """A strict JSON schema of an object whose properties are all required."""
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 def task_text(seed: SeedResult) -> str:

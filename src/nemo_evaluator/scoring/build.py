@@ -40,10 +40,14 @@ def build_metric(config: MetricConfig, clients: Mapping[str, Client], environmen
     if isinstance(config, PairwiseJudgeMetric):
         judge, baseline = _client(clients, config.judge_service), _client(clients, config.baseline_service)
         rubric, settings = _rubric(config), _settings(config)
-        return PairwiseJudge(config.name, judge, baseline, rubric, settings, swap_check=config.swap_check)
+        return PairwiseJudge(
+            config.name, judge, baseline, rubric, settings, swap_check=config.swap_check, canaries=config.canaries
+        )
     if isinstance(config, EnsembleJudgeMetric):
         members = {service: _client(clients, service) for service in config.services}
-        return EnsembleJudge(config.name, members, _rubric(config), _settings(config), config.aggregation)
+        return EnsembleJudge(
+            config.name, members, _rubric(config), _settings(config), config.aggregation, canaries=config.canaries
+        )
     if isinstance(config, RewardModelMetric):
         return RewardModel(
             config.name,
@@ -53,6 +57,7 @@ def build_metric(config: MetricConfig, clients: Mapping[str, Client], environmen
             aspect=config.aspect,
             score_range=config.score_range,
             threshold=config.threshold,
+            canaries=config.canaries,
         )
     if isinstance(config, SandboxMetric):
         return SandboxCommand(config.name, config.command, config.verify_timeout)
@@ -76,9 +81,11 @@ def _judge(config: JudgeMetric, clients: Mapping[str, Client], environment: obje
                 "would have no effect",
                 hint="leave it out, or give a rubric",
             )
-        return EnvironmentJudge(config.name, client, environment, settings, config.system_prompt)
+        return EnvironmentJudge(
+            config.name, client, environment, settings, config.system_prompt, canaries=config.canaries
+        )
     rubric = _rubric(config, system_prompt=config.system_prompt, reference_free=config.reference_free)
-    return RubricJudge(config.name, client, rubric, settings, swap_check=config.swap_check)
+    return RubricJudge(config.name, client, rubric, settings, swap_check=config.swap_check, canaries=config.canaries)
 
 
 def _rubric(config: RubricMetric, system_prompt: str | None = None, reference_free: bool = False) -> Rubric:

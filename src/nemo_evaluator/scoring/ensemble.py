@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Final
 
-from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.types import JsonDict, SeedResult
 from nemo_evaluator.scoring._ask import JudgeSettings
 from nemo_evaluator.scoring._rubric import Rubric
 from nemo_evaluator.scoring.agreement import krippendorff_alpha
@@ -37,12 +37,21 @@ class EnsembleJudge:
     """``type: ensemble_judge``: every judge must be heard, or the row is failed."""
 
     def __init__(
-        self, name: str, clients: dict[str, Client], rubric: Rubric, settings: JudgeSettings, aggregation: str
+        self,
+        name: str,
+        clients: dict[str, Client],
+        rubric: Rubric,
+        settings: JudgeSettings,
+        aggregation: str,
+        *,
+        canaries: bool = True,
     ) -> None:
         self.name = name
         self._rubric, self._combine = rubric, AGGREGATIONS[aggregation]
         self._aggregation = aggregation
-        self._judges = {who: RubricJudge(who, client, rubric, settings) for who, client in clients.items()}
+        self._judges = {
+            who: RubricJudge(who, client, rubric, settings, canaries=canaries) for who, client in clients.items()
+        }
         members = list(clients.values())
         self.fingerprint = judge_fingerprint("ensemble", members, rubric.describe(), settings, by=aggregation)
 
@@ -54,6 +63,10 @@ class EnsembleJudge:
         judges = {who: details for who, (_, details) in zip(self._judges, graded, strict=True)}
         details: JsonDict = {"score": score, "aggregation": self._aggregation, "judges": judges}
         return MetricResult(self._rubric.reward(score), details)
+
+    async def check(self, first: SeedResult) -> JsonDict:
+        """The canaries of each judge."""
+        return {who: await judge.check(first) for who, judge in self._judges.items()}
 
     def aggregate(self, details: Iterable[JsonDict]) -> dict[str, float]:
         """Krippendorff's alpha of the grades, for data on an interval scale."""

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final
 from nemo_evaluator.core.errors import BoundaryError, JudgeError
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
-from nemo_evaluator.scoring._ask import STOPS, JudgeSettings, Unreadable, ask_judge
-from nemo_evaluator.scoring._rubric import Rubric, object_schema, section, task_text
+from nemo_evaluator.scoring._ask import STOPS, JudgeSettings, ask_judge
+from nemo_evaluator.scoring._reply import FENCE_NOTE, fenced, judge_reply, object_schema
+from nemo_evaluator.scoring._rubric import Rubric, task_text
 from nemo_evaluator.scoring._text import strip_reasoning
-from nemo_evaluator.scoring.json import extract_json
+from nemo_evaluator.scoring.canary import Canary, run_canaries
 from nemo_evaluator.scoring.judge import judge_fingerprint
 from nemo_evaluator.scoring.metric import MetricInput, MetricResult
 
@@ -39,10 +40,11 @@ class PairwiseJudge:
         settings: JudgeSettings,
         *,
         swap_check: bool = True,
+        canaries: bool = True,
     ) -> None:
         self.name = name
         self._judge, self._baseline, self._rubric, self._settings = judge, baseline, rubric, settings
-        self._swap = swap_check
+        self._swap, self._canaries = swap_check, canaries
         self._answers: OrderedDict[str, asyncio.Task[str]] = OrderedDict()
         self.fingerprint = judge_fingerprint(
             "pairwise", [judge, baseline], rubric.describe(), settings, swap=swap_check
@@ -62,6 +64,19 @@ class PairwiseJudge:
         if self._swap:
             details["consistent"] = rewards[0] == rewards[1]
         return MetricResult(sum(rewards) / len(rewards), details)
+
+    async def check(self, first: SeedResult) -> JsonDict:
+        """The right canary must win over the wrong one, whichever of them comes first."""
+        if not self._canaries:
+            return {"skipped": "canaries: false"}
+        canary = Canary(sure=self._rubric.is_default)
+
+        async def against(sample: MetricInput) -> MetricResult:
+            right = sample.response == canary.right
+            mine, theirs = await self._compare(sample, canary.wrong if right else canary.right, swapped=False)
+            return MetricResult(float(mine > theirs))
+
+        return await run_canaries(self._judge.endpoint.name, canary, against)
 
     def aggregate(self, details: Iterable[JsonDict]) -> dict[str, float]:
         """The share of rows on which both orders gave the same winner."""
@@ -93,14 +108,15 @@ class PairwiseJudge:
     async def _compare(self, sample: MetricInput, other: str, *, swapped: bool) -> tuple[float, float]:
         mine = strip_reasoning(sample.response).strip()
         first, second = (other, mine) if swapped else (mine, other)
-        parts = [section("task", task_text(sample.seed))]
+        parts = [fenced("task", task_text(sample.seed))]
         if sample.seed.expected_answer:
-            parts.append(section("reference", sample.seed.expected_answer))
-        parts += [section("answer_a", first or "(empty)"), section("answer_b", second or "(empty)")]
+            parts.append(fenced("reference", sample.seed.expected_answer))
+        parts += [fenced("answer_a", first or "(empty)"), fenced("answer_b", second or "(empty)")]
         ask = (
             f"{self._rubric.text}\n\nTwo answers to one task are given below. Grade each by itself, from "
-            f"{self._rubric.scale}; equal grades mean a tie.\n\n" + "\n\n".join(parts) + "\n\n"
-            'Reply with a JSON object: {"reasoning": "one or two sentences", "score_a": a number, "score_b": a number}'
+            f"{self._rubric.scale}; equal grades mean a tie.\n\n" + "\n\n".join(parts) + f"\n\n{FENCE_NOTE}\n\n"
+            "Reply with one JSON object and nothing else: "
+            '{"reasoning": "one or two sentences", "score_a": a number, "score_b": a number}'
         )
         messages = [{"role": "system", "content": self._rubric.system_prompt}, {"role": "user", "content": ask}]
         judged = await ask_judge(self._judge, messages, self._read, settings=self._settings, schema=self._schema())
@@ -108,9 +124,9 @@ class PairwiseJudge:
         return (b, a) if swapped else (a, b)
 
     def _read(self, text: str) -> tuple[float, float]:
-        value = extract_json(text)
-        if not isinstance(value, dict) or not {"score_a", "score_b"} <= value.keys():
-            raise Unreadable("it has no fields `score_a` and `score_b`")
+        value = judge_reply(text)
+        if not {"score_a", "score_b"} <= value.keys():
+            raise JudgeError("it has no fields `score_a` and `score_b`")
         return self._rubric.check(value["score_a"]), self._rubric.check(value["score_b"])
 
     def _schema(self) -> JsonDict:

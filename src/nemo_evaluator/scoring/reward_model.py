@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from nemo_evaluator.core.errors import ScorerError
+from nemo_evaluator.core.errors import JudgeError, ScorerError
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
-from nemo_evaluator.scoring._ask import JudgeSettings, Unreadable, ask_judge
+from nemo_evaluator.scoring._ask import JudgeSettings, ask_judge
+from nemo_evaluator.scoring._reply import judge_reply
 from nemo_evaluator.scoring._text import strip_reasoning
-from nemo_evaluator.scoring.json import extract_json
+from nemo_evaluator.scoring.canary import Canary, run_canaries
 from nemo_evaluator.scoring.judge import judge_fingerprint
 from nemo_evaluator.scoring.metric import MetricInput, MetricResult
 
 if TYPE_CHECKING:
     from nemo_evaluator.models import Client
 
-_PAIR: Final = re.compile(r"([A-Za-z][\w -]*?)\s*[:=]\s*(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)")
-_BARE: Final = re.compile(r"\s*(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*")
 _ONE: Final = ("reward", "score")
 
 
@@ -41,8 +39,9 @@ class RewardModel:
         aspect: str | None = None,
         score_range: tuple[float, float] = (0.0, 1.0),
         threshold: float = 0.5,
+        canaries: bool = True,
     ) -> None:
-        self.name = name
+        self.name, self._canaries = name, canaries
         self._client, self._settings = client, settings
         self._mode, self._aspect, self._range, self._threshold = mode, aspect, score_range, threshold
         self.fingerprint = judge_fingerprint(
@@ -65,6 +64,15 @@ class RewardModel:
         details |= {"reference_score": other}
         return MetricResult(1.0 if score > other else 0.5 if score == other else 0.0, details)
 
+    async def check(self, first: SeedResult) -> JsonDict:
+        """The two canaries must not get the same number."""
+        if not self._canaries:
+            return {"skipped": "canaries: false"}
+        return await run_canaries(self._client.endpoint.name, Canary(sure=False), self._raw)
+
+    async def _raw(self, sample: MetricInput) -> MetricResult:
+        return MetricResult(*await self._score(sample.seed, sample.response))
+
     def aggregate(self, details: Iterable[JsonDict]) -> dict[str, float]:
         """The share of answers that reach the threshold."""
         right = [row["correct"] for row in details if "correct" in row]
@@ -78,38 +86,47 @@ class RewardModel:
         return value, {**({"aspects": aspects} if aspects else {}), **judged.describe()}
 
     def _read(self, text: str) -> tuple[float, dict[str, float]]:
-        pairs = _numbers(text)
         if self._mode == "multi_aspect":
-            return self._of_aspects(pairs)
-        bare = _BARE.fullmatch(text)
-        if bare is not None:
-            return _finite(bare[1]), {}
+            return self._of_aspects(_numbers(text))
+        try:
+            return _finite(text), {}
+        except JudgeError:
+            pairs = _numbers(text)
         for name in _ONE:
             if name in pairs:
                 return pairs[name], {}
         if len(pairs) == 1:
             return next(iter(pairs.values())), {}
-        raise Unreadable("it is not one number")
+        raise JudgeError("it is not one number")
 
     def _of_aspects(self, pairs: dict[str, float]) -> tuple[float, dict[str, float]]:
         if not pairs:
-            raise Unreadable("it names no aspect with a number")
+            raise JudgeError("it names no aspect with a number")
         if self._aspect is None:
             return sum(pairs.values()) / len(pairs), pairs
         if self._aspect.lower() not in pairs:
-            raise Unreadable(f"it has no aspect {self._aspect!r} (it has {', '.join(pairs)})")
+            raise JudgeError(f"it has no aspect {self._aspect!r} (it has {', '.join(pairs)})")
         return pairs[self._aspect.lower()], pairs
 
 
 def _numbers(text: str) -> dict[str, float]:
-    value = extract_json(text)
-    if isinstance(value, dict):
-        return {str(k).lower(): float(v) for k, v in value.items() if isinstance(v, (int, float)) and math.isfinite(v)}
-    return {name.strip().lower(): _finite(number) for name, number in _PAIR.findall(text)}
+    """The numbers of a reply that is a JSON object, or a list such as ``helpfulness:0.4,correctness:0.9``."""
+    try:
+        reply = judge_reply(text)
+    except JudgeError:
+        pairs = [part.replace("=", ":").split(":") for part in text.replace("\n", ",").split(",") if part.strip()]
+        found = {pair[0].strip().lower(): _finite(pair[1]) for pair in pairs if len(pair) == 2}
+        if len(found) != len(pairs):
+            raise JudgeError("it is more than names with numbers") from None
+        return found
+    return {str(k).lower(): float(v) for k, v in reply.items() if isinstance(v, (int, float)) and math.isfinite(v)}
 
 
 def _finite(text: str) -> float:
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
     if not math.isfinite(number):
-        raise Unreadable(f"{text!r} is not a finite number")
+        raise JudgeError(f"{text[:40]!r} is not a finite number")
     return number

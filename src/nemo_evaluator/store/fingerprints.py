@@ -19,6 +19,8 @@ class RunFingerprints:
     answer_base: str
     scorer: str
     parts: JsonDict
+    # Whether a sampling seed is sent: each repeat then has its own, derived from it.
+    seeded: bool = False
 
     @classmethod
     def of(cls, *, service: JsonDict, solver: JsonDict, template: str | None, scorer: str) -> RunFingerprints:
@@ -29,11 +31,13 @@ class RunFingerprints:
             "scorer": digest(scorer),
             "template": digest(template),
         }
-        return cls(answer_base=digest([service, solver, template]), scorer=parts["scorer"], parts=parts)
+        seeded = any((one.get("generation") or {}).get("seed") is not None for one in (service, solver))
+        return cls(digest([service, solver, template]), scorer=parts["scorer"], parts=parts, seeded=seeded)
 
     def answer(self, problem_hash: str, step: Step) -> str:
         """The fingerprint of an answer to a problem in a repeat."""
-        return digest_parts(self.answer_base, problem_hash, step.repeat)
+        repeat = f"{step.repeat} by seed" if self.seeded and step.repeat else step.repeat
+        return digest_parts(self.answer_base, problem_hash, repeat)
 
     def verdict(self, answer_fingerprint: str, seed: SeedResult) -> str:
         """The fingerprint of a verdict on an answer."""

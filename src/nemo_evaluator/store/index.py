@@ -22,6 +22,8 @@ class History:
     tokens: int = 0
     requests: int = 0
     fingerprints: JsonDict = field(default_factory=dict)
+    # What the judges of the last run that had any made of a right and a wrong answer.
+    canaries: JsonDict = field(default_factory=dict)
     # How many problems were planned in those whose scores a stop rule has looked at.
     looked_at: set[int] = field(default_factory=set)
     _started: float | None = None
@@ -34,6 +36,7 @@ class History:
             self.close()
             self.runs += 1
             self.fingerprints = record.get("fingerprints", {})
+            self.canaries = record.get("canaries") or self.canaries
             self.looked_at |= {record["looked_at"]} if "looked_at" in record else set()
             self._started = self._last = at or 0.0
         elif at is not None:

@@ -123,7 +123,7 @@ async def _aggregate(config: EvalConfig, bench: BenchmarkConfig, results: Path) 
         environment = get_environment(bench.name, num_fewshot=bench.fewshot, params=bench.params)
         stack.push_async_callback(environment.close)
         clients = _Judges(config, bench, stack)
-        return Verifier(environment, bench.scoring, clients).aggregate(results)
+        return Verifier(environment, bench.scoring, clients, allow_fallback=True).aggregate(results)
 
 
 class _Judges(Mapping[str, Client]):

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from nemo_evaluator.adapters.registry import interceptor_registry
-from nemo_evaluator.config import Document, EvalConfig, MetricConfig, ModelService, ScorerMetric
+from nemo_evaluator.config import BenchmarkConfig, Document, EvalConfig, MetricConfig, ModelService, ScorerMetric
 from nemo_evaluator.core.errors import ConfigError, UsageError
 from nemo_evaluator.core.registry import Registry, nearest
 from nemo_evaluator.engine.template import load_template
-from nemo_evaluator.environments.registry import SCHEMES, list_environments
+from nemo_evaluator.engine.verify import JUDGES, NEEDS_JUDGE, judge_hint, lacks_judge
+from nemo_evaluator.environments.registry import SCHEMES, environment_class, list_environments
 from nemo_evaluator.exporters.registry import EXPORTERS
 from nemo_evaluator.scoring.registry import scorers
 
@@ -38,7 +39,8 @@ def _unknown(config: EvalConfig, document: Document) -> Iterator[Found]:
             if ":" not in stage.name and not stage.name.endswith(".py"):
                 yield from _in(interceptor_registry, stage.name, (*written, number, "name"))
     for number, benchmark in enumerate(config.benchmarks):
-        yield from _benchmark(benchmark.name, ("benchmarks", number, "name"))
+        unknown = list(_benchmark(benchmark.name, ("benchmarks", number, "name")))
+        yield from unknown or _judge(benchmark, ("benchmarks", number, "scoring"))
         for place, metric in enumerate(benchmark.scoring.metrics):
             if isinstance(metric, ScorerMetric):
                 yield from _in(scorers, metric.name, ("benchmarks", number, "scoring", "metrics", place, "name"))
@@ -62,6 +64,17 @@ def _benchmark(name: str, path: tuple[str | int, ...]) -> Iterator[Found]:
             yield path, f"there is no file {file!r}", "the path is taken relative to the current folder"
     elif not {name.lower(), name.lower().replace("-", "_")} & set(list_environments()):
         yield path, f"unknown benchmark {name!r}", _hint(name, list_environments())
+
+
+def _judge(benchmark: BenchmarkConfig, path: tuple[str | int, ...]) -> Iterator[Found]:
+    """A registered benchmark that needs a judge and has none; those in files and behind URIs say so when opened."""
+    scoring, name = benchmark.scoring, benchmark.name
+    own = scoring.include_defaults and scoring.primary is None
+    if "://" in name or ".py" in name or not own or any(metric.type in JUDGES for metric in scoring.metrics):
+        return
+    environment = environment_class(name)
+    if lacks_judge(environment, allow_fallback=scoring.allow_fallback):
+        yield path, f"{name}: {NEEDS_JUDGE}", judge_hint(environment)
 
 
 def _rubric(metric: MetricConfig, path: tuple[str | int, ...]) -> Iterator[Found]:

@@ -43,6 +43,7 @@ _QUICK: Final = {
 @click.option("--shard", metavar="I/N", help="Run part I (from 0) of N; also NEL_SHARD_IDX and NEL_TOTAL_SHARDS.")
 @click.option("--strict-export", is_flag=True, help="A failing export fails the run.")
 @click.option("--frozen", is_flag=True, help="Refuse datasets that differ from the lock file.")
+@click.option("--allow-fallback", is_flag=True, help="Score without a judge where a benchmark needs one but can do so.")
 @click.option("--json", "as_json", is_flag=True, help="Progress and result as JSON lines on stdout.")
 @click.option("--no-progress", is_flag=True, help="No progress lines.")
 @click.option("--verbose", "-v", is_flag=True, help="Log what happens inside, on stderr.")

@@ -1,0 +1,68 @@
+"""A right and a wrong answer that a judge must tell apart before it may judge: it catches one that says yes to all."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final, Protocol, runtime_checkable
+
+from nemo_evaluator.core.errors import JudgeError
+from nemo_evaluator.core.types import JsonDict, SeedResult
+from nemo_evaluator.scoring.metric import MetricInput, MetricResult
+
+# Wrong, rude and careless at once, so that it is worse by most rubrics.
+_WRONG: Final = "berlin, obviously. what a stupid question"
+_HINT: Final = (
+    "use another judge or mend the rubric, then run again with --resume (finished answers are reused); for a rubric "
+    "that rightly gives both the same grade, set canaries: false on the metric"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """A problem with a right and a wrong answer. ``sure`` says that the judge's rubric can only mean it so."""
+
+    seed: SeedResult = field(default_factory=lambda: SeedResult("What is the capital of France?", "Paris"))
+    right: str = "The capital of France is Paris."
+    wrong: str = _WRONG
+    sure: bool = True
+
+    @classmethod
+    def of(cls, seed: SeedResult) -> Canary | None:
+        """From a problem of the benchmark: its reference is the right answer. None when it has no reference."""
+        if not seed.expected_answer.strip():
+            return None
+        return cls(seed, seed.expected_answer, "I will not answer that. what a stupid question", sure=False)
+
+
+@runtime_checkable
+class Checkable(Protocol):
+    """A metric that is checked before it is used."""
+
+    name: str
+
+    async def check(self, first: SeedResult) -> JsonDict:
+        """What became of the canaries; ``first`` is a problem of the benchmark. Raises JudgeError when one failed."""
+        ...
+
+
+async def run_canaries(
+    judge: str, canary: Canary | None, measure: Callable[[MetricInput], Awaitable[MetricResult]]
+) -> JsonDict:
+    """Judge both answers. Raises JudgeError when the judge does not tell them apart."""
+    if canary is None:
+        return {"skipped": "the benchmark has its own question for the judge and no reference answer"}
+    right, wrong = [await measure(MetricInput(text, canary.seed)) for text in (canary.right, canary.wrong)]
+    told = right.reward > 0.5 > wrong.reward if canary.sure else right.reward != wrong.reward
+    if not told:
+        raise JudgeError(
+            f"the judge {judge!r} cannot tell a right answer from a wrong one: it gave {right.reward:.2g} to "
+            f"{canary.right[:80]!r} and {wrong.reward:.2g} to {canary.wrong[:80]!r}",
+            hint=_HINT,
+        )
+    facts: JsonDict = {"right": right.reward, "wrong": wrong.reward}
+    for key in ("judge_tokens", "judge_cost_usd"):
+        spent = [one.details[key] for one in (right, wrong) if one.details.get(key) is not None]
+        if spent:
+            facts[key] = sum(spent)
+    return facts
