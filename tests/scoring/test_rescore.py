@@ -67,8 +67,8 @@ def test_rescoring_with_a_judge_asks_only_the_judge(nel: Nel, serve: Serve) -> N
     config = nel.config("c.yaml", services=services, benchmarks=[bench("sums.py")])
     nel("eval", "run", config, "-o", "out", "--no-progress")
     asked = model.count
-    judge = '{"type": "judge", "name": "q", "service": "judge", "canaries": false}'
-    scoring = f'benchmarks.0.scoring={{"metrics": [{judge}], "primary": "q"}}'
+    metric = '{"type": "judge", "name": "q", "service": "judge", "canaries": false}'
+    scoring = f'benchmarks.0.scoring={{"metrics": [{metric}], "primary": "q"}}'
     nel("eval", "rescore", "out", "-O", scoring, "-o", "judged", "--no-progress")
     assert [row["reward"] for row in rows(nel.folder / "judged" / "sums")] == [0.75] * 6
     assert (model.count, judge.count) == (asked, 6)
