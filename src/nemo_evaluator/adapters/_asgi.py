@@ -3,53 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final, TypeAlias
 
 import orjson
 
+from nemo_evaluator.adapters._access import (
+    Access,
+    Caller,
+    Refusal,
+    check_route,
+    passed_headers,
+    pin_model,
+    split_path,
+    token_of,
+)
+from nemo_evaluator.adapters._connections import BODY_BOUND
 from nemo_evaluator.adapters._errors import as_error, error_reply
+from nemo_evaluator.adapters._stream_scrubber import StreamScrubber
+from nemo_evaluator.adapters.base import OUTSIDE
 from nemo_evaluator.adapters.convert import Route, route_of
 from nemo_evaluator.adapters.door import Door
 from nemo_evaluator.core.errors import NelError, boundary
 from nemo_evaluator.core.failures import Cause
+from nemo_evaluator.core.files import scrub_json
+from nemo_evaluator.core.secrets import scrub, scrub_bytes
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.models.types import CallScope, ModelReply, ModelRequest
+from nemo_evaluator.models.types import ModelReply, ModelRequest
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
-RawHeaders: TypeAlias = Sequence[tuple[bytes, bytes]]
 Respond: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-_SESSION: Final = re.compile(r"^/s/([A-Za-z0-9_-]{1,128})(/.*)?$")
 _LARGEST: Final = 64 * 2**20
 _KEPT: Final = frozenset({"retry-after", "retry-after-ms", "x-request-id", "request-id"})
-_DROPPED: Final = frozenset(
-    {b"host", b"content-length", b"connection", b"transfer-encoding", b"authorization", b"x-api-key", b"accept"}
-    | {b"accept-encoding", b"user-agent", b"content-type", b"keep-alive", b"te", b"upgrade", b"cookie", b"expect"}
-    | {b"proxy-authorization"}
-)
 _WATCH_AFTER: Final = 0.05
-
-
-class Sessions:
-    """Who asks: opened sessions by id, and one scope for everybody else."""
-
-    def __init__(self, opened: dict[str, CallScope], other: CallScope | None) -> None:
-        self._opened = opened
-        self._other = other
-
-    def scope_of(self, session: str | None) -> CallScope | None:
-        """The scope of a session; an id that nobody opened is a session of its own."""
-        if session is None:
-            return self._other
-        known = self._opened.get(session)
-        if known is not None:
-            return known
-        return replace(self._other, session=session) if self._other is not None else CallScope(session)
 
 
 class Work:
@@ -93,14 +82,12 @@ class ProxyApp:
     def __init__(
         self,
         door: Door,
-        allowed: Callable[[str], bool],
-        sessions: Sessions,
+        access: Access,
         statuses: Counter[str],
         stats: Callable[[], JsonDict],
     ) -> None:
         self._door = door
-        self._allowed = allowed
-        self._sessions = sessions
+        self._access = access
         self._statuses = statuses
         self._stats = stats
         self._working: set[Work] = set()
@@ -127,43 +114,60 @@ class ProxyApp:
         if path == "/health" and scope["method"] == "GET":
             await self._send_json(respond, 200, {"status": "ok"})
             return
-        session, path = _split(path)
+        session, path = split_path(path)
         headers = scope["headers"]
-        if not self._allowed(_token(headers)):
-            text = "the proxy's token is missing or wrong: give it as the API key"
-            await self._send_error(respond, path, 401, text, "authentication_error")
+        caller = self._access.caller(token_of(headers), session)
+        if isinstance(caller, Refusal):
+            await self._refuse(respond, path, caller)
         elif scope["method"] == "GET":
-            await self._get(respond, path)
+            await self._get(respond, path, caller)
         elif scope["method"] != "POST":
-            await self._send_error(respond, path, 405, "method not allowed: POST a request", "invalid_request_error")
+            await self._refuse(respond, path, Refusal(405, "method not allowed: POST a request"))
+        elif refusal := check_route(path) or self._access.may_ask(caller):
+            await self._refuse(respond, path, refusal)
         else:
-            await self._post(path, session, _kept(headers), receive, respond)
+            await self._post(path, caller, passed_headers(headers), receive, respond)
 
-    async def _get(self, respond: Respond, path: str) -> None:
-        if path == "/stats":
+    async def _get(self, respond: Respond, path: str, caller: Caller) -> None:
+        own = self._door.endpoint
+        models = {name: _listed(name) for name in (own.model, *own.allowed_models)}
+        if path == "/stats" and caller.holds_token:
             await self._send_json(respond, 200, self._stats())
         elif path == "/models":
-            listed = {"id": self._door.endpoint.model, "object": "model", "created": 0, "owned_by": "nel"}
-            await self._send_json(respond, 200, {"object": "list", "data": [listed]})
+            await self._send_json(respond, 200, {"object": "list", "data": list(models.values())})
+        elif (name := path.removeprefix("/models/")) in models:
+            await self._send_json(respond, 200, models[name])
         else:
-            await self._send_error(respond, path, 405, "only /health, /stats and /models answer GET", "not_allowed")
+            text = "only /health, /v1/models and, with the proxy's token, /stats answer GET"
+            await self._refuse(respond, path, Refusal(404, text, code="unknown_url"))
 
     async def _post(
-        self, path: str, session: str | None, headers: dict[str, str], receive: Receive, respond: Respond
+        self, path: str, caller: Caller, headers: dict[str, str], receive: Receive, respond: Respond
     ) -> None:
-        raw = await _body(receive)
+        try:
+            async with asyncio.timeout(BODY_BOUND):
+                raw = await _body(receive)
+        except TimeoutError:
+            text = f"the body did not arrive within {BODY_BOUND:g} s"
+            await self._refuse(respond, path, Refusal(408, text), {"connection": "close"})
+            return
         try:
             body = orjson.loads(raw) if raw is not None else None
         except orjson.JSONDecodeError:
             body = None
         if raw is None or not isinstance(body, dict):
             text = "the body is larger than 64 MB" if raw is None else "the body is not a JSON object"
-            await self._send_error(respond, path, 413 if raw is None else 400, text, "invalid_request_error")
+            await self._refuse(respond, path, Refusal(413 if raw is None else 400, text))
+            return
+        endpoint = self._door.endpoint
+        refusal = pin_model(body, endpoint.model, endpoint.allowed_models)
+        if refusal is not None:
+            await self._refuse(respond, path, refusal)
             return
         work = Work(receive)
         self._working.add(work)
         try:
-            await self._carry(path, session, headers, body, respond)
+            await self._carry(path, caller, headers, body, respond)
         except asyncio.CancelledError:
             # The agent has left, or the proxy stops: nobody waits for an answer.
             if not work.left:
@@ -173,16 +177,14 @@ class ProxyApp:
             self._working.discard(work)
 
     async def _carry(
-        self, path: str, session: str | None, headers: dict[str, str], body: JsonDict, respond: Respond
+        self, path: str, caller: Caller, headers: dict[str, str], body: JsonDict, respond: Respond
     ) -> None:
-        endpoint = self._door.endpoint
-        if endpoint.model:
-            body.setdefault("model", endpoint.model)
-        route = route_of(path, endpoint.protocol)
+        route = route_of(path, self._door.endpoint.protocol)
         reply: ModelReply | None = None
         try:
             with boundary(Cause.TRANSPORT):
-                request = ModelRequest(route.path, route.request(body), headers, self._sessions.scope_of(session))
+                request = ModelRequest(route.path, route.request(body), headers, caller.scope)
+                request.notes[OUTSIDE] = True
                 request.whole = not (body.get("stream") is True and route.streams)
                 reply = await self._door.pipeline(request)
                 # A stage may have asked for the whole, or the service may have answered without streaming.
@@ -219,9 +221,11 @@ class ProxyApp:
         self._statuses["200"] += 1
         head = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")]
         await respond({"type": "http.response.start", "status": 200, "headers": head})
+        scrubber = StreamScrubber()
         async for data in route.stream(asked, reply.stream):
-            await respond({"type": "http.response.body", "body": data, "more_body": True})
-        await respond({"type": "http.response.body", "body": b"", "more_body": False})
+            if clean := scrubber.feed(data):
+                await respond({"type": "http.response.body", "body": clean, "more_body": True})
+        await respond({"type": "http.response.body", "body": scrubber.finish(), "more_body": False})
 
     async def _break(self, respond: Respond, path: str, error: NelError) -> None:
         """Tell, inside a stream that has begun, that it ends badly."""
@@ -230,48 +234,33 @@ class ProxyApp:
         await respond({"type": "http.response.body", "body": name + b"data: " + failed + b"\n\n", "more_body": True})
         await respond({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _send_error(self, respond: Respond, path: str, status: int, text: str, kind: str) -> None:
-        body = as_error(path, ModelReply(status, {"error": {"message": text, "type": kind, "code": None}}))
-        await self._send_json(respond, status, body)
+    async def _refuse(
+        self, respond: Respond, path: str, refusal: Refusal, headers: dict[str, str] | None = None
+    ) -> None:
+        error = {"message": refusal.text, "type": refusal.kind, "param": refusal.param, "code": refusal.code}
+        body = as_error(path, ModelReply(refusal.status, {"error": error}))
+        await self._send_json(respond, refusal.status, body, headers)
 
     async def _send_json(self, respond: Respond, status: int, body: Any, headers: Any = None) -> None:
         await self._send(respond, status, orjson.dumps(body), b"application/json", headers or {})
 
     async def _send(self, respond: Respond, status: int, body: bytes, kind: bytes, headers: Any) -> None:
         self._statuses[str(status)] += 1
+        if kind == b"text/event-stream":
+            scrubber = StreamScrubber()
+            body = scrubber.feed(body) + scrubber.finish()
+        else:
+            body = scrub_json(body) if kind == b"application/json" else scrub_bytes(body)
         head = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
-        head += [(name.encode("latin-1"), str(value).encode("latin-1")) for name, value in headers.items()]
+        head += [
+            (name.encode("latin-1"), scrub(str(value)).encode("latin-1", "replace")) for name, value in headers.items()
+        ]
         await respond({"type": "http.response.start", "status": status, "headers": head})
         await respond({"type": "http.response.body", "body": body, "more_body": False})
 
 
-def _split(path: str) -> tuple[str | None, str]:
-    """The session of a path, if it has one, and the path without session and version."""
-    session = None
-    match = _SESSION.match(path)
-    if match is not None:
-        session, path = match.group(1), match.group(2) or "/"
-    path = path.rstrip("/") or "/"
-    return session, path[3:] if path.startswith("/v1/") else path
-
-
-def _token(headers: RawHeaders) -> str:
-    """The token an agent gives, in either of the places where clients put their key."""
-    for name, value in headers:
-        if name == b"authorization":
-            return value.decode("latin-1").removeprefix("Bearer ").strip()
-        if name == b"x-api-key":
-            return value.decode("latin-1")
-    return ""
-
-
-def _kept(headers: RawHeaders) -> dict[str, str]:
-    """What of the agent's headers goes on: nothing of its connection, its key or its client library."""
-    return {
-        name.decode("latin-1"): value.decode("latin-1")
-        for name, value in headers
-        if name not in _DROPPED and not name.startswith((b"x-stainless", b"anthropic-"))
-    }
+def _listed(model: str) -> JsonDict:
+    return {"id": model, "object": "model", "created": 0, "owned_by": "nel"}
 
 
 async def _body(receive: Receive) -> bytes | None:

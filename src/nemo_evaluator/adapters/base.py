@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from nemo_evaluator.core.errors import BoundaryError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.types import ModelReply, ModelRequest
+
+# The note of a request that came through the proxy: what it says of itself is the agent's word.
+OUTSIDE: Final = "outside"
 
 
 class Place(IntEnum):

@@ -1,13 +1,13 @@
 """The second door: the pipeline of a service behind HTTP, for agents that live outside.
 
-It listens on loopback (or on one named address, for containers), asks for a token, knows sessions by path
-(``/s/<id>/v1/...``), passes streams on as they come, and leaves the service when the agent leaves.
+It listens on loopback (or on one named address, for containers), asks for a token or for the key of a session
+(``/s/<id>/v1/...``), carries the routes of the protocols and the models of the service and nothing else, passes streams
+on as they come, and leaves the service when the agent leaves.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import ipaddress
 import secrets
 import socket
@@ -17,10 +17,12 @@ from contextlib import contextmanager
 
 import uvicorn
 
-from nemo_evaluator.adapters._asgi import ProxyApp, Sessions
+from nemo_evaluator.adapters._access import Access, split_path
+from nemo_evaluator.adapters._asgi import ProxyApp
+from nemo_evaluator.adapters._connections import BoundedConnection
 from nemo_evaluator.adapters.door import Door
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.secrets import Secret
+from nemo_evaluator.core.secrets import Secret, forget
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.types import CallScope
@@ -34,9 +36,10 @@ class Proxy:
     ::
 
         async with Proxy(endpoint) as proxy:
-            url = proxy.session(CallScope("a1b2"))      # give the agent this URL and proxy.token as its key
+            url = proxy.session(CallScope("a1b2"))      # give the agent this URL
+            key = proxy.key_of("a1b2")                  # and this key, which is good for that session alone
 
-    Calls outside of any opened session are made on behalf of ``scope``.
+    Calls with the token, outside of any session, are made on behalf of ``scope``; ``sessions_only`` refuses them.
     """
 
     def __init__(
@@ -47,15 +50,16 @@ class Proxy:
         port: int = 0,
         token: Secret | None = None,
         scope: CallScope | None = None,
+        sessions_only: bool = False,
     ) -> None:
         check_host(host)
         self.door = Door(endpoint)
+        self._own_token = token is None
         self.token = token or Secret(secrets.token_urlsafe(24))
         self.host, self.port = host, port
-        self._scopes: dict[str, CallScope] = {}
+        self._access = Access(self.token, scope, sessions_only=sessions_only)
         self._statuses: Counter[str] = Counter()
-        sessions = Sessions(self._scopes, scope)
-        self._app = ProxyApp(self.door, self._allowed, sessions, self._statuses, self.stats)
+        self._app = ProxyApp(self.door, self._access, self._statuses, self.stats)
         self._server: _Server | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -71,19 +75,25 @@ class Proxy:
         return f"http://{host}:{self.port}"
 
     def session(self, scope: CallScope) -> str:
-        """Open a session and return its base URL; calls under it are made on behalf of ``scope``."""
-        self._scopes[scope.session] = scope
+        """Open a session and return its base URL; calls with its key are made on behalf of ``scope``."""
+        check_session(scope.session)
+        self._access.opened[scope.session] = scope
         return f"{self.root}/s/{scope.session}/v1"
 
+    def key_of(self, session: str) -> Secret:
+        """The key of a session: it opens that session and no other, whatever path or header it is sent with."""
+        return Secret(self._access.key_of(session))
+
     def forget(self, session: str) -> None:
-        """Close a session."""
-        self._scopes.pop(session, None)
+        """Close a session; its key opens nothing any more."""
+        self._access.opened.pop(session, None)
+        forget(self.key_of(session))
 
     def stats(self) -> JsonDict:
         """Counts of the proxy, the pipeline and the transport."""
         return {
             "service": self.door.endpoint.name,
-            "sessions": len(self._scopes),
+            "sessions": len(self._access.opened),
             "in_flight": self._app.in_flight,
             "statuses": dict(self._statuses),
             "transport": self.door.transport.stats.as_dict(),
@@ -96,7 +106,7 @@ class Proxy:
         self.port = sock.getsockname()[1]
         config = uvicorn.Config(
             self._app,
-            http="httptools",
+            http=BoundedConnection,
             ws="none",
             lifespan="off",
             log_level="error",
@@ -125,15 +135,16 @@ class Proxy:
             await self._task
             self._server = self._task = None
         await self.door.close()
+        for session in list(self._access.opened):
+            self.forget(session)
+        if self._own_token:
+            forget(self.token)
 
     async def __aenter__(self) -> Proxy:
         return await self.start()
 
     async def __aexit__(self, *exc: object) -> None:
         await self.stop()
-
-    def _allowed(self, given: str) -> bool:
-        return hmac.compare_digest(given.encode(), self.token.reveal().encode())
 
 
 class _Server(uvicorn.Server):
@@ -156,6 +167,12 @@ def check_host(host: str) -> None:
             f"the proxy does not listen on every network ({host})",
             hint="name one address: 127.0.0.1, or the bridge address that containers reach",
         )
+
+
+def check_session(name: str) -> None:
+    """Refuse a name that could not stand in a URL."""
+    if split_path(f"/s/{name}/v1/models") != (name, "/models"):
+        raise UsageError(f"{name!r} is not a session name", hint="up to 128 letters, digits, - and _")
 
 
 def _listen(host: str, port: int) -> socket.socket:

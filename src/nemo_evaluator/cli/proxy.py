@@ -15,11 +15,12 @@ import click
 import uvloop
 
 from nemo_evaluator.adapters import Proxy, TrafficLog
-from nemo_evaluator.adapters.proxy import check_host
+from nemo_evaluator.adapters.proxy import check_host, check_session
 from nemo_evaluator.config import EvalConfig, compose_config, load_config, load_mapping
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import nearest
-from nemo_evaluator.core.secrets import Secret
+from nemo_evaluator.core.secrets import Secret, scrub
+from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models import CallScope, endpoint_of
 from nemo_evaluator.services import start_services
 
@@ -31,6 +32,7 @@ TOKEN = "NEL_PROXY_TOKEN"
 @click.option("-s", "--service", "name", help="The service; may be left out when the config has only one.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="One address: loopback, or a bridge address.")
 @click.option("-p", "--port", default=4000, show_default=True, help="0 takes any free port.")
+@click.option("--session", "sessions", multiple=True, metavar="NAME", help="Open a session with a key of its own.")
 @click.option("-O", "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Change one value.")
 @click.option("--traffic", type=click.Path(dir_okay=False, path_type=Path), help="Log every call to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print URL and token as one line of JSON.")
@@ -39,20 +41,24 @@ def proxy(
     name: str | None,
     host: str,
     port: int,
+    sessions: tuple[str, ...],
     overrides: tuple[str, ...],
     traffic: Path | None,
     as_json: bool,
 ) -> None:
     """Put the interceptors of a service behind HTTP, for any OpenAI or Anthropic client.
 
-    Clients give the printed token as their API key; set NEL_PROXY_TOKEN to choose it yourself. CONFIG may be a whole
-    config, or have services alone.
+    Clients give the printed token as their API key; set NEL_PROXY_TOKEN to choose it yourself. With --session
+    (repeatable) each session has its own URL, key and turns, and its key opens no other. CONFIG may be a whole config,
+    or have services alone.
     """
     check_host(host)
+    for session in sessions:
+        check_session(session)
     config = _load(file, overrides)
     chosen = _choose(config, name)
     token = os.environ.get(TOKEN)
-    wish = _Wish(chosen, host, port, Secret(token) if token else None, traffic, as_json)
+    wish = _Wish(chosen, host, port, Secret(token) if token else None, sessions, traffic, as_json)
     uvloop.run(_serve(config, wish, file.resolve().parent))
 
 
@@ -64,6 +70,7 @@ class _Wish:
     host: str
     port: int
     token: Secret | None
+    sessions: tuple[str, ...]
     traffic: Path | None
     as_json: bool
 
@@ -118,20 +125,32 @@ async def _serve(config: EvalConfig, wish: _Wish, base_dir: Path) -> None:
             endpoint = endpoint_of(wish.service, service, url=where.url, base_dir=base_dir)
             endpoint = replace(endpoint, api_key=where.api_key or endpoint.api_key)
             log = TrafficLog(wish.traffic) if wish.traffic is not None else None
-            scope = CallScope(traffic=log.write) if log is not None else None
-            async with Proxy(endpoint, host=wish.host, port=wish.port, token=wish.token, scope=scope) as server:
-                _announce(server, wish)
+            scope = CallScope(traffic=log.write) if log is not None else CallScope()
+            server = Proxy(
+                endpoint,
+                host=wish.host,
+                port=wish.port,
+                token=wish.token,
+                scope=scope,
+                sessions_only=bool(wish.sessions),
+            )
+            async with server:
+                _announce(server, wish, {name: server.session(replace(scope, session=name)) for name in wish.sessions})
                 await ended.wait()
             if log is not None:
                 log.close()
 
 
-def _announce(server: Proxy, wish: _Wish) -> None:
-    shown = {"service": wish.service, "url": server.url, "token": server.token.reveal()}
+def _announce(server: Proxy, wish: _Wish, sessions: dict[str, str]) -> None:
+    shown: JsonDict = {"service": wish.service, "url": server.url, "token": server.token.reveal()}
+    opened = {name: {"url": url, "key": server.key_of(name).reveal()} for name, url in sessions.items()}
     if wish.as_json:
-        click.echo(json.dumps(shown))
+        click.echo(json.dumps(shown | {"sessions": opened} if opened else shown))
         return
-    click.echo(f"service   {wish.service} ({server.door.endpoint.model} at {server.door.endpoint.url})")
-    click.echo(f"base URL  {server.url}   (Anthropic clients: {server.root})")
-    click.echo(f"API key   {shown['token'] if wish.token is None else f'as in {TOKEN}'}")
+    click.echo(f"service   {wish.service} ({server.door.endpoint.model} at {scrub(server.door.endpoint.url)})")
+    for name, one in opened.items():
+        click.echo(f"session   {name}: base URL {one['url']}, API key {one['key']}")
+    if not opened:
+        click.echo(f"base URL  {server.url}   (Anthropic clients: {server.root})")
+        click.echo(f"API key   {shown['token'] if wish.token is None else f'as in {TOKEN}'}")
     click.echo("stop with Ctrl-C")

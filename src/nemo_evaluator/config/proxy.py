@@ -66,6 +66,9 @@ class ProxyConfig(Model):
         None, description="HTTP statuses to retry; null means 408, 429 and 5xx."
     )
     max_concurrent_upstream: Positive | None = Field(None, description="The same as `max_concurrent` of the service.")
+    allowed_models: list[Name] = Field(
+        default_factory=list, description="Models that agents may name besides the service's own."
+    )
     model_traffic: ModelTrafficConfig = Field(
         default_factory=ModelTrafficConfig, description="What a captured call keeps."
     )

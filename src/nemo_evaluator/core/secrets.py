@@ -9,7 +9,7 @@ them would change ordinary answers.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, Final
 
@@ -60,7 +60,7 @@ class Secret:
 
 _known: dict[str, tuple[str, ...]] = {}
 # All their forms, longest first; and the same as they stand in JSON.
-_plain: list[str] = []
+plain_forms: Final[list[str]] = []
 encoded_forms: Final[list[bytes]] = []
 
 
@@ -109,17 +109,20 @@ def forget(secret: Secret) -> None:
         _arrange()
 
 
-def known_secrets() -> Iterable[str]:
-    """The values that are looked for."""
-    return _known
-
-
 def scrub(text: str) -> str:
     """Replace every secret value this process has seen by ``***``."""
-    for form in _plain:
+    for form in plain_forms:
         if form in text:
             text = text.replace(form, MASK)
     return text
+
+
+def scrub_bytes(data: bytes) -> bytes:
+    """The same for bytes that may hold any text."""
+    for form in plain_forms:
+        if (raw := form.encode("utf-8", "replace")) in data:
+            data = data.replace(raw, MASK.encode())
+    return data
 
 
 def scrub_value(value: Any) -> Any:
@@ -138,8 +141,8 @@ def _remember(value: str) -> None:
 
 
 def _arrange() -> None:
-    _plain[:] = sorted({form for forms in _known.values() for form in forms}, key=len, reverse=True)
-    encoded_forms[:] = [_forms_of().quoted(form).encode("utf-8", "replace") for form in _plain]
+    plain_forms[:] = sorted({form for forms in _known.values() for form in forms}, key=len, reverse=True)
+    encoded_forms[:] = [_forms_of().quoted(form).encode("utf-8", "replace") for form in plain_forms]
 
 
 def _forms_of() -> ModuleType:

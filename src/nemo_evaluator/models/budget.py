@@ -101,11 +101,12 @@ class Budget:
         self._held_usd -= held.usd
         self._held_tokens -= held.tokens
         self.spent_requests += requests
-        self.spent_usd += usd
-        self.spent_tokens += tokens
-        if usd:
+        # Whatever a server reports, a call never gives anything back.
+        self.spent_usd += max(usd, 0.0)
+        self.spent_tokens += max(tokens, 0)
+        if usd > 0:
             self._usd_seen.append(usd)
-        if tokens:
+        if tokens > 0:
             self._tokens_seen.append(tokens)
         while self._waiters:
             waiter = self._waiters.popleft()

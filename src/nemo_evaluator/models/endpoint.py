@@ -114,6 +114,8 @@ class Endpoint:
     finish_reason_fixup: bool = False
     cache_mode: str = "off"
     cache_dir: str | None = None
+    # Further models that agents behind the proxy may name.
+    allowed_models: Sequence[str] = ()
     # None: calls are not logged, whoever asks.
     traffic: Capture | None = None
     # Folder of the config file: interceptors may be given as files beside it.
@@ -195,6 +197,7 @@ def endpoint_of(name: str, service: Any, url: str | None = None, *, base_dir: Pa
         finish_reason_fixup=proxy.finish_reason_fixup if proxy else True,
         cache_mode=proxy.cache.mode if proxy else "off",
         cache_dir=proxy.cache.dir if proxy else None,
+        allowed_models=tuple(proxy.allowed_models) if proxy else (),
         traffic=_capture(proxy) if proxy else Capture(),
         base_dir=base_dir,
         identity=_identity(service),

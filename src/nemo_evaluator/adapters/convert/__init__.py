@@ -1,5 +1,5 @@
 """Conversion between protocols, with chat completions in the middle: an agent may speak one and the service another."""
 
-from nemo_evaluator.adapters.convert.route import Route, route_of
+from nemo_evaluator.adapters.convert.route import ROUTES, Route, route_of
 
-__all__ = ["Route", "route_of"]
+__all__ = ["ROUTES", "Route", "route_of"]

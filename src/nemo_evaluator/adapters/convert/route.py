@@ -23,6 +23,8 @@ _SPEECH: Final[dict[str, Speech]] = {
     "/responses": Responses(),
     "/messages": Messages(),
 }
+# What the proxy carries on, and nothing else.
+ROUTES: Final = (*_SPEECH, "/embeddings")
 _TO_SERVICE: Final[dict[str, Callable[[JsonDict], JsonDict]]] = {
     "/chat/completions": lambda body: body,
     "/completions": to_completions,

@@ -10,11 +10,14 @@ from time import monotonic
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._log import log
 from nemo_evaluator.adapters._messages import messages_of, put_messages, text_of
+from nemo_evaluator.adapters.base import OUTSIDE
 from nemo_evaluator.core.errors import BudgetError, UsageError
 from nemo_evaluator.core.types import JsonDict, Message
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
 _IDLE = 900.0
+# With a bound, forgetting a session would give its turns back.
+_IDLE_BOUNDED = 86_400.0
 _SWEEP = 300.0
 
 
@@ -58,7 +61,7 @@ class Interceptor(base.Interceptor):
         """Count, remind, or end."""
         now = monotonic()
         scope = request.scope
-        key = (scope.session if scope is not None else "") or _key_of(request)
+        key = (scope.session if scope is not None else "") or self._key_of(request)
         session = self._sessions.get(key)
         if session is None:
             session = self._sessions[key] = _Session(0, now)
@@ -84,7 +87,15 @@ class Interceptor(base.Interceptor):
 
     def _sweep(self, now: float) -> None:
         self._swept = now
-        self._sessions = {key: s for key, s in self._sessions.items() if now - s.seen_at <= _IDLE}
+        idle = _IDLE if self._max is None else _IDLE_BOUNDED
+        self._sessions = {key: s for key, s in self._sessions.items() if now - s.seen_at <= idle}
+
+    def _key_of(self, request: ModelRequest) -> str:
+        """A session for a request that has none: by its first message that is not a system message.
+
+        Where turns are bounded, requests of outside agents count together: a first message is theirs to change.
+        """
+        return "outside" if self._max is not None and OUTSIDE in request.notes else _key_of_messages(request)
 
     def _reminder(self, turn: int, most: int) -> str | None:
         left = most - turn
@@ -128,8 +139,7 @@ def _with_note(message: Message, note: str) -> Message:
     return {**message, "content": [*parts, {"type": "text", "text": note}]}
 
 
-def _key_of(request: ModelRequest) -> str:
-    """A session for a request that names none: by its first message that is not a system message."""
+def _key_of_messages(request: ModelRequest) -> str:
     for message in messages_of(request) or ():
         if message.get("role") != "system":
             return hashlib.sha256(text_of(message.get("content")).encode()).hexdigest()[:8]

@@ -1,0 +1,130 @@
+"""What a key opens: which session it speaks for, which routes there are, which models may be asked."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from nemo_evaluator.adapters.convert import ROUTES
+from nemo_evaluator.core.secrets import Secret
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.models.types import CallScope
+
+RawHeaders = Sequence[tuple[bytes, bytes]]
+
+_SESSION: Final = re.compile(r"/s/([A-Za-z0-9_-]{1,128})(/.*)?")
+# What of an agent's headers goes on: nothing that chooses an account, a route or a key upstream.
+_PASSED: Final = frozenset({b"x-request-id", b"idempotency-key", b"traceparent", b"tracestate"})
+# Fields by which gateways take further models.
+_MORE_MODELS: Final = ("models", "fallbacks")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request goes no further."""
+
+    status: int
+    text: str
+    kind: str = "invalid_request_error"
+    code: str | None = None
+    param: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks: with the token of the proxy itself, or with the key of one session."""
+
+    scope: CallScope | None
+    holds_token: bool
+
+
+class Access:
+    """Keys and sessions of one proxy. The key of a session names it and is signed with the token, so that whoever
+    holds it cannot speak for another session."""
+
+    def __init__(self, token: Secret, scope: CallScope | None, *, sessions_only: bool) -> None:
+        self.opened: dict[str, CallScope] = {}
+        self._token = token.reveal().encode()
+        self._scope = scope
+        self._sessions_only = sessions_only
+
+    def key_of(self, session: str) -> str:
+        """The key of a session."""
+        return f"{session}.{hmac.new(self._token, session.encode(), hashlib.sha256).hexdigest()[:40]}"
+
+    def caller(self, given: str, session: str | None) -> Caller | Refusal:
+        """Who asks with a key, on a path that names ``session`` or none."""
+        own = given.rpartition(".")[0]
+        if own and hmac.compare_digest(given.encode(), self.key_of(own).encode()):
+            if session not in (None, own) or own not in self.opened:
+                return Refusal(403, f"this key is for session {own!r} alone, while it is open", "permission_error")
+            return Caller(self.opened[own], holds_token=False)
+        if not hmac.compare_digest(given.encode(), self._token):
+            text = "the proxy's token is missing or wrong: give it as the API key"
+            return Refusal(401, text, "authentication_error")
+        if session is None:
+            return Caller(self._scope, holds_token=True)
+        if session not in self.opened:
+            text = f"there is no session {session!r}: sessions are opened where the proxy is started (--session)"
+            return Refusal(404, text, "not_found_error")
+        return Caller(self.opened[session], holds_token=True)
+
+    def may_ask(self, caller: Caller) -> Refusal | None:
+        """A proxy that has sessions answers questions only inside of them."""
+        if self._sessions_only and (caller.scope is None or caller.scope.session not in self.opened):
+            return Refusal(403, "this proxy answers inside its sessions only: /s/<session>/v1/...", "permission_error")
+        return None
+
+
+def split_path(path: str) -> tuple[str | None, str]:
+    """The session of a path, if it names one, and the path without session and version."""
+    match = _SESSION.fullmatch(path)
+    session = match.group(1) if match is not None else None
+    rest = (match.group(2) or "/") if match is not None else path
+    rest = rest.rstrip("/") or "/"
+    return session, rest[3:] if rest.startswith("/v1/") else rest
+
+
+def check_route(path: str) -> Refusal | None:
+    """Only the routes of the protocols are carried on; whatever else the service offers is not lent."""
+    if path in ROUTES:
+        return None
+    text = f"no such route: POST one of {', '.join(f'/v1{known}' for known in ROUTES)}"
+    return Refusal(404, text, code="unknown_url")
+
+
+def pin_model(body: JsonDict, own: str, allowed: Collection[str]) -> Refusal | None:
+    """Fill the model in where none is named; refuse one that is not the service's nor allowed by its config."""
+    if own and not body.get("model"):
+        body["model"] = own
+    named = [("model", body.get("model"))]
+    named += [(field, item) for field in _MORE_MODELS for item in _each(body.get(field))]
+    for field, model in named:
+        if model != own and not (isinstance(model, str) and model in allowed):
+            known = ", ".join(repr(name) for name in dict.fromkeys((own, *allowed)))
+            text = f"the model {str(model)[:100]!r} is not served here; use {known} (more: proxy.allowed_models)"
+            return Refusal(404, text, "invalid_request_error", "model_not_found", field)
+    return None
+
+
+def _each(value: object) -> Sequence[object]:
+    return () if value is None else value if isinstance(value, list) else (value,)
+
+
+def token_of(headers: RawHeaders) -> str:
+    """The key that an agent gives, in either of the places where clients put it."""
+    for name, value in headers:
+        if name == b"authorization":
+            return value.decode("latin-1").removeprefix("Bearer ").strip()
+        if name in (b"x-api-key", b"api-key"):
+            return value.decode("latin-1")
+    return ""
+
+
+def passed_headers(headers: RawHeaders) -> dict[str, str]:
+    """What of the agent's headers goes on to the service."""
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in headers if name in _PASSED}
