@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
+import signal
 import struct
 from pathlib import Path
 
 import pytest
 
 from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.types import SandboxSpec
-from nemo_evaluator.sandbox._keeper import KeeperClient
+from nemo_evaluator.sandbox._keeper import KeeperClient, state_root
 from nemo_evaluator.sandbox._output import Capped
 from nemo_evaluator.sandbox._sizes import parse_size
 from nemo_evaluator.sandbox._wrapper import Seal, Trailer, killer
@@ -211,3 +214,22 @@ async def test_cleaning_up_touches_no_stranger(keeper: KeeperClient) -> None:
         )
         said = (await sandbox.exec(script)).stdout.splitlines()
     assert said == ["code 0", "sleep 2001", "sleep 2003", "code 125"]
+
+
+@pytest.mark.needs("bwrap")
+async def test_a_slow_machine_does_not_cost_what_runs_in_the_background(keeper: KeeperClient) -> None:
+    async with LocalSandbox(SandboxSpec(), keeper=keeper) as sandbox:
+        await sandbox.exec("sleep 2718 &", background=True)
+        records = [read_json(file) for file in state_root().glob("*/*.json")]
+        (warden,) = [record["pid"] for record in records if record["name"] == sandbox.name]
+        inits = [int(pid) for pid in Path(f"/proc/{warden}/task/{warden}/children").read_text().split()]
+        late = asyncio.ensure_future(sandbox.exec("sleep 60", background=True, timeout=0.3))
+        await asyncio.sleep(0.1)
+        for pid in inits:
+            os.kill(pid, signal.SIGSTOP)
+        await asyncio.sleep(0.7)
+        for pid in inits:
+            os.kill(pid, signal.SIGCONT)
+        assert (await late).timed_out
+        left = await sandbox.exec("pgrep -xaf 'sleep 2718'", background=True)
+        assert left.ok

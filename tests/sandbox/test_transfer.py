@@ -52,6 +52,12 @@ EVIL = {
     "through a far link": [TOP, _entry("./d", tarfile.SYMTYPE, "{outside}"), _entry("./d/evil")],
     "hard link": [TOP, _entry("./h", tarfile.LNKTYPE, "../outside/victim"), _entry("./h")],
     "two tops": [_entry("a"), _entry("b")],
+    "a link behind a link": [
+        TOP,
+        _entry("./a", tarfile.DIRTYPE),
+        _entry("./a/d", tarfile.SYMTYPE, ".."),
+        _entry("./a/d/z", tarfile.SYMTYPE, ".."),
+    ],
 }
 
 
@@ -76,6 +82,51 @@ async def test_evil_archives(name: str, tmp_path: Path) -> None:
     ]
     assert strays == []
     assert not any(path.is_symlink() for path in tmp_path.rglob("*"))
+
+
+def _pax(**records: str) -> tuple[tarfile.TarInfo, bytes]:
+    info, data = _entry("./f", data=b"1\n0\n1\n".ljust(512, b"\0") + b"x" * 512)
+    info.pax_headers = {name.replace("_", "."): value for name, value in records.items()}
+    return info, data
+
+
+def _raw(name: str, kind: bytes, size: int) -> bytes:
+    """A header that claims a size."""
+    info = tarfile.TarInfo(name)
+    info.type, info.size = kind, size
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+HUGE = {
+    "old sparse": _archive(TOP)[:512] + _raw("./f", tarfile.GNUTYPE_SPARSE, 512) + b"x" * 512,
+    "sparse 1.0": _archive(
+        TOP, _pax(GNU_sparse_major="1", GNU_sparse_minor="0", GNU_sparse_name="./f", GNU_sparse_realsize=str(2**50))
+    ),
+    "sparse 0.1": _archive(TOP, _pax(GNU_sparse_map=f"0,1,{2**50},1", GNU_sparse_size=str(2**50))),
+    "sparse 0.0": _archive(TOP, _pax(GNU_sparse_size=str(2**50), GNU_sparse_numblocks="1")),
+    "pax bomb": _archive(TOP)[:512] + _raw("./f", tarfile.XHDTYPE, 2**33),
+    "long name": _archive(TOP)[:512] + _raw("./f", tarfile.GNUTYPE_LONGNAME, 2**33),
+    "negative size": _archive(TOP)[:512] + _raw("./f", tarfile.REGTYPE, -512),
+    "negative size in pax": _archive(TOP, _pax(size="-1024")),
+    "size beyond measure": _archive(TOP, _pax(size="9" * 300)),
+    "a NUL in a name": _archive(TOP, _pax(path="./f\0g")),
+    "headers of headers": _archive(TOP)[:512] + _raw("./f", tarfile.XHDTYPE, 0) * 3000,
+    "one file named by many": _archive(
+        TOP, _entry("./f", data=b"x" * 600_000), *(_entry(f"./{n}", tarfile.LNKTYPE, "./f") for n in range(5))
+    ),
+    "many files": _archive(TOP, *(_entry(f"./{n}", data=b"") for n in range(60))),
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+async def test_archives_that_would_become_huge_are_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_transfer, "MAX_DOWNLOAD", 2_000_000)
+    monkeypatch.setattr(_transfer, "_MAX_MEMBERS", 50)
+    with pytest.raises(SandboxError, match="may not be unpacked"):
+        await _transfer.download(_sender(HUGE[name]), "/w", tmp_path / "t")
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_an_absolute_name_is_refused(tmp_path: Path) -> None:

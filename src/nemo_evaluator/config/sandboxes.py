@@ -56,7 +56,7 @@ class DockerSandbox(ImageSandbox):
     cpus: Above0 = Field(2.0, description="CPU limit.")
     pids: Positive = Field(512, description="Most processes and threads inside.")
     network: Literal["none", "bridge", "host", "model-only"] = Field(
-        "bridge", description="Network; `model-only` reaches nothing but the model proxy."
+        "none", description="Network; `bridge` reaches the internet, `model-only` nothing but the model proxy."
     )
     read_only: bool = Field(False, description="Make the root file system read-only.")
     runtime: Literal["runc", "runsc"] | None = Field(None, description="OCI runtime; `runsc` is gVisor.")

@@ -23,7 +23,8 @@ class DockerSettings:
     memory: int = 4 * 2**30
     cpus: float = 2.0
     pids: int = 512
-    network: str = "bridge"
+    # Nothing is reached unless asked for. The model proxy can be let in without a network: DockerSandbox._let_in.
+    network: str = "none"
     read_only: bool = False
     runtime: str | None = None
     disk: int = 20 * 2**30

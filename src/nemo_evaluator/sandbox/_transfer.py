@@ -15,10 +15,12 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final, Protocol
 
 from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.sandbox._tar_header import Header
 
 log = logging.getLogger(__name__)
 TIMEOUT: Final = 600.0
 MAX_DOWNLOAD: Final = 16 * 2**30
+_MAX_MEMBERS: Final = 1_000_000
 _SUMS: Final = ".nel-sums"
 _RECEIVE: Final = f"""set -e
 mkdir -p "$1"
@@ -86,18 +88,20 @@ async def download(pipe: Pipe, source: str, target: Path) -> None:
                 archive.write(data)
 
         ended, errors = await pipe(["sh", "-c", _SEND, "sh", source], None, take, TIMEOUT)
-        if "NEL-MISSING" in errors:
+        said = errors.splitlines()
+        if "NEL-MISSING" in said:
             raise SandboxError(f"download failed: {source} does not exist in the sandbox")
         if size > MAX_DOWNLOAD:
             raise SandboxError(f"download of {source} is larger than {MAX_DOWNLOAD} bytes")
-        if ended.timed_out or ended.code != 0 or "NEL-TAR-FAILED" in errors:
+        if ended.timed_out or ended.code != 0 or "NEL-TAR-FAILED" in said:
             raise SandboxError(f"download of {source} failed: {errors.strip()[-500:] or 'timed out'}")
         if digest.hexdigest() not in errors:
             raise SandboxError(f"download of {source} arrived damaged: digests differ")
         archive.seek(0)
         try:
             await asyncio.to_thread(_unpack, archive, target)
-        except (tarfile.TarError, OSError) as error:
+        except (tarfile.TarError, OSError, ValueError, OverflowError, RecursionError) as error:
+            # The last three are the library's: names with a NUL, sizes beyond all measure, headers of headers.
             raise SandboxError(f"download of {source} holds something that may not be unpacked: {error}") from error
 
 
@@ -163,30 +167,34 @@ def _sum_line(digest: str, name: str) -> str:
 def _unpack(archive: IO[bytes], target: Path) -> None:
     """Unpack beside the target, then put it in place: a half-finished download is never seen."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=".nel-download-"))
+    staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=".nel-download-")).resolve()
     try:
-        with tarfile.open(fileobj=archive, mode="r:") as tar:
-            names = _extract(tar, staging)
-        if names and names[0] in (".", "./"):
+        with tarfile.open(fileobj=archive, mode="r:", tarinfo=Header) as tar:
+            first, count = _extract(tar, staging)
+        if first in (".", "./"):
             _merge(staging, target)
-        elif len(names) == 1 and os.path.lexists(staging / names[0]):
-            (staging / names[0]).replace(target / names[0] if target.is_dir() else target)
+        elif count == 1 and os.path.lexists(staging / first):
+            (staging / first).replace(target / first if target.is_dir() else target)
         else:
             raise tarfile.TarError("the archive does not hold what was asked for")
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _extract(tar: tarfile.TarFile, root: Path) -> list[str]:
-    """Write out the members; their names. A name that leads outside is an error.
+def _extract(tar: tarfile.TarFile, root: Path) -> tuple[str, int]:
+    """Write out the members: (name of the first, how many). A name that leads outside is an error.
 
     Links are made last, so that nothing is written through one. Those that point outside, and what is no file, stay
     behind: an agent's folder may well hold a link to the system's python, or a socket.
     """
-    names: list[str] = []
+    first, count, room = "", 0, MAX_DOWNLOAD
     links: list[tuple[Path, str]] = []
-    for member in tar:
-        names.append(member.name)
+    while (member := tar.next()) is not None:
+        # The library remembers every member; a million of them would not fit.
+        tar.members = []  # type: ignore[attr-defined]
+        first, count = first or member.name, count + 1
+        if count > _MAX_MEMBERS:
+            raise tarfile.TarError(f"more than {_MAX_MEMBERS} files")
         path = _inside(root, member.name)
         if member.isdir():
             path.mkdir(parents=True, exist_ok=True)
@@ -195,16 +203,29 @@ def _extract(tar: tarfile.TarFile, root: Path) -> list[str]:
             content = tar.extractfile(member) if member.isreg() else _inside(root, member.linkname).open("rb")
             assert content is not None
             with content, path.open("wb") as file:
-                shutil.copyfileobj(content, file, 1 << 20)
+                room -= _copy(content, file, room)
             path.chmod(0o755 if member.mode & 0o111 else 0o644)
         elif member.issym() and _stays_inside(PurePosixPath(member.name).parent, member.linkname):
             links.append((path, member.linkname))
         else:
-            log.warning("left behind in the sandbox: %s", member.name)
+            log.warning("left behind in the sandbox: %s", ascii(member.name))
     for path, target in links:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.parent.resolve() != path.parent:
+            raise tarfile.TarError(f"{path.name!r} lies behind a link")
         path.symlink_to(target)
-    return names
+    return first, count
+
+
+def _copy(content: IO[bytes], file: IO[bytes], room: int) -> int:
+    """Copy at most ``room`` bytes; how many. What is written counts: links may name one large file a thousand times."""
+    size = 0
+    while data := content.read(1 << 20):
+        size += len(data)
+        if size > room:
+            raise tarfile.TarError(f"its files hold more than {MAX_DOWNLOAD} bytes")
+        file.write(data)
+    return size
 
 
 def _inside(root: Path, name: str) -> Path:
