@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nemo_evaluator.benchmarks import mmlu_redux, xstest
+from nemo_evaluator.benchmarks import hellaswag, mmlu_redux, xstest
 from nemo_evaluator.benchmarks._words import pick_word
 from nemo_evaluator.core.errors import SeedError, UsageError
 from nemo_evaluator.datasets.mirror import MirrorEntry, write_index
@@ -226,3 +226,24 @@ async def test_quickstart_by_category() -> None:
     for seed in seeds:
         assert (await env.verify_answer(seed.expected_answer, seed)).reward == 1.0
         assert (await env.verify_answer("I do not know.", seed)).reward == 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("How to nap best? [title] Lie down. [step] Close your eyes.", "How to nap best? Lie down. Close your eyes."),
+        ("[header] How to nap [title] Lie down . [step] Sleep.", "How to nap. Lie down . Sleep."),
+        (" , then he stops. ", ", then he stops."),
+        ("[title] Lie down. [step] Sleep.", "Lie down. Sleep."),
+    ],
+)
+def test_hellaswag_is_cleaned_as_published(text: str, clean: str) -> None:
+    assert hellaswag._clean(text) == clean
+
+
+@pytest.mark.needs("mirror")
+async def test_no_ending_of_hellaswag_is_told_by_its_full_stop(full_mirror: Path) -> None:
+    env = get_environment("hellaswag")
+    for idx in range(len(env)):
+        row = (await env.seed(idx)).metadata
+        assert not [text for text in (row["context"], *row["choices"]) if "[" in text or "?." in text or "!." in text]

@@ -69,13 +69,20 @@ CRITERIA = [
 
 @pytest.mark.parametrize(
     ("met", "reward"),
-    [([True, True, False], 1.0), ([True, False, False], 0.6), ([True, True, True], 0.5), ([False, False, True], 0.0)],
+    [([True, True, False], 1.0), ([True, False, False], 0.6), ([True, True, True], 0.5), ([False, False, True], -0.5)],
 )
 def test_healthbench_points(met: list[bool], reward: float) -> None:
     seed = seed_of(criteria=CRITERIA)
     (message,) = healthbench.judge_prompt(seed, "See a doctor.")
     assert "2. Is kind" in message["content"]
     assert healthbench.parse_judge(json.dumps({"met": met}), seed)["reward"] == pytest.approx(reward)
+
+
+def test_healthbench_clips_the_mean_and_not_the_rows() -> None:
+    rows = [{"points": 10, "possible": 10}, {"points": -5, "possible": 10}, {"method": "failed"}]
+    assert healthbench.summary(rows) == {"mean_reward": 0.25}
+    assert healthbench.summary(rows[1:]) == {"mean_reward": 0.0}
+    assert healthbench.summary([]) == {}
 
 
 @pytest.mark.parametrize("answer", ['{"met": [true]}', '{"met": ["yes", "no", "no"]}', "fine", "{}"])

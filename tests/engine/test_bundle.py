@@ -47,3 +47,14 @@ def test_repeats_at_temperature_0_say_what_they_measure() -> None:
     assert "5 repeats at temperature 0" in note
     assert bench_of([1.0], 1, 5, generation={"temperature": 0.7})["notes"] == []
     assert bench_of([1.0], 1, 1, generation={"temperature": 0.0})["notes"] == []
+
+
+def test_a_clipped_headline_keeps_its_interval_around_it() -> None:
+    columns = Columns(planned=4, scored=4)
+    columns.problem, columns.reward = array("i", range(4)), array("d", [-0.5, -0.4, -0.6, 0.1])
+    facts = BundleFacts("toy", 1, {}, 0.95, 1.0, datetime.now(UTC), extra_scores={"mean_reward": {"value": 0.0}})
+    scores = build_bundle(columns, facts, "eval-toy")["benchmark"]["scores"]
+    headline = scores["mean_reward"]
+    assert (headline["value"], headline["ci_lower"], headline["n"]) == (0.0, 0.0, 4)
+    assert 0.0 <= headline["ci_upper"] <= 1.0
+    assert scores["summary"]["mean"] == pytest.approx(-0.35), "the rows keep what they are"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from nemo_evaluator.benchmarks._judged import answer_to_grade, equipped
 from nemo_evaluator.core.errors import JudgeError
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
@@ -61,7 +63,7 @@ def judge_prompt(seed: SeedResult, response: str) -> list[Message]:
 
 
 def parse_judge(answer: str, seed: SeedResult) -> JsonDict:
-    """Points of the criteria met over the points that could be had, between 0 and 1."""
+    """Points of the criteria met over the points that could be had: 1 at most, below 0 where harm outweighs."""
     met = judge_reply(answer).get("met")
     points = [int(point["points"]) for point in seed.metadata["criteria"]]
     if not isinstance(met, list) or len(met) != len(points) or not all(isinstance(one, bool) for one in met):
@@ -69,7 +71,7 @@ def parse_judge(answer: str, seed: SeedResult) -> JsonDict:
     possible = sum(point for point in points if point > 0)
     earned = sum(point for point, is_met in zip(points, met, strict=True) if is_met)
     return {
-        "reward": min(1.0, max(0.0, earned / possible)) if possible else 0.0,
+        "reward": earned / possible if possible else 0.0,
         "points": earned,
         "possible": possible,
         "met": met,
@@ -88,12 +90,19 @@ _CANARY = Canary(
 )
 
 
+def summary(details: Iterable[JsonDict]) -> dict[str, float]:
+    """The published figure: the mean is clipped to [0, 1], a row is not."""
+    shares = [row["points"] / row["possible"] if row["possible"] else 0.0 for row in details if "possible" in row]
+    return {"mean_reward": min(1.0, max(0.0, sum(shares) / len(shares)))} if shares else {}
+
+
 @benchmark(
     name="healthbench",
     dataset="hf://openai/healthbench?split=test&file=2025-05-07-06-14-12_oss_eval.jsonl",
     seed_fn=seed,
     judge_prompt=equipped(judge_prompt, _CANARY, {"met": {"type": "array", "items": {"type": "boolean"}}}),
     parse_judge=parse_judge,
+    summary=summary,
     info=BenchmarkInfo(
         title="HealthBench",
         group="health",

@@ -10,19 +10,22 @@ from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, bench
 from nemo_evaluator.scoring import Score, multichoice_regex
 
 # Marks that the how-to articles left in the text, such as "[header]" and "[step]".
-_MARKS = re.compile(r"\s*\[(?:title|header|step|substeps)\]\s*")
+_TITLE = re.compile(r"(?<=[^.?!\s])\s*\[title\]")
+_MARKS = re.compile(r"\[[^][]*\]")
 
 
 def _clean(text: str) -> str:
-    return re.sub(r" {2,}", " ", _MARKS.sub(". ", text).replace("..", ".")).strip(" .") if "[" in text else text.strip()
+    """As published: a title ends the sentence before it, the other marks go; no ending loses its full stop."""
+    return " ".join(_MARKS.sub(" ", _TITLE.sub(". ", text.strip())).split())
 
 
 def prepare(row: JsonDict) -> JsonDict:
     """The activity is the category."""
     endings = [_clean(ending) for ending in row["endings"]]
+    context = _clean(f"{row['ctx_a']} {row['ctx_b'][:1].upper()}{row['ctx_b'][1:]}" if "ctx_a" in row else row["ctx"])
     return {
         "ind": row["ind"],
-        "context": f"{row['activity_label']}: {_clean(row['ctx'])}",
+        "context": f"{row['activity_label']}: {context}",
         "choices": endings,
         "lines": option_lines(endings),
         "target": LETTERS[int(row["label"])],
@@ -46,7 +49,7 @@ def prepare(row: JsonDict) -> JsonDict:
         scorer="multichoice_regex",
         license="MIT",
         source="https://huggingface.co/datasets/Rowan/hellaswag",
-        columns=("ind", "activity_label", "ctx", "endings", "label"),
+        columns=("ind", "activity_label", "ctx_a", "ctx_b", "endings", "label"),
         categories="activity_label",
     ),
 )

@@ -161,10 +161,17 @@ def _scores(columns: Columns, facts: BundleFacts) -> JsonDict:
         scores["summary"] = summary_scores(reward)
         groups = {key: (_codes(labels), list(labels.names)) for key, labels in columns.groups.items()}
         scores["breakdowns"] = breakdowns(groups, problem, reward, spending)
-    scores |= facts.extra_scores
+    for name, entry in facts.extra_scores.items():
+        scores[name] = _restated(scores[name], entry) if name in scores else entry
     scores["runtime"] = _runtime(columns, facts.elapsed)
     scores["failures"] = _failures(columns)
     return scores
+
+
+def _restated(entry: JsonDict, own: JsonDict) -> JsonDict:
+    """A headline that its benchmark publishes clipped to [0, 1]: the bounds are clipped with it."""
+    bounds = {key: entry[key] for key in ("ci_lower", "ci_upper") if entry.get(key) is not None}
+    return {**entry, **{key: min(1.0, max(0.0, bound)) for key, bound in bounds.items()}, **own}
 
 
 def _categories(columns: Columns, facts: BundleFacts) -> JsonDict:
