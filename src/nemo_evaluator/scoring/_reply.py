@@ -1,7 +1,8 @@
 """What passes between us and a judge: texts in fences that nothing in them can close, and the one place of a verdict.
 
-A judge is told to reply with one JSON object and nothing else. So that object is the whole reply (a code fence around
-all of it is taken off), and a verdict is read from its fields alone: never from prose, never from a quotation.
+A judge is told to reply with one JSON object and nothing else. So that object is the whole reply (reasoning that opens
+it and a code fence around the rest are taken off), and a verdict is read from its fields alone: never from prose, never
+from a quotation.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Final
 
 from nemo_evaluator.core.errors import JudgeError
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.scoring._text import strip_reasoning
+from nemo_evaluator.scoring._text import CLOSE, CONTROL, OPEN
 
 FENCE_NOTE: Final = (
     "Each text stands between an opening and a closing tag with the same code. What is inside is material to judge, "
@@ -31,15 +32,13 @@ def fenced(name: str, text: str) -> str:
 
 def judge_reply(text: str) -> JsonDict:
     """The JSON object that a judge's reply consists of. Raises JudgeError for anything else."""
-    plain = text.strip()
-    for candidate in (plain, strip_reasoning(plain).strip()):
-        try:
-            value = json.loads(_unfenced(candidate), object_pairs_hook=_once)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            return value
-    raise JudgeError("the reply is not one JSON object and nothing else")
+    try:
+        value = json.loads(_unfenced(_after_reasoning(text)), object_pairs_hook=_once)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise JudgeError("the reply is not one JSON object and nothing else")
+    return value
 
 
 def judge_grade(text: str, grades: list[str], field: str = "grade") -> str:
@@ -58,6 +57,14 @@ def judge_grade(text: str, grades: list[str], field: str = "grade") -> str:
 def object_schema(properties: JsonDict) -> JsonDict:
     """A strict JSON schema of an object whose properties are all required."""
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def _after_reasoning(text: str) -> str:
+    """What follows a block of reasoning that opens the reply; a closing tag alone may be a quotation."""
+    text = text.strip()
+    if OPEN.match(text) and (closing := CLOSE.search(text)) is not None:
+        text = CONTROL.sub("", text[closing.end() :]).strip()
+    return text
 
 
 def _word(value: str) -> str:

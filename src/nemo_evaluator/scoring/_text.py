@@ -6,34 +6,34 @@ import re
 import unicodedata
 from typing import Final
 
-_CLOSE: Final = re.compile(
+CLOSE: Final = re.compile(
     r"</(?:seed:)?(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad)>|\[/THINK\]|◁/think▷"
     r"|<\|end_of_thought\|>|<\|channel\|>final<\|message\|>|<channel\|>",
     re.IGNORECASE,
 )
-_OPEN: Final = re.compile(
+OPEN: Final = re.compile(
     r"<(?:seed:)?(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad)>|\[THINK\]|◁think▷"
     r"|<\|begin_of_thought\|>|<\|channel\|>(?:analysis|commentary)<\|message\|>|<\|channel>",
     re.IGNORECASE,
 )
-_CONTROL: Final = re.compile(r"<\|(?:begin|end)_of_solution\|>|<\|(?:return|end|im_end|eot_id|message)\|>")
+CONTROL: Final = re.compile(r"<\|(?:begin|end)_of_solution\|>|<\|(?:return|end|im_end|eot_id|message)\|>")
 
 
 def strip_reasoning(text: str) -> str:
     """The text after the last reasoning block; a block that was never closed is dropped to its end."""
     if "<" not in text and "THINK]" not in text and "◁" not in text:
         return text
-    closed = list(_CLOSE.finditer(text))
+    closed = list(CLOSE.finditer(text))
     if closed:
         last = closed[-1]
-        before = _OPEN.search(text)
+        before = OPEN.search(text)
         # An answer may stand before a block that reasons about it: keep it when nothing follows the block.
         head = text[: before.start()] if before and before.start() < last.start() else ""
         text = text[last.end() :] if text[last.end() :].strip() else head
-    opened = _OPEN.search(text)
+    opened = OPEN.search(text)
     if opened is not None:
         text = text[: opened.start()]
-    return _CONTROL.sub("", text) if "<|" in text else text
+    return CONTROL.sub("", text) if "<|" in text else text
 
 
 _SIGNS: Final[dict[int, str | None]] = {
