@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 from nemo_evaluator.cli._lazy import LazyGroup
+from nemo_evaluator.core.arguments import hide_arguments
 from nemo_evaluator.core.errors import EXIT_INTERRUPTED, EXIT_USAGE, NelError
 from nemo_evaluator.core.secrets import scrub
 
@@ -54,6 +55,7 @@ def nel() -> None:
 
 def main() -> None:
     """The entry point: errors for users are shown without a traceback."""
+    hide_arguments()
     try:
         code = nel.main(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)

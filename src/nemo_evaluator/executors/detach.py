@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from nemo_evaluator.core.arguments import carried_arguments, masked_arguments
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.executors.console import LOG
 from nemo_evaluator.store.runs import RunMeta
@@ -22,12 +23,12 @@ def start_detached(meta: RunMeta, output_dir: Path) -> str:
     words = [word for word in sys.argv[1:] if word != "--background"]
     with (output_dir / LOG).open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "nemo_evaluator.cli.main", *words],
+            [sys.executable, "-m", "nemo_evaluator.cli.main", *masked_arguments(words)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,
-            env=os.environ | {"NEL_DETACHED": "1"},
+            env=os.environ | carried_arguments(words) | {"NEL_DETACHED": "1"},
         )
     meta.details["pid"] = process.pid
     meta.save()

@@ -14,6 +14,7 @@ from pathlib import Path
 import uvloop
 
 from nemo_evaluator.config import LoadedConfig, check_runtime, write_snapshot
+from nemo_evaluator.core.arguments import masked_arguments
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps, scrub_json, write_atomic
 from nemo_evaluator.core.logs import CleanFormatter
@@ -59,7 +60,7 @@ def _foreground(request: RunRequest, loaded: LoadedConfig, output_dir: Path, met
         handler.setFormatter(CleanFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         logging.basicConfig(level=logging.DEBUG, handlers=[handler])
     config = loaded.config
-    write_snapshot(loaded, output_dir, run_id=meta.run_id, command=["nel", *sys.argv[1:]])
+    write_snapshot(loaded, output_dir, run_id=meta.run_id, command=["nel", *masked_arguments(sys.argv[1:])])
     meta = replace(meta, details=meta.details | {"pid": os.getpid()})
     meta.save()
     pid_file = output_dir / PID_FILE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Final
 
 import click
@@ -56,7 +55,7 @@ def run(ctx: click.Context, /, config_file: str | None, api_key: str | None, **f
     """
     _refuse_quick_flags(ctx, config_file)
     if api_key is not None:
-        _hide_key(api_key)
+        os.environ["NEMO_API_KEY"] = api_key
     from nemo_evaluator.executors.local import RunRequest, run_local  # noqa: PLC0415 - heavy, only for this command
 
     key = os.environ.get("NEMO_API_KEY") or os.environ.get("NVIDIA_API_KEY")
@@ -74,20 +73,3 @@ def _refuse_quick_flags(ctx: click.Context, config_file: str | None) -> None:
         raise UsageError("give a config file or --bench", hint=hint)
     if config_file is None and ctx.params.get("override"):
         raise UsageError("-O needs a config file", hint="quick mode has flags of its own; see nel eval run --help")
-
-
-def _hide_key(key: str) -> None:
-    """Start again with the key in the environment: the arguments of a process can be read by every user."""
-    words = sys.argv[1:]
-    at = next((i for i, word in enumerate(words) if word == "--api-key" or word.startswith("--api-key=")), None)
-    if at is None:
-        os.environ["NEMO_API_KEY"] = key
-        return
-    rest = words[:at] + words[at + (2 if words[at] == "--api-key" else 1) :]
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.execve(
-        sys.executable,
-        [sys.executable, "-m", "nemo_evaluator.cli.main", *rest],
-        os.environ | {"NEMO_API_KEY": key},
-    )

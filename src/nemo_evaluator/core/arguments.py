@@ -1,0 +1,64 @@
+"""Secrets on a command line: every user of a machine can read the arguments of a process, but not its environment."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from nemo_evaluator.core.secrets import MASK, Secret, remember_urls, scrub
+
+_KEY_FLAG: Final = "--api-key"
+_SETTING_FLAGS: Final = ("-O", "--override")
+_TELLING: Final = re.compile(r"key|token|auth|secret|passw|credential", re.IGNORECASE)
+_CARRIED: Final = "NEL_ARGUMENT_{}"
+
+
+def hide_arguments() -> None:
+    """Start this command again with its secrets in the environment, if there are any among its arguments.
+
+    The process keeps its number. The one that was started this way takes its arguments back from the environment.
+    """
+    words = sys.argv[1:]
+    carried = [os.environ.pop(_CARRIED.format(number), None) for number in range(len(words))]
+    masked = masked_arguments(words)
+    if any(word is not None for word in carried):
+        sys.argv[1:] = [old if new is None else new for old, new in zip(words, carried, strict=True)]
+        masked_arguments(sys.argv[1:])
+    elif masked != words:
+        before = sys.orig_argv[: len(sys.orig_argv) - len(words)]
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.execve(sys.executable, [*before, *masked], os.environ | carried_arguments(words))
+
+
+def masked_arguments(words: Sequence[str]) -> list[str]:
+    """The arguments as others may read them; what is masked is a secret from now on."""
+    return [_masked(word, words[number - 1] if number else "") for number, word in enumerate(words)]
+
+
+def carried_arguments(words: Sequence[str]) -> dict[str, str]:
+    """The variables that carry the masked arguments to a process that is started with ``masked_arguments``."""
+    shown = masked_arguments(words)
+    pairs = enumerate(zip(words, shown, strict=True))
+    return {_CARRIED.format(number): word for number, (word, masked) in pairs if word != masked}
+
+
+def _masked(word: str, before: str) -> str:
+    if before == _KEY_FLAG:
+        Secret(word)
+        return MASK
+    flag = next((one for one in (f"{_KEY_FLAG}=", "--override=", "-O") if word.startswith(one) and word != one), "")
+    if flag.startswith(_KEY_FLAG):
+        Secret(word.removeprefix(flag))
+        return flag + MASK
+    if flag or before in _SETTING_FLAGS:
+        name, mark, value = word.removeprefix(flag).partition("=")
+        if value and "${" not in value and _TELLING.search(name + value):
+            if _TELLING.search(name.rpartition(".")[2]):
+                Secret(value.strip("'\""))
+            return f"{flag}{name}{mark}{MASK}"
+    remember_urls(word.partition("=")[2] if word.startswith("--") else word)
+    return scrub(word)
