@@ -13,6 +13,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -146,7 +147,26 @@ async def streams(target: Standing, count: int, tokens: int) -> int:
 
 def rows() -> list[dict[str, Any]]:
     """The rows of the table."""
-    return [*client.rows(), *_pipeline(), *_hop(), *_streams()]
+    return [*client.rows(), *_rate_limited(), *_pipeline(), *_hop(), *_streams()]
+
+
+async def _seconds(url: str, count: int, width: int) -> float:
+    """How long the client takes for ``count`` calls."""
+    async with Client(Endpoint("m", url, max_concurrent=width)) as asked:
+        started = time.monotonic()
+        await client.spread(count, width, lambda number: asked.chat([{"role": "user", "content": f"{number}"}]))
+        return time.monotonic() - started
+
+
+def _rate_limited(count: int = 4000, width: int = 64) -> list[dict[str, Any]]:
+    """Throughput with 429s on random requests against that without; a server that takes 0.1 s for an answer."""
+    seconds = []
+    for share in ("0", "0.02"):
+        with server("--delay", "0.1", "--p429", share, "--retry-after", "1") as url:
+            seconds.append(uvloop.run(_seconds(url, count, width)))
+    ratio = seconds[0] / seconds[1]
+    name = "client: throughput with 429s on 2 % of the requests against none"
+    return [{"name": name, "value": ratio, "unit": "x", "limit": 0.7, "at_least": True}]
 
 
 async def _pairs(url: str, rounds: int, count: int, width: int) -> float:

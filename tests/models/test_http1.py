@@ -10,8 +10,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from nemo_evaluator.models import Timeouts, http1
-from nemo_evaluator.models.http1 import Pool, WireError
+from nemo_evaluator.models import Timeouts
+from nemo_evaluator.models import pool as pool_module
+from nemo_evaluator.models.http1 import LARGEST, Connection, WireError
+from nemo_evaluator.models.pool import Pool
 
 WAITS = Timeouts(1.0, 1.0, 0.5, 3.0)
 REQUEST = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n"
@@ -102,7 +104,7 @@ async def test_an_idle_connection_that_was_closed_or_is_old_is_not_used(monkeypa
             await pool.post(REQUEST, WAITS)
             await asyncio.sleep(0.05)
         assert raw.connections == 3
-    monkeypatch.setattr(http1, "_KEEP_IDLE", 0.0)
+    monkeypatch.setattr(pool_module, "_KEEP_IDLE", 0.0)
     async with serving(plain()) as (pool, raw):
         for _ in range(2):
             await pool.post(REQUEST, WAITS)
@@ -126,14 +128,33 @@ async def test_bytes_that_nobody_asked_for_end_a_connection():
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n", "not HTTP"),
         (plain()[:-3], "timeouts.idle"),
         (b"", "timeouts.first_byte"),
+        (b"HTTP/1.1 200 OK\r\n" + b"X: %b\r\n" % (b"y" * 997) * 300 + b"Content-Length: 0\r\n\r\n", "256 KB"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 2**20, "256 KB"),
+        (b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" * 20_000, "256 KB"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n" + b"X: y\r\n" * 200_000, "256 KB"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;" + b"x" * 2**20, "256 KB"),
+        (plain(gzip.compress(b" " * (LARGEST + 9)), b"Content-Encoding: gzip\r\n"), "64 MB"),
+        ([b"HTTP/1.1 200 OK\r\n\r\n", *[b" " * 2**23] * 9], "64 MB"),
+        (plain(b"no gzip", b"Content-Encoding: gzip\r\n"), "not HTTP"),
+        (b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", "not HTTP"),
     ],
-    ids=["nonsense", "closed", "cut", "bad chunk", "idle", "silent"],
+    ids=[
+        *("nonsense", "closed", "cut", "bad chunk", "idle", "silent", "headers", "long header", "interim answers"),
+        *("trailers", "chunk extension", "gzip bomb", "body without end", "no gzip", "upgrade"),
+    ],
 )
 async def test_failures_are_told_and_the_pool_stays_usable(answer, words):
     async with serving(answer, plain()) as (pool, _):
         with pytest.raises(WireError, match=words):
             await pool.post(REQUEST, WAITS)
         assert (await pool.post(REQUEST, WAITS)).body == BODY
+
+
+async def test_trailers_are_not_headers():
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nRetry-After: 9\r\n\r\n"
+    async with serving(chunked) as (pool, _):
+        got = await pool.post(REQUEST, WAITS)
+        assert (got.body, "retry-after" in got.headers) == (b"{}", False)
 
 
 EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -173,6 +194,51 @@ async def test_a_slow_reader_holds_the_socket_but_not_beyond_the_total():
                 pass
 
 
+@pytest.mark.parametrize("piece", [b": keep waiting\n\n" * 2**16, b"data: x" * 2**10, b"data: {}\n\n" * 2**16])
+async def test_a_stream_is_bounded_like_a_body(piece):
+    chunk = b"%x\r\n%b\r\n" % (len(piece), piece)
+    async with serving([EVENTS, *[chunk * (2**22 // len(piece))] * 20]) as (pool, _):
+        got = await pool.post(REQUEST, Timeouts(1, 1, 1, 30))
+        size = 0
+        with pytest.raises(WireError, match="larger than 64 MB"):
+            async for data in got.stream:
+                size += len(data)
+        assert size <= LARGEST
+
+
+async def test_a_cancelled_request_leaves_a_connection_alone_that_others_use(monkeypatch):
+    """The answer has come, the next asker has the connection, and only then the first one learns of its end."""
+    tasks = []
+    resolve = Connection._resolve
+
+    def cancelled_late(self):
+        if len(tasks) == 1:
+            tasks.append(asyncio.create_task(pool.post(REQUEST, WAITS)))
+            resolve(self)
+            tasks[0].cancel()
+        else:
+            resolve(self)
+
+    async with serving(plain()) as (pool, raw):
+        await pool.post(REQUEST, WAITS)
+        monkeypatch.setattr(Connection, "_resolve", cancelled_late)
+        tasks.append(asyncio.create_task(pool.post(REQUEST, WAITS)))
+        with pytest.raises(asyncio.CancelledError):
+            await tasks[0]
+        assert (await tasks[1]).body == BODY
+        assert raw.connections == 1
+
+
+async def test_leaving_a_stream_that_is_held_closes_its_connection():
+    big = b"%x\r\n%b\r\n0\r\n\r\n" % (2**19, b"x" * 2**19)
+    async with serving([EVENTS + big], plain()) as (pool, raw):
+        got = await pool.post(REQUEST, WAITS)
+        await asyncio.sleep(0.1)
+        await got.stream.aclose()
+        assert (await pool.post(REQUEST, WAITS)).body == BODY
+        assert raw.connections == 2
+
+
 @pytest.mark.needs("openssl")
 async def test_tls(tmp_path, monkeypatch):
     key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
@@ -181,11 +247,11 @@ async def test_tls(tmp_path, monkeypatch):
     subprocess.run(words, check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert, key)
-    http1._tls_context.cache_clear()
+    pool_module._tls_context.cache_clear()
     async with serving(plain(), context=context) as (pool, _):
         with pytest.raises(WireError, match=r"no connection: .*certificate"):
             await pool.post(REQUEST, WAITS)
-        http1._tls_context.cache_clear()
+        pool_module._tls_context.cache_clear()
         monkeypatch.setenv("SSL_CERT_FILE", str(cert))
         assert (await pool.post(REQUEST, WAITS)).body == BODY
-    http1._tls_context.cache_clear()
+    pool_module._tls_context.cache_clear()

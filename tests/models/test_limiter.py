@@ -7,9 +7,10 @@ import time
 
 import pytest
 
+from nemo_evaluator.core.errors import RateLimitError
 from nemo_evaluator.models import Client, Endpoint, RetryConfig, Timeouts
-from nemo_evaluator.models.limiter import Limiter
-from nemo_evaluator.testing import Fault, Say, ScriptedServer, Weather
+from nemo_evaluator.models.limiter import LONGEST_PAUSE, Limiter
+from nemo_evaluator.testing import Fault, Rule, Say, ScriptedServer, Weather
 
 HELLO = [{"role": "user", "content": "hello"}]
 
@@ -41,22 +42,84 @@ async def test_the_cap_is_kept(asked):
     assert server.max_in_flight <= 5
 
 
-async def test_429_halves_and_growth_follows():
+async def test_a_wave_of_429s_halves_and_stops_everybody():
     limiter = Limiter(64)
     now = time.monotonic()
     limiter.limit = 32.0
-    for _ in range(4):
+    for _ in range(8):
         assert limiter.enter(now)
-    limiter.leave_limited(now, now + 0.01, None)
-    assert limiter.limit == 16
+    for _ in range(2):
+        limiter.leave_limited(now, now + 0.01, 0.4)
+    assert (limiter.limit, limiter.rate, limiter.enter(now)) == (31.0, None, True)
+    limiter.leave_limited(now, now + 0.01, 0.4)
+    assert limiter.limit == 15.5
+    assert not limiter.enter(now + 0.4)
     # Others sent before the cut say nothing new.
-    limiter.leave_limited(now, now + 0.02, None)
-    assert limiter.limit == 16
-    limiter.leave_limited(now + 0.05, now + 0.06, None)
-    assert limiter.limit == 8
+    for _ in range(4):
+        limiter.leave_limited(now, now + 0.02, None)
+    assert limiter.limit == 15.5
     assert limiter.rate is not None
-    assert [change.why for change in limiter.history] == ["429", "429"]
-    assert limiter.in_flight == 1
+    assert [change.why for change in limiter.history] == ["429"]
+    assert limiter.in_flight == 2
+
+
+async def test_a_share_of_429s_above_a_few_per_cent_is_a_wave_too():
+    limiter = Limiter(64)
+    now = time.monotonic()
+    for number in range(60):
+        limiter.in_flight = 64
+        now += 0.001
+        if number % 5 == 0:
+            limiter.leave_limited(now, now, None)
+        else:
+            limiter.leave(now, now)
+    assert [change.why for change in limiter.history] == ["429"]
+
+
+@pytest.mark.parametrize("asked", [86400.0, float("inf")])
+async def test_no_pause_is_longer_than_the_longest(asked):
+    limiter = Limiter(64)
+    now = time.monotonic()
+    for _ in range(3):
+        assert limiter.enter(now)
+        limiter.leave_limited(now, now, asked)
+    assert limiter._paused_until <= now + LONGEST_PAUSE
+    waiting = asyncio.create_task(limiter.wait())
+    await asyncio.sleep(0)
+    limiter._paused_until, limiter.rate = 0.0, None
+    limiter._ring()
+    await waiting
+
+
+@pytest.mark.parametrize("said", ["86400", "inf", "1e999", "nan", "-5", "Thu, 01 Jan 2099 00:00:00 GMT", "soon", ""])
+async def test_one_429_does_not_stop_the_others(said):
+    rules = [Rule(Say(status=429, retry_after=said), contains="question 3", times=1), Rule(Say("ok", delay=0.01))]
+    with ScriptedServer(rules) as server:
+        endpoint = Endpoint("svc", server.url, retry=RetryConfig(3, 0.05, 0.1), max_concurrent=8)
+        async with Client(endpoint) as client:
+            started = time.monotonic()
+            asked = [client.chat([{"role": "user", "content": f"question {number}"}]) for number in range(10, 20)]
+            slowed = asyncio.create_task(client.chat([{"role": "user", "content": "question 3"}]))
+            await asyncio.gather(*asked)
+            try:
+                assert (await slowed).content == "ok"
+            except RateLimitError as error:
+                assert "longer than we do" in error.hint
+            assert time.monotonic() - started < 3
+
+
+async def test_2_per_cent_of_429s_leave_most_of_the_throughput():
+    took = []
+    for share in (0.0, 0.02):
+        with ScriptedServer(Say("ok", delay=0.05), weather=Weather(p429=share, retry_after=0.1, seed=5)) as server:
+            async with Client(Endpoint("svc", server.url, max_concurrent=64)) as client:
+                started = time.monotonic()
+                await _ask_all(client, 1500, 64)
+                took.append(time.monotonic() - started)
+                stats = client.stats
+    assert stats["rate_limited"] > 15
+    assert stats["limiter"]["max_in_flight"] > 55
+    assert took[0] / took[1] > 0.6, stats
 
 
 async def test_a_wave_of_failures_halves_but_a_few_do_not():

@@ -28,14 +28,14 @@ async def test_retry_after_is_a_floor(asked, asks):
     assert least <= waited < least + 1.5
 
 
-async def test_retry_after_holds_everybody_back(asked):
-    async with asked([Say(status=429, retry_after=0.5), "ok"]) as (client, _):
-        first = asyncio.create_task(client.chat(HELLO))
+async def test_retry_after_holds_everybody_back_in_a_wave(asked):
+    async with asked([*[Say(status=429, retry_after=0.5)] * 3, "ok"]) as (client, _):
+        first = [asyncio.create_task(client.chat(HELLO)) for _ in range(3)]
         await asyncio.sleep(0.1)
         started = time.monotonic()
         await client.chat(HELLO)
         assert time.monotonic() - started > 0.3
-        await first
+        await asyncio.gather(*first)
 
 
 async def test_a_wait_longer_than_the_total_is_refused(asked):

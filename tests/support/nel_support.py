@@ -69,5 +69,5 @@ def score(sample: ScorerInput) -> dict:
 
 def rows(folder: Path, drop: set[str] | frozenset[str] = frozenset()) -> list[dict[str, Any]]:
     """The rows of results.jsonl, without some fields."""
-    lines = (folder / "results.jsonl").read_text().splitlines()
+    lines = (folder / "results.jsonl").read_bytes().splitlines()
     return [{key: value for key, value in json.loads(line).items() if key not in drop} for line in lines]

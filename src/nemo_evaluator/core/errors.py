@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from nemo_evaluator.core.failures import Cause
+from nemo_evaluator.core.text import text_of, valid_text
 
 EXIT_OK: Final = 0
 EXIT_USAGE: Final = 1
@@ -46,8 +47,8 @@ class NelError(Exception):
     exit_code: int = EXIT_USAGE
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = valid_text(message)
+        super().__init__(self.message)
         self.hint = hint
 
 
@@ -213,8 +214,8 @@ ERROR_OF_CAUSE: Final[dict[Cause, type[BoundaryError]]] = {
 
 @contextmanager
 def boundary(cause: Cause) -> Iterator[None]:
-    """Attribute whatever escapes the block to ``cause``; errors that already name a boundary pass through, and so do
-    cancellations, which are no ``Exception``.
+    """Attribute whatever escapes the block to ``cause``, ``sys.exit()`` too; errors that already name a boundary pass
+    through, and so do cancellations and Ctrl-C.
 
     ::
 
@@ -223,8 +224,11 @@ def boundary(cause: Cause) -> Iterator[None]:
     """
     try:
         yield
-    except BoundaryError:
+    except (BoundaryError, KeyboardInterrupt, GeneratorExit):
         raise
-    except Exception as error:
-        detail = str(error) or type(error).__name__
+    except BaseException as error:
+        # By name: asyncio is not loaded by commands that run nothing.
+        if any(kind.__name__ == "CancelledError" for kind in type(error).__mro__):
+            raise
+        detail = text_of(error) or type(error).__name__
         raise ERROR_OF_CAUSE[cause](f"{type(error).__name__}: {detail}") from error

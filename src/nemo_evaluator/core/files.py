@@ -7,16 +7,24 @@ import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
+from nemo_evaluator.core.plain import plain
 from nemo_evaluator.core.secrets import encoded_forms, scrub_value
+from nemo_evaluator.core.text import valid_text
+
+_OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 
 
-def dumps(value: Any) -> bytes:
-    """Compact JSON bytes; unknown objects by ``str``."""
-    return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY)
+def dumps(value: Any, *, indent: bool = False) -> bytes:
+    """JSON bytes of any value, compact or indented; unknown objects by ``str``. Never raises (see ``core.plain``)."""
+    option = _OPTIONS | orjson.OPT_INDENT_2 if indent else _OPTIONS
+    try:
+        return orjson.dumps(value, default=str, option=option)
+    except (TypeError, RecursionError):
+        return orjson.dumps(plain(value), option=option)
 
 
 def scrub_json(data: bytes, option: int = 0) -> bytes:
@@ -33,7 +41,7 @@ def write_atomic(path: Path, data: bytes | str) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data.encode() if isinstance(data, str) else data)
+            file.write(valid_text(data).encode() if isinstance(data, str) else data)
             file.flush()
             os.fsync(file.fileno())
         Path(temporary).chmod(0o644)
@@ -45,8 +53,7 @@ def write_atomic(path: Path, data: bytes | str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a value as indented JSON, atomically and without secrets."""
-    options = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
-    write_atomic(path, scrub_json(orjson.dumps(value, default=str, option=options), options) + b"\n")
+    write_atomic(path, scrub_json(dumps(value, indent=True), orjson.OPT_INDENT_2) + b"\n")
 
 
 def read_json(path: Path) -> Any:

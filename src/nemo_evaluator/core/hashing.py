@@ -7,12 +7,17 @@ from typing import Any
 
 import orjson
 
+from nemo_evaluator.core.plain import plain
+
 _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 
 
 def canonical(value: Any) -> bytes:
     """The canonical JSON bytes of a value: keys sorted, no spaces; objects that JSON does not know as text."""
-    return orjson.dumps(value, default=_plain, option=_OPTIONS)
+    try:
+        return orjson.dumps(value, default=_plain, option=_OPTIONS)
+    except (TypeError, RecursionError):
+        return orjson.dumps(plain(value, _plain), option=_OPTIONS)
 
 
 def digest(value: Any) -> str:
@@ -22,7 +27,7 @@ def digest(value: Any) -> str:
 
 def digest_parts(*parts: str | int) -> str:
     """A fingerprint of a few short strings and numbers: the cheap form for hot paths."""
-    return hashlib.blake2b("\x1f".join(map(str, parts)).encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b("\x1f".join(map(str, parts)).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def _plain(value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final
 
 from nemo_evaluator.core.types import JsonDict
@@ -23,9 +22,20 @@ def as_list(value: Any) -> list[Any]:
 
 def as_number(value: Any) -> float | None:
     """A finite number, or None; true and false are no numbers."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return value if abs(value) <= _MOST else None
+    # A number that is none (NaN) is in no range either.
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and -_MOST <= value <= _MOST
+    return value if fits else None
+
+
+def as_count(value: Any) -> int | None:
+    """A whole number from 0 on, or None."""
+    number = as_number(value)
+    return None if number is None or number < 0 else int(number)
+
+
+def as_word(value: Any, longest: int = 200) -> str:
+    """A short text, or an empty one."""
+    return value[:longest] if isinstance(value, str) else ""
 
 
 def as_whole(value: Any) -> int | None:

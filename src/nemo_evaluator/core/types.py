@@ -98,6 +98,7 @@ class ModelResponse:
     total_tokens: int | None = None
     reasoning_tokens: int | None = None
     cached_tokens: int | None = None
+    # The server's time; what was waited before it was asked (concurrency, pace, budget) is ``queue_ms``.
     latency_ms: float = 0.0
     raw_response: JsonDict = field(default_factory=dict)
     request_prompt: str = ""
@@ -110,17 +111,18 @@ class ModelResponse:
     time_to_first_token_ms: float | None = None
     cost_usd: float | None = None
     from_cache: bool = False
+    queue_ms: float = 0.0
 
     @property
     def request_hash(self) -> str:
         """16 hex digits over prompt, system prompt and model."""
         text = f"{self.request_prompt}|{self.request_system}|{self.model}"
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     @property
     def response_hash(self) -> str:
         """16 hex digits over the content."""
-        return hashlib.sha256(self.content.encode()).hexdigest()[:16]
+        return hashlib.sha256(self.content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 @dataclass(slots=True)

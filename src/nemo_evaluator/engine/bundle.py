@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from array import array
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -187,9 +188,7 @@ def _codes(labels: Labels) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
 
 
 def _runtime(columns: Columns, elapsed: float) -> JsonDict:
-    latency = np.asarray(columns.latency)
     steps = columns.scored + columns.failed
-    p50, p90, p99 = np.percentile(latency, [50, 90, 99]) if len(latency) else (0.0, 0.0, 0.0)
     total = columns.totals["total_tokens"]
     runtime: JsonDict = {
         "total_steps": steps,
@@ -198,7 +197,8 @@ def _runtime(columns: Columns, elapsed: float) -> JsonDict:
         "total_completion_tokens": columns.totals["completion_tokens"],
         "total_reasoning_tokens": columns.totals["reasoning_tokens"],
         "elapsed_seconds": round(elapsed, 3),
-        "latency_percentiles_ms": {"p50": round(p50, 2), "p90": round(p90, 2), "p99": round(p99, 2)},
+        "latency_percentiles_ms": _percentiles(columns.latency),
+        "queue_percentiles_ms": _percentiles(columns.queue),
         "tokens_per_second": round(total / elapsed, 2) if elapsed else 0.0,
         "steps_per_second": round(steps / elapsed, 2) if elapsed else 0.0,
         "model_errors": columns.failed,
@@ -208,6 +208,11 @@ def _runtime(columns: Columns, elapsed: float) -> JsonDict:
     if columns.cost_usd:
         runtime["cost"] = round(columns.cost_usd, 6)
     return runtime
+
+
+def _percentiles(column: array[float]) -> JsonDict:
+    p50, p90, p99 = np.percentile(np.asarray(column), [50, 90, 99]) if column else (0.0, 0.0, 0.0)
+    return {"p50": round(p50, 2), "p90": round(p90, 2), "p99": round(p99, 2)}
 
 
 def _failures(columns: Columns) -> JsonDict:

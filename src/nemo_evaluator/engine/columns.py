@@ -43,13 +43,14 @@ class Labels:
 
 @dataclass(slots=True)
 class Columns:
-    """One entry per scored row in ``problem``/``reward``/``category``; one per answered row in ``latency``."""
+    """One entry per scored row in ``problem``/``reward``/``category``; one per answer in ``latency`` and ``queue``."""
 
     problem: array[int] = field(default_factory=lambda: array("i"))
     reward: array[float] = field(default_factory=lambda: array("d"))
     category: Labels = field(default_factory=Labels)
     has_category: bool = False
     latency: array[float] = field(default_factory=lambda: array("f"))
+    queue: array[float] = field(default_factory=lambda: array("f"))
     extra: dict[str, tuple[array[int], array[float]]] = field(default_factory=dict)
     groups: dict[str, Labels] = field(default_factory=dict)
     finish_reasons: Counter[str] = field(default_factory=Counter)
@@ -81,6 +82,7 @@ class Columns:
 
     def _add_answer(self, answer: JsonDict) -> None:
         self.latency.append(answer.get("latency_ms") or 0.0)
+        self.queue.append(answer.get("queue_ms") or 0.0)
         reason = answer.get("finish_reason")
         if reason:
             self.finish_reasons[reason] += 1

@@ -236,9 +236,13 @@ class _Session:
             finished=datetime.now(UTC),
             stopped=self._stopped(history),
             canaries=self._canaries,
-            extra_scores=(job.aggregate or self._verifier.aggregate)(self._task.results) if columns.scored else {},
+            extra_scores=self._extra_scores() if columns.scored else {},
         )
         return Finished(write_bundle(self._task, columns, facts), halt, reuse, self._task)
+
+    def _extra_scores(self) -> JsonDict:
+        with boundary(Cause.SCORER):
+            return (self._job.aggregate or self._verifier.aggregate)(self._task.results)
 
     @property
     def _ruled(self) -> bool:

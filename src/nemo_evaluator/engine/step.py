@@ -31,6 +31,7 @@ from nemo_evaluator.core.types import (
     Step,
     VerifyResult,
 )
+from nemo_evaluator.engine.given import checked_answer
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.resume import VERIFY, ReusePlan
 from nemo_evaluator.engine.scope import Scopes
@@ -180,11 +181,11 @@ class StepRunner:
         self._ctx.index.set_answer(work.step, self._ctx.journal.append(record))
 
     async def _solve(self, seed: SeedResult, sandbox: Sandbox | None) -> SolveResult:
-        call = self._solve_call(seed, sandbox=sandbox) if self._takes_sandbox else self._solve_call(seed)
         with boundary(Cause.SOLVER):
+            call = self._solve_call(seed, sandbox=sandbox) if self._takes_sandbox else self._solve_call(seed)
             try:
                 async with asyncio.timeout(self._time_limit):
-                    answer: SolveResult = await call
+                    answer = checked_answer(await call)
             except TimeoutError as error:
                 raise self._too_late(error) from error
         if answer.error and answer.error_kind in _RAISED:

@@ -13,6 +13,7 @@ from nemo_evaluator.core.files import iter_jsonl
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import JsonDict, SeedResult, VerifyResult
+from nemo_evaluator.engine.given import checked_reward, checked_verdict
 from nemo_evaluator.environments.base import EvalEnvironment
 from nemo_evaluator.scoring.canary import Checkable
 from nemo_evaluator.scoring.metric import Metric, MetricInput, MetricResult
@@ -88,7 +89,7 @@ class Verifier:
             if given is not None and self._defaults:
                 verdict = given
             elif self._defaults:
-                verdict = await self._environment.verify_answer(response, seed, sandbox)
+                verdict = checked_verdict(await self._environment.verify_answer(response, seed, sandbox))
             else:
                 verdict = VerifyResult(0.0, None, {"method": f"metric:{self._primary}"})
         if self._metrics:
@@ -147,7 +148,9 @@ class Verifier:
 
     async def _one(self, metric: Metric, sample: MetricInput) -> MetricResult:
         with boundary(Cause.SCORER):
-            return await metric.measure(sample)
+            result = await metric.measure(sample)
+            result.reward = checked_reward(result.reward)
+            return result
 
     def aggregate(self, results: Path) -> JsonDict:
         """Further scores over all rows of a results file: the benchmark's summary, agreement of judges, ..."""

@@ -8,8 +8,8 @@ from weakref import WeakKeyDictionary
 
 from nemo_evaluator.models._files import raise_file_limit
 from nemo_evaluator.models.endpoint import Endpoint
-from nemo_evaluator.models.http1 import Pool
 from nemo_evaluator.models.limiter import Limiter
+from nemo_evaluator.models.pool import Pool
 
 # Without a number in the config the engine decides how many requests there are at once.
 DEFAULT_CONCURRENT = 1024

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
+from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.types import JsonDict, ModelResponse, ToolCallInfo
 from nemo_evaluator.models.reasoning import split_message
 from nemo_evaluator.models.usage import usage_of
+
+_DEEP: Final = 64
 
 
 def parse_chat(body: JsonDict, model: str) -> ModelResponse:
@@ -44,13 +47,21 @@ def parse_tool_call(call: JsonDict) -> ToolCallInfo:
 
 
 def parse_arguments(given: Any) -> JsonDict:
-    """The arguments of a tool call as an object."""
-    if isinstance(given, dict):
-        return given
-    if given is None or given == "":
+    """The arguments of a tool call as an object; what is none, or is nested beyond use, as ``{"raw": text}``."""
+    if not given:
         return {}
+    text = given if isinstance(given, str) else dumps(given).decode()
     try:
-        parsed = orjson.loads(given)
+        parsed = orjson.loads(text)
+        if text.count("[") + text.count("{") > _DEEP:
+            orjson.dumps(_inside(parsed))
     except (orjson.JSONDecodeError, TypeError):
-        return {"raw": given}
-    return parsed if isinstance(parsed, dict) else {"raw": given}
+        return {"raw": text}
+    return parsed if isinstance(parsed, dict) else {"raw": text}
+
+
+def _inside(value: Any) -> Any:
+    """A value as deep as a record may hold it: what cannot be written there is nested too deep."""
+    for _ in range(_DEEP):
+        value = [value]
+    return value

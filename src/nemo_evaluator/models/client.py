@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from time import perf_counter
 from typing import Any
 
 from nemo_evaluator.core.errors import TransportError
@@ -62,13 +61,12 @@ class Client:
         path, parse = _CHAT, parse_chat
         if self.endpoint.protocol == "responses":
             path, body, parse = _RESPONSES, to_responses(body), parse_response
-        started = perf_counter()
         reply = await self._ask(ModelRequest(path, body, scope=call_scope.get(), whole=True))
         try:
             response = parse(reply.body, self.endpoint.model)
         except (KeyError, IndexError, TypeError, AttributeError) as error:
             raise self._unreadable(error, reply) from error
-        return self._finish(response, reply, started)
+        return self._finish(response, reply)
 
     async def complete(self, prompt: str, generation: Mapping[str, Any] | None = None) -> ModelResponse:
         """Ask for the continuation of a text; an endpoint that only chats gets it as a user message."""
@@ -76,23 +74,21 @@ class Client:
             return await self.chat([{"role": "user", "content": prompt}], generation=generation)
         body = self._body(generation)
         body["prompt"] = prompt
-        started = perf_counter()
         reply = await self._ask(ModelRequest(_TEXT, body, scope=call_scope.get(), whole=True))
         try:
             response = parse_completion(reply.body, self.endpoint.model)
         except (KeyError, IndexError, TypeError, AttributeError) as error:
             raise self._unreadable(error, reply) from error
-        return self._finish(response, reply, started)
+        return self._finish(response, reply)
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """One vector per text, in order."""
         body = {"model": self.endpoint.model, "input": list(texts)}
         reply = await self._ask(ModelRequest("/embeddings", body, scope=call_scope.get(), whole=True))
-        try:
-            rows = sorted(reply.body["data"], key=lambda row: row["index"])
-            return [row["embedding"] for row in rows]
-        except (KeyError, TypeError) as error:
-            raise self._unreadable(error, reply) from error
+        rows = sorted(reply.body["data"], key=lambda row: row["index"])
+        if len(rows) != len(texts):
+            raise TransportError(f"{self.endpoint.name}: {len(rows)} embeddings for {len(texts)} texts")
+        return [row["embedding"] for row in rows]
 
     def describe(self) -> JsonDict:
         """What may change an answer: the service's part of a fingerprint."""
@@ -132,11 +128,12 @@ class Client:
             raise error_of(reply, self.endpoint)
         return reply
 
-    def _finish(self, response: ModelResponse, reply: ModelReply, started: float) -> ModelResponse:
+    def _finish(self, response: ModelResponse, reply: ModelReply) -> ModelResponse:
         if self._pattern is not None:
             response.content, cut = cut_pattern(self._pattern, response.content)
             response.reasoning_content = response.reasoning_content or cut
-        response.latency_ms = round((perf_counter() - started) * 1000.0, 2)
+        response.latency_ms = round(reply.latency_ms, 2)
+        response.queue_ms = round(reply.queue_ms, 2)
         response.request_body = reply.sent
         response.attempts = reply.attempts
         response.from_cache = reply.from_cache

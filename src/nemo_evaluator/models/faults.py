@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Mapping
@@ -18,8 +19,8 @@ from nemo_evaluator.core.errors import (
     RequestRejectedError,
     TransportError,
 )
+from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.secrets import scrub
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.types import ModelReply
 
@@ -32,8 +33,8 @@ _CONTEXT: Final = re.compile(
     r"|request exceeds the available context",
     re.IGNORECASE,
 )
-_LIST_OF: Final = {"/chat/completions": "choices", "/completions": "choices", "/responses": "output"}
 _LONGEST: Final = 500
+_LONGEST_DATE: Final = 60
 _UNIT: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _RESETS: Final = ("x-ratelimit-reset-requests", "x-ratelimit-reset-tokens", "x-ratelimit-reset", "ratelimit-reset")
@@ -79,17 +80,24 @@ def message_of(reply: ModelReply) -> str:
     error = reply.body.get("error", reply.body)
     said: Any = error
     if isinstance(error, dict):
-        said = error.get("message") or error.get("detail") or error.get("msg") or (str(error) if error else "")
+        said = error.get("message") or error.get("detail") or error.get("msg") or error
         if isinstance(said, list):
-            said = "; ".join(str(item.get("msg", item)) if isinstance(item, dict) else str(item) for item in said)
+            said = "; ".join(_shown(item.get("msg", item) if isinstance(item, dict) else item) for item in said[:20])
     if not said and reply.raw:
         said = reply.raw[: 4 * _LONGEST].decode("utf-8", "replace")
-    text = " ".join(scrub(str(said)).split())
+    text = " ".join(scrub(_shown(said)[: 20 * _LONGEST]).split()) if said else ""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
+def _shown(said: Any) -> str:
+    return said if isinstance(said, str) else dumps(said).decode()
+
+
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """How long the server asks us to wait, in seconds: Retry-After in both forms, or the common reset headers."""
+    """How long the server asks us to wait, in seconds: Retry-After in both forms, or the common reset headers.
+
+    Never negative, never NaN; it may be infinite, and whoever waits has a longest wait of his own.
+    """
     said = headers.get("retry-after-ms")
     if said is not None and (number := _number(said)) is not None:
         return number / 1000.0
@@ -97,38 +105,18 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     if said is not None:
         number = _number(said)
         if number is not None:
-            return max(0.0, number)
+            return number
         try:
-            return max(0.0, parsedate_to_datetime(said).timestamp() - time.time())
-        except ValueError:
+            return max(0.0, parsedate_to_datetime(said[:_LONGEST_DATE]).timestamp() - time.time())
+        except (ValueError, OverflowError):
             return None
     waits = [wait for name in _RESETS if (wait := _reset(headers.get(name))) is not None]
     return min(waits) if waits else None
 
 
-def flaw_of(path: str, body: JsonDict) -> str | None:
-    """What is missing in a 200 answer; a null content becomes an empty one on the way."""
-    key = _LIST_OF.get(path)
-    if key is None:
-        return None
-    items = body.get(key)
-    if not isinstance(items, list) or (not items and key == "choices"):
-        error = body.get("error")
-        said = error.get("message") if isinstance(error, dict) else error
-        return f"with an error inside: {said}" if error else f"without {key}"
-    if path == "/chat/completions":
-        for choice in items:
-            message = choice.get("message") if isinstance(choice, dict) else None
-            if not isinstance(message, dict):
-                return "with a choice that has no message"
-            if message.get("content", "") is None:
-                message["content"] = ""
-    return None
-
-
 def stream_error(reply: ModelReply, error: Any) -> ModelReply:
     """An error inside a stream, as the reply it would have been without streaming."""
-    fields = error if isinstance(error, dict) else {"message": str(error)}
+    fields = error if isinstance(error, dict) else {"message": _shown(error)}
     said = fields.get("status") or fields.get("status_code") or fields.get("code")
     reply.status = said if isinstance(said, int) and 400 <= said <= 599 else 502
     reply.body, reply.stream = {"error": fields}, None
@@ -137,9 +125,10 @@ def stream_error(reply: ModelReply, error: Any) -> ModelReply:
 
 def _number(text: str) -> float | None:
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
         return None
+    return None if math.isnan(number) else max(0.0, number)
 
 
 def _reset(said: str | None) -> float | None:
@@ -148,6 +137,6 @@ def _reset(said: str | None) -> float | None:
     number = _number(said)
     if number is not None:
         # Some servers send seconds, others a moment in Unix time.
-        return max(0.0, number - time.time()) if number > 1e9 else max(0.0, number)
-    units = _UNIT.findall(said)
+        return max(0.0, number - time.time()) if number > 1e9 else number
+    units = _UNIT.findall(said[:_LONGEST_DATE])
     return sum(float(count) * _SECONDS[unit] for count, unit in units) if units else None

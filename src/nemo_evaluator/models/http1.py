@@ -1,4 +1,4 @@
-"""A lean HTTP/1.1 client: a pool of connections to one server, POST only, every wait bounded.
+"""One HTTP/1.1 connection of a lean client: POST only, every wait and every size bounded.
 
 It does what the transport needs and nothing else, at a third of the CPU of a general client: the parser is httptools,
 sockets and TLS are asyncio's, a request is one write and one future.
@@ -8,24 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
 import zlib
 from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from functools import cache
 from time import monotonic
-from typing import Any, Final, cast
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import httptools
 
 from nemo_evaluator.models.endpoint import Timeouts
 from nemo_evaluator.models.pieces import Pieces
 
+if TYPE_CHECKING:
+    from nemo_evaluator.models.pool import Pool
+
 LARGEST: Final = 64 * 2**20
-_KEEP_IDLE: Final = 30.0
+LARGEST_HEAD: Final = 256 * 2**10
 _TOO_LARGE: Final = f"the answer is larger than {LARGEST // 2**20} MB"
+_HEAD_TOO_LARGE: Final = f"the headers are larger than {LARGEST_HEAD // 2**10} KB"
 
 
 class WireError(Exception):
@@ -40,7 +41,9 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
     stream: AsyncIterator[bytes] | None = None
+    sent_at: float = 0.0
     first_byte_at: float = 0.0
+    last_byte_at: float = 0.0
 
     @property
     def content_type(self) -> str:
@@ -48,84 +51,16 @@ class Answer:
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-class Pool:
-    """Connections to the server of one base URL."""
-
-    def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        self._host = parts.hostname or ""
-        self._tls = parts.scheme == "https"
-        self._port = parts.port or (443 if self._tls else 80)
-        self._idle: deque[Connection] = deque()
-        self._all: set[Connection] = set()
-        self._closed = False
-
-    async def post(self, data: bytes, waits: Timeouts) -> Answer:
-        """Send the bytes of one request and wait for its answer."""
-        connection = self._reusable() or await self._connect(waits.connect)
-        return await connection.exchange(data, waits)
-
-    async def close(self) -> None:
-        """Drop every connection."""
-        self._closed = True
-        for connection in list(self._all):
-            connection.abort()
-        # One turn of the loop, so that the sockets are closed when this returns.
-        await asyncio.sleep(0)
-
-    def give_back(self, connection: Connection) -> None:
-        """Keep a connection whose exchange is over for the next one."""
-        if self._closed:
-            connection.abort()
-        else:
-            self._idle.append(connection)
-
-    def forget(self, connection: Connection) -> None:
-        """A connection is gone."""
-        self._all.discard(connection)
-        if connection.resting:
-            try:
-                self._idle.remove(connection)
-            except ValueError:
-                return
-
-    def _reusable(self) -> Connection | None:
-        while self._idle:
-            connection = self._idle.pop()
-            if not connection.gone and monotonic() - connection.rested_at < _KEEP_IDLE:
-                return connection
-            connection.abort()
-        return None
-
-    async def _connect(self, bound: float) -> Connection:
-        loop = asyncio.get_running_loop()
-        context = _tls_context() if self._tls else None
-        try:
-            async with asyncio.timeout(bound):
-                _, connection = await loop.create_connection(
-                    lambda: Connection(self, loop), self._host, self._port, ssl=context
-                )
-        except TimeoutError as error:
-            raise WireError(f"no connection within {bound:g} s (timeouts.connect)") from error
-        except OSError as error:
-            raise WireError(f"no connection: {error.strerror or error} ({self._host}:{self._port})") from error
-        self._all.add(connection)
-        return connection
-
-
-@cache
-def _tls_context() -> ssl.SSLContext:
-    return ssl.create_default_context()
-
-
 class Connection(asyncio.Protocol):
-    """One connection: one exchange at a time."""
+    """One connection: one exchange at a time, and nothing of an answer outlives the exchange that asked for it."""
 
     __slots__ = (
         "_answer",
         "_body",
         "_eof_ends",
         "_failure",
+        "_got",
+        "_head",
         "_held",
         "_inflate",
         "_keep",
@@ -137,6 +72,8 @@ class Connection(asyncio.Protocol):
         "_ready",
         "_size",
         "_started",
+        "_surplus",
+        "_suspect",
         "_timer",
         "_transport",
         "_waits",
@@ -144,6 +81,7 @@ class Connection(asyncio.Protocol):
         "gone",
         "rested_at",
         "resting",
+        "seen",
     )
 
     def __init__(self, pool: Pool, loop: asyncio.AbstractEventLoop) -> None:
@@ -156,6 +94,7 @@ class Connection(asyncio.Protocol):
         self._held = self._keep = False
         self.gone = self.resting = False
         self.rested_at = 0.0
+        self.seen: deque[int] = deque(maxlen=8)
 
     async def exchange(self, data: bytes, waits: Timeouts) -> Answer:
         """Send one request; the answer, or WireError."""
@@ -164,10 +103,11 @@ class Connection(asyncio.Protocol):
         self._waits = waits
         self._started = monotonic()
         self._last = 0.0
-        self._answer = Answer(0)
+        self._answer = Answer(0, sent_at=self._started)
         self._body: list[bytes] = []
-        self._size = 0
-        self._eof_ends = self._held = self._keep = False
+        self._size = self._got = self._head = 0
+        self._eof_ends = self._held = self._keep = self._surplus = False
+        self._suspect: Answer | None = None
         self._inflate: Any = None
         self._failure: WireError | None = None
         ready: asyncio.Future[Answer] = self._loop.create_future()
@@ -177,7 +117,9 @@ class Connection(asyncio.Protocol):
         try:
             return await ready
         except asyncio.CancelledError:
-            self.abort()
+            # When the answer came first, the connection may be in other hands already.
+            if self._ready is ready and (not self._whole or self._queue is not None):
+                self.abort()
             raise
 
     def abort(self) -> None:
@@ -197,7 +139,7 @@ class Connection(asyncio.Protocol):
         self._pool.forget(self)
         if self._whole:
             return
-        if self._eof_ends and exc is None:
+        if self._eof_ends and exc is None and self._suspect is None:
             self._finish()
         elif not self._last:
             detail = f": {exc}" if exc is not None else ""
@@ -207,32 +149,59 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._whole:
-            # Nobody asked: whatever this is, the connection cannot be trusted any more.
+            # Nobody asked. Some servers say that they close an idle connection; anything else may be another's answer.
+            if b" 408 " not in data[:16]:
+                self._pool.distrust()
             self.abort()
             return
         self._last = monotonic()
+        self._got += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            # Bytes behind the end of the answer need not be HTTP.
+            self._surplus = True
             self._fail(f"the answer is not HTTP: {error}")
-            return
-        self._rest_if_done()
+        self._after_feed()
 
-    def _rest_if_done(self) -> None:
-        if self._whole and self._queue is None:
-            self._rest()
+    def _after_feed(self) -> None:
+        if self._surplus:
+            if self._failure is None:
+                self._pool.distrust()
+            self.abort()
+        elif self._whole:
+            if self._queue is None:
+                self._rest()
+        elif self._got > LARGEST_HEAD:
+            # Since the last byte of the body: a head, interim answers or trailers without end.
+            self._fail(_HEAD_TOO_LARGE)
+
+    def on_message_begin(self) -> None:
+        """Called by the parser."""
+        if self._whole:
+            self._surplus = True
+        else:
+            self._answer.first_byte_at = self._last
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Called by the parser."""
-        self._answer.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+        """Called by the parser, also for trailers, which are not kept."""
+        answer = self._answer
+        if self._whole:
+            return
+        self._head += len(name) + len(value)
+        if self._head > LARGEST_HEAD:
+            self._fail(_HEAD_TOO_LARGE)
+        elif not answer.status:
+            answer.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         """Called by the parser."""
+        if self._whole:
+            return
         answer = self._answer
         answer.status = self._parser.get_status_code()
         if answer.status < 200:
             return
-        answer.first_byte_at = self._last
         headers = answer.headers
         length = headers.get("content-length")
         self._eof_ends = length is None and "transfer-encoding" not in headers
@@ -248,22 +217,26 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, data: bytes) -> None:
         """Called by the parser."""
-        if self._inflate is not None:
-            data = self._inflate.decompress(data)
-        if self._queue is not None:
-            self._queue.put(data)
+        if self._whole:
             return
+        self._got = 0
+        if self._inflate is not None:
+            data = self._inflate.decompress(data, LARGEST + 1 - self._size)
         self._size += len(data)
         if self._size > LARGEST:
             self._fail(_TOO_LARGE)
+        elif self._queue is not None:
+            self._queue.put(data)
         else:
             self._body.append(data)
 
     def on_message_complete(self) -> None:
         """Called by the parser."""
+        if self._whole:
+            return
         if self._answer.status < 200:
             # An interim answer; the real one follows.
-            self._answer = Answer(0)
+            self._answer = Answer(0, sent_at=self._started)
             return
         self._keep = self._parser.should_keep_alive()
         self._finish()
@@ -288,17 +261,33 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _finish(self) -> None:
-        self._whole = True
-        self._stop_timer()
+        self._answer.last_byte_at = self._last
         if self._queue is not None:
+            self._whole = True
+            self._stop_timer()
             self._queue.end(None)
             return
         body = self._body
         self._answer.body = body[0] if len(body) == 1 else b"".join(body)
+        if self._suspect is not None:
+            self._pool.distrust()
+            self._keep = False
+        elif self._keep and self._pool.duplicates.suspects(self._answer, self.seen):
+            self._wait_for_own()
+            return
+        self._whole = True
+        self._stop_timer()
         self._resolve()
 
+    def _wait_for_own(self) -> None:
+        """The last answer once more: a late duplicate, after which the own answer follows, or a server like that."""
+        self._suspect, self._answer = self._answer, Answer(0, sent_at=self._started)
+        self._body, self._size, self._inflate = [], 0, None
+        self._stop_timer()
+        self._timer = self._loop.call_later(self._pool.duplicates.grace, self._check)
+
     def _rest(self) -> None:
-        if self._keep and not self.gone and self._failure is None:
+        if self._keep and not (self.gone or self._held) and self._failure is None:
             self._parser = httptools.HttpResponseParser(self)
             self.resting, self.rested_at = True, monotonic()
             self._pool.give_back(self)
@@ -326,6 +315,12 @@ class Connection(asyncio.Protocol):
         self._timer = None
         now, waits = monotonic(), self._waits
         if self._whole:
+            return
+        if self._suspect is not None and not self._answer.first_byte_at:
+            self._pool.duplicates.usual = True
+            self._answer, self._whole = self._suspect, True
+            self._resolve()
+            self._rest()
             return
         ends = self._started + waits.total
         next_one = self._last + waits.idle if self._last else self._started + waits.first_byte

@@ -1,8 +1,9 @@
 """How many requests, and how many per second, an endpoint takes: found out by asking, shared by all who ask.
 
-The number of requests at once starts low and doubles every round while all goes well; a 429 or a wave of failures
-halves it, and it then grows by a tenth per round. The first 429 also turns on a pace in requests per second, because a
-server that answers at once and counts requests cannot be obeyed by counting those in flight.
+The number of requests at once starts low and doubles every round while all goes well; a wave of 429s or failures halves
+it, and it then grows by a tenth per round. A wave of 429s also stops everybody for as long as the server asks (at most
+``LONGEST_PAUSE``) and turns on a pace in requests per second, because a server that answers at once and counts requests
+cannot be obeyed by counting those in flight. A 429 on its own takes half a place away: its request waits alone.
 """
 
 from __future__ import annotations
@@ -16,6 +17,12 @@ from typing import Final
 _START: Final = 8
 _SHORTEST_ROUND: Final = 0.05
 _HOLD_ROUNDS: Final = 8
+# The longest wait that a server can impose on everybody, in seconds.
+LONGEST_PAUSE: Final = 300.0
+# A wave: this many 429s and no answer between them, or this share of the last hundred or so.
+_WAVE: Final = 3
+_WAVE_SHARE: Final = 0.08
+_FORGET: Final = 0.99
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,8 @@ class Limiter:
         self._paused_until = 0.0
         self._slow_start = True
         self._cut_at = -1.0
+        self._limited_share = 0.0
+        self._limited_streak = 0
         # The round: completions since the last adjustment.
         self._round_at = self._born
         self._done = 0
@@ -87,6 +96,9 @@ class Limiter:
         self.in_flight -= 1
         self._done += 1
         self._latency += now - sent_at
+        if self._limited_share:
+            self._limited_share *= _FORGET
+            self._limited_streak = 0
         if self._done >= self.limit:
             self._end_round(now)
         if self._waiters:
@@ -103,15 +115,23 @@ class Limiter:
         self._wake()
 
     def leave_limited(self, sent_at: float, now: float, retry_after: float | None) -> None:
-        """Give the place back after a 429: slow down, and stop altogether for as long as the server says."""
+        """Give the place back after a 429: one slows us a little, a wave stops us for as long as the server says."""
         self.in_flight -= 1
         self._roll(now)
         self._sent_now = max(0, self._sent_now - 1)
-        if retry_after:
-            self._paused_until = max(self._paused_until, now + retry_after)
-        if sent_at > self._cut_at:
-            self._cut_rate(now)
-            self._halve(now, "429")
+        news = sent_at > self._cut_at
+        if news:
+            self._limited_share = 1.0 - (1.0 - self._limited_share) * _FORGET
+            self._limited_streak += 1
+        if news and self._limited_streak < _WAVE and self._limited_share <= _WAVE_SHARE:
+            self.limit = max(1.0, self.limit - 0.5)
+        else:
+            if retry_after:
+                self._paused_until = max(self._paused_until, now + min(retry_after, LONGEST_PAUSE))
+            if news:
+                self._cut_rate(now)
+                self._halve(now, "429")
+                self._limited_share, self._limited_streak = 0.0, 0
         self._wake()
 
     def snapshot(self) -> dict[str, object]:

@@ -29,12 +29,10 @@ def split_think(content: str, start: str = _OPEN, end: str = _CLOSE) -> tuple[st
 
 def split_message(message: JsonDict) -> tuple[str, str | None]:
     """The content of a chat message, and its reasoning."""
-    content = message.get("content") or ""
-    if not isinstance(content, str):
-        content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    content: str = message.get("content") or ""
     said = message.get("reasoning_content") or message.get("reasoning")
     if said:
-        return content, str(said)
+        return content, said
     return split_think(content) if _CLOSE in content else (content, None)
 
 

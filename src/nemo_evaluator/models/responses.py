@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from nemo_evaluator.core.shapes import as_word
 from nemo_evaluator.core.types import JsonDict, Message, ModelResponse, ToolCallInfo
 from nemo_evaluator.models.chat import parse_arguments
 from nemo_evaluator.models.usage import usage_of
@@ -92,10 +93,10 @@ def parse_response(body: JsonDict, model: str) -> ModelResponse:
     for item in body["output"]:
         kind = item.get("type")
         if kind == "message":
-            texts.extend(str(part.get("text") or part.get("refusal") or "") for part in item.get("content") or ())
+            texts.extend(part.get("text") or part.get("refusal") or "" for part in item.get("content") or ())
         elif kind == "reasoning":
             parts = item.get("content") or item.get("summary") or ()
-            reasoning.extend(str(part.get("text", "")) for part in parts)
+            reasoning.extend(part.get("text") or "" for part in parts)
         elif kind == "function_call":
             call_id = str(item.get("call_id") or item.get("id") or "")
             calls.append(ToolCallInfo(call_id, str(item.get("name", "")), parse_arguments(item.get("arguments"))))
@@ -120,5 +121,5 @@ def finish_reason(body: JsonDict, has_calls: bool) -> str:
     if body.get("status") == "incomplete":
         details = body.get("incomplete_details") or {}
         reason = details.get("reason")
-        return "length" if reason in (None, "max_output_tokens") else str(reason)
+        return "length" if reason in (None, "max_output_tokens") else as_word(reason)
     return "tool_calls" if has_calls else "stop"

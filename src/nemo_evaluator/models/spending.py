@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from time import monotonic
 from typing import Final
 
-import orjson
-
 from nemo_evaluator.core.errors import BoundaryError
+from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.budget import Budget, BudgetExhausted, Reservation
 from nemo_evaluator.models.cost import price_of, tokens_cost
@@ -23,7 +23,9 @@ _BYTES_PER_TOKEN: Final = 4
 async def spend(request: ModelRequest, send: Send, endpoint: Endpoint) -> ModelReply:
     """Send a request within the budgets of its scope."""
     assert request.scope is not None
+    asked_at = monotonic()
     held = await _reserve(request.scope.budgets, endpoint)
+    queued = (monotonic() - asked_at) * 1000.0
     try:
         reply = await send(request)
     except BoundaryError as error:
@@ -32,6 +34,7 @@ async def spend(request: ModelRequest, send: Send, endpoint: Endpoint) -> ModelR
     except BaseException:
         _settle(held, requests=1)
         raise
+    reply.queue_ms += queued
     if reply.stream is not None:
         reply.stream = _until_spent(reply.stream, reply, held, endpoint, request)
     else:
@@ -72,8 +75,8 @@ def _settle_reply(reply: ModelReply, held: _Held, endpoint: Endpoint, request: M
     prompt, completion = usage.prompt, usage.completion
     if prompt is None and completion is None:
         # A server that does not count: four bytes to a token, so that a budget still holds.
-        prompt = len(orjson.dumps(request.body)) // _BYTES_PER_TOKEN
-        completion = len(orjson.dumps(reply.body)) // _BYTES_PER_TOKEN
+        prompt = len(dumps(request.body)) // _BYTES_PER_TOKEN
+        completion = len(dumps(reply.body)) // _BYTES_PER_TOKEN
     price = price_of(endpoint)
     usd = tokens_cost(price, prompt, completion, usage.cached) if price is not None else None
     _settle(held, usd=usd or 0.0, tokens=(prompt or 0) + (completion or 0), requests=reply.attempts)

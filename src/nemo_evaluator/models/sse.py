@@ -2,53 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import orjson
 
+from nemo_evaluator.core.errors import TransportError
+from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.shapes import as_dict
 from nemo_evaluator.core.types import JsonDict
 
 DONE = b"[DONE]"
+_BLANK: Final = (b"", b"\r")
+# More alternatives or tool calls than anybody asks for.
+_MOST: Final = 1024
 
 
 class EventParser:
-    """Cuts a stream of bytes into the JSON objects of its events, wherever the bytes are split."""
+    """Cuts a stream of bytes into the JSON objects of its events, wherever the bytes are split.
+
+    Comments and other fields are not kept. An event that is not JSON raises TransportError.
+    """
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest: list[bytes] = []
+        self._event: bytes | bytearray = b""
         self.done = False
 
     def feed(self, data: bytes) -> list[JsonDict]:
         """The objects that ``data`` completes."""
-        buffer = self._rest + data if self._rest else data
-        if b"\r" in buffer:
-            buffer = buffer.replace(b"\r\n", b"\n")
-        *events, self._rest = buffer.split(b"\n\n")
+        lines = data.split(b"\n")
+        last = lines.pop()
+        if lines and self._rest:
+            lines[0] = b"".join((*self._rest, lines[0]))
+            self._rest.clear()
+        if last:
+            self._rest.append(last)
         found = []
-        for event in events:
-            value = self._value(event)
-            if value is not None:
+        for line in lines:
+            if line.startswith(b"data:"):
+                self._add(line)
+            elif self._event and line in _BLANK and (value := self._value()) is not None:
                 found.append(value)
         return found
 
     def finish(self) -> list[JsonDict]:
         """The object of a last event that was not closed by a blank line."""
-        rest, self._rest = self._rest.strip(), b""
-        value = self._value(rest) if rest else None
-        return [value] if value is not None else []
+        return self.feed(b"\n\n")
 
-    def _value(self, event: bytes) -> JsonDict | None:
-        lines = [line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:")]
-        if not lines:
-            return None
-        data = b"\n".join(lines)
+    def _add(self, line: bytes) -> None:
+        data = line[5:].strip()
+        if not self._event:
+            self._event = data
+            return
+        if not isinstance(self._event, bytearray):
+            self._event = bytearray(self._event)
+        self._event += b"\n"
+        self._event += data
+
+    def _value(self) -> JsonDict | None:
+        data, self._event = self._event, b""
         if data == DONE:
             self.done = True
             return None
-        value = orjson.loads(data)
+        try:
+            value = orjson.loads(data)
+        except orjson.JSONDecodeError as error:
+            raise malformed(f"an event is not JSON: {error}") from error
         return value if isinstance(value, dict) else None
+
+
+def malformed(what: str) -> TransportError:
+    """The error of a stream that does not follow its protocol."""
+    return TransportError(f"the stream does not follow the protocol: {what}")
+
+
+def _objects(value: Any, what: str) -> Iterable[JsonDict]:
+    """The objects of a list that may be missing."""
+    if not value:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise malformed(f"{what} is not a list of objects")
+    return value
+
+
+def _index(item: JsonDict) -> int:
+    index = item.get("index") or 0
+    if type(index) is not int or not 0 <= index < _MOST:
+        raise malformed("an index is not a small number")
+    return index
 
 
 class Gatherer(Protocol):
@@ -83,20 +126,20 @@ class ChatGatherer:
         if isinstance(usage, dict):
             self._usage = usage
         spoke = False
-        for choice in event.get("choices") or ():
+        for choice in _objects(event.get("choices"), "choices"):
             spoke = self._add_choice(choice) or spoke
         return spoke
 
     def _add_choice(self, choice: JsonDict) -> bool:
-        index = choice.get("index", 0)
+        index = _index(choice)
         kept = self._choices.setdefault(index, {"role": "assistant", "content": [], "finish": None, "logprobs": []})
         if choice.get("finish_reason"):
             kept["finish"] = choice["finish_reason"]
             self.complete = True
         logprobs = choice.get("logprobs")
         if isinstance(logprobs, dict) and logprobs.get("content"):
-            kept["logprobs"].extend(logprobs["content"])
-        delta = choice.get("delta") or {}
+            kept["logprobs"].extend(_objects(logprobs["content"], "logprobs"))
+        delta = as_dict(choice.get("delta"))
         if delta.get("role"):
             kept["role"] = delta["role"]
         spoke = False
@@ -105,19 +148,20 @@ class ChatGatherer:
             if text and isinstance(text, str):
                 kept.setdefault(name, []).append(text)
                 spoke = True
-        for call in delta.get("tool_calls") or ():
+        for call in _objects(delta.get("tool_calls"), "tool_calls"):
             self._add_call(index, call)
             spoke = True
         return spoke
 
     def _add_call(self, choice: int, call: JsonDict) -> None:
-        key = (choice, call.get("index", 0))
+        key = (choice, _index(call))
         kept = self._calls.setdefault(key, {"id": "", "name": "", "arguments": []})
-        function = call.get("function") or {}
+        function = as_dict(call.get("function"))
         kept["id"] = call.get("id") or kept["id"]
         kept["name"] = function.get("name") or kept["name"]
-        if function.get("arguments"):
-            kept["arguments"].append(function["arguments"])
+        arguments = function.get("arguments")
+        if arguments:
+            kept["arguments"].append(arguments if isinstance(arguments, str) else dumps(arguments).decode())
 
     def body(self) -> JsonDict:
         """The chat completion."""
@@ -163,8 +207,8 @@ class TextGatherer:
         if isinstance(usage, dict):
             self._usage = usage
         spoke = False
-        for choice in event.get("choices") or ():
-            texts, finish = self._choices.setdefault(choice.get("index", 0), ([], [None]))
+        for choice in _objects(event.get("choices"), "choices"):
+            texts, finish = self._choices.setdefault(_index(choice), ([], [None]))
             text = choice.get("text")
             if text and isinstance(text, str):
                 texts.append(text)
@@ -195,9 +239,11 @@ class ResponsesGatherer:
 
     def add(self, event: JsonDict) -> bool:
         """Take an event."""
-        kind = str(event.get("type", ""))
+        kind = event.get("type")
+        if not isinstance(kind, str):
+            return False
         if kind in ("response.completed", "response.incomplete", "response.failed"):
-            self._whole = event.get("response") or {}
+            self._whole = as_dict(event.get("response"))
             self.complete = True
         return kind.endswith(".delta")
 

@@ -10,14 +10,17 @@ from time import monotonic
 import orjson
 
 from nemo_evaluator.core.errors import BoundaryError, RateLimitError, RequestRejectedError, TransportError
+from nemo_evaluator.core.plain import plain
 from nemo_evaluator.core.slots import lent_slot
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models._lanes import Lane, leave_lane, take_lane
 from nemo_evaluator.models.endpoint import Endpoint
-from nemo_evaluator.models.faults import error_of, flaw_of, retry_after, stream_error
+from nemo_evaluator.models.faults import error_of, retry_after, stream_error
 from nemo_evaluator.models.guard import guard_completions
 from nemo_evaluator.models.heads import Heads
 from nemo_evaluator.models.http1 import Answer, WireError
+from nemo_evaluator.models.limiter import LONGEST_PAUSE
+from nemo_evaluator.models.reply_check import flaw_of
 from nemo_evaluator.models.spending import spend
 from nemo_evaluator.models.sse import gather_stream
 from nemo_evaluator.models.stream import Stream
@@ -76,14 +79,12 @@ class Transport:
     async def _send(self, request: ModelRequest) -> ModelReply:
         endpoint = self.endpoint
         body = self._body(request)
-        try:
-            data = orjson.dumps(body)
-        except TypeError as error:
-            raise RequestRejectedError(f"{endpoint.name}: the request is not JSON: {error}") from error
-        attempt = 0
+        data = self._encoded(body)
+        attempt, queued = 0, 0.0
         while True:
             attempt += 1
             try:
+                queued += await self._enter()
                 reply = await self._once(request, data)
             except TransportError as error:
                 failed: BoundaryError = error
@@ -92,7 +93,7 @@ class Transport:
                     self.stats.failures += 1
                     raise
             else:
-                reply.attempts = attempt
+                reply.attempts, reply.queue_ms = attempt, queued
                 reply.sent = body
                 if reply.status < 400:
                     self.stats.replies += 1
@@ -102,6 +103,17 @@ class Transport:
                     self.stats.failures += 1
                     return reply
             await self._back_off(failed, attempt)
+
+    def _encoded(self, body: JsonDict) -> bytes:
+        try:
+            return orjson.dumps(body)
+        except TypeError:
+            pass
+        try:
+            # What a tool or a dataset brought in (surrogates, huge numbers) is mended; objects are a mistake.
+            return orjson.dumps(plain(body, _refused))
+        except TypeError as error:
+            raise RequestRejectedError(f"{self.endpoint.name}: the request is not JSON: {error}") from error
 
     def _body(self, request: ModelRequest) -> JsonDict:
         body = request.body
@@ -115,24 +127,30 @@ class Transport:
 
     async def _back_off(self, failed: BoundaryError, attempt: int) -> None:
         asked = failed.retry_after if isinstance(failed, RateLimitError) else None
-        longest = self.endpoint.timeouts.total
+        longest = min(self.endpoint.timeouts.total, LONGEST_PAUSE)
         if asked is not None and asked > longest:
-            failed.hint = f"the server asks to wait {asked:.0f} s, longer than timeouts.total ({longest:.0f} s)"
+            failed.hint = f"the server asks to wait {asked:.0f} s, longer than we do ({longest:.0f} s)"
             self.stats.failures += 1
             raise failed
         self.stats.retries += 1
         async with lent_slot():
             await asyncio.sleep(self.endpoint.retry.delay(failed, attempt))
 
+    async def _enter(self) -> float:
+        """Take a place in the limiter; the milliseconds it took."""
+        limiter, asked_at = (self._lane or self.lane).limiter, monotonic()
+        if limiter.enter(asked_at):
+            return 0.0
+        await limiter.wait()
+        return (monotonic() - asked_at) * 1000.0
+
     async def _once(self, request: ModelRequest, data: bytes) -> ModelReply:
-        """One try: a place in the limiter, one exchange, and what the limiter learns from it."""
-        limiter = (self._lane or self.lane).limiter
-        if not limiter.enter(monotonic()):
-            await limiter.wait()
+        """One try: one exchange, and what the limiter learns from it."""
+        limiter = self.lane.limiter
         self.stats.requests += 1
         sent_at = monotonic()
         try:
-            reply = await self._exchange(request, data, sent_at)
+            reply = await self._exchange(request, data)
         except TransportError:
             limiter.leave_failed(sent_at, monotonic())
             raise
@@ -140,10 +158,10 @@ class Transport:
             limiter.leave_cancelled()
             raise
         now = monotonic()
-        reply.latency_ms = (now - sent_at) * 1000.0
         if reply.status == 429:
             self.stats.rate_limited += 1
-            limiter.leave_limited(sent_at, now, retry_after(reply.headers))
+            asked = retry_after(reply.headers)
+            limiter.leave_limited(sent_at, now, asked and min(asked, self.endpoint.timeouts.total))
         elif reply.status >= 500:
             limiter.leave_failed(sent_at, now)
         elif reply.stream is not None:
@@ -152,23 +170,23 @@ class Transport:
             limiter.leave(sent_at, now)
         return reply
 
-    async def _exchange(self, request: ModelRequest, data: bytes, sent_at: float) -> ModelReply:
+    async def _exchange(self, request: ModelRequest, data: bytes) -> ModelReply:
         try:
             answer = await self.lane.pool.post(self._heads.request(request, data), self.endpoint.timeouts)
         except WireError as error:
             raise TransportError(f"{self.endpoint.name}: {error}") from error
-        if answer.stream is None:
-            return self._reply(request.path, answer, sent_at)
         reply = ModelReply(answer.status, headers=answer.headers)
-        reply.first_byte_ms = (answer.first_byte_at - sent_at) * 1000.0
+        # The server's time: from the moment the request was written.
+        reply.first_byte_ms = reply.latency_ms = (answer.first_byte_at - answer.sent_at) * 1000.0
+        if answer.stream is None:
+            reply.latency_ms = (answer.last_byte_at - answer.sent_at) * 1000.0
+            return self._reply(request.path, answer, reply)
         reply.stream = Stream(self._events(answer.stream), lambda _error: None, closes=answer.stream)
-        return await self._gather(request.path, reply, sent_at) if request.whole else reply
+        return await self._gather(request.path, reply, answer) if request.whole else reply
 
-    def _reply(self, path: str, answer: Answer, sent_at: float) -> ModelReply:
+    def _reply(self, path: str, answer: Answer, reply: ModelReply) -> ModelReply:
         """A whole answer as a reply; a 200 that is not what the protocol says raises TransportError."""
         status, raw = answer.status, answer.body
-        reply = ModelReply(status, headers=answer.headers)
-        reply.first_byte_ms = (answer.first_byte_at - sent_at) * 1000.0
         try:
             body = orjson.loads(raw)
         except orjson.JSONDecodeError as error:
@@ -189,25 +207,29 @@ class Transport:
         reply.body = body
         return reply
 
-    async def _gather(self, path: str, reply: ModelReply, sent_at: float) -> ModelReply:
+    async def _gather(self, path: str, reply: ModelReply, answer: Answer) -> ModelReply:
         """A streamed reply as a whole one; a stream that broke off raises TransportError."""
         assert reply.stream is not None
         name = self.endpoint.name
         try:
             gathered = await gather_stream(path, reply.stream)
-        except orjson.JSONDecodeError as error:
+        except TransportError as error:
             await reply.stream.aclose()
-            raise TransportError(f"{name}: an event of the stream is not JSON: {error}") from error
+            raise TransportError(f"{name}: {error.message.removeprefix(f'{name}: ')}") from error
         except asyncio.CancelledError:
             await reply.stream.aclose()
             raise
+        reply.latency_ms = (monotonic() - answer.sent_at) * 1000.0
         if gathered.error is not None:
             return stream_error(reply, gathered.error)
         if not gathered.complete:
             raise TransportError(f"{name}: the stream ended before the answer did")
+        flaw = flaw_of(path, gathered.body)
+        if flaw is not None:
+            raise TransportError(f"{name}: a stream {flaw}")
         reply.stream, reply.body = None, gathered.body
         if gathered.first_token_at is not None:
-            reply.first_token_ms = (gathered.first_token_at - sent_at) * 1000.0
+            reply.first_token_ms = (gathered.first_token_at - answer.sent_at) * 1000.0
         return reply
 
     async def _events(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -226,3 +248,7 @@ class Transport:
             limiter.leave_failed(sent_at, monotonic())
         else:
             limiter.leave_cancelled()
+
+
+def _refused(value: object) -> object:
+    raise TypeError(f"{type(value).__name__} is not a JSON value")

@@ -66,7 +66,9 @@ class ModelReply:
     headers: Mapping[str, str] = field(default_factory=dict)
     raw: bytes | None = None
     stream: Stream | None = None
+    # The server's time, from the request's last byte to the answer's; what was waited for us before it, apart.
     latency_ms: float = 0.0
+    queue_ms: float = 0.0
     first_byte_ms: float | None = None
     first_token_ms: float | None = None
     attempts: int = 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from nemo_evaluator.core.shapes import as_count
 from nemo_evaluator.core.types import JsonDict
 
 
@@ -27,8 +28,10 @@ def usage_of(body: JsonDict) -> Usage:
     if not isinstance(usage, dict):
         return _NOTHING
     if len(usage) == 3 and type(total := usage.get("total_tokens")) is int:
-        # The usual three fields and nothing else: the short way.
-        return Usage(usage.get("prompt_tokens"), usage.get("completion_tokens"), total)
+        asked, said = usage.get("prompt_tokens"), usage.get("completion_tokens")
+        if type(asked) is int and type(said) is int and 0 <= asked <= total >= said >= 0 and total < 2**40:
+            # The usual three fields and nothing else: the short way.
+            return Usage(asked, said, total)
     prompt = _first(usage, "prompt_tokens", "input_tokens", "inputTokens")
     completion = _first(usage, "completion_tokens", "output_tokens", "outputTokens", "content_tokens")
     total = _first(usage, "total_tokens", "totalTokens")
@@ -43,10 +46,7 @@ def usage_of(body: JsonDict) -> Usage:
 
 
 def _first(values: Any, *names: str) -> int | None:
+    """The first of some fields that holds a count; anything else is as good as missing."""
     if not isinstance(values, dict):
         return None
-    for name in names:
-        value = values.get(name)
-        if value is not None and not isinstance(value, bool) and isinstance(value, (int, float)):
-            return int(value)
-    return None
+    return next((count for name in names if (count := as_count(values.get(name))) is not None), None)

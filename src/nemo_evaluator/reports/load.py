@@ -193,6 +193,7 @@ def _runtime(raw: JsonDict) -> Runtime:
         completion_tokens=as_whole(raw.get("total_completion_tokens")),
         elapsed_seconds=as_number(raw.get("elapsed_seconds")),
         p50_ms=as_number(percentiles.get("p50")),
+        queue_p50_ms=as_number(as_dict(raw.get("queue_percentiles_ms")).get("p50")),
         p90_ms=as_number(percentiles.get("p90")),
         p99_ms=as_number(percentiles.get("p99")),
         tokens_per_second=as_number(raw.get("tokens_per_second")),

@@ -96,6 +96,7 @@ def _runtime(bench: BenchmarkReport) -> list[str]:
         f"{fmt.count(run.total_tokens)} tokens" if run.total_tokens else "",
         f"{fmt.seconds(run.elapsed_seconds)}" if run.elapsed_seconds is not None else "",
         f"latency P50 {fmt.count(run.p50_ms)} ms, P99 {fmt.count(run.p99_ms)} ms" if run.p50_ms is not None else "",
+        f"queue P50 {fmt.count(run.queue_p50_ms)} ms" if run.queue_p50_ms else "",
         f"{run.tokens_per_second:,.0f} tokens/s" if run.tokens_per_second else "",
         f"${run.cost_usd:.4f}" if run.cost_usd is not None else "",
     ]

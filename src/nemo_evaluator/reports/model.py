@@ -72,6 +72,7 @@ class Runtime:
     completion_tokens: int | None = None
     elapsed_seconds: float | None = None
     p50_ms: float | None = None
+    queue_p50_ms: float | None = None
     p90_ms: float | None = None
     p99_ms: float | None = None
     tokens_per_second: float | None = None

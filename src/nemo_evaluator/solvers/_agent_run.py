@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-import orjson
-
 from nemo_evaluator.core.errors import BudgetError, ContextExceededError
+from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.turns import record_turn
 from nemo_evaluator.core.types import ErrorKind, JsonDict, Message, ModelResponse, SolveResult, ToolCallInfo
 from nemo_evaluator.solvers._context import fit, size_of
@@ -21,8 +19,6 @@ if TYPE_CHECKING:
 
 AGENT: Final = "nemo-evaluator-tool-calling"
 _SMALLEST_CONTEXT: Final = 1_000
-# More levels than any of our records puts around the arguments of a call.
-_RECORD_DEPTH: Final = 32
 
 
 @dataclass(slots=True)
@@ -35,7 +31,6 @@ class AgentRun:
     generation: JsonDict | None
     context_tokens: int
     replies: list[ModelResponse] = field(default_factory=list)
-    started: float = field(default_factory=time.perf_counter)
     asked: list[Message] = field(init=False)
     document: TrajectoryBuilder = field(init=False)
     _ids: set[str] = field(default_factory=set)
@@ -87,7 +82,7 @@ class AgentRun:
             if not identity or identity in self._ids:
                 identity = f"{call.id or 'call'}_{turn}_{at}"
             self._ids.add(identity)
-            fresh.append(ToolCallInfo(identity, call.name or "(unnamed)", _recordable(call.arguments)))
+            fresh.append(ToolCallInfo(identity, call.name or "(unnamed)", call.arguments))
         return fresh
 
     def _observe(self, outcome: Outcome) -> None:
@@ -124,7 +119,8 @@ class AgentRun:
             total_tokens=_sum([reply.total_tokens for reply in self.replies]),
             reasoning_tokens=_sum([reply.reasoning_tokens for reply in self.replies]),
             cached_tokens=_sum([reply.cached_tokens for reply in self.replies]),
-            latency_ms=round((time.perf_counter() - self.started) * 1000, 2),
+            latency_ms=round(sum(reply.latency_ms for reply in self.replies), 2),
+            queue_ms=round(sum(reply.queue_ms for reply in self.replies), 2),
             request_body={"messages": self.asked},
             attempts=max(reply.attempts for reply in self.replies),
             time_to_first_token_ms=self.replies[0].time_to_first_token_ms,
@@ -137,25 +133,13 @@ def _sum(counts: Sequence[int | None]) -> int | None:
     return sum(known) if known else None
 
 
-def _recordable(arguments: JsonDict) -> JsonDict:
-    """The arguments, or why they can be neither recorded nor sent: they go into records that are nested themselves."""
-    nested: object = arguments
-    for _ in range(_RECORD_DEPTH):
-        nested = [nested]
-    try:
-        orjson.dumps(nested)
-    except TypeError as error:
-        return {"raw": f"({error})"}
-    return arguments
-
-
 def _assistant(reply: ModelResponse, calls: Sequence[ToolCallInfo]) -> Message:
     # Arguments go back as valid JSON even where the model's were not: servers parse them before the model sees them.
     shown = [
         {
             "id": call.id,
             "type": "function",
-            "function": {"name": call.name, "arguments": orjson.dumps(call.arguments).decode()},
+            "function": {"name": call.name, "arguments": dumps(call.arguments).decode()},
         }
         for call in calls
     ]

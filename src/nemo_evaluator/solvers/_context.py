@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-import orjson
-
+from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.types import Message
 
 CHARS_PER_TOKEN: Final = 4
@@ -15,7 +14,7 @@ _SHORT: Final = 200
 
 def size_of(messages: Sequence[Message]) -> int:
     """The length of a conversation, in tokens by rule of thumb."""
-    return sum(len(orjson.dumps(message, default=str)) for message in messages) // CHARS_PER_TOKEN
+    return sum(len(dumps(message)) for message in messages) // CHARS_PER_TOKEN
 
 
 def fit(messages: list[Message], budget: int) -> list[Message]:

@@ -67,6 +67,7 @@ _OPTIONAL_REPLY: Final = (
     "cached_tokens",
     "reasoning_content",
     "time_to_first_token_ms",
+    "queue_ms",
     "cost_usd",
     "from_cache",
 )

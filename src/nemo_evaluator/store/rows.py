@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from nemo_evaluator.core.shapes import as_number
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.store.records import last_user_text, total_tokens
 
@@ -38,6 +39,7 @@ def result_row(answer: JsonDict | None, outcome: JsonDict) -> JsonDict:
         "completion_tokens": answer.get("completion_tokens") if answer else None,
         "finish_reason": answer.get("finish_reason", "") if answer else "",
         "latency_ms": answer.get("latency_ms", 0.0) if answer else 0.0,
+        "queue_ms": answer.get("queue_ms", 0.0) if answer else 0.0,
         "failure": outcome.get("failure"),
         "attempts": _attempts(answer, outcome),
         "problem_hash": asked.get("problem_hash", ""),
@@ -106,7 +108,7 @@ def content_of(answer: JsonDict) -> str:
 def scorer_rewards(details: JsonDict) -> dict[str, Any]:
     """The rewards of the extra scorers, by ``scorer:<name>``."""
     return {
-        key: value.get("reward")
+        key: as_number(value.get("reward"))
         for key, value in details.items()
         if key.startswith("scorer:") and isinstance(value, dict)
     }

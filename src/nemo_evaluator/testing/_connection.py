@@ -150,6 +150,9 @@ class Connection(asyncio.Protocol):
                 self._transport.close()
             return
         self._server.statuses[str(fault or say.status)] += 1
+        if say.raw is not None:
+            self._task = self._loop.create_task(self._raw(say.raw, say.endless))
+            return
         if say.status < 400 and b'"stream":' in seen.raw and seen.body.get("stream") is True:
             self._task = self._loop.create_task(self._stream(seen, say))
             return
@@ -207,6 +210,15 @@ class Connection(asyncio.Protocol):
             await self._writable.wait()
         self._write(b"0\r\n\r\n")
         self._finish()
+
+    async def _raw(self, data: bytes, endless: bytes) -> None:
+        self._write(data)
+        while endless and not self._transport.is_closing():
+            self._write(endless)
+            await self._writable.wait()
+            await asyncio.sleep(0)
+        self._finish()
+        self._transport.close()
 
     def _write_chunk(self, data: bytes) -> None:
         self._write(b"%x\r\n%b\r\n" % (len(data), data))

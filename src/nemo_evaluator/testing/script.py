@@ -66,6 +66,9 @@ class Say:
     chunk_delay: float = 0.0
     size: int = 50_000_000
     body: Any = None
+    # The answer as bytes, head and all; ``endless`` is then sent again and again. The connection is closed after it.
+    raw: bytes | None = None
+    endless: bytes = b""
 
     def __post_init__(self) -> None:
         if self.fault is not None:
@@ -203,6 +206,7 @@ class Weather:
     """Faults that fall on requests by chance, the same ones for the same seed, and a limit of requests per second."""
 
     p500: float = 0.0
+    p429: float = 0.0
     preset: float = 0.0
     pstall: float = 0.0
     rate_limit: float | None = None
@@ -220,14 +224,12 @@ class Weather:
     @property
     def calm(self) -> bool:
         """True when nothing can fall on a request."""
-        return not (self.p500 or self.preset or self.pstall or self.rate_limit)
+        return not (self.p500 or self.p429 or self.preset or self.pstall or self.rate_limit)
 
     def strike(self, now: float) -> Say | None:
         """What falls on the request that arrives at ``now``, if anything."""
         if self.rate_limit and not self._take(now):
             return Say(status=429, message="rate limit reached", retry_after=self.retry_after)
-        if not (self.p500 or self.preset or self.pstall):
-            return None
         draw = self._random.random()
         if draw < self.p500:
             return Say(status=500, message="the server stumbled")
@@ -235,6 +237,8 @@ class Weather:
             return Say(fault=Fault.RESET)
         if draw < self.p500 + self.preset + self.pstall:
             return Say(fault=self.stalls)
+        if draw < self.p500 + self.preset + self.pstall + self.p429:
+            return Say(status=429, message="too busy", retry_after=self.retry_after)
         return None
 
     def _take(self, now: float) -> bool:

@@ -33,6 +33,7 @@ from nemo_evaluator.testing.scripted import ScriptedServer
 @click.option("--burst", type=float, help="Requests allowed at once; one second's worth by default.")
 @click.option("--retry-after", type=float, help="Retry-After of those 429s, in seconds.")
 @click.option("--p500", default=0.0, help="Share of requests that get a 500.")
+@click.option("--p429", default=0.0, help="Share of requests that get a 429.")
 @click.option("--preset", default=0.0, help="Share of connections that are reset.")
 @click.option("--stall", default=0.0, help="Share of requests that are never answered.")
 @click.option("--seed", default=0, help="Seed of what happens by chance.")
@@ -51,6 +52,7 @@ def main(
     burst: float | None,
     retry_after: float | None,
     p500: float,
+    p429: float,
     preset: float,
     stall: float,
     seed: int,
@@ -64,6 +66,7 @@ def main(
     answers = orjson.loads(answers_file.read_bytes()) if answers_file else None
     weather = Weather(
         p500=p500,
+        p429=p429,
         preset=preset,
         pstall=stall,
         rate_limit=rate_limit,

@@ -1,0 +1,17 @@
+"""Texts that can be written anywhere, whoever they come from."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+
+def valid_text(text: str) -> str:
+    """A text that can be encoded: surrogates that stand alone become U+FFFD, pairs of them the character they spell."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if not text.isascii() else text
+
+
+def text_of(value: object) -> str:
+    """``str`` of an object, also where its own code fails."""
+    with suppress(Exception):
+        return valid_text(str(value))
+    return f"<{type(value).__name__}>"

@@ -1,0 +1,68 @@
+"""What solvers and scorers hand over, looked at before it is counted: they may be anybody's code."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from nemo_evaluator.core.errors import ScorerError, SolverError
+from nemo_evaluator.core.shapes import as_count, as_dict, as_number, as_word
+from nemo_evaluator.core.text import text_of
+from nemo_evaluator.core.types import ModelResponse, SolveResult, VerifyResult
+
+_COUNTS: Final = ("prompt_tokens", "completion_tokens", "total_tokens", "reasoning_tokens", "cached_tokens")
+_NUMBERS: Final = ("latency_ms", "queue_ms", "time_to_first_token_ms", "cost_usd")
+_LONGEST: Final = 100
+
+
+def checked_answer(answer: Any) -> SolveResult:
+    """The answer of a solver with fields of the right types; raises SolverError when it is none."""
+    if not isinstance(answer, SolveResult):
+        raise SolverError(f"solve() returned {type(answer).__name__}", hint="return a SolveResult")
+    if type(answer.response) is not str:
+        answer.response = "" if answer.response is None else text_of(answer.response)
+    if answer.reward is not None:
+        answer.reward = checked_reward(answer.reward)
+    if type(answer.scoring_details) is not dict:
+        answer.scoring_details = as_dict(answer.scoring_details)
+    reply = answer.model_response
+    if reply is not None and type(reply.raw_response) is dict:
+        _check_reply(reply)
+    return answer
+
+
+def _check_reply(reply: ModelResponse) -> None:
+    for name in ("content", "model", "finish_reason"):
+        if type(getattr(reply, name)) is not str:
+            setattr(reply, name, as_word(getattr(reply, name)))
+    for name in _COUNTS:
+        value = getattr(reply, name)
+        if value is not None and type(value) is not int:
+            setattr(reply, name, as_count(value))
+    for name in _NUMBERS:
+        value = getattr(reply, name)
+        if value is not None and type(value) is not float:
+            setattr(reply, name, as_number(value) or 0.0)
+
+
+def checked_verdict(verdict: Any) -> VerifyResult:
+    """The verdict of a scorer; raises ScorerError when it is none, or has no reward that can be counted."""
+    if not isinstance(verdict, VerifyResult):
+        raise ScorerError(f"the scorer returned {type(verdict).__name__}", hint="return a VerifyResult")
+    verdict.reward = checked_reward(verdict.reward)
+    if type(verdict.scoring_details) is not dict or type(verdict.metadata) is not dict:
+        raise ScorerError("the scorer's details are not a mapping", hint="scoring_details and metadata are dicts")
+    if verdict.extracted_answer is not None and type(verdict.extracted_answer) is not str:
+        verdict.extracted_answer = text_of(verdict.extracted_answer)
+    return verdict
+
+
+def checked_reward(reward: Any) -> float:
+    """A reward as a finite number."""
+    try:
+        number = float(reward) if not isinstance(reward, str) else math.nan
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise ScorerError(f"the reward is not a finite number: {text_of(reward)[:_LONGEST]}")
+    return number

@@ -1,0 +1,43 @@
+"""Late duplicates of an answer, which would be taken for the answer to the next request of their connection."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from nemo_evaluator.models.http1 import Answer
+
+_LONGEST_GRACE: Final = 5.0
+_SAMPLE: Final = 4096
+_MOST_FIRSTS: Final = 1024
+
+
+class Duplicates:
+    """Tells a late duplicate from a server whose answers are simply equal.
+
+    The answers of a connection differ, if only in their id. One that came before is held until the request's own
+    answer has followed; when none follows within ``grace``, or when two connections begin with the same answer, this
+    server's answers are equal (``usual``) and nothing is held any more.
+    """
+
+    __slots__ = ("_firsts", "grace", "usual")
+
+    def __init__(self) -> None:
+        self.usual = False
+        self.grace = 0.25
+        self._firsts: set[int] = set()
+
+    def suspects(self, answer: Answer, seen: deque[int]) -> bool:
+        """Whether a whole answer may belong to an earlier request; ``seen`` has the last ones of its connection."""
+        if self.usual or answer.status >= 400:
+            return False
+        self.grace = max(self.grace, min(2 * (answer.last_byte_at - answer.sent_at), _LONGEST_GRACE))
+        body = answer.body
+        key = hash(body if len(body) <= _SAMPLE else body[: _SAMPLE // 2] + body[-_SAMPLE // 2 :])
+        if not seen and len(self._firsts) < _MOST_FIRSTS:
+            self.usual = key in self._firsts
+            self._firsts.add(key)
+        found = key in seen
+        seen.append(key)
+        return found

@@ -1,0 +1,97 @@
+"""The connections to one server: kept for the next request as long as the server can be trusted with that."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import deque
+from functools import cache
+from time import monotonic
+from typing import Final
+from urllib.parse import urlsplit
+
+from nemo_evaluator.models.duplicates import Duplicates
+from nemo_evaluator.models.endpoint import Timeouts
+from nemo_evaluator.models.http1 import Answer, Connection, WireError
+
+_KEEP_IDLE: Final = 30.0
+# How long connections to a server that sent bytes nobody asked for are used for one request each.
+_DISTRUST: Final = 60.0
+
+
+class Pool:
+    """Connections to the server of one base URL."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._host = parts.hostname or ""
+        self._tls = parts.scheme == "https"
+        self._port = parts.port or (443 if self._tls else 80)
+        self._idle: deque[Connection] = deque()
+        self._all: set[Connection] = set()
+        self._closed = False
+        self._trusted_at = 0.0
+        self.duplicates = Duplicates()
+
+    async def post(self, data: bytes, waits: Timeouts) -> Answer:
+        """Send the bytes of one request and wait for its answer."""
+        connection = self._reusable() or await self._connect(waits.connect)
+        return await connection.exchange(data, waits)
+
+    async def close(self) -> None:
+        """Drop every connection."""
+        self._closed = True
+        for connection in list(self._all):
+            connection.abort()
+        # One turn of the loop, so that the sockets are closed when this returns.
+        await asyncio.sleep(0)
+
+    def give_back(self, connection: Connection) -> None:
+        """Keep a connection whose exchange is over for the next one."""
+        if self._closed or connection.rested_at < self._trusted_at:
+            connection.abort()
+        else:
+            self._idle.append(connection)
+
+    def distrust(self) -> None:
+        """The server sent bytes that nobody asked for: for a while no connection is used a second time."""
+        self._trusted_at = monotonic() + _DISTRUST
+        while self._idle:
+            self._idle.pop().abort()
+
+    def forget(self, connection: Connection) -> None:
+        """A connection is gone."""
+        self._all.discard(connection)
+        if connection.resting:
+            try:
+                self._idle.remove(connection)
+            except ValueError:
+                return
+
+    def _reusable(self) -> Connection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.gone and monotonic() - connection.rested_at < _KEEP_IDLE:
+                return connection
+            connection.abort()
+        return None
+
+    async def _connect(self, bound: float) -> Connection:
+        loop = asyncio.get_running_loop()
+        context = _tls_context() if self._tls else None
+        try:
+            async with asyncio.timeout(bound):
+                _, connection = await loop.create_connection(
+                    lambda: Connection(self, loop), self._host, self._port, ssl=context
+                )
+        except TimeoutError as error:
+            raise WireError(f"no connection within {bound:g} s (timeouts.connect)") from error
+        except OSError as error:
+            raise WireError(f"no connection: {error.strerror or error} ({self._host}:{self._port})") from error
+        self._all.add(connection)
+        return connection
+
+
+@cache
+def _tls_context() -> ssl.SSLContext:
+    return ssl.create_default_context()

@@ -1,0 +1,151 @@
+"""The border: a 200 answer is looked at field by field before anything else reads it.
+
+What may be missing and is not what the protocol says is dropped (finish reason, model, id, reasoning, usage, logprobs);
+what the answer consists of (choices, messages, content, tool calls) makes it no answer: a transport failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from nemo_evaluator.core.shapes import as_dict, as_list, as_word
+from nemo_evaluator.core.text import text_of
+from nemo_evaluator.core.types import JsonDict
+
+_LONGEST_WORD: Final = 200
+_LONGEST_NOTE: Final = 300
+
+
+def flaw_of(path: str, body: JsonDict) -> str | None:
+    """What makes a 200 answer none, in words; None when it is one, with every field of the type it should have."""
+    check = _CHECKS.get(path)
+    if check is None:
+        return None
+    _keep_words(body, "model", "id")
+    if body.get("usage") is not None and type(body["usage"]) is not dict:
+        del body["usage"]
+    return check(body)
+
+
+def _chat(body: JsonDict) -> str | None:
+    choices = body.get("choices")
+    if type(choices) is not list or not choices:
+        return _without(body, "choices")
+    for choice in choices:
+        message = choice.get("message") if type(choice) is dict else None
+        if type(message) is not dict:
+            return "with a choice that has no message"
+        _keep_words(choice, "finish_reason")
+        content = message.get("content", "")
+        if type(content) is not str:
+            text = _text_of_parts(content)
+            if text is None:
+                return "with a content that is not text"
+            message["content"] = text
+        for name in ("reasoning_content", "reasoning"):
+            if message.get(name) is not None and type(message[name]) is not str:
+                del message[name]
+        if message.get("tool_calls") and (flaw := _tool_calls(message["tool_calls"])):
+            return flaw
+        if choice.get("logprobs") is not None and type(choice["logprobs"]) is not dict:
+            del choice["logprobs"]
+    return None
+
+
+def _text(body: JsonDict) -> str | None:
+    choices = body.get("choices")
+    if type(choices) is not list or not choices:
+        return _without(body, "choices")
+    for choice in choices:
+        if type(choice) is not dict:
+            return "with a choice that is not an object"
+        _keep_words(choice, "finish_reason")
+        if choice.get("text", "") is None:
+            choice["text"] = ""
+        elif type(choice.get("text", "")) is not str:
+            return "with a text that is not text"
+    return None
+
+
+def _responses(body: JsonDict) -> str | None:
+    output = body.get("output")
+    if type(output) is not list:
+        return _without(body, "output")
+    _keep_words(body, "status")
+    body["incomplete_details"] = as_dict(body.get("incomplete_details")) or None
+    for item in output:
+        if type(item) is not dict:
+            return "with an output item that is not an object"
+        for name in ("content", "summary"):
+            if item.get(name) is not None:
+                item[name] = [part for part in as_list(item[name]) if type(part) is dict]
+                for part in item[name]:
+                    _keep_words(part, "text", "refusal", longest=None)
+        if item.get("type") == "function_call":
+            _keep_words(item, "id", "call_id")
+            if type(item.get("name")) is not str or type(item.get("arguments", "")) not in (str, dict):
+                return "with a malformed function call"
+    return None
+
+
+def _embeddings(body: JsonDict) -> str | None:
+    rows = body.get("data")
+    if type(rows) is not list:
+        return _without(body, "data")
+    for row in rows:
+        vector = row.get("embedding") if type(row) is dict else None
+        if type(vector) is not list or type(row.get("index")) is not int:
+            return "with an embedding that has no index or no vector"
+        if not all(type(number) in (float, int) for number in vector):
+            return "with a vector that does not consist of numbers"
+    return None
+
+
+_CHECKS: Final[dict[str, Callable[[JsonDict], str | None]]] = {
+    "/chat/completions": _chat,
+    "/completions": _text,
+    "/responses": _responses,
+    "/embeddings": _embeddings,
+}
+
+
+def _without(body: JsonDict, key: str) -> str:
+    error = body.get("error")
+    said = (as_word(error.get("message"), _LONGEST_NOTE) if type(error) is dict else "") or text_of(error)
+    return f"with an error inside: {said[:_LONGEST_NOTE]}" if error else f"without {key}"
+
+
+def _keep_words(fields: JsonDict, *names: str, longest: int | None = _LONGEST_WORD) -> None:
+    """Leave texts in place, cut those that are too long for what they are, and take anything else away."""
+    for name in names:
+        value = fields.get(name)
+        if value is None:
+            continue
+        if type(value) is not str:
+            fields[name] = None
+        elif longest is not None and len(value) > longest:
+            fields[name] = value[:longest]
+
+
+def _text_of_parts(content: Any) -> str | None:
+    """The text of a content that is null or a list of parts; None when it is neither."""
+    if content is None:
+        return ""
+    if type(content) is not list or not all(type(part) in (dict, str) for part in content):
+        return None
+    texts = (part if type(part) is str else as_dict(part).get("text") for part in content)
+    return "".join(text for text in texts if type(text) is str)
+
+
+def _tool_calls(calls: Any) -> str | None:
+    if type(calls) is not list:
+        return "with tool calls that are not a list"
+    for call in calls:
+        function = call.get("function") if type(call) is dict else None
+        if type(function) is not dict or type(function.get("name")) is not str:
+            return "with a tool call that names no function"
+        if type(function.get("arguments") or "") not in (str, dict):
+            return "with tool arguments that are neither text nor an object"
+        _keep_words(call, "id")
+    return None
