@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from nemo_evaluator.core.plain import plain
+from nemo_evaluator.core.text import text_of
 
 _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 
@@ -38,4 +39,4 @@ def _plain(value: Any) -> Any:
     model_dump = getattr(value, "model_dump", None)
     if model_dump is not None:
         return model_dump(mode="json")
-    return str(value)
+    return text_of(value)

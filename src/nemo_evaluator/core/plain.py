@@ -31,6 +31,8 @@ def _plain(value: Any, unknown: Callable[[Any], Any], inside: tuple[int, ...]) -
         return value
     if isinstance(value, int):
         return _whole(int(value))
+    if len(inside) > DEEPEST:
+        return None
     if isinstance(value, dict | list | tuple) or (is_dataclass(value) and not isinstance(value, type)):
         if len(inside) >= DEEPEST or id(value) in inside:
             return f"[nested deeper than {DEEPEST} levels]" if len(inside) >= DEEPEST else "[circular]"
@@ -44,7 +46,8 @@ def _plain(value: Any, unknown: Callable[[Any], Any], inside: tuple[int, ...]) -
         # Dates, UUIDs, enums, arrays: what orjson knows besides.
         return orjson.loads(orjson.dumps(value, option=_AS_TEXT))
     except TypeError:
-        return unknown(value)
+        given = unknown(value)
+    return given if isinstance(given, str) else _plain(given, unknown, (*inside, id(value)))
 
 
 def _key(key: Any) -> str:
