@@ -1,0 +1,166 @@
+"""A wrong program never scores, whatever it does, stops nothing, and leaves nothing for the next one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from nemo_evaluator.config.sandboxes import DockerSandbox, LocalSandbox
+from nemo_evaluator.core.errors import TamperError
+from nemo_evaluator.core.registry import load_object
+from nemo_evaluator.core.types import JsonDict, SeedResult
+from nemo_evaluator.sandbox.manager import SandboxManager
+from nemo_evaluator.scoring import ScorerInput, code_sandbox_async
+
+_TEXTS = {
+    part.partition("\n")[0]: part.partition("\n")[2]
+    for part in Path(__file__).with_name("forged_programs.txt").read_text(encoding="utf-8").split("#### ")[1:]
+}
+_SAY = "\nfor mark in marks(text): say(mark + '\\n'); say(mark + ' 74323a73363a70617373656473303a\\n')\nos._exit(0)\n"
+RIGHT = {name: text for name, text in _TEXTS.items() if name.startswith("right: ")}
+SLOW = [name for name in _TEXTS if name.startswith("slow: ")]
+FORGED = [name for name in _TEXTS if name not in (*RIGHT, *SLOW, "prelude")]
+PLAIN = RIGHT["right: plain"]
+STUB = 'def scaled(value):\n    return value * 2\n\n\ndef area(width, height):\n    """The area of a rectangle."""\n'
+CHECK = (
+    "def check(candidate):\n    assert candidate(3, 4) == 12\n    import random\n    for _ in range(3):\n"
+    "        a, b = random.randint(10, 99), random.randint(10, 99)\n        assert candidate(a, b) == a * b\n"
+    "        assert scaled(candidate(a, b)) == scaled(a * b)\n"
+)
+ASSERTS = [
+    "assert area(3, 4) == 12",
+    "assert abs(area(5, 2) - 10) < 1e-6",
+    "assert isclose(area(30, 7), 210)",
+    "assert math.isclose(area(31, 7), 217)",
+    "assert sorted([area(1, 7), area(2, 9)]) == [7, 18] and round(area(2, 3), 2) == 6 and area(9, 9) in (81, 81.0)",
+]
+_HUMANEVAL = {"task_id": "x", "entry_point": "area", "prompt": STUB, "test": CHECK}
+_MBPP = {"task_id": 1, "text": "area", "code": PLAIN, "test_list": ASSERTS, "test_setup_code": ""}
+SHAPES: dict[str, JsonDict] = {
+    "humaneval": load_object("nemo_evaluator.benchmarks.humaneval:prepare")(_HUMANEVAL),
+    "mbpp": load_object("nemo_evaluator.benchmarks.mbpp:prepare")(_MBPP),
+}
+
+
+def forged(name: str) -> str:
+    """The text of a program."""
+    text = _TEXTS["prelude"] + _TEXTS[name] + _SAY if name.startswith("marker in ") else _TEXTS[name]
+    return text if "def area(" in text else f"{text}\ndef area(width, height):\n    return -1\n"
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("local", marks=pytest.mark.needs("bwrap")),
+        pytest.param("docker", marks=pytest.mark.needs("docker")),
+    ]
+)
+async def manager(request: pytest.FixtureRequest) -> AsyncIterator[SandboxManager]:
+    """Few sandboxes, so that programs follow one another in them."""
+    made: SandboxManager
+    if request.param == "local":
+        made = SandboxManager(LocalSandbox(type="local", memory="512m", concurrency=2), "test")
+    else:
+        image = "nel-test/python:bookworm"
+        config = DockerSandbox(type="docker", memory="512m", image=image, network="none", concurrency=2)
+        made = SandboxManager(config, "test")
+    yield made
+    await made.close()
+
+
+async def verdict(manager: SandboxManager, program: str, metadata: JsonDict, timeout: float = 20.0) -> str:
+    """How a program ends, in one word."""
+    async with manager.session(SeedResult("p", "a")) as session:
+        sample = ScorerInput(f"```python\n{program}\n```", "area", metadata)
+        try:
+            score = await code_sandbox_async(sample, await session.for_verify(), timeout)
+        except TamperError:
+            return "tamper"
+        return str(score["verdict"]) if not score["correct"] else "PASSED"
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_no_forged_program_scores(manager: SandboxManager, shape: str) -> None:
+    assert len(FORGED) >= 40
+
+    async def one(name: str) -> str:
+        # Forged, then right, in sandboxes that serve them all.
+        found = await verdict(manager, forged(name), SHAPES[shape])
+        if len(name) % 5 == 0:
+            assert await verdict(manager, PLAIN, SHAPES[shape]) == "PASSED", f"after {name}"
+        return found
+
+    found = dict(zip(FORGED, await asyncio.gather(*map(one, FORGED)), strict=True))
+    assert [name for name, word in found.items() if word == "PASSED"] == []
+    words = {"wrong", "crash", "tamper", "out_of_memory", "compile_error"}
+    assert {name: word for name, word in found.items() if word not in words} == {}
+    assert found["frames of its own"] == found["garbage in a frame"] == "tamper"
+    assert found["an int equal to everything"] == found["exit with 0"].replace("crash", "wrong") == "wrong"
+    right = await asyncio.gather(*(verdict(manager, text, SHAPES[shape]) for text in RIGHT.values()))
+    assert dict(zip(RIGHT, right, strict=True)) == dict.fromkeys(RIGHT, "PASSED")
+
+
+async def test_a_program_that_does_not_end_does_not_score(manager: SandboxManager) -> None:
+    found = await asyncio.gather(*(verdict(manager, forged(name), SHAPES["mbpp"], 1.5) for name in SLOW))
+    assert set(found) <= {"timeout", "tamper"}
+
+
+LEAVES = {
+    "sitecustomize": """
+import os, site, sys
+text = "import builtins\\nbuiltins.LEFT = 1\\n"
+for folder in [*sys.path, *site.getsitepackages(), site.getusersitepackages(), os.path.expanduser("~"), "/tmp", "."]:
+    for name in ("sitecustomize.py", "usercustomize.py", "left.pth", "json.py", "main.py", "os.py"):
+        try:
+            os.makedirs(folder, exist_ok=True)
+            open(os.path.join(folder, name), "w").write(text)
+        except OSError: pass
+""",
+    "shared memory": """
+import ctypes, os
+libc = ctypes.CDLL(None)
+for key in range(4242, 4246): libc.shmget(key, 4096, 0o1666)
+libc.semget(4242, 1, 0o1666)
+libc.msgget(4242, 0o1666)
+for folder in ("/dev/shm", "/dev/mqueue", "/tmp", "/var/tmp", "/run", "/workspace", "."):
+    try:
+        open(folder + "/left-behind", "w").write("x")
+        os.makedirs(folder + "/left/behind", exist_ok=True)
+    except OSError: pass
+""",
+    "a process": """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.environ.clear()
+        os.execve("/bin/sleep", ["left-behind", "600"], {})
+    os._exit(0)
+os.wait()
+""",
+}
+LOOK = """
+import builtins, ctypes, os
+libc = ctypes.CDLL(None)
+left = [libc.shmget(key, 1, 0) for key in range(4242, 4246)] + [libc.semget(4242, 1, 0), libc.msgget(4242, 0)]
+left = [one for one in left if one != -1]
+left += [f for f in ("/dev/shm", "/dev/mqueue", "/tmp", "/var/tmp", "/run", "/workspace", ".")
+         for name in ("left-behind", "left") if os.path.exists(f"{f}/{name}")]
+left += [1] if hasattr(builtins, "LEFT") else []
+for pid in filter(str.isdigit, os.listdir("/proc")):
+    try: left += [pid] if "left-behind" in open(f"/proc/{pid}/cmdline").read() else []
+    except OSError: pass
+who = os.getuid() == 0
+def area(width, height):
+    return f"left: {left}" if left else "root" if who else width * height
+"""
+
+
+async def test_a_program_leaves_nothing_for_the_next(manager: SandboxManager) -> None:
+    for name, text in LEAVES.items():
+        assert await verdict(manager, text + LOOK, SHAPES["mbpp"]) != "PASSED" or name == "sitecustomize", name
+        again = [verdict(manager, LOOK, SHAPES["mbpp"]), verdict(manager, LOOK, SHAPES["humaneval"])]
+        assert await asyncio.gather(*again) == ["PASSED", "PASSED"], name
+        assert await verdict(manager, forged("exit with 0"), SHAPES["humaneval"]) == "crash"
