@@ -1,19 +1,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from plain_sandbox import PlainSandbox
 
 from nemo_evaluator.config.sandboxes import DockerSandbox, LocalSandbox
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.files import iter_jsonl
 from nemo_evaluator.core.registry import load_object
-from nemo_evaluator.core.types import SandboxSpec, SeedResult
-from nemo_evaluator.sandbox.base import ExecResult
+from nemo_evaluator.core.types import SeedResult
 from nemo_evaluator.sandbox.manager import SandboxManager
 from nemo_evaluator.scoring import Score, ScorerInput, code_sandbox, code_sandbox_async, extract_code
 
@@ -22,39 +20,6 @@ mbpp = load_object("nemo_evaluator.benchmarks.mbpp:prepare")
 STUB = 'def add(a, b):\n    """Add."""\n'
 TEST = "def check(candidate):\n    assert candidate(1, 2) == 3\n"
 META = {"_prompt": STUB, "_test": TEST, "_entry_point": "add"}
-
-
-class PlainSandbox:
-    """Runs a command on this machine: enough for code the tests wrote themselves."""
-
-    spec = SandboxSpec()
-
-    async def start(self) -> None: ...
-
-    async def stop(self) -> None: ...
-
-    async def upload(self, source: Path | bytes, target: str) -> None: ...
-
-    async def download(self, source: str, target: Path) -> None: ...
-
-    async def exec(
-        self, command: str | list[str], *, timeout: float = 180.0, stdin: bytes | None = None, **_: object
-    ) -> ExecResult:
-        argv = ["sh", "-c", command] if isinstance(command, str) else command
-        process = await asyncio.create_subprocess_exec(
-            *argv,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
-        try:
-            out, err = await asyncio.wait_for(process.communicate(stdin), timeout)
-        except TimeoutError:
-            os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
-            return ExecResult(-9, "", "", timed_out=True)
-        return ExecResult(process.returncode or 0, out.decode(), err.decode())
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ _GRACE: Final = 5.0
 _SHOWN: Final = 500
 
 
-class Tests(NamedTuple):
+class Measure(NamedTuple):
     """What a program is measured by; ``stub`` is the part of the problem that tests may take helpers from."""
 
     source: str
@@ -54,7 +54,7 @@ class Tests(NamedTuple):
     stub: str = ""
 
 
-async def judge_program(program: str, tests: Tests, sandbox: Sandbox | None, timeout: float = 30.0) -> dict[str, Any]:
+async def judge_program(program: str, tests: Measure, sandbox: Sandbox | None, timeout: float = 30.0) -> dict[str, Any]:
     """Run a program in a sandbox and its tests beside it, out of its reach.
 
     ``verdict`` says how it ended: passed, wrong, compile_error, timeout, out_of_memory or crash. Raises TamperError

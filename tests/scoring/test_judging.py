@@ -1,0 +1,185 @@
+"""What a judge in the sandbox understands: values, objects of the program, functions of the tests, and nonsense."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plain_sandbox import PlainSandbox
+
+from nemo_evaluator.core.errors import ScorerError, TamperError
+from nemo_evaluator.core.failures import POLICY, Cause, Redo, Row
+from nemo_evaluator.scoring import ScorerInput, code_sandbox_async, extract_code
+from nemo_evaluator.scoring._judging import Measure, judge_program
+from nemo_evaluator.scoring.judging import values
+
+_KEYS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary() | st.dates()
+_VALUES = st.recursive(
+    _KEYS | st.complex_numbers(allow_nan=False) | st.fractions() | st.decimals(allow_nan=False) | st.timedeltas(),
+    lambda inner: (
+        st.lists(inner)
+        | st.tuples(inner, inner)
+        | st.dictionaries(_KEYS, inner)
+        | st.sets(_KEYS)
+        | st.frozensets(_KEYS)
+    ),
+    max_leaves=20,
+)
+
+
+def _refuse(value: object) -> values.Reference:
+    raise AssertionError(value)
+
+
+@given(_VALUES)
+def test_plain_values_come_back_as_they_are(value: Any) -> None:
+    again = values.decode(values.encode(value, _refuse), _refuse)
+    assert again == value
+    assert type(again) is type(value)
+    assert repr(again) == repr(value) or isinstance(value, (set, frozenset, dict, list, tuple))
+
+
+@settings(max_examples=400)
+@given(st.binary(max_size=60) | st.text("NTFilstdSZqrxbyco0123456789:;-", max_size=60).map(str.encode))
+def test_bytes_that_are_no_value_are_refused_and_nothing_else_happens(data: bytes) -> None:
+    try:
+        values.decode(data, lambda reference: reference)
+    except values.Malformed:
+        return
+    except MemoryError:  # pragma: no cover
+        pytest.fail("a length was believed")
+
+
+def test_odd_values() -> None:
+    class Text(str):
+        pass
+
+    for given_value, expected in [
+        (Text("x"), "x"),
+        (Counter("aab"), {"a": 2, "b": 1}),
+        (deque([1, 2]), deque([1, 2])),
+        (range(1, 9, 2), range(1, 9, 2)),
+        (bytearray(b"x"), bytearray(b"x")),
+        (datetime(2020, 1, 2, 3, 4, 5, 6), datetime(2020, 1, 2, 3, 4, 5, 6)),
+        ([date(2020, 1, 2), timedelta(1), Decimal("1.50"), Fraction(1, 3)],) * 2,
+        (10**6000, 10**6000),
+        ("\ud800", "\ud800"),
+    ]:
+        again = values.decode(values.encode(given_value, _refuse), _refuse)
+        assert (again, type(again)) == (expected, type(expected))
+
+
+NODE = """
+class Node:
+    def __init__(self, v): self.v, self.left = v, None
+def depth(n): return 1 + (depth(n.left) if n.left else 0)
+"""
+PASSING = {
+    "objects of the program's own class": (
+        NODE,
+        "root = Node(1)\nroot.left = Node(2)\nassert depth(root) == 2\nassert root.left.v == 2",
+    ),
+    "a function of the tests": (
+        "def twice(f, x):\n    return f(f(x))",
+        "assert twice(lambda x: x + 3, 1) == 7\nassert twice(abs, -1) == 1",
+    ),
+    "a returned function": ("def adder(n):\n    return lambda x: x + n", "assert adder(2)(3) == 5"),
+    "a generator": (
+        "def up(n):\n    yield from range(n)",
+        "assert list(up(3)) == [0, 1, 2]\nassert 2 in up(3)\nassert up(3) != [0, 1, 2]",
+    ),
+    "arguments changed in place": (
+        "def fill(a, d):\n    a.sort()\n    d['k'] = 1",
+        "a, d = [3, 1], {}\nfill(a, d)\nassert a == [1, 3] and d == {'k': 1}",
+    ),
+    "an exception that is expected": (
+        "def f(x):\n    raise ValueError('no')",
+        "try:\n    f(1)\nexcept ValueError as e:\n    assert 'no' in str(e)\nelse:\n    assert False",
+    ),
+    "a name of Python's own": ("def sum(a, b):\n    return a + b", "assert sum(1, 2) == 3"),
+    "a returned type": ("def kind(x):\n    return type(x)", "assert kind(1) is int"),
+    "several functions and a value": (
+        "LIMIT = 3\ndef f(): return LIMIT\ndef g(x): return f() + x",
+        "assert g(1) == 4 and f() == LIMIT",
+    ),
+    "keywords and types": ("def f(*a, **k):\n    return a, k", "assert f(1, [2], x=(3,)) == ((1, [2]), {'x': (3,)})"),
+    "a library of the site": (
+        "import os, json, dataclasses\ndef f(): return json.loads('[1]')",
+        "import json\nassert f() == [1]",
+    ),
+}
+
+
+def _entry(program: str) -> str:
+    return program.rpartition("def ")[2].partition("(")[0]
+
+
+@pytest.mark.parametrize("name", PASSING)
+async def test_tests_reach_what_a_program_offers(name: str) -> None:
+    program, tests = PASSING[name]
+    score = await judge_program(program, Measure(tests, _entry(program)), PlainSandbox())
+    assert score["verdict"] == "passed", score
+    broken = await judge_program("", Measure(tests, _entry(program)), PlainSandbox())
+    assert broken["verdict"] in ("crash", "wrong")
+
+
+async def test_a_helper_of_the_problem_is_not_the_answers_to_replace() -> None:
+    """humaneval's 32, 38 and 50 measure an answer with a function that stands in the prompt."""
+    stub = "def poly(x):\n    return x - 7\n\ndef zero():\n    '''The zero of poly.'''\n"
+    tests = Measure("assert poly(zero()) == 0", "zero", stub)
+    forged = f"{stub}\ndef poly(x): return 0\ndef zero(): return 5"
+    assert (await judge_program(forged, tests, PlainSandbox()))["verdict"] == "wrong"
+    assert (await judge_program(f"{stub}    return 7", tests, PlainSandbox()))["verdict"] == "passed"
+
+
+async def test_what_cannot_be_judged_is_not_scored() -> None:
+    own = "class P:\n    def __eq__(self, other): return True\ndef f(): return P()"
+    with pytest.raises(TamperError, match="own type P"):
+        await judge_program(own, Measure("assert f() == P()", "f"), PlainSandbox())
+    with pytest.raises(ScorerError, match="no Python"):
+        await judge_program(own, Measure("assert (", "f"), PlainSandbox())
+    with pytest.raises(ScorerError, match="cannot be sent"):
+        await judge_program(own, Measure("f(object())", "f"), PlainSandbox())
+    assert POLICY[Cause.TAMPER].row is Row.FAILED
+    assert POLICY[Cause.TAMPER].redo is Redo.VERIFY
+
+
+@pytest.mark.parametrize(
+    "answer", ["", " ", "\n \t\n", "```python\n```", "```python\n \n```", "\x0b\x0c", "<think>x</think> "]
+)
+async def test_an_empty_answer_is_a_scored_zero(answer: str) -> None:
+    metadata = {"_prompt": "def f():\n    '''x'''\n", "_test": "assert f() == 1", "_entry_point": "f"}
+    score = await code_sandbox_async(ScorerInput(answer, "f", metadata), PlainSandbox())
+    assert (score["correct"], score["unparsed"]) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "answer", ["\x00", "\ud800", "def f(:", "x" * 10**5, "(" * 5000, "return 1 if", "\ufeffdef f(): return 2"]
+)
+async def test_an_unusable_answer_is_a_scored_zero(answer: str) -> None:
+    metadata = {"_prompt": "def f():\n    '''x'''\n", "_test": "assert f() == 1", "_entry_point": "f"}
+    assert (await code_sandbox_async(ScorerInput(answer, "f", metadata), PlainSandbox()))["correct"] is False
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```python\n" + "\n" * 10**6,
+        "`" * 10**6,
+        "```\n" * 250_000,
+        "a```b" * 200_000,
+        "\n" * 10**6 + "x",
+        "def " * 250_000,
+    ],
+)
+def test_extracting_code_takes_linear_time(text: str) -> None:
+    began = time.process_time()
+    extract_code(text, "f")
+    assert time.process_time() - began < 0.5
