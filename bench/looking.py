@@ -13,8 +13,8 @@ import numpy as np
 
 from bench.coverage import paired_sides
 from nemo_evaluator.config.gate_policy import PolicyDefaults
-from nemo_evaluator.decisions.gate import Measurement, settle
 from nemo_evaluator.decisions.gate_report import BenchmarkGate, Status
+from nemo_evaluator.decisions.measurement import Measurement, settle
 from nemo_evaluator.decisions.pairing import Pairing, Side
 from nemo_evaluator.decisions.thresholds import measure
 from nemo_evaluator.decisions.verdict import Relation, relation_of

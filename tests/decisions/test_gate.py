@@ -516,3 +516,12 @@ def test_silence_that_is_right_is_no_doubt(write_run: Any, make_rows: Any, tmp_p
     write_run("a/toy", rows=rows)
     write_run("b/toy", rows=rows)
     assert gate_runs(tmp_path / "a", tmp_path / "b").verdict is GateVerdict.GO
+
+
+def test_a_run_that_did_not_finish_beside_a_good_one_is_named(write_run: Any, tmp_path: Path) -> None:
+    write_run("a/toy", GOOD)
+    write_run("b/toy", GOOD)
+    (tmp_path / "b" / "toy-new").mkdir()
+    (tmp_path / "b" / "toy-new" / "journal.jsonl").write_text("{}\n")
+    report = gate_runs(tmp_path / "a", tmp_path / "b")
+    assert any("toy-new did not finish" in warning for warning in report.warnings)

@@ -13,7 +13,7 @@ class GenerationConfig(Model):
     temperature: Temperature | None = Field(None, description="Sampling temperature.")
     top_p: Share | None = Field(None, description="Nucleus sampling: share of probability mass to keep.")
     max_tokens: Positive | None = Field(None, description="Longest answer, in tokens.")
-    seed: Int | None = Field(None, description="Sampling seed, for servers that honour one.")
+    seed: Int | None = Field(None, description="Sampling seed of the first repeat; others derive theirs.")
     stop: list[str] | None = Field(None, description="Strings that end the answer.")
     frequency_penalty: Penalty | None = Field(None, description="Penalty on frequent tokens.")
     presence_penalty: Penalty | None = Field(None, description="Penalty on tokens already present.")

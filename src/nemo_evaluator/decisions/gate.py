@@ -7,8 +7,6 @@ and the policy's correction applies, within each tier: a critical benchmark is n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -23,13 +21,15 @@ from nemo_evaluator.decisions.comparability import differences
 from nemo_evaluator.decisions.compare import LEAST_SHARE, compare_columns
 from nemo_evaluator.decisions.fitness import rows_of_run, unfit
 from nemo_evaluator.decisions.gate_report import BenchmarkGate, GateReport, GateVerdict, Remedy, Status
+from nemo_evaluator.decisions.measurement import Measurement, settle
 from nemo_evaluator.decisions.missing import hidden_loss, imagined, missing_range, missing_rows
 from nemo_evaluator.decisions.options import CompareOptions
 from nemo_evaluator.decisions.pairing import Pairing, pair
 from nemo_evaluator.decisions.remedy import remedy_for
 from nemo_evaluator.decisions.rows import Rows
-from nemo_evaluator.decisions.thresholds import Limit, Measured, measure
-from nemo_evaluator.metrics import ANYTIME, Correction, adjust, joint_spending
+from nemo_evaluator.decisions.thresholds import Measured, measure
+from nemo_evaluator.decisions.unfinished import find_unfinished
+from nemo_evaluator.metrics import ANYTIME, joint_spending
 
 _GATED: Final = ("mean_reward", "pass@1")
 
@@ -42,35 +42,6 @@ def gate_runs(
     return _Gate(Path(baseline), Path(candidate), rules, details).report()
 
 
-@dataclass(slots=True)
-class Measurement:
-    """A benchmark that was measured and waits for its status."""
-
-    entry: BenchmarkGate
-    measured: Measured
-    pairing: Pairing
-    # What keeps a good result from being proof.
-    doubts: list[str] = field(default_factory=list)
-    rows: tuple[Rows, Rows] | None = None
-    # The same with every missing row counted against the candidate, and in its favour.
-    worst: Measured | None = None
-    best: Measured | None = None
-
-    @property
-    def p_pass(self) -> float:
-        """The evidence that every limit is kept, however the missing rows would have scored."""
-        return max(limit.p_pass for one in (self.measured, self.worst) if one for limit in one.limits)
-
-    def p_breach(self, limit: Limit) -> float:
-        """The evidence that a limit is exceeded, however the missing rows would have scored."""
-        same = [other for other in self.best.limits if other.name == limit.name] if self.best else []
-        return max(other.p_breach for other in (limit, *same))
-
-    def unproved(self, alpha: float) -> list[Limit]:
-        """The limits that are not surely kept."""
-        return [limit for limit in self.measured.limits if not limit.holds(alpha)]
-
-
 class _Gate:
     def __init__(self, baseline: Path, candidate: Path, policy: GatePolicy, details: bool) -> None:
         self._paths, self._policy, self._details = (baseline, candidate), policy, details
@@ -79,6 +50,8 @@ class _Gate:
         self._matched = match_bundles(self._baseline, self._candidate, by_name=True)
         self._warnings = [f"{name} is only in the baseline" for name in self._matched.only_baseline]
         self._warnings += [f"{name} is only in the candidate" for name in self._matched.only_candidate]
+        for word, folder in zip(WORDS, map(_folder, self._paths), strict=True):
+            self._warnings += [f"{word}: {one.name} did not finish: {one.reason}" for one in find_unfinished(folder)]
 
     def report(self) -> GateReport:
         entries: list[BenchmarkGate] = []
@@ -190,23 +163,8 @@ class _Gate:
         elif scorer is None and any(lost):
             found.worst = read(imagined((left, right), rows, pairing, better))
             found.best = read(imagined((left, right), rows, pairing, -better))
-            self._hidden(found, lost)
+            found.note_missing(lost, self._alpha)
         return None if invalid else found
-
-    def _hidden(self, one: Measurement, lost: tuple[int, int]) -> None:
-        """What rows that failed could hide: a limit that is kept, or exceeded, only if they are left out."""
-        assert one.worst is not None and one.best is not None
-        entry, alpha = one.entry, self._alpha
-        entry.delta_worst_case, entry.delta_best_case = (round(x.delta.value, 6) for x in (one.worst, one.best))
-        where = f"rows that failed ({lost[0]:,} in the baseline, {lost[1]:,} in the candidate)"
-        score = "score them: `nel eval run --resume`"
-        if not one.unproved(alpha) and one.p_pass > alpha:
-            worst = f"counted against the candidate, the difference is {one.worst.delta.value:+.4f}"
-            one.doubts.insert(0, f"{where} could hide more than the limit: {worst}; {score}")
-            entry.remedy = Remedy(None, None, f"no failed rows: {score}")
-        elif any(limit.p_breach <= alpha < one.p_breach(limit) for limit in one.measured.limits):
-            best = f"counted in the candidate's favour, the difference is {one.best.delta.value:+.4f}"
-            one.doubts.insert(0, f"{where} could make up for the drop: {best}; {score}")
 
     def _options(self, limits: PolicyDefaults) -> CompareOptions:
         return CompareOptions(
@@ -224,34 +182,6 @@ def _too_few(entry: BenchmarkGate, limits: PolicyDefaults) -> None:
         return
     entry.reasons.append(f"only {n:,} problems pair, the policy asks for {least:,}")
     entry.remedy = Remedy(least, None, f"at least {least:,} paired problems (now {n:,}) are what the policy asks for")
-
-
-def settle(found: Sequence[Measurement], *, correction: Correction, alpha: float) -> None:
-    """Give every measured benchmark its status; the correction for their number works within each tier."""
-    for tier in ("critical", "supporting", "advisory"):
-        family = [one for one in found if one.entry.tier == tier]
-        # Two limits on one benchmark are two chances to breach.
-        p_values = [min(1.0, min(map(one.p_breach, one.measured.limits)) * len(one.measured.limits)) for one in family]
-        for one, adjusted in zip(family, adjust(p_values, correction), strict=True):
-            _status(one, adjusted, alpha)
-
-
-def _status(one: Measurement, p_breach: float, alpha: float) -> None:
-    entry, limits = one.entry, one.measured.limits
-    entry.p_pass = one.p_pass
-    entry.p_breach = min(map(one.p_breach, limits))
-    entry.p_breach_adjusted = p_breach
-    if p_breach <= alpha:
-        entry.status = Status.BREACH
-        broken = [limit for limit in limits if one.p_breach(limit) <= alpha]
-        entry.absolute_breached = any(limit.name == "max_drop" for limit in broken)
-        entry.relative_breached = any(limit.name == "max_relative_drop" for limit in broken)
-        entry.reasons += [f"{limit.name} is surely exceeded, by {-limit.margin.value:.4f}" for limit in broken]
-        return
-    open_limits = one.unproved(alpha)
-    entry.reasons += [f"{limit.name} is neither surely kept nor surely exceeded" for limit in open_limits]
-    entry.reasons += one.doubts
-    entry.status = Status.INSUFFICIENT if open_limits or one.doubts else Status.PASS
 
 
 def aggregate(entries: list[BenchmarkGate]) -> tuple[GateVerdict, list[str]]:
