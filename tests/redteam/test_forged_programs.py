@@ -7,13 +7,18 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import yaml
+from click.testing import CliRunner
 
+from nemo_evaluator.cli.main import nel
 from nemo_evaluator.config.sandboxes import DockerSandbox, LocalSandbox
 from nemo_evaluator.core.errors import TamperError
+from nemo_evaluator.core.files import iter_jsonl
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import JsonDict, SeedResult
 from nemo_evaluator.sandbox.manager import SandboxManager
 from nemo_evaluator.scoring import ScorerInput, code_sandbox_async
+from nemo_evaluator.testing import Say, ScriptedServer, Seen
 
 _TEXTS = {
     part.partition("\n")[0]: part.partition("\n")[2]
@@ -164,3 +169,51 @@ async def test_a_program_leaves_nothing_for_the_next(manager: SandboxManager) ->
         again = [verdict(manager, LOOK, SHAPES["mbpp"]), verdict(manager, LOOK, SHAPES["humaneval"])]
         assert await asyncio.gather(*again) == ["PASSED", "PASSED"], name
         assert await verdict(manager, forged("exit with 0"), SHAPES["humaneval"]) == "crash"
+
+
+BENCHMARK = """
+from nemo_evaluator import ScorerInput, benchmark, code_sandbox_async, scorer
+
+META = {meta!r}
+
+@benchmark(name="forged", dataset=lambda: [{{"q": f"program {{at}}", "a": "x", **META}} for at in range({size})],
+           prompt="{{q}}", target_field="a")
+@scorer
+async def check(sample: ScorerInput) -> dict:
+    return await code_sandbox_async(sample, sample.sandbox, 20)
+"""
+
+
+@pytest.mark.needs("bwrap")
+def test_a_benchmark_of_forgeries_goes_on_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every answer is measured or failed with cause ``tamper``; one right one is among them."""
+    monkeypatch.chdir(tmp_path)
+    names = [name for name in FORGED if not name.startswith("marker in ")][::2]
+    names += ["frames of its own", "kill all others", "marker in its own file"]
+    programs = [PLAIN, *map(forged, names)]
+    (tmp_path / "forged.py").write_text(BENCHMARK.format(meta=SHAPES["mbpp"], size=len(programs)))
+
+    def model(seen: Seen) -> Say:
+        return Say(f"```python\n{programs[int(seen.body['messages'][-1]['content'].split()[-1])]}\n```")
+
+    with ScriptedServer(model) as server:
+        config = {
+            "services": {"model": {"type": "api", "url": server.url, "protocol": "chat_completions", "model": "m"}},
+            "benchmarks": [
+                {
+                    "name": str(tmp_path / "forged.py"),
+                    "solver": {"type": "simple", "service": "model"},
+                    "sandbox": {"type": "local", "concurrency": 4},
+                }
+            ],
+            "output": {"dir": str(tmp_path / "out")},
+        }
+        (tmp_path / "c.yaml").write_text(yaml.safe_dump(config))
+        ran = CliRunner().invoke(nel, ["eval", "run", str(tmp_path / "c.yaml")])
+    assert "Traceback" not in ran.output
+    rows = {row["problem_idx"]: row for row in iter_jsonl(tmp_path / "out" / "forged" / "results.jsonl")}
+    assert len(rows) == len(programs)
+    assert [at for at, row in rows.items() if row["reward"]] == [0]
+    failed = {row["failure"]["cause"] for row in rows.values() if row["status"] == "failed"}
+    assert failed == {"tamper"}
+    assert {rows[at]["reward"] for at in rows if rows[at]["status"] == "failed"} == {None}
