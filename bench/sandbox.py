@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from nemo_evaluator.config.sandboxes import LocalSandbox as LocalConfig
+
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
 from nemo_evaluator.sandbox._docker_definition import DockerSettings

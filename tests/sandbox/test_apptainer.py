@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from nemo_evaluator.config.sandboxes import ApptainerSandbox as ApptainerConfig
+
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
 from nemo_evaluator.sandbox._nodes import NodeSlots

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from nemo_evaluator.config.sandboxes import LocalSandbox as LocalConfig
+
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox.gvisor import GVisorSandbox

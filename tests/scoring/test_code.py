@@ -8,6 +8,7 @@ import pytest
 from plain_sandbox import PlainSandbox
 
 from nemo_evaluator.config.sandboxes import DockerSandbox, LocalSandbox
+
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.files import iter_jsonl
 from nemo_evaluator.core.registry import load_object

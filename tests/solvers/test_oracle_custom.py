@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nemo_evaluator.solvers.registry import SolverContext, build_solver
 
 from nemo_evaluator.config import CustomSolverConfig, OracleSolverConfig
 from nemo_evaluator.core.errors import SandboxError, SeedError, UsageError
 from nemo_evaluator.core.types import ErrorKind, SeedResult, SolveResult
 from nemo_evaluator.solvers.oracle import OracleSolver
-from nemo_evaluator.solvers.registry import SolverContext, build_solver
 from nemo_evaluator.solvers.trajectory import validate_trajectory
 
 NOTHING = SolverContext(clients={})

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nemo_evaluator.solvers.registry import SolverContext, build_solver
 
 from nemo_evaluator.config import ToolCallingSolverConfig
 from nemo_evaluator.core.errors import ContextExceededError, TransportError, UsageError
@@ -17,7 +18,6 @@ from nemo_evaluator.core.turns import listen
 from nemo_evaluator.core.types import ErrorKind, SeedResult, SolveResult
 from nemo_evaluator.models import CallScope, Client, Endpoint, call_scope
 from nemo_evaluator.models.budget import Budget
-from nemo_evaluator.solvers.registry import SolverContext, build_solver
 from nemo_evaluator.solvers.tool_calling import ToolCallingSolver
 from nemo_evaluator.solvers.tools.base import Tool, ToolResult
 from nemo_evaluator.solvers.tools.gym import GymTools

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from nemo_evaluator.config import RUNTIME
 from nemo_evaluator.sandbox.registry import PROVIDERS
 from nemo_evaluator.services.kinds import KINDS
 from nemo_evaluator.solvers.registry import SOLVERS
+
+from nemo_evaluator.config import RUNTIME
 
 
 def built(table: dict[str, str | None]) -> set[str]:

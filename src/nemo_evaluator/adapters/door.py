@@ -8,7 +8,7 @@ from nemo_evaluator.adapters._log import make_audible
 from nemo_evaluator.adapters.base import Interceptor
 from nemo_evaluator.adapters.interceptors.caching import Interceptor as Caching
 from nemo_evaluator.adapters.interceptors.finish_reason import Interceptor as FinishReason
-from nemo_evaluator.adapters.interceptors.request_logging import Interceptor as Logging
+from nemo_evaluator.adapters.interceptors.logging import Interceptor as Logging
 from nemo_evaluator.adapters.pipeline import Pipeline
 from nemo_evaluator.adapters.registry import build_stage
 from nemo_evaluator.adapters.traffic import Traffic

@@ -3,42 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
-import inspect
 import sys
 from pathlib import Path
 from typing import Any, Final
 
+from pydantic import ValidationError
+
 from nemo_evaluator.adapters.base import Interceptor
+from nemo_evaluator.config.kinds import INTERCEPTORS
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.registry import Registry, load_object, nearest
-from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.models.endpoint import StageSpec
 
-_HERE: Final = "nemo_evaluator.adapters.interceptors"
-_NAMES: Final = (
-    "caching",
-    "consolidate_system",
-    "drop_params",
-    "finish_reason",
-    "http_pairs_dump",
-    "log_tokens",
-    "modify_tools",
-    "payload_modifier",
-    "progress_tracking",
-    "raise_client_errors",
-    "reasoning",
-    "reasoning_replay",
-    "response_stats",
-    "streaming",
-    "system_message",
-    "turn_counter",
-)
-
-interceptor_registry: Registry[Any] = Registry("interceptor", group="nemo_evaluator.interceptors")
-for _name in _NAMES:
-    interceptor_registry.add(_name, f"{_HERE}.{_name}:Interceptor")
-interceptor_registry.add("logging", f"{_HERE}.request_logging:Interceptor")
-interceptor_registry.add("endpoint", f"{_HERE}.endpoint:Interceptor")
+interceptor_registry: Final = INTERCEPTORS
 
 
 def build_stage(spec: StageSpec, base_dir: Path | None = None) -> Interceptor:
@@ -48,7 +26,10 @@ def build_stage(spec: StageSpec, base_dir: Path | None = None) -> Interceptor:
         raise UsageError(
             f"{spec.name!r} is not an interceptor", hint="derive the class from nemo_evaluator.adapters.Interceptor"
         )
-    _check_settings(spec.name, kind, spec.config)
+    try:
+        Kind(build=kind).schema().model_validate(spec.config)
+    except ValidationError as error:
+        raise UsageError(f"interceptor {spec.name!r}: {_first(error)}", hint=_takes(kind)) from None
     return kind(**spec.config)
 
 
@@ -58,7 +39,7 @@ def _find(name: str, base_dir: Path | None) -> Any:
         return _from_file(file, attribute or "Interceptor", base_dir)
     if ":" in name:
         return load_object(name)
-    return interceptor_registry.get(name)
+    return INTERCEPTORS.get(name).builder()
 
 
 def _from_file(file: str, attribute: str, base_dir: Path | None) -> Any:
@@ -78,16 +59,12 @@ def _from_file(file: str, attribute: str, base_dir: Path | None) -> Any:
     return getattr(module, attribute)
 
 
-def _check_settings(name: str, kind: Any, config: JsonDict) -> None:
-    """Every setting must be one the stage takes, and every one it needs must be there."""
-    parameters = inspect.signature(kind).parameters
-    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
-        return
-    for key in config:
-        if key not in parameters:
-            close = nearest(key, list(parameters))
-            hint = f"did you mean {close!r}?" if close else f"known: {', '.join(parameters) or 'none'}"
-            raise UsageError(f"interceptor {name!r} has no setting {key!r}", hint=hint)
-    missing = [p.name for p in parameters.values() if p.default is inspect.Parameter.empty and p.name not in config]
-    if missing:
-        raise UsageError(f"interceptor {name!r} needs the setting {missing[0]!r}")
+def _first(error: ValidationError) -> str:
+    item = error.errors(include_url=False, include_input=False)[0]
+    key = ".".join(map(str, item["loc"]))
+    words = {"extra_forbidden": f"no setting {key!r}", "missing": f"the setting {key!r} is missing"}
+    return words.get(item["type"], f"{key}: {item['msg'][:1].lower()}{item['msg'][1:]}")
+
+
+def _takes(kind: type[Interceptor]) -> str:
+    return f"it takes: {', '.join(Kind(build=kind).schema().model_fields) or 'nothing'}"

@@ -9,8 +9,9 @@ from typing import Final
 
 import click
 
+from nemo_evaluator.config.kinds import SCHEMES
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.registry import SCHEMES, builtin_modules, environment_class, list_environments
+from nemo_evaluator.environments.registry import builtin_modules, environment_class, list_environments
 
 _SOURCES: Final = ("all", "builtin", "skills", "lm-eval")
 _ORDER: Final = ("start", "knowledge", "math", "reasoning", "common sense", "reading", "facts", "instructions", "code",
@@ -31,7 +32,7 @@ def list_benchmarks(source: str, data_dir: str | None, as_json: bool) -> None:
         _print(facts)
         click.echo("\nRun one with: nel eval run --bench NAME --model-url URL --model-id ID")
     for scheme in ("skills", "lm-eval"):
-        if source == scheme or (source == "all" and SCHEMES[scheme] is not None):
+        if source == scheme or (source == "all" and SCHEMES.get(scheme).missing is None):
             _print_scheme(scheme, data_dir)
 
 
@@ -67,8 +68,9 @@ def _print(facts: list[JsonDict]) -> None:
 
 def _print_scheme(scheme: str, data_dir: str | None) -> None:
     click.echo(f"\n{scheme}://")
-    if SCHEMES[scheme] is None:
-        click.echo(f"  {scheme}:// benchmarks are not built in this version")
+    missing = SCHEMES.get(scheme).missing
+    if missing is not None:
+        click.echo(f"  {scheme}:// benchmarks are {missing}")
         return
     where = f" (data in {data_dir})" if data_dir else ""
     click.echo(f"  name one as {scheme}://TASK{where}")

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from nemo_evaluator.config._document import Document, Path, show_path
 from nemo_evaluator.config._schema_walk import class_at, field_at, kinds_at
+from nemo_evaluator.config.fields import looks_secret
 from nemo_evaluator.core.errors import Problem
 from nemo_evaluator.core.registry import nearest
 from nemo_evaluator.core.secrets import looks_secret, scrub
@@ -87,6 +88,8 @@ class _Explainer:
         for kinds, words in _TABLE:
             if self.kind in kinds:
                 return words(self)
+        if "hint" in self.context:
+            return scrub(self.message), self.context["hint"]
         if self.kind in _HINTS:
             return self.message, _HINTS[self.kind]
         return self._lowered(), self._fallback()

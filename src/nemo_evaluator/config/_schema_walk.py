@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from nemo_evaluator.config._document import Path
+from nemo_evaluator.config.kinds import KindOf, whole
 
 
 def class_at(root: type[BaseModel], path: Path, data: Any) -> type[BaseModel] | None:
@@ -36,6 +38,8 @@ def field_at(root: type[BaseModel], path: Path, data: Any) -> FieldInfo | None:
 def kinds(annotation: Any) -> dict[str, type[BaseModel]]:
     """The words of ``type`` under an annotation, with their classes."""
     found: dict[str, type[BaseModel]] = {}
+    for mark in _kind_marks(annotation):
+        found |= mark.schemas()
     for member in _members(annotation):
         if isinstance(member, type) and issubclass(member, BaseModel) and "type" in member.model_fields:
             for word in literal_words(member.model_fields["type"].annotation):
@@ -63,6 +67,15 @@ def literal_words(annotation: Any) -> list[str]:
     ]
 
 
+def _kind_marks(annotation: Any) -> Iterator[KindOf]:
+    for mark in getattr(annotation, "__metadata__", ()):
+        if isinstance(mark, KindOf):
+            yield mark
+    if get_origin(annotation) in (Annotated, Union, types.UnionType):
+        for argument in get_args(annotation):
+            yield from _kind_marks(argument)
+
+
 def _members(annotation: Any) -> list[Any]:
     if get_origin(annotation) is Annotated:
         return _members(get_args(annotation)[0])
@@ -72,10 +85,13 @@ def _members(annotation: Any) -> list[Any]:
 
 
 def _choose(annotation: Any, data: Any) -> type[BaseModel] | None:
+    word = data.get("type") if isinstance(data, dict) else None
+    for mark in _kind_marks(annotation):
+        known = isinstance(word, str) and word in mark.kinds
+        return mark.kinds.get(word).schema() if known and isinstance(word, str) else None
     models = [member for member in _members(annotation) if isinstance(member, type) and issubclass(member, BaseModel)]
     if len(models) == 1:
         return models[0]
-    word = data.get("type") if isinstance(data, dict) else None
     return kinds(annotation).get(word) if isinstance(word, str) else None
 
 
@@ -83,7 +99,7 @@ def _step(annotation: Any, key: str | int, data: Any) -> Any:
     model = _choose(annotation, data)
     if model is not None:
         field = model.model_fields.get(str(key))
-        return field.annotation if field else None
+        return whole(field) if field else None
     for member in _members(annotation):
         origin, arguments = get_origin(member), get_args(member)
         if origin is dict and isinstance(key, str):

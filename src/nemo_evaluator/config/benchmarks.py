@@ -7,21 +7,13 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from nemo_evaluator.config._base import Above0, Count, Int, Model, Name, Positive, Share
 from nemo_evaluator.config.budgets import BudgetConfig, StepLimits, StopWhen
-from nemo_evaluator.config.sandboxes import NoSandbox, SandboxConfig
+from nemo_evaluator.config.fields import Above0, Count, Int, Later, Model, Name, Positive, Share
+from nemo_evaluator.config.kinds import SANDBOXES, default_kind
+from nemo_evaluator.config.sandbox_base import SandboxConfig
 from nemo_evaluator.config.scoring import ScoringConfig
-from nemo_evaluator.config.solvers import (
-    AgentSolverConfig,
-    ContainerSolverConfig,
-    HarborSolverConfig,
-    OpenClawSolverConfig,
-    SolverConfig,
-    ToolCallingSolverConfig,
-)
+from nemo_evaluator.config.solver_base import SolverConfig
 from nemo_evaluator.core.files import safe_name
-
-_AGENTS = (HarborSolverConfig, AgentSolverConfig, OpenClawSolverConfig)
 
 
 def _inline_sandbox(value: Any) -> Any:
@@ -56,17 +48,20 @@ class BenchmarkConfig(Model):
     max_problems: Positive | None = Field(None, description="Most problems; a random subset unless shuffling is off.")
     max_concurrent: Positive = Field(32, description="Most steps at once.")
     fewshot: Count | None = Field(None, description="Worked examples in the prompt.")
-    context_window: Positive | None = Field(None, description="Context of the model, in tokens, for agents.")
+    context_window: Later[Positive] = Field(None, description="Context of the model, in tokens, for agents.")
     timeout: Above0 = Field(1800.0, description="Seconds for one step.")
     skip_failed: bool = Field(False, description="Go on when the solver itself raises; else that stops the benchmark.")
     max_system_retries: Positive = Field(3, description="Tries of one step in all when the harness fails.")
     instruction_template: Annotated[str, BeforeValidator(_off)] | None = Field(
         None, description="Jinja template that rewrites the prompt: a file, a packaged one, or `off`."
     )
-    verifier: str | None = Field(None, description="Gym service that verifies instead of the benchmark.")
+    verifier: Later[str] = Field(None, description="Gym service that verifies instead of the benchmark.")
     shuffle_seed: Int | None = Field(42, description="Seed of the order; null keeps the order of the dataset.")
     sandbox: Annotated[SandboxConfig, BeforeValidator(_inline_sandbox, json_schema_input_type=SandboxConfig | str)] = (
-        Field(default_factory=NoSandbox, description="Sandbox: a block, or the name of one under `sandboxes`.")
+        Field(
+            default_factory=default_kind(SANDBOXES, "none"),
+            description="Sandbox: a block, or the name of one under `sandboxes`.",
+        )
     )
     scoring: ScoringConfig = Field(default_factory=ScoringConfig, description="Metrics.")
     params: dict[str, Any] = Field(default_factory=dict, description="Arguments of the benchmark itself.")
@@ -82,15 +77,10 @@ class BenchmarkConfig(Model):
 
     @model_validator(mode="after")
     def _sandbox_needed(self) -> BenchmarkConfig:
-        solver = self.solver
-        if isinstance(self.sandbox, NoSandbox):
-            if isinstance(solver, _AGENTS):
-                raise PydanticCustomError(
-                    "sandbox_needed", "solver {kind} needs a sandbox", {"kind": repr(solver.type)}
-                )
-            if isinstance(solver, ToolCallingSolverConfig) and solver.sandbox_tools:
-                raise PydanticCustomError("sandbox_needed", "sandbox_tools: true needs a sandbox")
-        own_container = isinstance(solver, ContainerSolverConfig) and self.name.startswith("container://")
-        if own_container and getattr(solver, "uri", None) not in (None, self.name):
+        why = self.solver.needs_sandbox()
+        if why is not None and self.sandbox.type == "none":
+            raise PydanticCustomError("sandbox_needed", "{why}", {"why": why})
+        uri = getattr(self.solver, "uri", None)
+        if self.solver.owns_loop and self.name.startswith("container://") and uri not in (None, self.name):
             raise PydanticCustomError("two_uris", "solver.uri and name are different containers; keep one")
         return self

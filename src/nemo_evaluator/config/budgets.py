@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from nemo_evaluator.config._base import Above0, Confidence, Model, NonNegative, NotBool, Positive
+from nemo_evaluator.config.fields import Above0, Confidence, Model, NonNegative, NotBool, Positive
 
 
 class BudgetConfig(Model):

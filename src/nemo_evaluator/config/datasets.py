@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from nemo_evaluator.config._base import Model
+from nemo_evaluator.config.fields import Model
 
 
 class DatasetsConfig(Model):

@@ -8,16 +8,16 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from nemo_evaluator.config._base import Model
-from nemo_evaluator.config._service_base import ManagedService, ModelService
 from nemo_evaluator.config.benchmarks import BenchmarkConfig
 from nemo_evaluator.config.budgets import BudgetConfig
-from nemo_evaluator.config.clusters import ClusterConfig, LocalCluster
-from nemo_evaluator.config.cross_check import cross_check, describe
+from nemo_evaluator.config.cluster_base import ClusterConfig
+from nemo_evaluator.config.cross_check import cross_check
 from nemo_evaluator.config.datasets import DatasetsConfig
+from nemo_evaluator.config.fields import Model
+from nemo_evaluator.config.kinds import CLUSTERS, default_kind
 from nemo_evaluator.config.output import OutputConfig
-from nemo_evaluator.config.sandboxes import SandboxConfig
-from nemo_evaluator.config.services import ApiService, GymService, LlamaCppService, NatService, ServiceConfig
+from nemo_evaluator.config.sandbox_base import SandboxConfig
+from nemo_evaluator.config.service_base import ModelService, ServiceConfig
 from nemo_evaluator.core.files import safe_name
 
 RESERVED_NAMES = ("default", "none", "")
@@ -37,7 +37,9 @@ class EvalConfig(Model):
     )
     sandboxes: dict[str, SandboxConfig] = Field(default_factory=dict, description="Sandboxes that benchmarks name.")
     benchmarks: list[BenchmarkConfig] = Field(min_length=1, description="What is evaluated.")
-    cluster: ClusterConfig = Field(default_factory=LocalCluster, description="Where the run happens.")
+    cluster: ClusterConfig = Field(
+        default_factory=default_kind(CLUSTERS, "local"), description="Where the run happens."
+    )
     output: OutputConfig = Field(default_factory=OutputConfig, description="What the run leaves behind.")
     datasets: DatasetsConfig = Field(default_factory=DatasetsConfig, description="Where datasets come from.")
     budget: BudgetConfig | None = Field(None, description="What the whole run may spend.")
@@ -71,28 +73,16 @@ class EvalConfig(Model):
     def _references(self) -> EvalConfig:
         findings = cross_check(self.model_dump())
         if findings:
-            raise PydanticCustomError("references", "{text}", {"text": "; ".join(map(describe, findings))})
+            raise PydanticCustomError("references", "{text}", {"text": "; ".join(map(str, findings))})
         return self
 
     def base_url(self, name: str) -> str | None:
         """Where a service answers, as far as the config knows."""
-        service = self.services[name]
-        if isinstance(service, ApiService):
-            return service.url
-        if isinstance(service, GymService | NatService):
-            return service.url or f"http://localhost:{service.port}"
-        if isinstance(service, ManagedService):
-            return f"http://localhost:{service.port}/v1"
-        if isinstance(service, LlamaCppService) and service.port is not None:
-            return f"http://localhost:{service.port}/v1"
-        return None
+        return self.services[name].base_url()
 
     def model_id(self, name: str) -> str:
         """The name of the model in requests to a service."""
-        service = self.services[name]
-        if isinstance(service, ManagedService | LlamaCppService):
-            return service.served_model_name or name
-        return (service.model if isinstance(service, ApiService) else None) or name
+        return self.services[name].model_id(name)
 
     def model_services(self) -> dict[str, ModelService]:
         """The services that speak for a model."""

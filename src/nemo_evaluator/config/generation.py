@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from nemo_evaluator.config._base import Int, Model, Penalty, Positive, Share, Temperature
+from nemo_evaluator.config.fields import Int, Model, Penalty, Positive, Share, Temperature
 
 
 class GenerationConfig(Model):

@@ -17,7 +17,6 @@ from nemo_evaluator.config._document import Document, prune_nulls
 from nemo_evaluator.config._environment import expand_environment
 from nemo_evaluator.config._explain import explain
 from nemo_evaluator.config._self_references import resolve_self_references
-from nemo_evaluator.config.clusters import SlurmCluster, seconds_of
 from nemo_evaluator.config.compose import as_mapping, compose_document, drop_variables
 from nemo_evaluator.config.cross_check import cross_check
 from nemo_evaluator.config.eval_config import EvalConfig
@@ -112,7 +111,7 @@ def _validate(document: Document, environment: Mapping[str, str]) -> tuple[EvalC
     if problems:
         raise ConfigError(problems)
     said = [str(item.message) for item in caught if issubclass(item.category, UserWarning)]
-    return config, [*said, *_slow_starts(config)]
+    return config, [*said, *config.cluster.cautions(config)]
 
 
 def _all_problems(problems: list[Problem], error: ValidationError, document: Document, data: Any) -> list[Problem]:
@@ -123,17 +122,3 @@ def _all_problems(problems: list[Problem], error: ValidationError, document: Doc
     for problem in (*problems, *schema, *references):
         together.setdefault(problem.path, problem)
     return sorted(together.values(), key=lambda problem: (problem.line is None, problem.line or 0))
-
-
-def _slow_starts(config: EvalConfig) -> list[str]:
-    cluster = config.cluster
-    if not isinstance(cluster, SlurmCluster):
-        return []
-    start = max((getattr(service, "startup_timeout", 0.0) for service in config.services.values()), default=0.0)
-    limit = seconds_of(cluster.walltime) or 0
-    return [
-        f"benchmark {benchmark.key}: start-up ({start:.0f} s) and one step ({benchmark.timeout:.0f} s) together "
-        f"exceed the walltime {cluster.walltime}"
-        for benchmark in config.benchmarks
-        if start + benchmark.timeout > limit
-    ]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 from typing_extensions import TypedDict
 
-from nemo_evaluator.config._base import Above0, Model, Name, Options
+from nemo_evaluator.config.fields import Above0, Model, Name, Options
+from nemo_evaluator.config.kinds import EXPORTERS, check_name, check_settings
 
 ReportFormat = Literal["markdown", "html", "csv", "json", "latex"]
 _REPORTS: list[ReportFormat] = ["markdown"]
@@ -77,6 +78,26 @@ class OutputConfig(Model):
             if own:
                 settings[name] = own
         return {**data, "export": names, "export_config": settings}
+
+    @field_validator("export")
+    @classmethod
+    def _known(cls, names: list[str]) -> list[str]:
+        problems: list[InitErrorDetails] = []
+        for number, name in enumerate(names):
+            try:
+                check_name(EXPORTERS, name)
+            except PydanticCustomError as error:
+                problems.append(InitErrorDetails(type=error, loc=(number,), input=None))
+        if problems:
+            raise ValidationError.from_exception_data("export", problems, hide_input=True)
+        return names
+
+    @model_validator(mode="after")
+    def _takes_settings(self) -> OutputConfig:
+        for name, settings in self.export_config.items():
+            if name in self.export:
+                check_settings(EXPORTERS, name, settings, "export_config", name)
+        return self
 
     @model_validator(mode="after")
     def _no_stray_settings(self) -> OutputConfig:

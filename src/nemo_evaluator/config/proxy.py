@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, field_validator, model_validator
+from pydantic_core import CoreSchema
 
-from nemo_evaluator.config._base import Above0, Count, EnvMap, Model, Name, Options, Positive
+from nemo_evaluator.config.fields import Above0, Count, EnvMap, Model, Name, Options, Positive
+from nemo_evaluator.config.kinds import INTERCEPTORS, check_name, check_settings, with_settings
 
 CacheMode = Literal["off", "read", "write"]
 
@@ -16,6 +18,28 @@ class InterceptorConfig(Model):
 
     name: Name = Field(description="A built-in interceptor, `module:Class`, or `file.py:Class` beside the config.")
     config: Options = Field(default_factory=dict, description="Settings of the interceptor.")
+
+    @field_validator("name")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if not _is_path(name):
+            check_name(INTERCEPTORS, name)
+        return name
+
+    @model_validator(mode="after")
+    def _takes_settings(self) -> InterceptorConfig:
+        if not _is_path(self.name):
+            check_settings(INTERCEPTORS, self.name, self.config, "config")
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return with_settings(handler, schema, INTERCEPTORS, "name", "config")
+
+
+def _is_path(name: str) -> bool:
+    """``module:Class`` or ``file.py``: found when it is built, beside the config."""
+    return ":" in name or name.endswith(".py")
 
 
 class ModelTrafficConfig(Model):

@@ -7,7 +7,7 @@ from typing import Any
 
 from nemo_evaluator.config._environment import escape
 from nemo_evaluator.config.load import LoadedConfig, load_mapping
-from nemo_evaluator.config.services import PROTOCOL_OF_PATH, protocol_of_url
+from nemo_evaluator.config.urls import PROTOCOL_OF_PATH, protocol_of_url
 
 SERVICE = "model"
 

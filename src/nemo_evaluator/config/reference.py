@@ -10,12 +10,25 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from nemo_evaluator.config._base import Model
 from nemo_evaluator.config._schema_walk import kinds, literal_words
+from nemo_evaluator.config.cluster_base import ClusterBase
 from nemo_evaluator.config.eval_config import EvalConfig
+from nemo_evaluator.config.fields import Model
+from nemo_evaluator.config.kinds import whole
+from nemo_evaluator.config.sandbox_base import SandboxBase
+from nemo_evaluator.config.scoring import MetricBase
+from nemo_evaluator.config.service_base import ServiceBase
+from nemo_evaluator.config.solver_base import SolverBase
 from nemo_evaluator.core.secrets import Secret
 
 _PLAIN = {str: "text", int: "whole number", float: "number", bool: "true/false", Secret: "secret", Any: "anything"}
+_NOUNS: dict[type[BaseModel], str] = {
+    ServiceBase: "service",
+    SolverBase: "solver",
+    MetricBase: "metric",
+    SandboxBase: "sandbox",
+    ClusterBase: "cluster",
+}
 _HEAD = """\
 # Config reference
 
@@ -37,15 +50,17 @@ def schema_classes() -> list[type[BaseModel]]:
         model = queue.pop(0)
         if model not in found:
             found.append(model)
-            queue += [inner for field in model.model_fields.values() for inner in _models(field.annotation)]
+            queue += [inner for field in model.model_fields.values() for inner in _models(whole(field))]
             queue += _shared(model)
     return sorted(found, key=_order)
 
 
 def _order(model: type[BaseModel]) -> tuple[int, bool, str]:
-    rooms = ["eval_config", "_service_base", "services", "generation", "traffic", "proxy", "benchmarks", "solvers"]
-    rooms += ["scoring", "sandboxes", "budgets", "clusters", "output", "datasets"]
-    return rooms.index(model.__module__.rpartition(".")[2]), "type" in model.model_fields, title(model)
+    rooms = ["config.eval_config", "config.service_base", "services", "config.generation", "config.traffic"]
+    rooms += ["config.proxy", "config.benchmarks", "config.solver_base", "solvers", "config.scoring", "scoring"]
+    rooms += ["config.sandbox_base", "sandbox", "config.budgets", "config.cluster_base", "executors", "config.output"]
+    place = next((at for at, room in enumerate(rooms) if f".{room}" in model.__module__), len(rooms))
+    return place, bool(_words(model)), title(model)
 
 
 def _shared(model: type[BaseModel]) -> list[type[BaseModel]]:
@@ -55,10 +70,13 @@ def _shared(model: type[BaseModel]) -> list[type[BaseModel]]:
 
 def title(model: type[BaseModel]) -> str:
     """The heading of a class: its ``type`` word where it is a kind, its name otherwise."""
-    words = literal_words(model.model_fields["type"].annotation) if "type" in model.model_fields else []
-    noun = model.__module__.rpartition(".")[2].removesuffix("es").removesuffix("s")
-    noun = {"servic": "service", "sandbox": "sandbox", "scoring": "metric"}.get(noun, noun)
+    words = _words(model)
+    noun = next((noun for base, noun in _NOUNS.items() if issubclass(model, base)), "")
     return f"{noun} `{'` / `'.join(words)}`" if words else f"`{model.__name__}`"
+
+
+def _words(model: type[BaseModel]) -> list[str]:
+    return literal_words(model.model_fields["type"].annotation) if "type" in model.model_fields else []
 
 
 def _section(model: type[BaseModel]) -> str:
@@ -72,7 +90,7 @@ def _section(model: type[BaseModel]) -> str:
 
 
 def _row(name: str, field: FieldInfo) -> str:
-    return f"| `{name}` | {type_words(field.annotation)} | {_default(field)} | {_cell(field.description or '')} |"
+    return f"| `{name}` | {type_words(whole(field))} | {_default(field)} | {_cell(field.description or '')} |"
 
 
 def _default(field: FieldInfo) -> str:
@@ -94,6 +112,8 @@ def _default(field: FieldInfo) -> str:
 def type_words(annotation: Any) -> str:
     """A type in plain words."""
     origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated and kinds(annotation):
+        return "mapping with `type`"
     if origin is Annotated:
         return type_words(arguments[0])
     if origin is Literal:
@@ -116,6 +136,10 @@ def type_words(annotation: Any) -> str:
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    members = kinds(annotation)
+    if members:
+        yield from members.values()
+        return
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for argument in get_args(annotation):

@@ -1,27 +1,29 @@
-"""How answers are scored: metrics of a benchmark beside or instead of its own scorer."""
+"""How answers are scored: metrics of a benchmark beside or instead of its own scorer.
+
+Each kind of metric declares its settings in its own file under ``scoring/metrics/``.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, TypeAlias
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from nemo_evaluator.config._base import Above0, Count, Model, Name, Number, Options, Positive, Temperature
-from nemo_evaluator.config.solvers import ServiceName
+from nemo_evaluator.config.fields import Above0, Count, Model, Name, Positive, Temperature
+from nemo_evaluator.config.kinds import METRICS, KindOf
 
 
-class ScorerMetric(Model):
-    """A built-in scorer, or one registered by a plugin."""
+class MetricBase(Model):
+    """One measurement of an answer."""
 
-    type: Literal["scorer"]
-    name: Name = Field(description="Name of the scorer, such as `exact_match` or `numeric_match`.")
+    type: str
+    name: Name = Field(description="Name of the metric.")
 
 
-class RubricMetric(Model):
+class RubricMetric(MetricBase):
     """What all judges share."""
 
-    name: Name = Field(description="Name of the metric.")
     rubric: str | None = Field(None, description="What the judge looks for.")
     rubric_file: str | None = Field(None, description="File with the rubric.")
     max_score: Positive = Field(5, description="Highest grade; grades start at 1.")
@@ -37,85 +39,7 @@ class RubricMetric(Model):
         return self
 
 
-class JudgeMetric(RubricMetric):
-    """A model that grades the answer."""
-
-    type: Literal["judge"]
-    service: ServiceName = Field(description="The judge.")
-    system_prompt: str | None = Field(None, description="System prompt of the judge.")
-    swap_check: bool = Field(False, description="Judge twice with the order of the texts swapped.")
-    reference_free: bool = Field(False, description="Do not show the expected answer.")
-    allow_self_judge: bool = Field(False, description="Let a model judge its own answers.")
-
-
-class PairwiseJudgeMetric(RubricMetric):
-    """A model that prefers one of two answers: the solver's or the baseline's."""
-
-    type: Literal["pairwise_judge"]
-    judge_service: ServiceName = Field(description="The judge.")
-    baseline_service: ServiceName = Field(description="The model that gives the other answer.")
-    swap_check: bool = Field(True, description="Judge twice with the order of the answers swapped.")
-    allow_self_judge: bool = Field(False, description="Let a model judge its own answers.")
-
-
-class EnsembleJudgeMetric(RubricMetric):
-    """Several judges and how their grades are put together."""
-
-    type: Literal["ensemble_judge"]
-    services: list[ServiceName] = Field(min_length=2, description="The judges.")
-    aggregation: Literal["mean", "median", "majority_vote"] = Field("mean", description="How grades are put together.")
-    allow_self_judge: bool = Field(False, description="Let a model judge its own answers.")
-
-
-class SandboxMetric(Model):
-    """A command in the sandbox; exit code 0 means right."""
-
-    type: Literal["sandbox"]
-    name: Name = Field(description="Name of the metric.")
-    command: str | None = Field(None, description="The command; null: the problem's own.")
-    verify_timeout: Above0 = Field(600.0, description="Seconds for the command.")
-
-
-class RewardModelMetric(Model):
-    """A reward model that scores the answer."""
-
-    type: Literal["reward_model"]
-    name: Name = Field(description="Name of the metric.")
-    service: ServiceName = Field(description="The reward model.")
-    mode: Literal["single", "multi_aspect", "pairwise"] = Field("single", description="How the model is asked.")
-    aspect: str | None = Field(None, description="Aspect to read, with `multi_aspect`.")
-    score_range: tuple[Number, Number] = Field((0.0, 1.0), description="Lowest and highest score of the model.")
-    threshold: Number = Field(0.5, description="Score from which an answer counts as right.")
-    timeout: Above0 = Field(120.0, description="Seconds for one score.")
-    max_retries: Count = Field(2, description="Tries after the first one.")
-    canaries: bool = Field(True, description="Check first that the model tells a right answer from a wrong one.")
-
-    @model_validator(mode="after")
-    def _range(self) -> RewardModelMetric:
-        if not self.score_range[0] < self.score_range[1]:
-            raise PydanticCustomError("score_range", "score_range must go from low to high")
-        return self
-
-
-class CustomMetric(Model):
-    """A metric of your own."""
-
-    type: Literal["custom"]
-    name: Name = Field(description="Name of the metric.")
-    class_path: Name = Field(description="The class or function, as `package.module:Name`.")
-    config: Options = Field(default_factory=dict, description="Its settings.")
-
-
-MetricConfig: TypeAlias = Annotated[
-    ScorerMetric
-    | JudgeMetric
-    | PairwiseJudgeMetric
-    | EnsembleJudgeMetric
-    | SandboxMetric
-    | RewardModelMetric
-    | CustomMetric,
-    Field(discriminator="type"),
-]
+MetricConfig: TypeAlias = Annotated[MetricBase, KindOf(METRICS)]
 
 
 class ScoringConfig(Model):

@@ -1,140 +1,60 @@
-"""Which kinds and settings of the schema this version can run: one table, and the check that reads it.
-
-An entry is None when the kind is built, and otherwise the reason why it is refused.
-"""
+"""What the schema knows and this version cannot run: refused by name, all at once, before anything starts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
+
+from pydantic import BaseModel
 
 from nemo_evaluator.config._document import Document, Path
 from nemo_evaluator.config.eval_config import EvalConfig
+from nemo_evaluator.config.fields import NotYet
+from nemo_evaluator.config.kinds import KindOf, marks
 from nemo_evaluator.core.errors import ConfigError
 
-NOT_BUILT = "not built in this version"
 
-SERVICES: dict[str, str | None] = {
-    "api": None,
-    "llama_cpp": None,
-    "vllm": None,
-    "sglang": None,
-    "nim": NOT_BUILT,
-    "trt_llm": NOT_BUILT,
-    "docker_model": NOT_BUILT,
-    "dynamo": NOT_BUILT,
-    "gym": None,
-    "nat": NOT_BUILT,
-    "nat_agent": NOT_BUILT,
-    "custom": NOT_BUILT,
-}
-SANDBOXES: dict[str, str | None] = {
-    "none": None,
-    "local": None,
-    "docker": None,
-    "slurm": None,
-    "apptainer": None,
-    "ecs_fargate": None,
-    "custom": None,
-}
-SOLVERS: dict[str, str | None] = {
-    "simple": None,
-    "custom": None,
-    "tool_calling": None,
-    "oracle": None,
-    "harbor": NOT_BUILT,
-    "agent": NOT_BUILT,
-    "gym_delegation": NOT_BUILT,
-    "nat": NOT_BUILT,
-    "nat_agent": NOT_BUILT,
-    "openclaw": NOT_BUILT,
-    "container": NOT_BUILT,
-}
-METRICS: dict[str, str | None] = {
-    "scorer": None,
-    "judge": None,
-    "pairwise_judge": None,
-    "ensemble_judge": None,
-    "sandbox": None,
-    "reward_model": None,
-    "custom": None,
-}
-CLUSTERS: dict[str, str | None] = {
-    "local": None,
-    "docker": NOT_BUILT,
-    "slurm": NOT_BUILT,
-    "ray": NOT_BUILT,
-}
-# Settings that have no effect yet, by "group.key", or by "group:type.key" where one kind alone lacks them.
-SETTINGS: dict[str, str] = {
-    "service.tokenizer": NOT_BUILT,
-    "service.max_input_tokens": NOT_BUILT,
-    "service.max_output_tokens": NOT_BUILT,
-    "service:api.health_path": NOT_BUILT,
-    "benchmark.context_window": NOT_BUILT,
-    "benchmark.verifier": NOT_BUILT,
-    "cluster:local.gpus": NOT_BUILT,
-    "cluster:local.max_memory": NOT_BUILT,
-    "cluster:local.container_env": NOT_BUILT,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class RuntimeSupport:
-    """What can run, by group and kind."""
-
-    services: dict[str, str | None] = field(default_factory=lambda: SERVICES)
-    sandboxes: dict[str, str | None] = field(default_factory=lambda: SANDBOXES)
-    solvers: dict[str, str | None] = field(default_factory=lambda: SOLVERS)
-    metrics: dict[str, str | None] = field(default_factory=lambda: METRICS)
-    clusters: dict[str, str | None] = field(default_factory=lambda: CLUSTERS)
-    settings: dict[str, str] = field(default_factory=lambda: SETTINGS)
-
-
-RUNTIME = RuntimeSupport()
-
-
-def check_runtime(config: EvalConfig, supported: RuntimeSupport = RUNTIME, *, document: Document | None = None) -> None:
-    """Refuse, by name and all at once, what the schema knows and this version cannot run.
+def check_runtime(config: EvalConfig, *, document: Document | None = None) -> None:
+    """Refuse kinds whose declaration says ``missing``, and settings that are marked ``NotYet``.
 
     Raises ConfigError. ``document`` (of a LoadedConfig) gives the problems their lines.
     """
     place = document or Document({})
-    problems = [place.problem(*found) for found in _unbuilt(config, supported)]
+    named = list(config.sandboxes.values())
+    problems = [place.problem(*found) for found in _unsupported(config, (), named)]
     if problems:
         raise ConfigError(problems)
 
 
-def _unbuilt(config: EvalConfig, supported: RuntimeSupport) -> Iterator[tuple[Path, str, str]]:
-    for name, service in config.services.items():
-        yield from _kind(("services", name), "service", service.type, supported.services)
-        yield from _settings(("services", name), "service", service, supported)
-    for name, sandbox in config.sandboxes.items():
-        yield from _kind(("sandboxes", name), "sandbox", sandbox.type, supported.sandboxes)
-    named = list(config.sandboxes.values())
-    for number, benchmark in enumerate(config.benchmarks):
-        path = ("benchmarks", number)
-        yield from _kind((*path, "solver"), "solver", benchmark.solver.type, supported.solvers)
-        if benchmark.sandbox not in named:
-            yield from _kind((*path, "sandbox"), "sandbox", benchmark.sandbox.type, supported.sandboxes)
-        for place, metric in enumerate(benchmark.scoring.metrics):
-            yield from _kind((*path, "scoring", "metrics", place), "metric", metric.type, supported.metrics)
-        yield from _settings(path, "benchmark", benchmark, supported)
-    yield from _kind(("cluster",), "cluster", config.cluster.type, supported.clusters)
-    yield from _settings(("cluster",), "cluster", config.cluster, supported)
+def _unsupported(model: BaseModel, path: Path, named: list[Any]) -> Iterator[tuple[Path, str, str]]:
+    groups = {name: mark.kinds for name, mark in marks(type(model), KindOf)}
+    for name, mark in marks(type(model), NotYet):
+        if name in model.model_fields_set and getattr(model, name):
+            yield (*path, name), f"the setting {name!r} is {mark.reason}", "remove it"
+    for name in type(model).model_fields:
+        for place, one in _models(getattr(model, name), (*path, name)):
+            if place[-1] == "sandbox" and one in named:
+                # Spoken of where it is defined.
+                continue
+            kinds = groups.get(name)
+            kind = kinds.get(getattr(one, "type", "")) if kinds is not None else None
+            if kinds is not None and kind is not None and kind.missing is not None:
+                word = getattr(one, "type", "")
+                yield (
+                    (*place, "type"),
+                    f"{kinds.kind} {word!r} is {kind.missing}",
+                    f"supported: {', '.join(kinds.ready())}",
+                )
+            yield from _unsupported(one, place, named)
 
 
-def _kind(path: Path, group: str, kind: str, table: dict[str, str | None]) -> Iterator[tuple[Path, str, str]]:
-    reason = table.get(kind, NOT_BUILT)
-    if reason is not None:
-        built = ", ".join(name for name, why in table.items() if why is None)
-        yield (*path, "type"), f"{group} type {kind!r} is {reason}", f"built: {built}"
-
-
-def _settings(path: Path, group: str, owner: Any, supported: RuntimeSupport) -> Iterator[tuple[Path, str, str]]:
-    for name in sorted(owner.model_fields_set):
-        kind = getattr(owner, "type", "")
-        reason = supported.settings.get(f"{group}.{name}") or supported.settings.get(f"{group}:{kind}.{name}")
-        if reason is not None and getattr(owner, name):
-            yield (*path, name), f"the setting {name!r} is {reason}", "remove it"
+def _models(value: Any, path: Path) -> Iterator[tuple[Path, BaseModel]]:
+    """The schema objects in a field, in lists and in mappings."""
+    if isinstance(value, BaseModel):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _models(item, (*path, str(key)))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _models(item, (*path, number))

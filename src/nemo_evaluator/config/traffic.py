@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from nemo_evaluator.config._base import Above0, Count, Model, NonNegative
+from nemo_evaluator.config.fields import Above0, Count, Model, NonNegative
 from nemo_evaluator.config.proxy import Status
 
 

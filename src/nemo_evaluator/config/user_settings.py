@@ -9,10 +9,10 @@ from typing import Any
 import yaml
 from pydantic import Field, ValidationError
 
-from nemo_evaluator.config._base import Above0, Model, Name, Positive
 from nemo_evaluator.config._document import Document
 from nemo_evaluator.config._explain import explain
 from nemo_evaluator.config._yaml import read_document
+from nemo_evaluator.config.fields import Above0, Model, Name, Positive
 from nemo_evaluator.config.output import ReportFormat
 from nemo_evaluator.core.errors import ConfigError
 from nemo_evaluator.core.files import write_atomic

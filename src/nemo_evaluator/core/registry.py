@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
+import re
 from collections.abc import Iterator
-from typing import Any, Generic, TypeVar, cast
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar, cast
 
 from nemo_evaluator.core.errors import UsageError
 
 T = TypeVar("T")
+_DECLARED: Final = re.compile(r"^(?:KIND\b|from .* import .*\bKIND\b)", re.MULTILINE)
 
 
 def nearest(word: str, words: list[str]) -> str | None:
@@ -40,15 +44,16 @@ def load_object(target: str) -> Any:
 class Registry(Generic[T]):
     """Names to things of one kind.
 
-    A target is the thing itself, or ``"package.module:Name"``, imported on first use. Third parties add
-    theirs through the entry-point group given as ``group``.
+    A target is the thing itself, or ``"package.module:Name"``, imported on first use. The house's own are the files
+    of the package ``home`` that declare ``KIND`` (``lm_eval.py`` is called ``lm-eval`` where names have ``dashes``).
+    Third parties add theirs through the entry-point group given as ``group``.
     """
 
-    def __init__(self, kind: str, *, group: str | None = None) -> None:
+    def __init__(self, kind: str, *, group: str | None = None, home: str | None = None, dashes: bool = False) -> None:
         self.kind = kind
-        self._group = group
+        self._group, self._home, self._dashes = group, home, dashes
         self._targets: dict[str, T | str] = {}
-        self._scanned = group is None
+        self._scanned = False
 
     def add(self, name: str, target: T | str, *, replace: bool = False) -> None:
         """Register ``target`` as ``name``; a taken name is an error unless ``replace``."""
@@ -59,9 +64,7 @@ class Registry(Generic[T]):
 
     def get(self, name: str) -> T:
         """The thing called ``name``, imported if need be."""
-        if name not in self._targets:
-            self._scan()
-        if name not in self._targets:
+        if name not in self:
             close = nearest(name, self.names())
             hint = f"did you mean {close!r}?" if close else f"known: {', '.join(self.names()) or 'none'}"
             raise UsageError(f"unknown {self.kind} {name!r}", hint=hint)
@@ -83,6 +86,10 @@ class Registry(Generic[T]):
     def __contains__(self, name: object) -> bool:
         if name in self._targets:
             return True
+        if isinstance(name, str) and self._home is not None and self._scanned is False:
+            stem = name.replace("-", "_") if self._dashes else name
+            if stem.isidentifier() and self._adopt(self._folder() / f"{stem}.py") == name:
+                return True
         self._scan()
         return name in self._targets
 
@@ -90,10 +97,27 @@ class Registry(Generic[T]):
         return iter(self.names())
 
     def _scan(self) -> None:
-        if self._scanned or self._group is None:
+        if self._scanned:
             return
         self._scanned = True
+        for file in self._folder().glob("[a-z]*.py") if self._home else ():
+            self._adopt(file)
+        if self._group is None:
+            return
         from importlib.metadata import entry_points  # noqa: PLC0415 - a heavy module, needed on a miss only
 
         for point in entry_points(group=self._group):
             self.add(point.name, point.value)
+
+    def _folder(self) -> Path:
+        found = importlib.util.find_spec(self._home or "")
+        assert found is not None and found.submodule_search_locations is not None
+        return Path(next(iter(found.submodule_search_locations)))
+
+    def _adopt(self, file: Path) -> str | None:
+        """The name that a file declares, without importing it; None when it declares none."""
+        if not file.is_file() or _DECLARED.search(file.read_text(encoding="utf-8")) is None:
+            return None
+        name = file.stem.replace("_", "-") if self._dashes else file.stem
+        self._targets.setdefault(name, f"{self._home}.{file.stem}:KIND")
+        return name

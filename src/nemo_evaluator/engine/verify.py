@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from nemo_evaluator.config.kinds import METRICS
 from nemo_evaluator.core.errors import JudgeError, UsageError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.files import iter_jsonl
@@ -60,7 +61,7 @@ class Verifier:
         if scoring is not None and (scoring.metrics or not scoring.include_defaults):
             self._compose(scoring, clients or {})
         elif scoring is None and clients and _JUDGE_CLIENT in clients:
-            self._stand_by = load_object("nemo_evaluator.scoring.build:default_judge")(
+            self._stand_by = load_object("nemo_evaluator.scoring.metrics.judge:default_judge")(
                 clients[_JUDGE_CLIENT], environment
             )
         unjudged = self._judge is None and self._stand_by is None and self._primary is None
@@ -70,9 +71,7 @@ class Verifier:
     def _compose(self, scoring: ScoringConfig, clients: Mapping[str, Client]) -> None:
         if not scoring.metrics:
             raise UsageError("include_defaults: false leaves nothing to score with", hint="add a metric to `scoring:`")
-        # Loaded by name: judges and their libraries are for runs that have them.
-        build = load_object("nemo_evaluator.scoring.build:build_metric")
-        self._metrics = [build(metric, clients, self._environment) for metric in scoring.metrics]
+        self._metrics = [METRICS.build(one.type, one, clients, self._environment) for one in scoring.metrics]
         self._primary = scoring.primary or (None if self._defaults else self._metrics[0].name)
         self._judge = next((metric.name for metric in scoring.metrics if metric.type in JUDGES), None)
         prints = [metric.fingerprint for metric in self._metrics]

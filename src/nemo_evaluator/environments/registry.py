@@ -11,25 +11,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from nemo_evaluator.config.kinds import SCHEMES
 from nemo_evaluator.core.errors import NelError, NotBuiltError, UsageError
 from nemo_evaluator.core.hashing import digest_parts
-from nemo_evaluator.core.registry import Registry, load_object, nearest
+from nemo_evaluator.core.registry import Registry, nearest
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.base import EvalEnvironment
 
 _log = logging.getLogger(__name__)
 E = TypeVar("E", bound=type[EvalEnvironment])
 
-# Scheme of a URI -> "package.module:function", called with the URI and the keywords of get_environment.
-# None: known by name, not built yet.
-SCHEMES: Final[dict[str, str | None]] = {
-    "gym": None,
-    "skills": None,
-    "lm-eval": None,
-    "vlmevalkit": "nemo_evaluator.environments.vlmevalkit:open_vlmevalkit",
-    "container": None,
-    "harbor": None,
-}
 _BUILTIN: Final = "nemo_evaluator.benchmarks"
 
 _environments: Registry[Any] = Registry("benchmark", group="nemo_evaluator.environments")
@@ -143,13 +134,18 @@ def builtin_modules() -> dict[str, str]:
 
 def _open_uri(scheme: str, uri: str, **keywords: Any) -> EvalEnvironment:
     if scheme not in SCHEMES:
-        close = nearest(scheme, list(SCHEMES))
-        hint = f"did you mean {close}://?" if close else f"known: {', '.join(f'{name}://' for name in SCHEMES)}"
-        raise UsageError(f"unknown scheme {scheme}:// in {uri!r}", hint=hint)
-    target = SCHEMES[scheme]
-    if target is None:
-        raise NotBuiltError(f"{scheme}:// environments are not built in this version ({uri})")
-    environment: EvalEnvironment = load_object(target)(uri, **keywords)
+        close = nearest(scheme, SCHEMES.names())
+        known = ", ".join(f"{name}://" for name in SCHEMES)
+        raise UsageError(
+            f"unknown scheme {scheme}:// in {uri!r}", hint=f"did you mean {close}://?" if close else f"known: {known}"
+        )
+    kind = SCHEMES.get(scheme)
+    if kind.missing is not None:
+        raise NotBuiltError(f"{scheme}:// benchmarks are {kind.missing} ({uri})")
+    given = {"num_examples": keywords["num_examples"], "num_fewshot": keywords["num_fewshot"]}
+    environment: EvalEnvironment = kind.builder()(
+        uri, **{k: v for k, v in given.items() if v is not None}, **(keywords["params"] or {})
+    )
     return environment
 
 

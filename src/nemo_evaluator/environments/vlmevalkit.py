@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator.core.errors import SeedError, UsageError
 from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, SeedResult, VerifyResult
 from nemo_evaluator.datasets import open_rows
 from nemo_evaluator.environments._verdict import verdict
@@ -29,12 +30,8 @@ _LONGEST_INDEX: Final = 64
 _TYPES: Final = {"iVBOR": "png", "/9j/": "jpeg", "R0lGO": "gif", "UklGR": "webp"}
 
 
-def open_vlmevalkit(
-    uri: str, *, num_examples: int | None = None, num_fewshot: int | None = None, params: JsonDict | None = None
-) -> EvalEnvironment:
+def open_vlmevalkit(uri: str, *, num_examples: int | None = None) -> EvalEnvironment:
     """The environment of a ``vlmevalkit://`` URI."""
-    if params or num_fewshot:
-        raise UsageError(f"{uri} takes no params and no fewshot", hint="remove them")
     return VlmEvalKitEnvironment(uri.partition("://")[2], num_examples)
 
 
@@ -127,3 +124,6 @@ def _find(table: str) -> Path:
         hint = f"put the published {table}.tsv into {folder}, or set LMUData to the folder that has it"
         raise UsageError(f"vlmevalkit://{table}: {path} does not exist", hint=hint)
     return path
+
+
+KIND: Final = Kind(build=open_vlmevalkit)

@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
+from nemo_evaluator.config.kinds import EXPORTERS
 from nemo_evaluator.core.errors import NelError, UsageError
-from nemo_evaluator.core.registry import Registry, nearest
+from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.core.registry import nearest
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.exporters.base import Exporter, ExportError, read_bundle
 from nemo_evaluator.store.find import find_bundles
 
-EXPORTERS: Final[Registry[Callable[..., Exporter]]] = Registry("exporter", group="nemo_evaluator.exporters")
-EXPORTERS.add("inspect", "nemo_evaluator.exporters.inspect:InspectExporter")
-EXPORTERS.add("mlflow", "nemo_evaluator.exporters.mlflow:MlflowExporter")
-EXPORTERS.add("wandb", "nemo_evaluator.exporters.wandb:WandbExporter")
-
 
 def register_exporter(name: str, target: Callable[..., Exporter] | str) -> None:
     """Add an exporter: its class, or ``"package.module:Name"``."""
-    EXPORTERS.add(name, target)
+    EXPORTERS.add(name, Kind(build=target))
 
 
 def get_exporter(name: str, **settings: Any) -> Exporter:
     """The exporter called ``name``. Raises a NelError for an unknown name, an unknown setting, or a missing library."""
-    factory = EXPORTERS.get(name)
-    known = inspect.signature(factory).parameters
-    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values()):
-        unknown = [key for key in settings if key not in known]
-        if unknown:
-            close = nearest(unknown[0], list(known))
-            hint = f"did you mean {close!r}?" if close else f"known: {', '.join(known)}"
-            raise UsageError(f"exporter {name!r} has no setting {unknown[0]!r}", hint=hint)
-    return factory(**settings)
+    known = list(EXPORTERS.get(name).schema().model_fields)
+    unknown = [key for key in settings if key not in known]
+    if unknown and EXPORTERS.get(name).schema().model_config.get("extra") != "allow":
+        close = nearest(unknown[0], known)
+        hint = f"did you mean {close!r}?" if close else f"known: {', '.join(known)}"
+        raise UsageError(f"exporter {name!r} has no setting {unknown[0]!r}", hint=hint)
+    exporter: Exporter = EXPORTERS.build(name, **settings)
+    return exporter
 
 
 def export_bundles(

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.hashing import digest
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.exporters._optional import load, require
 from nemo_evaluator.exporters.base import ExportBundle
@@ -134,3 +135,6 @@ def _artifact(bundles: Sequence[ExportBundle], identity: str) -> Any:
             if path.is_file():
                 artifact.add_file(str(path), name=f"{safe_name(label)}/{path.name}")
     return artifact
+
+
+KIND: Final = Kind(build=WandbExporter)

@@ -9,11 +9,13 @@ import shutil
 import socket
 import tempfile
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
-from nemo_evaluator.config.sandboxes import SshSidecar
 from nemo_evaluator.core.errors import SandboxError
+
+if TYPE_CHECKING:
+    from nemo_evaluator.sandbox.ecs_fargate import SshSidecar
 
 _IMAGE: Final = "alpine:3.20"
 _FIRST_PORT: Final = 20_000

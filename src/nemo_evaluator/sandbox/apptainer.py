@@ -12,10 +12,13 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
-from nemo_evaluator.config.sandboxes import ApptainerSandbox as ApptainerConfig
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
 from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._backend import Emit, Exit, Job, keepalive
 from nemo_evaluator.sandbox._client import Client, call
@@ -27,11 +30,25 @@ from nemo_evaluator.sandbox._steps import Steps, clean_up
 from nemo_evaluator.sandbox._wrapper import carried
 from nemo_evaluator.sandbox.base import ImageBuildRequest, OutsideEndpoint, Sandbox, VolumeMount
 from nemo_evaluator.sandbox.jail import cgroups
+from nemo_evaluator.sandbox.slurm import SlurmConfig
 
 # Of the host even in a process space of one's own, and root's to change: only a root without a user namespace is root.
 _KERNEL: Final = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 _OLDEST: Final = (1, 1)
 _BUILD: Final = 3600.0
+
+
+class ApptainerConfig(SlurmConfig):
+    """An Apptainer instance."""
+
+    type: Literal["apptainer"] = "apptainer"  # type: ignore[assignment]
+    sif_cache_dir: str | None = Field(None, description="Folder of converted images; required with `node_pool`.")
+
+    @model_validator(mode="after")
+    def _shared_cache(self) -> ApptainerConfig:
+        if self.node_pool is not None and self.sif_cache_dir is None:
+            raise PydanticCustomError("no_sif_cache", "sif_cache_dir is required when node_pool is set")
+        return self
 
 
 def sif_path(image: str, cache: Path) -> Path:
@@ -233,3 +250,6 @@ def _bind(volume: Any) -> list[str]:
     if not mount.host_path:
         return ["--scratch", mount.container_path]
     return ["--bind", f"{mount.host_path}:{mount.container_path}:{'ro' if mount.readonly else 'rw'}"]
+
+
+KIND: Final = Kind(ApptainerConfig, ApptainerProvider)

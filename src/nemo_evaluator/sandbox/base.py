@@ -154,3 +154,32 @@ class Sandbox(Protocol):
     def resolved_endpoint_url(self, env_var: str) -> str | None:
         """The address inside of the endpoint registered under ``env_var``; None when there is none."""
         ...
+
+
+class Provider(Protocol):
+    """Makes the sandboxes of one kind for one run, and keeps what they share.
+
+    The builder of a sandbox kind is called with its settings and the id of the run, and gives one of these.
+    """
+
+    concurrency: int
+
+    async def check(self) -> None:
+        """Raise SandboxError, with what to install, when sandboxes of this kind cannot be had here."""
+        ...
+
+    async def ensure_image(self, image: str) -> None:
+        """Have an image ready."""
+        ...
+
+    async def build_images(self, requests: Sequence[Any]) -> None:
+        """Build what an environment asks for."""
+        ...
+
+    def create(self, spec: SandboxSpec) -> Sandbox:
+        """A sandbox, not yet started."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of what the sandboxes shared."""
+        ...

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final, Literal
 
-from nemo_evaluator.config.sandboxes import CustomSandbox as CustomConfig
+from pydantic import Field
+
+from nemo_evaluator.config.fields import Name, Options, Positive
+from nemo_evaluator.config.sandbox_base import SandboxBase
 from nemo_evaluator.core.errors import SandboxError, UsageError
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox.base import Sandbox
 
 _METHODS = ("start", "exec", "upload", "download", "stop")
+
+
+class CustomConfig(SandboxBase):
+    """A sandbox of your own."""
+
+    type: Literal["custom"] = "custom"
+    class_path: Name = Field(description="The class, as `package.module:Name`.")
+    concurrency: Positive = Field(4, description="Most sandboxes at once.")
+    config: Options = Field(default_factory=dict, description="Its settings.")
 
 
 class CustomProvider:
@@ -50,3 +63,6 @@ class CustomProvider:
 
     async def close(self) -> None:
         """Nothing is shared."""
+
+
+KIND: Final = Kind(CustomConfig, CustomProvider)

@@ -9,9 +9,14 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import IO, ClassVar, Final
+from typing import IO, ClassVar, Final, Literal
 
+from pydantic import Field
+
+from nemo_evaluator.config.fields import Above0, Positive, Size
+from nemo_evaluator.config.sandbox_base import ImageSandbox
 from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.sandbox import _fresh
 from nemo_evaluator.sandbox._backend import Backend, Emit, Exit, Job
 from nemo_evaluator.sandbox._docker_api import DockerApi, frames
@@ -28,6 +33,21 @@ _SIGNALLED: Final = 128
 _GRACE: Final = 0.2
 # How often a container's disk is looked at while commands run.
 _LOOK_EVERY: Final = 2.0
+
+
+class DockerConfig(ImageSandbox):
+    """A container of Docker or Podman."""
+
+    type: Literal["docker"] = "docker"
+    memory: Size = Field("4g", description="Memory limit.")
+    cpus: Above0 = Field(2.0, description="CPU limit.")
+    pids: Positive = Field(512, description="Most processes and threads inside.")
+    network: Literal["none", "bridge", "host", "model-only"] = Field(
+        "none", description="Network; `bridge` reaches the internet, `model-only` nothing but the model proxy."
+    )
+    read_only: bool = Field(False, description="Make the root file system read-only.")
+    runtime: Literal["runc", "runsc"] | None = Field(None, description="OCI runtime; `runsc` is gVisor.")
+    disk: Size = Field("20g", description="Most that a container may write to its root before it is ended.")
 
 
 @dataclass(eq=False)
@@ -292,3 +312,6 @@ class DockerSandbox(Backend):
         self._broken = "the container was ended, because a command in it could not be stopped otherwise"
         with contextlib.suppress(SandboxError):
             await self.api.call("POST", f"/containers/{container}/kill", ok=(404, 409))
+
+
+KIND: Final = Kind(DockerConfig, "nemo_evaluator.sandbox.docker_provider:DockerProvider")

@@ -8,7 +8,6 @@ import socket
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nemo_evaluator.config.sandboxes import DockerSandbox as DockerConfig
 from nemo_evaluator.core.errors import SandboxError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.types import SandboxSpec
@@ -19,7 +18,7 @@ from nemo_evaluator.sandbox._processes import start_time
 from nemo_evaluator.sandbox._reaper import Reaper
 from nemo_evaluator.sandbox._sizes import parse_size
 from nemo_evaluator.sandbox.base import ImageBuildRequest, Sandbox
-from nemo_evaluator.sandbox.docker import DockerSandbox
+from nemo_evaluator.sandbox.docker import DockerConfig, DockerSandbox
 
 
 def owner_label() -> str:

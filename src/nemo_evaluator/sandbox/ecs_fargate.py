@@ -9,11 +9,15 @@ import secrets
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import aiohttp
+from pydantic import Field
 
+from nemo_evaluator.config.fields import Above0, Digits, Model, Name, Port, Positive
+from nemo_evaluator.config.sandbox_base import ImageSandbox
 from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.sandbox import _fresh
 from nemo_evaluator.sandbox._backend import Backend, Emit, Exit, Job
 from nemo_evaluator.sandbox._ecs_tunnel import Tunnel
@@ -25,6 +29,49 @@ if TYPE_CHECKING:
 _START: Final = 300.0
 _ATTEMPTS: Final = 4
 _CAP: Final = 64 * 2**20
+
+
+class SshSidecar(Model):
+    """The SSH sidecar of a Fargate task."""
+
+    sshd_port: Port = Field(52222, description="Port of sshd.")
+    ssh_ready_timeout_sec: Above0 = Field(300.0, description="Seconds until sshd must answer.")
+    public_key_secret_arn: Name = Field(description="Secret with the public key.")
+    private_key_secret_arn: Name = Field(description="Secret with the private key.")
+    image: str | None = Field(None, description="Image of the sidecar.")
+    exec_server_port: Port = Field(19542, description="Port of the exec server.")
+
+
+class EcsFargateConfig(ImageSandbox):
+    """An AWS ECS Fargate task. With a `region` and no `cluster`, settings are found in AWS SSM; these win."""
+
+    type: Literal["ecs_fargate"] = "ecs_fargate"
+    container_port: Port | None = Field(None, description="Port that the container serves.")
+    region: str | None = Field(None, description="AWS region.")
+    cluster: str | None = Field(None, description="ECS cluster.")
+    subnets: list[str] = Field(default_factory=list, description="Subnets.")
+    security_groups: list[str] = Field(default_factory=list, description="Security groups.")
+    assign_public_ip: bool | None = Field(None, description="Give the task a public address.")
+    cpu: Digits = Field("4096", description="CPU units.")
+    memory: Digits = Field("8192", description="Memory in MiB.")
+    ephemeral_storage_gib: Positive | None = Field(None, description="Disk in GiB.")
+    execution_role_arn: str | None = Field(None, description="Execution role.")
+    task_role_arn: str | None = Field(None, description="Task role.")
+    log_group: str | None = Field(None, description="CloudWatch log group.")
+    log_stream_prefix: str | None = Field(None, description="Prefix of log streams.")
+    max_task_lifetime_sec: Positive | None = Field(None, description="Longest life of a task; null: 14400.")
+    ssh_sidecar: SshSidecar | None = Field(None, description="SSH sidecar.")
+    s3_bucket: str | None = Field(None, description="Bucket for transfers.")
+    s3_prefix: str | None = Field(None, description="Prefix in the bucket.")
+    ecr_repository: str | None = Field(None, description="Repository of built images.")
+    codebuild_project: str | None = Field(None, description="CodeBuild project.")
+    codebuild_service_role: str | None = Field(None, description="CodeBuild role.")
+    codebuild_build_timeout: Positive | None = Field(None, description="Minutes of a build; null: 60.")
+    codebuild_compute_type: str | None = Field(None, description="CodeBuild size; null: BUILD_GENERAL1_MEDIUM.")
+    dockerhub_secret_arn: str | None = Field(None, description="Secret with Docker Hub credentials.")
+    efs_filesystem_id: str | None = Field(None, description="EFS file system.")
+    efs_access_point_id: str | None = Field(None, description="EFS access point.")
+    ssm_project: str = Field("harbor", description="Project whose settings are read from SSM.")
 
 
 @dataclass(eq=False)
@@ -139,3 +186,6 @@ class EcsSandbox(Backend):
                     await asyncio.sleep(0.5)
         except TimeoutError as error:
             raise SandboxError(f"the exec server of the task did not answer in {_START:g} s") from error
+
+
+KIND: Final = Kind(EcsFargateConfig, "nemo_evaluator.sandbox.ecs_provider:EcsProvider")

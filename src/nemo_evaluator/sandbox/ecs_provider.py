@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from nemo_evaluator.config.sandboxes import EcsFargateSandbox as EcsConfig
 from nemo_evaluator.core.errors import SandboxError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.types import SandboxSpec
@@ -20,7 +19,7 @@ from nemo_evaluator.sandbox import _aws
 from nemo_evaluator.sandbox._ecs_tunnel import Tunnel, sidecar
 from nemo_evaluator.sandbox._reaper import Reaper
 from nemo_evaluator.sandbox.base import Sandbox
-from nemo_evaluator.sandbox.ecs_fargate import EcsSandbox
+from nemo_evaluator.sandbox.ecs_fargate import EcsFargateConfig, EcsSandbox
 
 T = TypeVar("T")
 _LIFETIME: Final = 14_400
@@ -58,7 +57,7 @@ _DISCOVERED: Final = (
 class EcsProvider:
     """Makes Fargate sandboxes in one cluster."""
 
-    def __init__(self, config: EcsConfig, run_id: str) -> None:
+    def __init__(self, config: EcsFargateConfig, run_id: str) -> None:
         self._config = config
         self._run_id = run_id
         self.concurrency = config.concurrency
@@ -246,7 +245,7 @@ class EcsProvider:
         if found.get("ssh_sidecar") and self._config.ssh_sidecar is None:
             missing["ssh_sidecar"] = found["ssh_sidecar"]
         given = self._config.model_dump(exclude_unset=True)
-        self._config = EcsConfig(**{**missing, **given})
+        self._config = EcsFargateConfig(**{**missing, **given})
 
 
 async def _call(function: Callable[..., T], **arguments: Any) -> T:

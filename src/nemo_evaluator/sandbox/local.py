@@ -14,9 +14,14 @@ import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
+from pydantic import Field
+
+from nemo_evaluator.config.fields import Above0, EnvMap, Positive, Size
+from nemo_evaluator.config.sandbox_base import SandboxBase
 from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.sandbox._backend import Backend, Emit, Exit, Job
 from nemo_evaluator.sandbox._bwrap import PATH, arguments
 from nemo_evaluator.sandbox._forward import Forward, target_of
@@ -30,6 +35,22 @@ _GRACE: Final = 0.2
 # Warden, waiting init and running init.
 _OWN_PIDS: Final = 8
 _PRIVATE_SIZE: Final = 256 * 2**20
+
+
+class LocalConfig(SandboxBase):
+    """Isolation on this machine without a daemon."""
+
+    type: Literal["local"] = "local"
+    memory: Size = Field("4g", description="Memory limit.")
+    cpus: Above0 = Field(2.0, description="CPU limit.")
+    pids: Positive = Field(512, description="Most processes and threads inside.")
+    timeout: Above0 = Field(1800.0, description="Longest life of one sandbox, in seconds.")
+    concurrency: Positive = Field(4, description="Most sandboxes at once.")
+    network: Literal["none", "host", "model-only"] = Field("none", description="Network inside.")
+    read_only: bool = Field(False, description="Make the working directory read-only too.")
+    runtime: Literal["bwrap", "runsc"] | None = Field(None, description="What isolates; null: the best one found.")
+    unsafe: bool = Field(False, description="Run without isolation where none can be had.")
+    container_env: EnvMap = Field(default_factory=dict, description="Environment inside.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,3 +248,6 @@ class LocalSandbox(Backend):
 def _kill(pidfd: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+
+
+KIND: Final = Kind(LocalConfig, "nemo_evaluator.sandbox.local_provider:LocalProvider")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nemo_evaluator.config.sandboxes import LocalSandbox as LocalConfig
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._keeper import KeeperClient
@@ -13,7 +12,7 @@ from nemo_evaluator.sandbox._reaper import Reaper
 from nemo_evaluator.sandbox._sizes import parse_size
 from nemo_evaluator.sandbox.base import Sandbox
 from nemo_evaluator.sandbox.gvisor import GVisorSandbox
-from nemo_evaluator.sandbox.local import LocalSandbox, LocalSettings
+from nemo_evaluator.sandbox.local import LocalConfig, LocalSandbox, LocalSettings
 from nemo_evaluator.sandbox.unsafe import UnsafeSandbox
 
 _HINT = (

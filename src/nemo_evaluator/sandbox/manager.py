@@ -10,14 +10,13 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Protocol
 
-from nemo_evaluator.config.sandboxes import LocalSandbox as LocalConfig
-from nemo_evaluator.config.sandboxes import SandboxConfig
+from nemo_evaluator.config import SandboxConfig
+from nemo_evaluator.config.kinds import SANDBOXES, default_kind
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
-from nemo_evaluator.sandbox.base import OutsideEndpoint, Sandbox
+from nemo_evaluator.sandbox.base import OutsideEndpoint, Provider, Sandbox
 from nemo_evaluator.sandbox.lifecycle import Session, open_session
-from nemo_evaluator.sandbox.registry import PROVIDERS, Provider
 
 log = logging.getLogger(__name__)
 
@@ -49,9 +48,9 @@ class SandboxManager:
     """
 
     def __init__(self, config: SandboxConfig | None, run_id: str = "") -> None:
-        self.config: Any = config if config is not None else LocalConfig(type="local")
+        self.config: Any = config if config is not None else default_kind(SANDBOXES, "local")()
         self.run_id = run_id
-        self._provider: Provider = PROVIDERS.get(self.config.type)(self.config, run_id)
+        self._provider: Provider = SANDBOXES.build(self.config.type, self.config, run_id)
         self._room = asyncio.Semaphore(self._provider.concurrency)
         self._live: set[Sandbox] = set()
         self._idle: dict[str, deque[Sandbox]] = {}

@@ -9,9 +9,14 @@ import os
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
+from pydantic import Field
+
+from nemo_evaluator.config.fields import Above0, Positive, Size
+from nemo_evaluator.config.sandbox_base import ImageSandbox
 from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.sandbox._backend import Job, keepalive
 from nemo_evaluator.sandbox._client import Client, call
 from nemo_evaluator.sandbox._container import ContainerSandbox
@@ -27,6 +32,16 @@ NO_NODES: Final = "set node_pool, so that NEL_SANDBOX_NODES is set in the job"
 _MAIN: Final = 'word=$1; shift; mkdir -p "$@" && cd "$1" && echo "$word" || exit 1; unset word\n'
 # Pyxis puts the job's number into the name where names belong to jobs, and does not where they belong to users.
 _REMOVE: Final = 'enroot remove -f "pyxis_$1" || enroot remove -f "pyxis_${SLURM_JOB_ID}_$1"'
+
+
+class SlurmConfig(ImageSandbox):
+    """A container on a SLURM node, through Pyxis."""
+
+    type: Literal["slurm"] = "slurm"
+    memory: Size = Field("4g", description="Memory limit.")
+    cpus: Above0 = Field(2.0, description="CPU limit.")
+    node_pool: str | None = Field(None, description="Node pool of the cluster.")
+    slots_per_node: Positive = Field(4, description="Sandboxes per node.")
 
 
 @dataclass(eq=False)
@@ -142,3 +157,6 @@ class SlurmSandbox(ContainerSandbox):
         client = self._step([*flags, *self._mounts()], main, self._env(None))
         assert self._steps is not None
         await self._steps.hold(client, ready)
+
+
+KIND: Final = Kind(SlurmConfig, "nemo_evaluator.sandbox.slurm_provider:SlurmProvider")

@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Sequence
 from typing import Any
 
-from nemo_evaluator.config.sandboxes import SlurmSandbox as SlurmConfig
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._client import Client, call
@@ -15,7 +14,7 @@ from nemo_evaluator.sandbox._nodes import NodeSlots
 from nemo_evaluator.sandbox._reaper import Reaper
 from nemo_evaluator.sandbox._sizes import parse_size
 from nemo_evaluator.sandbox.base import Sandbox
-from nemo_evaluator.sandbox.slurm import NO_NODES, SlurmSandbox
+from nemo_evaluator.sandbox.slurm import NO_NODES, SlurmConfig, SlurmSandbox
 
 
 class SlurmProvider:

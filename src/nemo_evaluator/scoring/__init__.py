@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from nemo_evaluator.scoring._reply import FENCE_NOTE, fenced, judge_grade, judge_reply, object_schema
     from nemo_evaluator.scoring._text import normalise, strip_reasoning
     from nemo_evaluator.scoring.agreement import krippendorff_alpha
-    from nemo_evaluator.scoring.build import build_metric
     from nemo_evaluator.scoring.canary import Canary
     from nemo_evaluator.scoring.choice import extract_mcq_letter, mcq_extract, multichoice_regex
     from nemo_evaluator.scoring.code import code_sandbox, code_sandbox_async, extract_code
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from nemo_evaluator.scoring.line import answer_line
     from nemo_evaluator.scoring.metric import Metric, MetricInput, MetricResult
     from nemo_evaluator.scoring.number import extract_number, numeric_match, parse_number
-    from nemo_evaluator.scoring.registry import get_scorer, list_scorers, reward_of, run_scorer, scorers
+    from nemo_evaluator.scoring.registry import get_scorer, list_scorers, reward_of, run_scorer
     from nemo_evaluator.scoring.symbolic import math
     from nemo_evaluator.scoring.text import exact_match, f1, fuzzy_match, needs_judge, token_f1
     from nemo_evaluator.scoring.types import Score, Scorer, ScorerInput, found, scorer_version, versioned
@@ -42,7 +41,6 @@ _HOMES: Final = {
     "json_schema": "json",
     "validate_json_schema": "json",
     "krippendorff_alpha": "agreement",
-    "build_metric": "build",
     "JudgedEnvironment": "judge",
     "Metric": "metric",
     "MetricInput": "metric",
@@ -55,7 +53,6 @@ _HOMES: Final = {
     "list_scorers": "registry",
     "reward_of": "registry",
     "run_scorer": "registry",
-    "scorers": "registry",
     "math": "symbolic",
     "exact_match": "text",
     "f1": "text",
@@ -81,7 +78,6 @@ __all__ = [
     "Scorer",
     "ScorerInput",
     "answer_line",
-    "build_metric",
     "code_sandbox",
     "code_sandbox_async",
     "exact_match",
@@ -110,7 +106,6 @@ __all__ = [
     "reward_of",
     "run_scorer",
     "scorer_version",
-    "scorers",
     "strip_reasoning",
     "token_f1",
     "validate_json_schema",

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Final
 
-from nemo_evaluator.core.registry import Registry
+from nemo_evaluator.config.kinds import SCORERS
 from nemo_evaluator.scoring.types import Score, ScorerInput
 
 _BUILT_IN: Final = {
@@ -24,19 +24,20 @@ _BUILT_IN: Final = {
     "numeric_match": "number",
 }
 
-scorers: Final[Registry[Callable[..., Any]]] = Registry("scorer", group="nemo_evaluator.scorers")
+# A file of this room that declares ``KIND`` is a scorer of the file's name; these share files.
 for _name, _module in _BUILT_IN.items():
-    scorers.add(_name, f"nemo_evaluator.scoring.{_module}:{_name}")
+    SCORERS.add(_name, f"nemo_evaluator.scoring.{_module}:{_name}")
 
 
 def get_scorer(name: str) -> Callable[..., Any]:
     """The scorer called ``name``; it may be async (see ``run_scorer``)."""
-    return scorers.get(name)
+    scorer: Callable[..., Any] = SCORERS.get(name).builder()
+    return scorer
 
 
 def list_scorers() -> list[str]:
     """All names, sorted."""
-    return scorers.names()
+    return SCORERS.names()
 
 
 async def run_scorer(scorer: Callable[..., Any], sample: ScorerInput) -> Score:

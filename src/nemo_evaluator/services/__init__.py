@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
-from nemo_evaluator.core.registry import load_object
+from nemo_evaluator.core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from nemo_evaluator.services.base import Launch, RunningService, ServiceKind
-    from nemo_evaluator.services.kinds import KINDS
     from nemo_evaluator.services.runner import service_identity, start_services
 
-__all__ = ["KINDS", "Launch", "RunningService", "ServiceKind", "service_identity", "start_services"]
-
-_HOMES: Final = {
-    "KINDS": "kinds",
-    "Launch": "base",
-    "RunningService": "base",
-    "ServiceKind": "base",
-    "service_identity": "runner",
-    "start_services": "runner",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return load_object(f"{__name__}.{_HOMES[name]}:{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    __all__ = ["Launch", "RunningService", "ServiceKind", "service_identity", "start_services"]
+else:
+    _MODULES = {"base": ("Launch", "RunningService", "ServiceKind"), "runner": ("service_identity", "start_services")}
+    __getattr__, __dir__, __all__ = lazy_names(__name__, _MODULES)

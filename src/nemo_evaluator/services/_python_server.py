@@ -18,7 +18,7 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.services.base import Launch
 
 if TYPE_CHECKING:
-    from nemo_evaluator.config._service_base import ManagedService
+    from nemo_evaluator.config.service_base import ManagedService
 
 _WITH_KEY: Final = Path(__file__).with_name("_with_key.py")
 

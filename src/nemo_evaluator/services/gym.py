@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import ClassVar, Final, Literal
 
+from pydantic import Field
+
+from nemo_evaluator.config.fields import Role
+from nemo_evaluator.config.service_base import HelperService
+from nemo_evaluator.config.urls import Url
 from nemo_evaluator.core.errors import NotBuiltError
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.services.base import Launch
 
-if TYPE_CHECKING:
-    from nemo_evaluator.config import GymService
+
+class GymService(HelperService):
+    """A Gym server; started by us unless it has a `url`."""
+
+    type: Literal["gym"] = "gym"
+    role: ClassVar[Role] = "gym"
+    url: Url | None = Field(None, description="URL of a running server; null: we start one.")
+    benchmark: str | None = Field(None, description="Benchmark that the started server offers.")
+    server_cmd: str | None = Field(None, description="Command that starts the server.")
 
 
 class Gym:
@@ -38,4 +51,4 @@ class Gym:
         return {"type": "gym", "server_cmd": service.server_cmd}
 
 
-KIND: Final = Gym()
+KIND: Final = Kind(GymService, Gym)

@@ -7,9 +7,14 @@ import os
 import secrets
 import shutil
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import Final, Literal
 
+from pydantic import Field
+
+from nemo_evaluator.config.fields import Above0, EnvMap, Name, Port, Positive, Protocol
+from nemo_evaluator.config.service_base import ModelService
 from nemo_evaluator.core.errors import MissingExtraError, UsageError
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.services._checksums import cached_sha256
@@ -17,13 +22,32 @@ from nemo_evaluator.services.base import Launch
 from nemo_evaluator.services.packaged import model_file
 from nemo_evaluator.services.process import free_port
 
-if TYPE_CHECKING:
-    from nemo_evaluator.config import LlamaCppService
-
-
 # Threads that spin at barriers take the cores from the evaluator and from each other: beside other work the
 # model is three times slower and costs twice the CPU time.
 _POLITE: Final = {"OMP_WAIT_POLICY": "passive"}
+
+
+class LlamaCppService(ModelService):
+    """A small model on this machine: a GGUF file, or a packaged model by name."""
+
+    type: Literal["llama_cpp"] = "llama_cpp"
+    model: Name = Field(description="A .gguf file, or a packaged model such as `smollm2-135m`.")
+    protocol: Protocol = Field("chat_completions", description="How requests are written.")
+    served_model_name: str | None = Field(None, description="Name in requests; null: the name of the service.")
+    context_size: Positive = Field(8192, description="Context of one slot, in tokens.")
+    slots: Positive = Field(4, description="Requests served at once.")
+    threads: Positive | None = Field(None, description="CPU threads; null: as many as there are cores.")
+    port: Port | None = Field(None, description="Port of the server; null: any free one.")
+    startup_timeout: Above0 = Field(120.0, description="Seconds until the server must be up.")
+    backend: Literal["auto", "llama-server", "xllamacpp"] = Field(
+        "auto", description="What serves the model; `auto` takes the llama-server command where it is found."
+    )
+    extra_args: list[str] = Field(default_factory=list, description="Further arguments of llama-server.")
+    extra_env: EnvMap = Field(default_factory=dict, description="Environment of the server.")
+
+    def model_id(self, name: str) -> str:
+        """The name that the server is told to answer to."""
+        return self.served_model_name or name
 
 
 class LlamaCpp:
@@ -63,7 +87,7 @@ class LlamaCpp:
         }
 
 
-KIND: Final = LlamaCpp()
+KIND: Final = Kind(LlamaCppService, LlamaCpp)
 
 
 def _binary(service: LlamaCppService) -> str | None:

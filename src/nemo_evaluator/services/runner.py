@@ -10,12 +10,11 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any, Protocol
 
-from nemo_evaluator.core.errors import NotBuiltError
+from nemo_evaluator.config.kinds import SERVICES
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.services.base import RunningService, Say
 from nemo_evaluator.services.health import expect_external
-from nemo_evaluator.services.kinds import KINDS
 from nemo_evaluator.services.process import ManagedServer
 
 
@@ -68,18 +67,13 @@ async def start_services(
 
 def service_identity(service: Any) -> JsonDict | None:
     """What a managed service adds to fingerprints; None for a service that somebody else runs."""
-    return None if _has_url(service) else KINDS.get(service.type).identity(service)
+    return None if _has_url(service) else SERVICES.build(service.type).identity(service)
 
 
 def _server(name: str, service: Any, output_dir: Path) -> ManagedServer | None:
     if _has_url(service):
         return None
-    if service.type not in KINDS:
-        raise NotBuiltError(
-            f"services.{name}: this version cannot start a service of type {service.type!r}",
-            hint=f"start it yourself and give its URL as type: api; can be started: {', '.join(KINDS.names())}",
-        )
-    launch = KINDS.get(service.type).plan(name, service)
+    launch = SERVICES.build(service.type).plan(name, service)
     return ManagedServer(name, launch, output_dir / "logs" / f"server-{safe_name(name)}.log")
 
 

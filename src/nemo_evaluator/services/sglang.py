@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final, Literal
 
+from nemo_evaluator.config.service_base import ManagedService
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.services._python_server import plan_python_server, python_server_identity
 from nemo_evaluator.services.base import Launch
 
-if TYPE_CHECKING:
-    from nemo_evaluator.config import SglangService
+
+class SglangService(ManagedService):
+    """An SGLang server."""
+
+    type: Literal["sglang"] = "sglang"
 
 
 class Sglang:
@@ -29,4 +34,4 @@ class Sglang:
         return python_server_identity("sglang", service)
 
 
-KIND: Final = Sglang()
+KIND: Final = Kind(SglangService, Sglang)

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult
 
 if TYPE_CHECKING:
+    from nemo_evaluator.models import Client
     from nemo_evaluator.sandbox.base import Sandbox
+
+
+@dataclass(frozen=True, slots=True)
+class SolverContext:
+    """What the builder of a solver may use: clients of the config's services, and their addresses."""
+
+    clients: Mapping[str, Client]
+    base_urls: Mapping[str, str] = field(default_factory=dict)
 
 
 @runtime_checkable

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+from pydantic import Field
+
+from nemo_evaluator.config.fields import AnyServiceName, Name, Options
+from nemo_evaluator.config.solver_base import SolverBase
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.registry import load_object, nearest
 from nemo_evaluator.core.types import JsonDict
 
 if TYPE_CHECKING:
-    from nemo_evaluator.config import CustomSolverConfig
-    from nemo_evaluator.solvers.registry import SolverContext
+    from nemo_evaluator.solvers.base import SolverContext
+
+
+class CustomSolverConfig(SolverBase):
+    """A solver of your own."""
+
+    type: Literal["custom"] = "custom"
+    service: AnyServiceName | None = Field(None, description="The model, if the solver uses one.")
+    class_path: Name = Field(description="The class, as `package.module:Name`.")
+    config: Options = Field(default_factory=dict, description="Its settings.")
 
 
 class CustomSolver:
@@ -72,3 +85,6 @@ def build(config: CustomSolverConfig, context: SolverContext) -> CustomSolver:
     if not inspect.iscoroutinefunction(getattr(solver, "solve", None)):
         raise UsageError(f"{config.class_path} has no `async def solve(self, task)`")
     return CustomSolver(solver, config.class_path, dict(config.config))
+
+
+KIND: Final = Kind(CustomSolverConfig, build)

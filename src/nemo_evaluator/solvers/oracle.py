@@ -6,22 +6,37 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from pydantic import Field
+
+from nemo_evaluator.config.fields import Above0
+from nemo_evaluator.config.solver_base import SolverBase, TimeoutStrategy
 from nemo_evaluator.core.errors import SandboxError, SeedError
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import ErrorKind, JsonDict, ModelResponse, SeedResult, SolveResult, ToolCallInfo
 from nemo_evaluator.solvers.tools.base import ToolResult
 from nemo_evaluator.solvers.tools.sandbox import shown
 from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
 
 if TYPE_CHECKING:
-    from nemo_evaluator.config import OracleSolverConfig
     from nemo_evaluator.sandbox.base import Sandbox
-    from nemo_evaluator.solvers.registry import SolverContext
+    from nemo_evaluator.solvers.base import SolverContext
 
 Strategy = Literal["override", "task", "max"]
 DEFAULT_TIMEOUT: Final = 1800.0
 # The second is for sandboxes whose root cannot be written to.
 _PLACES: Final = ("/solution", "/tmp/solution")
 _SCRIPT: Final = "solve.sh"
+
+
+class OracleSolverConfig(SolverBase):
+    """The known solution of the task: measures the ceiling of the harness."""
+
+    type: Literal["oracle"] = "oracle"
+    run_timeout: Above0 | None = Field(None, description="Seconds for the solution.")
+    timeout_strategy: TimeoutStrategy = Field(
+        "override", description="Whose limit counts: ours, the task's, or the larger."
+    )
+    max_agent_timeout: Above0 | None = Field(None, description="Cap on the solution's time.")
 
 
 class OracleSolver:
@@ -141,3 +156,6 @@ def build(config: OracleSolverConfig, context: SolverContext) -> OracleSolver:
         timeout_strategy=config.timeout_strategy,
         max_agent_timeout=config.max_agent_timeout,
     )
+
+
+KIND: Final = Kind(OracleSolverConfig, build)

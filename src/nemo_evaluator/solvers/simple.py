@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
+from pydantic import Field
+
+from nemo_evaluator.config import GenerationConfig
+from nemo_evaluator.config.fields import ServiceName
+from nemo_evaluator.config.solver_base import SolverBase
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult, SolveResult
 from nemo_evaluator.solvers.images import with_images
 
 if TYPE_CHECKING:
-    from nemo_evaluator.config import SimpleSolverConfig
     from nemo_evaluator.models import Client
-    from nemo_evaluator.solvers.registry import SolverContext
+    from nemo_evaluator.solvers.base import SolverContext
 
 ImageDetail = Literal["auto", "low", "high"]
+
+
+class SimpleSolverConfig(SolverBase):
+    """One model call per problem."""
+
+    type: Literal["simple"] = "simple"
+    service: ServiceName = Field(description="The model.")
+    system_prompt: str | None = Field(None, description="System prompt.")
+    generation: GenerationConfig | None = Field(None, description="Generation settings over those of the service.")
+    image_detail: Literal["auto", "low", "high"] = Field("auto", description="Resolution of images.")
 
 
 class SimpleSolver:
@@ -107,3 +122,6 @@ def build(config: SimpleSolverConfig, context: SolverContext) -> SimpleSolver:
         generation=config.generation.model_dump(exclude_none=True) if config.generation else None,
         image_detail=config.image_detail,
     )
+
+
+KIND: Final = Kind(SimpleSolverConfig, build)

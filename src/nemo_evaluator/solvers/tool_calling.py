@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final, Literal
 
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from nemo_evaluator.config import GenerationConfig
+from nemo_evaluator.config.fields import Above0, EnvMap, GymName, Model, Name, Positive, ServiceName
+from nemo_evaluator.config.solver_base import SolverBase
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.turns import offer_answer
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult, SolveResult
 from nemo_evaluator.solvers._agent_run import AgentRun
@@ -18,13 +25,59 @@ from nemo_evaluator.solvers.tools.sandbox import SandboxTools
 from nemo_evaluator.solvers.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
-    from nemo_evaluator.config import ToolCallingSolverConfig
     from nemo_evaluator.models import Client
     from nemo_evaluator.sandbox.base import Sandbox
-    from nemo_evaluator.solvers.registry import SolverContext
+    from nemo_evaluator.solvers.base import SolverContext
 
 ResponseMode = Literal["last_message", "sandbox_artifact"]
 CONTEXT_TOKENS: Final = 100_000
+
+
+class McpServer(Model):
+    """A Model Context Protocol server: a command that speaks over stdio, or a URL."""
+
+    name: Name = Field(description="Name; tools with the same name are told apart by it.")
+    command: str | None = Field(None, description="Program to start.")
+    args: list[str] = Field(default_factory=list, description="Its arguments.")
+    env: EnvMap = Field(default_factory=dict, description="Its environment.")
+    url: str | None = Field(None, description="URL of a server that speaks HTTP.")
+    headers: EnvMap = Field(default_factory=dict, description="Headers for the URL.")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> McpServer:
+        if (self.command is None) == (self.url is None):
+            raise PydanticCustomError("mcp_way", "give command or url, not both and not neither")
+        return self
+
+
+class ToolCallingSolverConfig(SolverBase):
+    """A loop of model calls and tool calls that we drive and record ourselves."""
+
+    type: Literal["tool_calling"] = "tool_calling"
+    service: ServiceName = Field(description="The model.")
+    resource_service: GymName | None = Field(None, description="Gym service whose tools are offered.")
+    sandbox_tools: bool = Field(False, description="Offer bash and file tools inside the sandbox.")
+    mcp_servers: list[McpServer] = Field(default_factory=list, description="MCP servers whose tools are offered.")
+    max_turns: Positive = Field(50, description="Most model calls.")
+    system_prompt: str | None = Field(None, description="System prompt.")
+    generation: GenerationConfig | None = Field(None, description="Generation settings over those of the service.")
+    tool_timeout: Above0 = Field(180.0, description="Seconds for one tool call.")
+    max_output_chars: Positive = Field(16384, description="Longest tool output shown to the model; head and tail stay.")
+    response_mode: Literal["last_message", "sandbox_artifact"] = Field(
+        "last_message", description="The answer: the last message, or the state of the sandbox."
+    )
+
+    @model_validator(mode="after")
+    def _some_tools(self) -> ToolCallingSolverConfig:
+        if self.resource_service is None and not self.sandbox_tools and not self.mcp_servers:
+            raise PydanticCustomError("no_tools", "give resource_service, sandbox_tools: true, or mcp_servers")
+        if len({server.name for server in self.mcp_servers}) != len(self.mcp_servers):
+            raise PydanticCustomError("mcp_names", "the names of mcp_servers must differ")
+        return self
+
+    def needs_sandbox(self) -> str | None:
+        """The tools of ``sandbox_tools`` work inside one."""
+        return "sandbox_tools: true needs a sandbox" if self.sandbox_tools else None
 
 
 class ToolCallingSolver:
@@ -133,3 +186,6 @@ def build(config: ToolCallingSolverConfig, context: SolverContext) -> ToolCallin
         max_output_chars=config.max_output_chars,
         response_mode=config.response_mode,
     )
+
+
+KIND: Final = Kind(ToolCallingSolverConfig, build)

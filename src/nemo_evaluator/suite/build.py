@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from nemo_evaluator.adapters.door import open_client
 from nemo_evaluator.adapters.traffic_log import TrafficLog
-from nemo_evaluator.config import BenchmarkConfig, BudgetConfig, EvalConfig, NoSandbox
+from nemo_evaluator.config import BenchmarkConfig, BudgetConfig, EvalConfig
+from nemo_evaluator.config.kinds import SOLVERS
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.registry import load_object
@@ -26,8 +27,7 @@ from nemo_evaluator.environments.registry import get_environment
 from nemo_evaluator.models import Client, endpoint_of
 from nemo_evaluator.models.budget import Budget
 from nemo_evaluator.services import service_identity
-from nemo_evaluator.solvers.base import describe_solver
-from nemo_evaluator.solvers.registry import SolverContext, build_solver
+from nemo_evaluator.solvers.base import SolverContext, describe_solver
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.suite.stop_rule import build_stop_rule
 
@@ -67,12 +67,12 @@ class Builder:
         if getattr(environment, "endpoint_type", None) == "completions" and protocol == "chat_completions":
             _log.warning("%s is meant for text completions, and service %r speaks chat", bench.key, service)
         context = SolverContext(clients=clients, base_urls={name: one.url for name, one in self._running.items()})
-        solver = build_solver(bench.solver, context)
+        solver = SOLVERS.build(bench.solver.type, bench.solver, context)
         close = getattr(solver, "close", None)
         if close is not None:
             stack.push_async_callback(close)
         sandboxes: SandboxManager | None = None
-        wanted = None if isinstance(bench.sandbox, NoSandbox) else bench.sandbox
+        wanted = None if bench.sandbox.type == "none" else bench.sandbox
         if wanted is not None or _needs_sandbox(environment):
             # Loaded by name: most runs need no sandbox, and starting must stay quick.
             sandboxes = load_object("nemo_evaluator.sandbox.manager:SandboxManager")(wanted, self._run_id)

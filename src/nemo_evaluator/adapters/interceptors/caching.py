@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._streams import replay
 from nemo_evaluator.adapters.cache_key import cache_key
 from nemo_evaluator.adapters.cache_store import AnswerStore, default_dir
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.stream import Stream
@@ -106,3 +107,6 @@ class Interceptor(base.Interceptor):
 async def _stream(path: str, body: JsonDict, usage: bool) -> AsyncIterator[bytes]:
     for data in replay(path, body, usage=usage):
         yield data
+
+
+KIND: Final = Kind(build=Interceptor)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._messages import messages_of, put_messages, text_of
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
@@ -33,3 +36,6 @@ class Interceptor(base.Interceptor):
     def stats(self) -> JsonDict:
         """How many requests were changed."""
         return {"requests_changed": self._changed}
+
+
+KIND: Final = Kind(build=Interceptor)

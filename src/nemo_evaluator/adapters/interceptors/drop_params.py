@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from nemo_evaluator.adapters import base
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
@@ -26,3 +29,6 @@ class Interceptor(base.Interceptor):
     def stats(self) -> JsonDict:
         """How many requests were changed."""
         return {"requests_changed": self._dropped}
+
+
+KIND: Final = Kind(build=Interceptor)

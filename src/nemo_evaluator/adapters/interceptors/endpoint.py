@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from nemo_evaluator.adapters import base
+from nemo_evaluator.core.kinds import Kind
 
 
 class Interceptor(base.Interceptor):
@@ -22,3 +23,6 @@ class Interceptor(base.Interceptor):
         max_concurrent: int | None = None,
     ) -> None:
         """The transport reads these from the spec; building the stage checks their names."""
+
+
+KIND: Final = Kind(build=Interceptor)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import choices_of
 from nemo_evaluator.adapters._log import log
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
@@ -88,3 +89,6 @@ def _cap(body: JsonDict) -> int:
 
 def _count(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+KIND: Final = Kind(build=Interceptor)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._log import log
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 from nemo_evaluator.models.usage import usage_of
@@ -40,3 +43,6 @@ class Interceptor(base.Interceptor):
     def stats(self) -> JsonDict:
         """Tokens so far."""
         return {"prompt_tokens": self._prompt, "completion_tokens": self._completion}
+
+
+KIND: Final = Kind(build=Interceptor)

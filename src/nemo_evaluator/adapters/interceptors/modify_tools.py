@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, Final
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
@@ -52,3 +53,6 @@ class Interceptor(base.Interceptor):
         if isinstance(required, list):
             changed["required"] = [name for name in required if name not in self._strip]
         return {**function, "parameters": changed}
+
+
+KIND: Final = Kind(build=Interceptor)

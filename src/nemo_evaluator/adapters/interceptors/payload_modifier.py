@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from nemo_evaluator.adapters import base
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
@@ -85,3 +86,6 @@ def _merge(body: JsonDict, add: JsonDict) -> JsonDict:
         old = merged.get(key)
         merged[key] = _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return merged
+
+
+KIND: Final = Kind(build=Interceptor)

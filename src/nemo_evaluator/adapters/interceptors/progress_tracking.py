@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Final
 
 import aiohttp
 
@@ -11,6 +12,7 @@ from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._log import log
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import write_atomic
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
@@ -79,3 +81,6 @@ class Interceptor(base.Interceptor):
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             self._failures += 1
             log.warning("progress webhook: %s", scrub(str(error) or type(error).__name__))
+
+
+KIND: Final = Kind(build=Interceptor)

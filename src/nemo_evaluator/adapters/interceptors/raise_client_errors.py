@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from nemo_evaluator.adapters import base
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.faults import error_of
 from nemo_evaluator.models.types import ModelReply, ModelRequest
@@ -26,3 +29,6 @@ class Interceptor(base.Interceptor):
             assert self._endpoint is not None
             raise error_of(reply, self._endpoint)
         return reply
+
+
+KIND: Final = Kind(build=Interceptor)

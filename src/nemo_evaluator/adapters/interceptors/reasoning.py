@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import choices_of
 from nemo_evaluator.core.files import write_json
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.reasoning import split_think
 from nemo_evaluator.models.types import ModelReply, ModelRequest
@@ -145,3 +146,6 @@ class _Tags:
         """What was held back: it was no token after all."""
         held, self._held = self._held, ""
         return ("", held) if self._state == "inside" else (held, "")
+
+
+KIND: Final = Kind(build=Interceptor)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from typing import Final
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import messages_in
 from nemo_evaluator.adapters._log import log
 from nemo_evaluator.adapters._messages import messages_of, put_messages, text_of
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, Message
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
@@ -100,3 +102,6 @@ def _keys(request: ModelRequest, message: Message) -> list[str]:
         return ids
     start = text_of(message.get("content"))[:256]
     return [f"{session}|h:{hashlib.sha256(start.encode()).hexdigest()[:16]}"]
+
+
+KIND: Final = Kind(build=Interceptor)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import finish_reason_of
 from nemo_evaluator.adapters._log import log
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import read_json, write_json
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 from nemo_evaluator.models.usage import usage_of
@@ -74,3 +76,6 @@ class Interceptor(base.Interceptor):
     def _save(self) -> None:
         if self._path is not None:
             write_json(self._path, self.stats())
+
+
+KIND: Final = Kind(build=Interceptor)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from nemo_evaluator.adapters import base
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
 
@@ -24,3 +27,6 @@ class Interceptor(base.Interceptor):
         if self._request and request.body.get("stream") is not True and not request.path.endswith("/embeddings"):
             request.body = {**request.body, "stream": True}
         return None
+
+
+KIND: Final = Kind(build=Interceptor)

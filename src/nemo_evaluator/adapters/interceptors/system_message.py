@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._messages import messages_of, put_messages
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
 _STRATEGIES = ("prepend", "append", "replace")
@@ -48,3 +51,6 @@ class Interceptor(base.Interceptor):
         if isinstance(prompt, str):
             parts = (prompt, self._text) if self._strategy == "append" else (self._text, prompt)
             request.body = {**request.body, "prompt": "\n\n".join(parts)}
+
+
+KIND: Final = Kind(build=Interceptor)

@@ -6,12 +6,14 @@ import hashlib
 from dataclasses import dataclass
 from logging import INFO
 from time import monotonic
+from typing import Final
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._log import log
 from nemo_evaluator.adapters._messages import messages_of, put_messages, text_of
 from nemo_evaluator.adapters.base import OUTSIDE
 from nemo_evaluator.core.errors import BudgetError, UsageError
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, Message
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
@@ -144,3 +146,6 @@ def _key_of_messages(request: ModelRequest) -> str:
         if message.get("role") != "system":
             return hashlib.sha256(text_of(message.get("content")).encode()).hexdigest()[:8]
     return "unknown"
+
+
+KIND: Final = Kind(build=Interceptor)

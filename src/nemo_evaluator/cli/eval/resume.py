@@ -10,7 +10,7 @@ import click
 from nemo_evaluator.cli.eval._select import run_selectors
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.executors.detach import running_pid
-from nemo_evaluator.executors.local import RunRequest, run_local
+from nemo_evaluator.executors.run_here import RunRequest, run_local
 from nemo_evaluator.store.runs import find_run
 
 

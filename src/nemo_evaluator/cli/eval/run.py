@@ -56,7 +56,7 @@ def run(ctx: click.Context, /, config_file: str | None, api_key: str | None, **f
     _refuse_quick_flags(ctx, config_file)
     if api_key is not None:
         os.environ["NEMO_API_KEY"] = api_key
-    from nemo_evaluator.executors.local import RunRequest, run_local  # noqa: PLC0415 - heavy, only for this command
+    from nemo_evaluator.executors.run_here import RunRequest, run_local  # noqa: PLC0415 - heavy, only for this command
 
     key = os.environ.get("NEMO_API_KEY") or os.environ.get("NVIDIA_API_KEY")
     ctx.exit(run_local(RunRequest(config_file=config_file, api_key=key, **flags)))  # type: ignore[arg-type]

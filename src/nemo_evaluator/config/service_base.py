@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated, ClassVar, TypeAlias
+
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from nemo_evaluator.config._base import Above0, EnvMap, Model, Name, Port, Positive, Protocol, Regex
+from nemo_evaluator.config.fields import Above0, EnvMap, Later, Model, Name, Port, Positive, Protocol, Regex, Role
 from nemo_evaluator.config.generation import GenerationConfig
+from nemo_evaluator.config.kinds import SERVICES, KindOf
 from nemo_evaluator.config.proxy import InterceptorConfig, ProxyConfig
 from nemo_evaluator.config.traffic import PriceConfig, RetryConfig, TimeoutsConfig
 
@@ -14,19 +17,34 @@ from nemo_evaluator.config.traffic import PriceConfig, RetryConfig, TimeoutsConf
 class ServiceBase(Model):
     """Something reached over HTTP."""
 
+    type: str
+    # What others may use it as: `any` where only the user knows.
+    role: ClassVar[Role] = "any"
+
     depends_on: list[str] = Field(default_factory=list, description="Services that must be up before this one.")
+
+    def base_url(self) -> str | None:
+        """Where the service answers, as far as the config knows."""
+        port = getattr(self, "port", None)
+        return getattr(self, "url", None) or (f"http://localhost:{port}/v1" if port is not None else None)
+
+    def model_id(self, name: str) -> str:
+        """The name of the model in requests, for a service called ``name``."""
+        return name
 
 
 class ModelService(ServiceBase):
     """A service that speaks for a model."""
 
+    role: ClassVar[Role] = "model"
+
     protocol: Protocol = Field(description="How requests are written.")
     generation: GenerationConfig = Field(
         default_factory=GenerationConfig, description="Generation settings; those of a solver win."
     )
-    max_input_tokens: Positive | None = Field(None, description="Longest prompt that the model takes.")
-    max_output_tokens: Positive | None = Field(None, description="Longest answer that the model gives.")
-    tokenizer: str | None = Field(None, description="Tokenizer to count with, when it is not the model's own.")
+    max_input_tokens: Later[Positive] = Field(None, description="Longest prompt that the model takes.")
+    max_output_tokens: Later[Positive] = Field(None, description="Longest answer that the model gives.")
+    tokenizer: Later[str] = Field(None, description="Tokenizer to count with, when it is not the model's own.")
     reasoning_pattern: Regex | None = Field(
         None, description="Regular expression of reasoning text inside the content; it is cut out and kept apart."
     )
@@ -108,6 +126,10 @@ class ManagedService(ModelService):
     ray_binary: str = Field("ray", description="The `ray` command for servers over several nodes.")
     node_pool: str | None = Field(None, description="Node pool of the cluster.")
 
+    def model_id(self, name: str) -> str:
+        """The name that the server is told to answer to."""
+        return self.served_model_name or name
+
 
 class HelperService(ServiceBase):
     """A service that is no model: a Gym or an agent server."""
@@ -116,3 +138,10 @@ class HelperService(ServiceBase):
     image: str | None = Field(None, description="Container image of the server.")
     startup_timeout: Above0 = Field(120.0, description="Seconds until the server must be up.")
     node_pool: str | None = Field(None, description="Node pool of the cluster.")
+
+    def base_url(self) -> str | None:
+        """The server itself: these speak no versioned API."""
+        return getattr(self, "url", None) or f"http://localhost:{self.port}"
+
+
+ServiceConfig: TypeAlias = Annotated[ServiceBase, KindOf(SERVICES)]

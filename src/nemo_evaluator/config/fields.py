@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator
 from pydantic import WithJsonSchema as _WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from nemo_evaluator.core.kinds import NOT_YET
 from nemo_evaluator.core.secrets import MASK, Secret, looks_secret, remember_named, scrub
 
 SERVICE_PROTOCOLS = ("chat_completions", "completions", "responses")
@@ -108,3 +110,31 @@ SecretText = Annotated[
 # Variables whose name says that they are secret are masked wherever the config is written.
 EnvMap = Annotated[dict[str, str], AfterValidator(_remember_secrets), PlainSerializer(_mask_secrets)]
 Options = Annotated[dict[str, Any], AfterValidator(_remember_secrets), PlainSerializer(_mask_secrets)]
+
+Role = Literal["model", "gym", "agent", "any"]
+
+
+@dataclass(frozen=True, slots=True)
+class Refers:
+    """Annotation of a field that names a service: which role the service must have, and whether it judges."""
+
+    role: Role
+    judges: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """Annotation of a setting that this version knows and cannot act on."""
+
+    reason: str = NOT_YET
+
+
+ServiceName = Annotated[str, Field(min_length=1), Refers("model")]
+JudgeName = Annotated[str, Field(min_length=1), Refers("model", judges=True)]
+GymName = Annotated[str, Field(min_length=1), Refers("gym")]
+AgentName = Annotated[str, Field(min_length=1), Refers("agent")]
+AnyServiceName = Annotated[str, Field(min_length=1), Refers("any")]
+
+_T = TypeVar("_T")
+# A setting that is known and does nothing yet.
+Later: TypeAlias = Annotated[_T | None, NotYet()]

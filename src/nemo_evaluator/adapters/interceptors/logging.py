@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._log import log
 from nemo_evaluator.core.errors import BoundaryError
 from nemo_evaluator.core.files import dumps, scrub_json
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
@@ -63,3 +66,6 @@ class Interceptor(base.Interceptor):
         # Secrets go before the cut: half of one would not be recognised.
         text = scrub_json(dumps(body))[: 4 * self._preview].decode("utf-8", "replace")
         return f" {text[: self._preview]}"
+
+
+KIND: Final = Kind(build=Interceptor)

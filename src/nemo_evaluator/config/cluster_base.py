@@ -1,0 +1,31 @@
+"""Where a run happens: what the kinds of cluster share. Each declares its settings in a file under ``executors/``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+from nemo_evaluator.config.fields import Model
+from nemo_evaluator.config.findings import Finding
+from nemo_evaluator.config.kinds import CLUSTERS, KindOf
+
+if TYPE_CHECKING:
+    from nemo_evaluator.config.eval_config import EvalConfig
+
+
+class ClusterBase(Model):
+    """Where a run happens."""
+
+    type: str
+
+    @classmethod
+    def findings(cls, data: dict[str, Any]) -> Iterator[Finding]:
+        """What is wrong in a whole config that says this type, beyond the cluster's own settings."""
+        yield from ()
+
+    def cautions(self, config: EvalConfig) -> list[str]:
+        """What is allowed, and probably not meant."""
+        return []
+
+
+ClusterConfig: TypeAlias = Annotated[ClusterBase, KindOf(CLUSTERS)]

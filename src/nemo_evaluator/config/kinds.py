@@ -1,0 +1,153 @@
+"""Fields that hold a kind: the word of ``type`` chooses the schema, among the house's and third parties'."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, TypeVar, Union, get_args
+
+from pydantic import BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import (
+    CoreSchema,
+    ErrorDetails,
+    InitErrorDetails,
+    PydanticCustomError,
+    PydanticKnownError,
+    core_schema,
+)
+
+from nemo_evaluator.core.kinds import Kinds
+from nemo_evaluator.core.registry import nearest
+
+# The rooms above declare their kinds in files of their own; they are found by name, when a config uses them.
+SERVICES: Final = Kinds("service type", group="nemo_evaluator.services", home="nemo_evaluator.services")
+SANDBOXES: Final = Kinds("sandbox type", group="nemo_evaluator.sandboxes", home="nemo_evaluator.sandbox")
+SOLVERS: Final = Kinds("solver type", group="nemo_evaluator.solvers", home="nemo_evaluator.solvers")
+METRICS: Final = Kinds("metric type", group="nemo_evaluator.metrics", home="nemo_evaluator.scoring.metrics")
+CLUSTERS: Final = Kinds("cluster type", group="nemo_evaluator.executors", home="nemo_evaluator.executors")
+SCHEMES: Final = Kinds("scheme", group="nemo_evaluator.schemes", home="nemo_evaluator.environments", dashes=True)
+INTERCEPTORS: Final = Kinds(
+    "interceptor", group="nemo_evaluator.interceptors", home="nemo_evaluator.adapters.interceptors"
+)
+EXPORTERS: Final = Kinds("exporter", group="nemo_evaluator.exporters", home="nemo_evaluator.exporters")
+SCORERS: Final = Kinds("scorer", group="nemo_evaluator.scorers", home="nemo_evaluator.scoring")
+
+M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class KindOf:
+    """Annotation of a field that holds the settings of a kind of one group."""
+
+    kinds: Kinds
+
+    def schemas(self) -> dict[str, type[BaseModel]]:
+        """Every word with its schema."""
+        return {word: self.kinds.get(word).schema() for word in self.kinds.names()}
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def validate(value: Any) -> Any:
+            return value if isinstance(value, source) else self._validate(value)
+
+        return core_schema.no_info_plain_validator_function(
+            validate, serialization=core_schema.simple_ser_schema("any")
+        )
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        members: Any = Union.__getitem__(tuple(dict.fromkeys(self.schemas().values())))
+        union: TypeAdapter[Any] = TypeAdapter(Annotated[members, Field(discriminator="type")])
+        return handler(union.core_schema)
+
+    def _validate(self, value: Any) -> BaseModel:
+        if not isinstance(value, Mapping):
+            raise PydanticKnownError("model_attributes_type")
+        word = value.get("type")
+        if word is None:
+            raise PydanticKnownError("union_tag_not_found", {"discriminator": "'type'"})
+        if not isinstance(word, str) or word not in self.kinds:
+            context = {"discriminator": "'type'", "tag": str(word), "expected_tags": ", ".join(self.kinds.names())}
+            raise PydanticKnownError("union_tag_invalid", context)
+        return self.kinds.get(word).schema().model_validate(value)
+
+
+def default_kind(kinds: Kinds, word: str) -> Callable[[], Any]:
+    """A factory for the settings that a config gets when it says nothing."""
+    return lambda: kinds.get(word).schema()()
+
+
+def whole(field: FieldInfo) -> Any:
+    """The type of a field with the annotations that pydantic keeps apart."""
+    return Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+
+
+def marks(model: type[BaseModel], mark: type[M] | type) -> Iterator[tuple[str, Any]]:
+    """The fields of a schema that carry an annotation of a class, at any depth of their type."""
+    for name, field in model.model_fields.items():
+        found = next((one for one in _metadata(whole(field)) if isinstance(one, mark)), None)
+        if found is not None:
+            yield name, found
+
+
+def check_name(kinds: Kinds, name: str) -> None:
+    """Refuse a name that nothing answers to, or that this version cannot run."""
+    if name not in kinds:
+        close = nearest(name, kinds.names())
+        hint = f"did you mean {close!r}?" if close else f"known: {', '.join(kinds.names())}"
+        raise PydanticCustomError(
+            "unknown_name", "unknown {kind} {name}", {"kind": kinds.kind, "name": repr(name), "hint": hint}
+        )
+    missing = kinds.get(name).missing
+    if missing is not None:
+        context = {"kind": kinds.kind, "name": repr(name), "why": missing, "hint": f"known: {', '.join(kinds.ready())}"}
+        raise PydanticCustomError("unknown_name", "{kind} {name} is {why}", context)
+
+
+def check_settings(kinds: Kinds, name: str, settings: Mapping[str, Any], *place: str) -> None:
+    """Refuse settings that a kind does not take; errors stand under ``place`` of the field that is validated."""
+    schema = kinds.get(name).schema()
+    try:
+        schema.model_validate(dict(settings))
+    except ValidationError as error:
+        details = [_setting(item, schema, name, place) for item in error.errors(include_url=False, include_input=False)]
+        raise ValidationError.from_exception_data(error.title, details, hide_input=True) from None
+
+
+def _setting(item: ErrorDetails, schema: type[BaseModel], name: str, place: tuple[str, ...]) -> InitErrorDetails:
+    key = str(item["loc"][-1]) if item["loc"] else ""
+    known = list(schema.model_fields)
+    close = nearest(key, known)
+    context = {"name": repr(name), "key": repr(key), "hint": f"it takes: {', '.join(known) or 'nothing'}"}
+    message = "{name} needs the setting {key}"
+    if item["type"] == "extra_forbidden":
+        message = "{name} has no setting {key}"
+        context["hint"] = f"did you mean {close!r}?" if close else context["hint"]
+    elif item["type"] != "missing":
+        message, context["text"] = "setting {key} of {name}: {text}", item["msg"][:1].lower() + item["msg"][1:]
+    problem = PydanticCustomError("setting", message, context)
+    return InitErrorDetails(type=problem, loc=(*place, *item["loc"]), input=None)
+
+
+def with_settings(
+    handler: GetJsonSchemaHandler, schema: CoreSchema, kinds: Kinds, word: str, settings: str
+) -> dict[str, Any]:
+    """The JSON Schema of a class whose field ``word`` names a kind and whose ``settings`` are that kind's."""
+    described = handler(schema)
+    body = handler.resolve_ref_schema(described)
+    names = [name for name in kinds.names() if kinds.get(name).missing is None]
+    body["properties"][word] = {**body["properties"][word], "anyOf": [{"enum": names}, {"type": "string"}]}
+    body["allOf"] = [
+        {
+            "if": {"properties": {word: {"const": name}}, "required": [word]},
+            "then": {"properties": {settings: handler(kinds.get(name).schema().__pydantic_core_schema__)}},
+        }
+        for name in names
+        if kinds.get(name).schema().model_fields
+    ]
+    return described
+
+
+def _metadata(annotation: Any) -> Iterator[Any]:
+    yield from getattr(annotation, "__metadata__", ())
+    for argument in get_args(annotation):
+        yield from _metadata(argument)

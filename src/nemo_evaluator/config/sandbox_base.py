@@ -1,0 +1,42 @@
+"""What the kinds of sandbox share. Each kind declares its settings in its own file under ``sandbox/``."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Annotated, TypeAlias
+
+from pydantic import Field, model_validator
+
+from nemo_evaluator.config.fields import Above0, EnvMap, Model, Positive
+from nemo_evaluator.config.kinds import SANDBOXES, KindOf
+
+
+class SandboxBase(Model):
+    """What the sandbox kinds share."""
+
+    type: str
+    capture_cmd: str | None = Field(None, description="Command that captures the agent's work for the verifier.")
+    verify_timeout: Above0 = Field(600.0, description="Seconds for verification.")
+    stateful: bool = Field(False, description="Verify in the sandbox in which the problem was solved.")
+    scrub_git_history: bool = Field(False, description="Remove git history that could hold the solution.")
+
+    @model_validator(mode="after")
+    def _ignored_when_stateful(self) -> SandboxBase:
+        if self.stateful:
+            for name in ("capture_cmd", "scrub_git_history"):
+                if getattr(self, name):
+                    warnings.warn(f"{name} has no effect on a stateful sandbox", UserWarning, stacklevel=2)
+        return self
+
+
+class ImageSandbox(SandboxBase):
+    """A sandbox made from a container image."""
+
+    image: str | None = Field(None, description="Image; null: the image that the problem names.")
+    image_template: str | None = Field(None, description="Image name with `{fields}` of the problem's metadata.")
+    timeout: Above0 = Field(1800.0, description="Longest life of one sandbox, in seconds.")
+    concurrency: Positive = Field(4, description="Most sandboxes at once.")
+    container_env: EnvMap = Field(default_factory=dict, description="Environment inside.")
+
+
+SandboxConfig: TypeAlias = Annotated[SandboxBase, KindOf(SANDBOXES)]

@@ -1,0 +1,25 @@
+"""What the kinds of solver share. Each kind declares its settings in its own file under ``solvers/``."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal, TypeAlias
+
+from nemo_evaluator.config.fields import Model
+from nemo_evaluator.config.kinds import SOLVERS, KindOf
+
+TimeoutStrategy = Literal["override", "task", "max"]
+
+
+class SolverBase(Model):
+    """What turns a problem into an answer."""
+
+    type: str
+    # A solver that owns its whole evaluation loop cannot be stopped at a problem.
+    owns_loop: ClassVar[bool] = False
+
+    def needs_sandbox(self) -> str | None:
+        """Why a sandbox is needed; None when it is not."""
+        return None
+
+
+SolverConfig: TypeAlias = Annotated[SolverBase, KindOf(SOLVERS)]

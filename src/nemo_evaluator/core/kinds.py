@@ -1,0 +1,105 @@
+"""A kind: one word of a config, its checked settings and its builder, declared once, in the file of the thing itself.
+
+::
+
+    # solvers/shout.py
+    class ShoutSettings(SolverSettings):
+        type: Literal["shout"] = "shout"
+
+    KIND = Kind(ShoutSettings, build)
+
+The word is the name of the file, or of the entry point of a third party. Everything else follows from the
+declaration: what a config may hold, "did you mean", what cannot run yet, the JSON Schema and the reference page.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, create_model
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.registry import Registry, load_object
+
+NOT_YET: Final = "not supported yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What stands behind a word.
+
+    ``settings`` is the schema; None takes it from the parameters of ``build``. ``build`` is a callable, or
+    ``"package.module:name"``, imported on first use; what it is called with is the group's contract. ``missing`` says
+    why this version knows the word and cannot run it.
+    """
+
+    settings: type[BaseModel] | None = None
+    build: Callable[..., Any] | str | None = None
+    missing: str | None = None
+
+    def builder(self) -> Any:
+        """What makes the thing, imported if need be."""
+        return load_object(self.build) if isinstance(self.build, str) else self.build
+
+    def schema(self) -> type[BaseModel]:
+        """The schema of the settings."""
+        return self.settings or settings_of(self.builder())
+
+
+class Kinds(Registry[Kind]):
+    """The kinds of one group: the files of ``home`` that declare ``KIND``, and the entry points of ``group``."""
+
+    def get(self, name: str) -> Kind:
+        """The kind of a word. A bare callable counts as a kind whose settings are its parameters."""
+        found: Any = super().get(name)
+        if isinstance(found, Kind):
+            return found
+        if not callable(found):
+            raise UsageError(f"{self.kind} {name!r} is registered as {found!r}", hint="register a Kind or a class")
+        kind = Kind(build=found)
+        self.add(name, kind, replace=True)
+        return kind
+
+    def build(self, name: str, *arguments: Any, **settings: Any) -> Any:
+        """The thing itself. Raises UsageError with the reason when this version cannot make it."""
+        kind = self.get(name)
+        if kind.missing is not None:
+            raise UsageError(f"{self.kind} {name!r} is {kind.missing}", hint=f"supported: {', '.join(self.ready())}")
+        return kind.builder()(*arguments, **settings)
+
+    def ready(self) -> list[str]:
+        """The words that can run."""
+        return [name for name in self.names() if self.get(name).missing is None]
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", arbitrary_types_allowed=True, protected_namespaces=(), hide_input_in_errors=True
+    )
+
+
+class _AnySettings(_Settings):
+    model_config = ConfigDict(extra="allow")
+
+
+@lru_cache(maxsize=256)
+def settings_of(build: Any) -> type[BaseModel]:
+    """The schema that the parameters of a class or function make: names, types and defaults."""
+    made = vars(build).get("__init__", build) if isinstance(build, type) else build
+    parameters = inspect.signature(build).parameters.values()
+    try:
+        types = get_type_hints(made)
+    except NameError:
+        # A type that is imported for checkers only: the value is taken as it is.
+        types = {}
+    keyword = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    fields: dict[str, Any] = {
+        p.name: (types.get(p.name, Any), ... if p.default is p.empty else p.default) for p in keyword
+    }
+    takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    name = getattr(build, "__qualname__", "Settings").replace(".", "")
+    return create_model(f"{name}Settings", __base__=_AnySettings if takes_all else _Settings, **fields)

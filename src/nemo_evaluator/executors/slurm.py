@@ -1,0 +1,176 @@
+"""``slurm``: the run happens in jobs of a SLURM cluster, here or behind ssh."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
+
+from nemo_evaluator.config.cluster_base import ClusterBase
+from nemo_evaluator.config.fields import Count, EnvMap, Model, Name, Positive, Size
+from nemo_evaluator.config.findings import Finding, Path, benchmarks_of, get_in, number_of
+from nemo_evaluator.core.kinds import NOT_YET, Kind
+from nemo_evaluator.core.registry import nearest
+
+if TYPE_CHECKING:
+    from nemo_evaluator.config import EvalConfig
+
+_DURATION = re.compile(r"(?:(\d{1,4})-)?(\d{1,4}):([0-5]\d):([0-5]\d)")
+
+
+def seconds_of(walltime: str) -> int | None:
+    """Seconds of ``HH:MM:SS`` or ``D-HH:MM:SS``; None when it is neither."""
+    match = _DURATION.fullmatch(walltime)
+    if match is None:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def _walltime(value: str) -> str:
+    if seconds_of(value) is None:
+        raise PydanticCustomError("bad_walltime", 'a time such as "04:00:00" or "1-12:00:00" is expected')
+    return value
+
+
+def _flags(value: dict[str, str]) -> dict[str, str]:
+    for name, text in value.items():
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", name):
+            raise PydanticCustomError("bad_flag", "{name} is not an sbatch flag", {"name": repr(name)})
+        if "\n" in text or "\r" in text:
+            raise PydanticCustomError("bad_flag", "the value of {name} holds a line break", {"name": repr(name)})
+    return value
+
+
+Walltime = Annotated[str, AfterValidator(_walltime)]
+SbatchFlags = Annotated[dict[str, str], AfterValidator(_flags)]
+
+
+class NodePool(Model):
+    """A named group of nodes of one partition."""
+
+    partition: Name = Field(description="SLURM partition.")
+    nodes: Positive = Field(1, description="Nodes.")
+    ntasks_per_node: Positive = Field(1, description="Tasks per node.")
+    gres: str | None = Field(None, description='Generic resources, such as "gpu:4".')
+    gpus_per_node: Positive | None = Field(None, description="GPUs per node.")
+    sbatch_extra_flags: SbatchFlags = Field(default_factory=dict, description="Further sbatch flags of the pool.")
+
+    @property
+    def gpus(self) -> int | None:
+        """GPUs per node, when the pool says so."""
+        match = re.search(r"gpu(?::[A-Za-z0-9_.-]+)?:(\d+)", self.gres or "")
+        return int(match.group(1)) if match else self.gpus_per_node
+
+
+class SlurmCluster(ClusterBase):
+    """Jobs of a SLURM cluster, here or behind ssh."""
+
+    type: Literal["slurm"] = "slurm"
+    account: str | None = Field(None, description="Account.")
+    walltime: Walltime = Field("04:00:00", description="Time limit of one job.")
+    node_pools: dict[str, NodePool] = Field(min_length=1, description="Groups of nodes.")
+    conda_env: str | None = Field(None, description="Conda environment on the cluster.")
+    eval_image: str | None = Field(None, description="Image of the evaluator.")
+    container_mounts: list[str] = Field(default_factory=list, description="Mounts, `host:container[:ro]`.")
+    container_env: EnvMap = Field(default_factory=dict, description="Environment of the job.")
+    shm_size: Size | None = Field(None, description="Shared memory.")
+    mount_home: bool = Field(True, description="Mount the home folder.")
+    auto_resume: bool = Field(True, description="Queue a follow-up job that resumes.")
+    max_retries: Count = Field(3, description="Follow-up jobs.")
+    max_walltime: Walltime | None = Field(None, description="Time limit over all follow-up jobs.")
+    shards: Positive | None = Field(None, description="Jobs over which the problems are split.")
+    sbatch_comment: str | None = Field(None, description="Comment of the job.")
+    sbatch_extra_flags: SbatchFlags = Field(default_factory=dict, description="Further sbatch flags.")
+    hostname: str | None = Field(None, description="Login node, reached over ssh.")
+    username: str | None = Field(None, description="User on the login node.")
+
+    @classmethod
+    def findings(cls, data: dict[str, Any]) -> Iterator[Finding]:
+        """Pools that do not exist or are too small, shards over several pools, an output folder that is nowhere."""
+        yield from _node_pools(data)
+        yield from _shards(data)
+        yield from _remote_output(data)
+
+    def cautions(self, config: EvalConfig) -> list[str]:
+        """Steps that cannot end within the walltime."""
+        start = max((getattr(service, "startup_timeout", 0.0) for service in config.services.values()), default=0.0)
+        limit = seconds_of(self.walltime) or 0
+        return [
+            f"benchmark {benchmark.key}: start-up ({start:.0f} s) and one step ({benchmark.timeout:.0f} s) together "
+            f"exceed the walltime {self.walltime}"
+            for benchmark in config.benchmarks
+            if start + benchmark.timeout > limit
+        ]
+
+
+def _node_pools(data: dict[str, Any]) -> Iterator[Finding]:
+    pools = get_in(data, "cluster", "node_pools")
+    if not isinstance(pools, dict):
+        return
+    multi_node: dict[str, str] = {}
+    for path, owner in _pool_users(data):
+        name = owner.get("node_pool")
+        if not isinstance(name, str):
+            continue
+        if name not in pools:
+            close = nearest(name, [str(known) for known in pools])
+            hint = f"did you mean {close!r}?" if close else f"known pools: {', '.join(map(str, pools))}"
+            yield Finding((*path, "node_pool"), f"no node pool is called {name!r}", hint)
+            continue
+        pool = pools[name] if isinstance(pools[name], dict) else {}
+        yield from _fits(path, owner, name, pool)
+        if path[0] == "services" and number_of(owner.get("num_nodes"), 1) > 1:
+            if name in multi_node:
+                message = f"{multi_node[name]!r} already spans the nodes of pool {name!r}"
+                yield Finding((*path, "node_pool"), message, "give each multi-node service a pool of its own")
+            multi_node[name] = str(path[1])
+
+
+def _fits(path: Path, owner: dict[str, Any], name: str, pool: dict[str, Any]) -> Iterator[Finding]:
+    gres = pool.get("gres")
+    gpus = NodePool(partition="-", gres=gres).gpus if isinstance(gres, str) else None
+    size = number_of(owner.get("tensor_parallel_size"), 0)
+    if gpus is not None and size > gpus:
+        message = f"{size} GPUs are asked for, but pool {name!r} has {gpus} per node"
+        yield Finding((*path, "tensor_parallel_size"), message, f"use at most {gpus}, or change gres of the pool")
+    wanted, nodes = number_of(owner.get("num_nodes"), 1), number_of(pool.get("nodes"), 1)
+    if wanted > nodes:
+        message = f"{wanted} nodes are asked for, but pool {name!r} has {nodes}"
+        yield Finding((*path, "num_nodes"), message, f"raise nodes of the pool to {wanted}")
+
+
+def _shards(data: dict[str, Any]) -> Iterator[Finding]:
+    if not get_in(data, "cluster", "shards"):
+        return
+    used = {owner.get("node_pool") for _, owner in _pool_users(data) if isinstance(owner.get("node_pool"), str)}
+    if len(used) > 1:
+        shown = ", ".join(sorted(map(str, used)))
+        yield Finding(("cluster", "shards"), f"sharding allows one node pool, this config uses {shown}", "use one pool")
+
+
+def _remote_output(data: dict[str, Any]) -> Iterator[Finding]:
+    if not get_in(data, "cluster", "hostname"):
+        return
+    folder = get_in(data, "output", "dir")
+    if folder is None or (isinstance(folder, str) and not PurePosixPath(folder).is_absolute()):
+        message = "must be an absolute path when the cluster is reached over ssh"
+        yield Finding(("output", "dir"), message, "write a path that begins with /")
+
+
+def _pool_users(data: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    for group in ("services", "sandboxes"):
+        members = data.get(group)
+        for name, member in members.items() if isinstance(members, dict) else ():
+            if isinstance(member, dict):
+                yield (group, name), member
+    for path, benchmark in benchmarks_of(data):
+        if isinstance(benchmark.get("sandbox"), dict):
+            yield (*path, "sandbox"), benchmark["sandbox"]
+
+
+KIND: Final = Kind(SlurmCluster, missing=NOT_YET)

@@ -1,0 +1,32 @@
+"""What the builders of judged metrics share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from nemo_evaluator.config.scoring import RubricMetric
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.scoring._ask import JudgeSettings
+from nemo_evaluator.scoring._rubric import Rubric
+
+if TYPE_CHECKING:
+    from nemo_evaluator.models import Client
+
+
+def rubric_of(config: RubricMetric, system_prompt: str | None = None, reference_free: bool = False) -> Rubric:
+    """The rubric of a judge."""
+    return Rubric.of(config.rubric, config.rubric_file, config.max_score, system_prompt, reference_free)
+
+
+def settings_of(config: RubricMetric) -> JudgeSettings:
+    """How a judge is asked."""
+    return JudgeSettings(config.temperature, config.timeout, config.max_retries)
+
+
+def client_of(clients: Mapping[str, Client], service: str) -> Client:
+    """The client of a service that a metric names."""
+    try:
+        return clients[service]
+    except KeyError:
+        raise UsageError(f"no service is called {service!r}") from None

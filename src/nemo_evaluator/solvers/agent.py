@@ -1,0 +1,28 @@
+"""``agent``: an agent of a framework; runs as the ``harbor`` solver."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from nemo_evaluator.config.fields import Name, ServiceName
+from nemo_evaluator.config.solver_base import SolverBase
+from nemo_evaluator.core.kinds import NOT_YET, Kind
+
+
+class AgentSolverConfig(SolverBase):
+    """An agent of a framework; runs as the `harbor` solver."""
+
+    type: Literal["agent"] = "agent"
+    service: ServiceName = Field(description="The model.")
+    framework: Literal["harbor"] = Field("harbor", description="Framework of the agent.")
+    agent: Name = Field(description="Name of the agent.")
+    agent_kwargs: dict[str, Any] = Field(default_factory=dict, description="Settings of the agent.")
+
+    def needs_sandbox(self) -> str | None:
+        """Agents work inside one."""
+        return f"solver {self.type!r} needs a sandbox"
+
+
+KIND: Final = Kind(AgentSolverConfig, missing=NOT_YET)
