@@ -9,14 +9,12 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from nemo_evaluator.config.sandboxes import LocalSandbox as LocalConfig
-
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
 from nemo_evaluator.sandbox._docker_definition import DockerSettings
 from nemo_evaluator.sandbox._keeper import KeeperClient
 from nemo_evaluator.sandbox.docker import DockerSandbox
-from nemo_evaluator.sandbox.local import LocalSandbox
+from nemo_evaluator.sandbox.local import LocalConfig, LocalSandbox
 from nemo_evaluator.sandbox.manager import SandboxManager
 from nemo_evaluator.scoring import ScorerInput, code_sandbox_async
 

@@ -51,7 +51,7 @@ def test_interceptors_and_verbose_may_stand_on_the_service() -> None:
     assert [interceptor.name for interceptor in found.proxy.interceptors] == ["logging"]
     assert found.proxy.verbose
     assert found.interceptors is None
-    assert service(proxy={"extra_body": {"a": 1}}, interceptors=[{"name": "x"}]).proxy.extra_body == {"a": 1}
+    assert service(proxy={"extra_body": {"a": 1}}, interceptors=[{"name": "log_tokens"}]).proxy.extra_body == {"a": 1}
 
 
 def test_limits_of_the_proxy_are_limits_of_the_service() -> None:
@@ -86,7 +86,7 @@ def test_exports_as_names_or_mappings() -> None:
     output = OutputConfig(export=["inspect", {"type": "mlflow", "tracking_uri": "sqlite:///x"}])
     assert output.export == ["inspect", "mlflow"]
     assert output.exporters == {"inspect": {}, "mlflow": {"tracking_uri": "sqlite:///x"}}
-    assert OutputConfig(export="wandb", export_config={"wandb": {"a": 1}}).exporters == {"wandb": {"a": 1}}
+    assert OutputConfig(export="wandb", export_config={"wandb": {"group": "g"}}).exporters == {"wandb": {"group": "g"}}
     assert OutputConfig(export={"type": "wandb"}).export == ["wandb"]
 
 

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from nemo_evaluator.cli.export import export, read_settings
 from nemo_evaluator.core.errors import MissingExtraError, UsageError
-from nemo_evaluator.core.registry import Registry
+from nemo_evaluator.core.kinds import Kinds
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.exporters import EXPORTERS, ExportBundle, ExportError, export_bundles, get_exporter
 from nemo_evaluator.exporters import registry as registry_module
@@ -45,11 +45,11 @@ class Breaks:
 
 
 @pytest.fixture(autouse=True)
-def exporters(monkeypatch: pytest.MonkeyPatch) -> Registry[Any]:
+def exporters(monkeypatch: pytest.MonkeyPatch) -> Kinds:
     """A registry of our own, so that tests do not leak names."""
-    fresh: Registry[Any] = Registry("exporter", group="nemo_evaluator.exporters")
+    fresh = Kinds("exporter", group="nemo_evaluator.exporters", home="nemo_evaluator.exporters")
     for name in ("inspect", "mlflow", "wandb"):
-        fresh.add(name, EXPORTERS._targets[name])
+        fresh.add(name, EXPORTERS.get(name))
     fresh.add("recorder", Recorder)
     fresh.add("breaks", Breaks)
     monkeypatch.setattr(registry_module, "EXPORTERS", fresh)

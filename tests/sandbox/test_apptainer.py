@@ -13,13 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nemo_evaluator.config.sandboxes import ApptainerSandbox as ApptainerConfig
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
 from nemo_evaluator.sandbox._nodes import NodeSlots
 from nemo_evaluator.sandbox._processes import start_time
-from nemo_evaluator.sandbox.apptainer import ApptainerSandbox
+from nemo_evaluator.sandbox.apptainer import ApptainerConfig, ApptainerSandbox
 from nemo_evaluator.sandbox.base import ImageBuildRequest, ImageSpec, OutsideEndpoint
 from nemo_evaluator.sandbox.manager import SandboxManager
 
@@ -28,7 +27,7 @@ SIF = PARTS / "images" / "python-bookworm.sif"
 MEMORY = 128 * 2**20
 HOLDER = """
 import asyncio, sys
-from nemo_evaluator.config.sandboxes import ApptainerSandbox
+from nemo_evaluator.config import ApptainerSandbox
 from nemo_evaluator.sandbox.manager import SandboxManager
 
 async def main():

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from nemo_evaluator.config.sandboxes import DockerSandbox
 
+from nemo_evaluator.config import DockerSandbox
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._docker_api import DockerApi

@@ -17,8 +17,8 @@ from typing import Any
 
 import aiohttp
 import pytest
-from nemo_evaluator.config.sandboxes import EcsFargateSandbox, SshSidecar
 
+from nemo_evaluator.config import EcsFargateSandbox, SshSidecar
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox import _aws, _ecs_server, _ecs_tunnel

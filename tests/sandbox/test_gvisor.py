@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from nemo_evaluator.config.sandboxes import LocalSandbox as LocalConfig
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox.gvisor import GVisorSandbox
-from nemo_evaluator.sandbox.local import LocalSettings
+from nemo_evaluator.sandbox.local import LocalConfig, LocalSettings
 from nemo_evaluator.sandbox.manager import SandboxManager
 
 SETTINGS = LocalSettings(memory=512 * 2**20, pids=64)

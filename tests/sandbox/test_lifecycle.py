@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from nemo_evaluator.config.sandboxes import CustomSandbox, LocalSandbox
 
+from nemo_evaluator.config import CustomSandbox, LocalSandbox
 from nemo_evaluator.core.errors import SandboxError, UsageError
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
 from nemo_evaluator.sandbox import git_scrub, workspace

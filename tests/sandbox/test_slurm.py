@@ -14,19 +14,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nemo_evaluator.config.sandboxes import SlurmSandbox as SlurmConfig
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
 from nemo_evaluator.sandbox._nodes import NodeSlots
 from nemo_evaluator.sandbox.base import OutsideEndpoint
 from nemo_evaluator.sandbox.manager import SandboxManager
-from nemo_evaluator.sandbox.slurm import SlurmSandbox
+from nemo_evaluator.sandbox.slurm import SlurmConfig, SlurmSandbox
 
 IMAGE = "nel-test/python:bookworm"
 INSIDE = """
 import asyncio, json
-from nemo_evaluator.config.sandboxes import SlurmSandbox
+from nemo_evaluator.config import SlurmSandbox
 from nemo_evaluator.sandbox.manager import SandboxManager
 
 async def main():
@@ -40,7 +39,7 @@ asyncio.run(main())
 """
 HOLDER = """
 import asyncio
-from nemo_evaluator.config.sandboxes import SlurmSandbox
+from nemo_evaluator.config import SlurmSandbox
 from nemo_evaluator.sandbox.manager import SandboxManager
 
 async def main():

@@ -24,7 +24,7 @@ from nemo_evaluator.sandbox.local import LocalSandbox
 
 HOLDER = """
 import asyncio, sys
-from nemo_evaluator.config.sandboxes import {config}
+from nemo_evaluator.config import {config}
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox.manager import SandboxManager
 

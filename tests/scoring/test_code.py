@@ -5,10 +5,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from plain_sandbox import PlainSandbox
 
-from nemo_evaluator.config.sandboxes import DockerSandbox, LocalSandbox
-
+from nemo_evaluator.config import DockerSandbox, LocalSandbox
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.files import iter_jsonl
 from nemo_evaluator.core.registry import load_object

@@ -12,11 +12,12 @@ import aiohttp
 import pytest
 
 from nemo_evaluator.config import LlamaCppService
+from nemo_evaluator.config.kinds import SERVICES
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.services import KINDS, service_identity, start_services
+from nemo_evaluator.services import service_identity, start_services
 
-KIND = KINDS.get("llama_cpp")
+KIND = SERVICES.build("llama_cpp")
 
 
 def embedded(**settings: object) -> LlamaCppService:

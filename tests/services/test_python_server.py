@@ -11,8 +11,9 @@ import aiohttp
 import pytest
 
 from nemo_evaluator.config import SglangService, VllmService
+from nemo_evaluator.config.kinds import SERVICES
 from nemo_evaluator.core.errors import NotBuiltError, UsageError
-from nemo_evaluator.services import KINDS, service_identity, start_services
+from nemo_evaluator.services import service_identity, start_services
 from nemo_evaluator.services.process import free_port
 
 MODULES = {"vllm": "vllm/entrypoints/openai/api_server.py", "sglang": "sglang/launch_server.py"}
@@ -111,14 +112,14 @@ async def test_without_settings_none_are_sent(tmp_path: Path) -> None:
 @pytest.mark.parametrize("settings", [{"num_nodes": 2}, {"image": "vllm/vllm-openai"}, {"container_mounts": ["/a:/a"]}])
 def test_what_needs_a_cluster_or_a_container_is_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(NotBuiltError, match=rf"services\.m\.{next(iter(settings))}"):
-        KINDS.get("vllm").plan("m", service("vllm", **settings))
+        SERVICES.build("vllm").plan("m", service("vllm", **settings))
 
 
 def test_a_server_that_is_not_installed_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(UsageError, match="sglang is not installed"):
-        KINDS.get("sglang").plan("m", service("sglang"))
+        SERVICES.build("sglang").plan("m", service("sglang"))
 
 
 def test_identity_knows_the_model_and_not_the_place() -> None:

@@ -15,9 +15,12 @@ from typing import Any
 
 import pytest
 
-from nemo_evaluator.core.errors import NotBuiltError, TransportError
+from nemo_evaluator.config import ServiceBase
+from nemo_evaluator.config.kinds import SERVICES
+from nemo_evaluator.core.errors import TransportError, UsageError
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.services import KINDS, RunningService, service_identity, start_services
+from nemo_evaluator.services import RunningService, service_identity, start_services
 from nemo_evaluator.services.base import Launch
 
 Pids = Callable[[], list[int]]
@@ -35,7 +38,7 @@ class StandInKind:
 
 @pytest.fixture(autouse=True)
 def _stand_in_kind() -> None:
-    KINDS.add("stand_in", StandInKind(), replace=True)
+    SERVICES.add("stand_in", Kind(ServiceBase, StandInKind), replace=True)
 
 
 def service(launch: Launch, *depends_on: str) -> SimpleNamespace:
@@ -96,7 +99,7 @@ async def test_the_health_path_of_somebody_elses_server_is_asked(
 
 
 async def test_a_kind_that_is_not_built_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(NotBuiltError, match=r"services\.x.*'dynamo'"):
+    with pytest.raises(UsageError, match=r"service type 'dynamo' is not supported yet"):
         async with start_services(config(x=SimpleNamespace(type="dynamo", depends_on=[])), tmp_path):
             pytest.fail("must not get here")
 

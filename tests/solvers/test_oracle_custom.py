@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nemo_evaluator.solvers.registry import SolverContext, build_solver
 
 from nemo_evaluator.config import CustomSolverConfig, OracleSolverConfig
+from nemo_evaluator.config.kinds import SOLVERS
 from nemo_evaluator.core.errors import SandboxError, SeedError, UsageError
 from nemo_evaluator.core.types import ErrorKind, SeedResult, SolveResult
+from nemo_evaluator.solvers.base import SolverContext
 from nemo_evaluator.solvers.oracle import OracleSolver
 from nemo_evaluator.solvers.trajectory import validate_trajectory
 
@@ -81,7 +82,7 @@ async def test_what_is_missing_is_a_failure_of_the_harness(tmp_path: Path) -> No
     ],
 )
 def test_whose_limit_counts(settings: dict[str, Any], theirs: int | None, seconds: float) -> None:
-    solver = build_solver(OracleSolverConfig(type="oracle", **settings), NOTHING)
+    solver = SOLVERS.build("oracle", OracleSolverConfig(**settings), NOTHING)
     assert isinstance(solver, OracleSolver)
     metadata = {} if theirs is None else {"agent_timeout": theirs}
     assert solver.timeout_for(SeedResult("", "", metadata=metadata)) == seconds
@@ -113,7 +114,7 @@ def module(monkeypatch: pytest.MonkeyPatch) -> str:
 
 async def test_a_custom_solver_gets_its_settings_and_its_client(module: str) -> None:
     config = CustomSolverConfig(type="custom", class_path=f"{module}:Shouter", service="m", config={"volume": 2})
-    solver: Any = build_solver(config, SolverContext(clients={"m": "the client"}))  # type: ignore[dict-item]
+    solver: Any = SOLVERS.build(config.type, config, SolverContext(clients={"m": "the client"}))  # type: ignore[dict-item]
     assert solver.inner.client == "the client"
     # Settings are part of the proof that an old answer may be used again.
     assert solver.describe() == {"type": "custom", "class_path": f"{module}:Shouter", "config": {"volume": 2}}
@@ -135,7 +136,7 @@ async def test_a_custom_solver_gets_its_settings_and_its_client(module: str) -> 
 def test_a_custom_solver_that_does_not_fit_says_why(module: str, settings: Any, said: str, hint: str | None) -> None:
     settings["class_path"] = settings["class_path"].format(module)
     with pytest.raises(UsageError) as caught:
-        build_solver(CustomSolverConfig(type="custom", **settings), NOTHING)
+        SOLVERS.build("custom", CustomSolverConfig(**settings), NOTHING)
     assert said in caught.value.message
     if hint:
         assert caught.value.hint is not None

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nemo_evaluator.solvers.registry import SolverContext, build_solver
 
 from nemo_evaluator.config import ToolCallingSolverConfig
+from nemo_evaluator.config.kinds import SOLVERS
 from nemo_evaluator.core.errors import ContextExceededError, TransportError, UsageError
 from nemo_evaluator.core.turns import listen
 from nemo_evaluator.core.types import ErrorKind, SeedResult, SolveResult
 from nemo_evaluator.models import CallScope, Client, Endpoint, call_scope
 from nemo_evaluator.models.budget import Budget
+from nemo_evaluator.solvers.base import SolverContext
 from nemo_evaluator.solvers.tool_calling import ToolCallingSolver
 from nemo_evaluator.solvers.tools.base import Tool, ToolResult
 from nemo_evaluator.solvers.tools.gym import GymTools
@@ -312,7 +313,7 @@ async def test_the_config_builds_every_source_and_its_fingerprint_has_no_port_an
     )
     client = Client(Endpoint(name="model", url="http://127.0.0.1:9/v1"))
     context = SolverContext(clients={"model": client}, base_urls={"tools": "http://127.0.0.1:8123"})
-    solver = build_solver(config, context)
+    solver = SOLVERS.build(config.type, config, context)
     assert isinstance(solver, ToolCallingSolver)
     described = json.dumps(solver.describe())
     assert '"kind": "sandbox"' in described
@@ -327,5 +328,5 @@ async def test_a_completions_service_is_refused() -> None:
     config = ToolCallingSolverConfig(type="tool_calling", service="model", sandbox_tools=True)
     client = Client(Endpoint(name="model", url="http://127.0.0.1:9/v1", protocol="completions"))
     with pytest.raises(UsageError, match="speaks completions"):
-        build_solver(config, SolverContext(clients={"model": client}))
+        SOLVERS.build(config.type, config, SolverContext(clients={"model": client}))
     await client.close()

@@ -16,28 +16,28 @@ services:
     type: api
     url: http://h/v1/chat/completions
     protocol: chat_completions
-    proxy: {interceptors: [{name: caching}, {name: turn_countr}, {name: "my.module:Stage"}, {name: mine.py}]}
+    proxy: {interceptors: [{name: caching}, {name: "my.module:Stage"}, {name: mine.py}]}
   n:
     type: api
     url: http://h/v1/chat/completions
     protocol: chat_completions
     interceptors:
-      - name: loging
+      - name: logging
 benchmarks:
   - {name: GSM8K, solver: {type: simple, service: m}}
   - {name: gsm8kk, solver: {type: simple, service: m}}
   - {name: nowhere.py, solver: {type: simple, service: m}}
   - {name: "nowhere.py:toy", solver: {type: simple, service: m}}
-  - {name: "lmeval://mmlu", solver: {type: simple, service: m}}
+  - {name: "lm-eval://mmlu", solver: {type: simple, service: m}}
   - name: mmlu
     solver: {type: simple, service: m}
     instruction_template: nowhere.md
     scoring:
       primary: j
       metrics:
-        - {type: scorer, name: exact_macth}
+        - {type: scorer, name: exact_match}
         - {type: judge, name: j, service: n, rubric_file: no.md}
-output: {export: [inspect, mlfow]}
+output: {export: [inspect, mlflow]}
 """
 
 
@@ -49,16 +49,12 @@ def test_all_unknown_names_are_said_at_once(tmp_path: Path) -> None:
         check_names(loaded.config, document=loaded.document)
     said = {problem.path: (problem.line, problem.hint) for problem in caught.value.problems}
     assert said == {
-        "services.m.proxy.interceptors[1].name": (7, "did you mean 'turn_counter'?"),
-        "services.n.interceptors[0].name": (13, "did you mean 'logging'?"),
         "benchmarks[1].name": (16, "did you mean 'gsm8k'?"),
         "benchmarks[2].name": (17, "the path is taken relative to the current folder"),
         "benchmarks[3].name": (18, "the path is taken relative to the current folder"),
-        "benchmarks[4].name": (19, "did you mean 'lm-eval'?"),
+        "benchmarks[4].name": (19, "see `nel list` for those that are"),
         "benchmarks[5].instruction_template": (22, "give a path, or `off`"),
-        "benchmarks[5].scoring.metrics[0].name": (26, "did you mean 'exact_match'?"),
         "benchmarks[5].scoring.metrics[1].rubric_file": (27, "the path is taken relative to the current folder"),
-        "output.export[1]": (28, "did you mean 'mlflow'?"),
     }
 
 
@@ -69,3 +65,31 @@ def test_a_file_that_is_there_is_fine(tmp_path: Path) -> None:
     entry = f"{{name: '{bench}:toy', solver: {{type: oracle}}, instruction_template: off}}"
     path.write_text(f"services: {{}}\nbenchmarks: [{entry}]\n")
     check_names(load_config(path).config)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "path", "hint"),
+    [
+        ("{name: caching}", "{name: cachin}", "services.m.proxy.interceptors[0].name", "did you mean 'caching'?"),
+        ("- name: logging", "- name: loging", "services.n.interceptors[0].name", "did you mean 'logging'?"),
+        (
+            "{name: caching}",
+            "{name: caching, config: {mod: off}}",
+            "services.m.proxy.interceptors[0].config.mod",
+            "'mode'",
+        ),
+        ("lm-eval://", "lmeval://", "benchmarks[4].name", "did you mean 'lm-eval'?"),
+        ("name: exact_match", "name: exact_macth", "benchmarks[5].scoring.metrics[0].name", "'exact_match'?"),
+        ("mlflow]", "mlfow]", "output.export[1]", "did you mean 'mlflow'?"),
+        ("mlflow]", "{type: mlflow, run_nam: x}]", "output.export[1].run_nam", "did you mean 'run_name'?"),
+    ],
+)
+def test_names_and_settings_of_kinds_are_checked_with_the_schema(
+    tmp_path: Path, right: str, wrong: str, path: str, hint: str
+) -> None:
+    file = tmp_path / "config.yaml"
+    assert right in TEXT
+    file.write_text(TEXT.replace(right, wrong))
+    with pytest.raises(ConfigError) as caught:
+        load_config(file)
+    assert [(problem.path, hint in problem.hint) for problem in caught.value.problems] == [(path, True)]

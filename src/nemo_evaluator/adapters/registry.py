@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from nemo_evaluator.adapters.base import Interceptor
 from nemo_evaluator.config.kinds import INTERCEPTORS
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.core.kinds import settings_of
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.models.endpoint import StageSpec
 
@@ -26,10 +26,7 @@ def build_stage(spec: StageSpec, base_dir: Path | None = None) -> Interceptor:
         raise UsageError(
             f"{spec.name!r} is not an interceptor", hint="derive the class from nemo_evaluator.adapters.Interceptor"
         )
-    try:
-        Kind(build=kind).schema().model_validate(spec.config)
-    except ValidationError as error:
-        raise UsageError(f"interceptor {spec.name!r}: {_first(error)}", hint=_takes(kind)) from None
+    _check(spec, kind)
     return kind(**spec.config)
 
 
@@ -59,12 +56,15 @@ def _from_file(file: str, attribute: str, base_dir: Path | None) -> Any:
     return getattr(module, attribute)
 
 
-def _first(error: ValidationError) -> str:
-    item = error.errors(include_url=False, include_input=False)[0]
-    key = ".".join(map(str, item["loc"]))
-    words = {"extra_forbidden": f"no setting {key!r}", "missing": f"the setting {key!r} is missing"}
-    return words.get(item["type"], f"{key}: {item['msg'][:1].lower()}{item['msg'][1:]}")
-
-
-def _takes(kind: type[Interceptor]) -> str:
-    return f"it takes: {', '.join(Kind(build=kind).schema().model_fields) or 'nothing'}"
+def _check(spec: StageSpec, kind: Any) -> None:
+    """Every setting must be one that the stage takes, and every one that it needs must be there."""
+    schema = settings_of(kind)
+    try:
+        schema.model_validate(spec.config)
+    except ValidationError as error:
+        item = error.errors(include_url=False, include_input=False)[0]
+        key = ".".join(map(str, item["loc"]))
+        words = {"extra_forbidden": f"has no setting {key!r}", "missing": f"needs the setting {key!r}"}
+        said = words.get(item["type"], f"has a wrong {key}: {item['msg'][:1].lower()}{item['msg'][1:]}")
+        hint = f"it takes: {', '.join(schema.model_fields) or 'nothing'}"
+        raise UsageError(f"interceptor {spec.name!r} {said}", hint=hint) from None

@@ -88,7 +88,7 @@ def _choose(annotation: Any, data: Any) -> type[BaseModel] | None:
     word = data.get("type") if isinstance(data, dict) else None
     for mark in _kind_marks(annotation):
         known = isinstance(word, str) and word in mark.kinds
-        return mark.kinds.get(word).schema() if known and isinstance(word, str) else None
+        return mark.kinds.schema(word) if known and isinstance(word, str) else None
     models = [member for member in _members(annotation) if isinstance(member, type) and issubclass(member, BaseModel)]
     if len(models) == 1:
         return models[0]

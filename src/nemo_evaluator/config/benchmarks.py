@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler, field_validator, model_validator
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from nemo_evaluator.config.budgets import BudgetConfig, StepLimits, StopWhen
 from nemo_evaluator.config.fields import Above0, Count, Int, Later, Model, Name, Positive, Share
-from nemo_evaluator.config.kinds import SANDBOXES, default_kind
-from nemo_evaluator.config.sandbox_base import SandboxConfig
+from nemo_evaluator.config.kinds import (
+    SANDBOXES,
+    SCHEMES,
+    KindOf,
+    check_name,
+    check_settings,
+    default_kind,
+    with_settings,
+)
+from nemo_evaluator.config.sandbox_base import SandboxBase
 from nemo_evaluator.config.scoring import ScoringConfig
 from nemo_evaluator.config.solver_base import SolverConfig
 from nemo_evaluator.core.files import safe_name
@@ -57,11 +65,9 @@ class BenchmarkConfig(Model):
     )
     verifier: Later[str] = Field(None, description="Gym service that verifies instead of the benchmark.")
     shuffle_seed: Int | None = Field(42, description="Seed of the order; null keeps the order of the dataset.")
-    sandbox: Annotated[SandboxConfig, BeforeValidator(_inline_sandbox, json_schema_input_type=SandboxConfig | str)] = (
-        Field(
-            default_factory=default_kind(SANDBOXES, "none"),
-            description="Sandbox: a block, or the name of one under `sandboxes`.",
-        )
+    sandbox: Annotated[SandboxBase, KindOf(SANDBOXES, named=True), BeforeValidator(_inline_sandbox)] = Field(
+        default_factory=default_kind(SANDBOXES, "none"),
+        description="Sandbox: a block, or the name of one under `sandboxes`.",
     )
     scoring: ScoringConfig = Field(default_factory=ScoringConfig, description="Metrics.")
     params: dict[str, Any] = Field(default_factory=dict, description="Arguments of the benchmark itself.")
@@ -74,6 +80,24 @@ class BenchmarkConfig(Model):
     def key(self) -> str:
         """The id, or the name while no id was given."""
         return self.id or self.name
+
+    @field_validator("name")
+    @classmethod
+    def _known_scheme(cls, name: str) -> str:
+        if "://" in name:
+            check_name(SCHEMES, name.partition("://")[0])
+        return name
+
+    @model_validator(mode="after")
+    def _params_of_scheme(self) -> BenchmarkConfig:
+        scheme, uri, _ = self.name.partition("://")
+        if uri and SCHEMES.get(scheme).missing is None:
+            check_settings(SCHEMES, scheme, self.params, "params")
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return with_settings(handler, schema, SCHEMES, "name", "params", starts="://")
 
     @model_validator(mode="after")
     def _sandbox_needed(self) -> BenchmarkConfig:

@@ -68,7 +68,7 @@ def _references(data: dict[str, Any], kinds: Kinds, owner: Any, path: Path, solv
 
 def _schema(kinds: Kinds, owner: Any) -> type[BaseModel] | None:
     word = owner.get("type") if isinstance(owner, dict) else None
-    return kinds.get(word).schema() if isinstance(word, str) and word in kinds else None
+    return kinds.schema(word) if isinstance(word, str) and word in kinds else None
 
 
 def _role(service: Any) -> Role:

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
-from nemo_evaluator.config._base import Confidence, Int, Model, NonNegative, Positive, Share
 from nemo_evaluator.config._document import Document
 from nemo_evaluator.config._explain import explain
 from nemo_evaluator.config._yaml import read_document
+from nemo_evaluator.config.fields import Confidence, Int, Model, NonNegative, Positive, Share
 from nemo_evaluator.core.errors import ConfigError
 
 Tier = Literal["critical", "supporting", "advisory"]

@@ -26,7 +26,13 @@ SANDBOXES: Final = Kinds("sandbox type", group="nemo_evaluator.sandboxes", home=
 SOLVERS: Final = Kinds("solver type", group="nemo_evaluator.solvers", home="nemo_evaluator.solvers")
 METRICS: Final = Kinds("metric type", group="nemo_evaluator.metrics", home="nemo_evaluator.scoring.metrics")
 CLUSTERS: Final = Kinds("cluster type", group="nemo_evaluator.executors", home="nemo_evaluator.executors")
-SCHEMES: Final = Kinds("scheme", group="nemo_evaluator.schemes", home="nemo_evaluator.environments", dashes=True)
+SCHEMES: Final = Kinds(
+    "scheme",
+    group="nemo_evaluator.schemes",
+    home="nemo_evaluator.environments",
+    dashes=True,
+    supplied=("uri", "num_examples", "num_fewshot"),
+)
 INTERCEPTORS: Final = Kinds(
     "interceptor", group="nemo_evaluator.interceptors", home="nemo_evaluator.adapters.interceptors"
 )
@@ -38,13 +44,14 @@ M = TypeVar("M", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class KindOf:
-    """Annotation of a field that holds the settings of a kind of one group."""
+    """Annotation of a field that holds the settings of a kind of one group, or (``named``) the name of such a block."""
 
     kinds: Kinds
+    named: bool = False
 
     def schemas(self) -> dict[str, type[BaseModel]]:
         """Every word with its schema."""
-        return {word: self.kinds.get(word).schema() for word in self.kinds.names()}
+        return {word: self.kinds.schema(word) for word in self.kinds.names()}
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         def validate(value: Any) -> Any:
@@ -57,7 +64,8 @@ class KindOf:
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         members: Any = Union.__getitem__(tuple(dict.fromkeys(self.schemas().values())))
         union: TypeAdapter[Any] = TypeAdapter(Annotated[members, Field(discriminator="type")])
-        return handler(union.core_schema)
+        described = handler(union.core_schema)
+        return {"anyOf": [described, {"type": "string"}]} if self.named else described
 
     def _validate(self, value: Any) -> BaseModel:
         if not isinstance(value, Mapping):
@@ -68,12 +76,12 @@ class KindOf:
         if not isinstance(word, str) or word not in self.kinds:
             context = {"discriminator": "'type'", "tag": str(word), "expected_tags": ", ".join(self.kinds.names())}
             raise PydanticKnownError("union_tag_invalid", context)
-        return self.kinds.get(word).schema().model_validate(value)
+        return self.kinds.schema(word).model_validate(value)
 
 
 def default_kind(kinds: Kinds, word: str) -> Callable[[], Any]:
     """A factory for the settings that a config gets when it says nothing."""
-    return lambda: kinds.get(word).schema()()
+    return lambda: kinds.schema(word)()
 
 
 def whole(field: FieldInfo) -> Any:
@@ -90,22 +98,18 @@ def marks(model: type[BaseModel], mark: type[M] | type) -> Iterator[tuple[str, A
 
 
 def check_name(kinds: Kinds, name: str) -> None:
-    """Refuse a name that nothing answers to, or that this version cannot run."""
+    """Refuse a name that nothing answers to."""
     if name not in kinds:
         close = nearest(name, kinds.names())
         hint = f"did you mean {close!r}?" if close else f"known: {', '.join(kinds.names())}"
         raise PydanticCustomError(
             "unknown_name", "unknown {kind} {name}", {"kind": kinds.kind, "name": repr(name), "hint": hint}
         )
-    missing = kinds.get(name).missing
-    if missing is not None:
-        context = {"kind": kinds.kind, "name": repr(name), "why": missing, "hint": f"known: {', '.join(kinds.ready())}"}
-        raise PydanticCustomError("unknown_name", "{kind} {name} is {why}", context)
 
 
-def check_settings(kinds: Kinds, name: str, settings: Mapping[str, Any], *place: str) -> None:
+def check_settings(kinds: Kinds, name: str, settings: Mapping[str, Any], *place: str | int) -> None:
     """Refuse settings that a kind does not take; errors stand under ``place`` of the field that is validated."""
-    schema = kinds.get(name).schema()
+    schema = kinds.schema(name)
     try:
         schema.model_validate(dict(settings))
     except ValidationError as error:
@@ -113,7 +117,7 @@ def check_settings(kinds: Kinds, name: str, settings: Mapping[str, Any], *place:
         raise ValidationError.from_exception_data(error.title, details, hide_input=True) from None
 
 
-def _setting(item: ErrorDetails, schema: type[BaseModel], name: str, place: tuple[str, ...]) -> InitErrorDetails:
+def _setting(item: ErrorDetails, schema: type[BaseModel], name: str, place: tuple[str | int, ...]) -> InitErrorDetails:
     key = str(item["loc"][-1]) if item["loc"] else ""
     known = list(schema.model_fields)
     close = nearest(key, known)
@@ -129,21 +133,27 @@ def _setting(item: ErrorDetails, schema: type[BaseModel], name: str, place: tupl
 
 
 def with_settings(
-    handler: GetJsonSchemaHandler, schema: CoreSchema, kinds: Kinds, word: str, settings: str
+    handler: GetJsonSchemaHandler, schema: CoreSchema, kinds: Kinds, word: str, settings: str, *, starts: str = ""
 ) -> dict[str, Any]:
-    """The JSON Schema of a class whose field ``word`` names a kind and whose ``settings`` are that kind's."""
+    """The JSON Schema of a class whose field ``word`` names a kind and whose ``settings`` are that kind's.
+
+    With ``starts`` the field only begins with the name and these characters.
+    """
     described = handler(schema)
     body = handler.resolve_ref_schema(described)
     names = [name for name in kinds.names() if kinds.get(name).missing is None]
-    body["properties"][word] = {**body["properties"][word], "anyOf": [{"enum": names}, {"type": "string"}]}
-    body["allOf"] = [
+    examples = [f"{name}{starts}" for name in names]
+    body["properties"][word] = {**body["properties"][word], "examples": examples}
+    rules = [
         {
-            "if": {"properties": {word: {"const": name}}, "required": [word]},
-            "then": {"properties": {settings: handler(kinds.get(name).schema().__pydantic_core_schema__)}},
+            "if": {"properties": {word: {"pattern": f"^{name}{starts or '$'}"}}, "required": [word]},
+            "then": {"properties": {settings: handler(kinds.schema(name).__pydantic_core_schema__)}},
         }
         for name in names
-        if kinds.get(name).schema().model_fields
+        if kinds.schema(name).model_fields
     ]
+    if rules:
+        body["allOf"] = rules
     return described
 
 

@@ -62,13 +62,15 @@ class OutputConfig(Model):
             return data
         settings = dict(data.get("export_config") or {})
         names: list[Any] = []
-        for target in exports:
+        for number, target in enumerate(exports):
             name = target.get("type") if isinstance(target, dict) else None
             if not isinstance(name, str):
                 names.append(target)
                 continue
             names.append(name)
             own = {key: value for key, value in target.items() if key != "type"}
+            if name in EXPORTERS:
+                check_settings(EXPORTERS, name, own, "export", number)
             if own and settings.get(name):
                 raise PydanticCustomError(
                     "given_twice",

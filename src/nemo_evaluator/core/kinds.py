@@ -45,13 +45,23 @@ class Kind:
         """What makes the thing, imported if need be."""
         return load_object(self.build) if isinstance(self.build, str) else self.build
 
-    def schema(self) -> type[BaseModel]:
-        """The schema of the settings."""
-        return self.settings or settings_of(self.builder())
-
 
 class Kinds(Registry[Kind]):
-    """The kinds of one group: the files of ``home`` that declare ``KIND``, and the entry points of ``group``."""
+    """The kinds of one group: the files of ``home`` that declare ``KIND``, and the entry points of ``group``.
+
+    ``supplied`` are the parameters of builders that a config does not give.
+    """
+
+    def __init__(
+        self, kind: str, *, group: str, home: str, dashes: bool = False, supplied: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(kind, group=group, home=home, dashes=dashes)
+        self._supplied = supplied
+
+    def schema(self, name: str) -> type[BaseModel]:
+        """The schema of a kind's settings."""
+        kind = self.get(name)
+        return kind.settings or settings_of(kind.builder(), self._supplied)
 
     def get(self, name: str) -> Kind:
         """The kind of a word. A bare callable counts as a kind whose settings are its parameters."""
@@ -87,7 +97,7 @@ class _AnySettings(_Settings):
 
 
 @lru_cache(maxsize=256)
-def settings_of(build: Any) -> type[BaseModel]:
+def settings_of(build: Any, supplied: tuple[str, ...] = ()) -> type[BaseModel]:
     """The schema that the parameters of a class or function make: names, types and defaults."""
     made = vars(build).get("__init__", build) if isinstance(build, type) else build
     parameters = inspect.signature(build).parameters.values()
@@ -96,7 +106,7 @@ def settings_of(build: Any) -> type[BaseModel]:
     except NameError:
         # A type that is imported for checkers only: the value is taken as it is.
         types = {}
-    keyword = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    keyword = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.name not in supplied]
     fields: dict[str, Any] = {
         p.name: (types.get(p.name, Any), ... if p.default is p.empty else p.default) for p in keyword
     }

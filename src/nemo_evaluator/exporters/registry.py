@@ -23,9 +23,9 @@ def register_exporter(name: str, target: Callable[..., Exporter] | str) -> None:
 
 def get_exporter(name: str, **settings: Any) -> Exporter:
     """The exporter called ``name``. Raises a NelError for an unknown name, an unknown setting, or a missing library."""
-    known = list(EXPORTERS.get(name).schema().model_fields)
+    known = list(EXPORTERS.schema(name).model_fields)
     unknown = [key for key in settings if key not in known]
-    if unknown and EXPORTERS.get(name).schema().model_config.get("extra") != "allow":
+    if unknown and EXPORTERS.schema(name).model_config.get("extra") != "allow":
         close = nearest(unknown[0], known)
         hint = f"did you mean {close!r}?" if close else f"known: {', '.join(known)}"
         raise UsageError(f"exporter {name!r} has no setting {unknown[0]!r}", hint=hint)

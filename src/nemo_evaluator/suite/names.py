@@ -39,9 +39,7 @@ def _unknown(config: EvalConfig) -> Iterator[Found]:
 def _benchmark(name: str, path: tuple[str | int, ...]) -> Iterator[Found]:
     scheme, separator, _ = name.partition("://")
     if separator:
-        if scheme not in SCHEMES:
-            yield path, f"unknown scheme {scheme}://", _hint(scheme, SCHEMES)
-        elif (why := SCHEMES.get(scheme).missing) is not None:
+        if (why := SCHEMES.get(scheme).missing) is not None:
             yield path, f"{scheme}:// benchmarks are {why}", "see `nel list` for those that are"
         return
     file = name if name.endswith(".py") else name.rpartition(":")[0]
