@@ -127,7 +127,7 @@ EDITS = [
     ("dir: ./out", "export: [{tpye: mlflow}]", "output.export[0]", "`type`"),
     ("dir: ./out", "traffic: all", "output.traffic", "none, metadata, bodies"),
     ("dir: ./out", "export_config: {mlflow: {a: 1}}", "output", "add the exporter to export"),
-    ("dir: ./out", "export: [{type: mlflow, a: 1}]\n  export_config: {mlflow: {b: 1}}", "output", "remove one"),
+    ("dir: ./out", "export: [{type: mlflow, run_name: a}]\n  export_config: {mlflow: {description: b}}", "output", "remove one"),
     # numbers out of range
     ("repeats: 2", "repeats: 0", "benchmarks[0].repeats", "at least 1"),
     ("repeats: 2", "repeats: -3", "benchmarks[0].repeats", "at least 1"),

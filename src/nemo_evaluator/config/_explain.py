@@ -10,7 +10,6 @@ from pydantic import BaseModel, ValidationError
 
 from nemo_evaluator.config._document import Document, Path, show_path
 from nemo_evaluator.config._schema_walk import class_at, field_at, kinds_at
-from nemo_evaluator.config.fields import looks_secret
 from nemo_evaluator.core.errors import Problem
 from nemo_evaluator.core.registry import nearest
 from nemo_evaluator.core.secrets import looks_secret, scrub

@@ -14,7 +14,6 @@ import yaml
 
 from nemo_evaluator.config._document import Path as ConfigPath
 from nemo_evaluator.config._document import show_path
-from nemo_evaluator.config.fields import looks_secret
 from nemo_evaluator.config.load import LoadedConfig
 from nemo_evaluator.config.overrides import parse_override
 from nemo_evaluator.core.errors import ConfigError

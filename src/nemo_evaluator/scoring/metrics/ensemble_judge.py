@@ -30,7 +30,9 @@ class EnsembleJudgeMetric(RubricMetric):
 def build(config: EnsembleJudgeMetric, clients: Mapping[str, Client], environment: object = None) -> Metric:
     """All judges with one rubric."""
     members = {service: client_of(clients, service) for service in config.services}
-    return EnsembleJudge(config.name, members, rubric_of(config), settings_of(config), config.aggregation, canaries=config.canaries)
+    return EnsembleJudge(
+        config.name, members, rubric_of(config), settings_of(config), config.aggregation, canaries=config.canaries
+    )
 
 
 KIND: Final = Kind(EnsembleJudgeMetric, build)

@@ -41,7 +41,9 @@ def build(config: JudgeMetric, clients: Mapping[str, Client], environment: objec
                 "would have no effect",
                 hint="leave it out, or give a rubric",
             )
-        return EnvironmentJudge(config.name, client, environment, settings, config.system_prompt, canaries=config.canaries)
+        return EnvironmentJudge(
+            config.name, client, environment, settings, config.system_prompt, canaries=config.canaries
+        )
     rubric = rubric_of(config, system_prompt=config.system_prompt, reference_free=config.reference_free)
     return RubricJudge(config.name, client, rubric, settings, swap_check=config.swap_check, canaries=config.canaries)
 
