@@ -203,7 +203,7 @@ async def test_model_only_reaches_the_model_and_nothing_else(make) -> None:  # t
 @pytest.mark.needs("docker")
 @pytest.mark.parametrize("kind", ["docker"])
 async def test_a_container_has_no_network_unless_it_is_asked_for(kind: str) -> None:
-    from nemo_evaluator.config.sandboxes import DockerSandbox as Config
+    from nemo_evaluator.config import DockerSandbox as Config
     from nemo_evaluator.sandbox.docker_provider import DockerProvider
 
     for asked, devices in (({}, 1), ({"network": "bridge"}, 2)):

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from plain_sandbox import PlainSandbox
 
 from nemo_evaluator.config import DockerSandbox, LocalSandbox
 from nemo_evaluator.core.errors import SandboxError
