@@ -10,12 +10,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-<<<<<<< HEAD
 from nemo_evaluator.cli.main import nel
-from nemo_evaluator.config.sandboxes import DockerSandbox, LocalSandbox
-=======
 from nemo_evaluator.config import DockerSandbox, LocalSandbox
->>>>>>> 9b35851 (Reference page of the kinds)
 from nemo_evaluator.core.errors import TamperError
 from nemo_evaluator.core.files import iter_jsonl
 from nemo_evaluator.core.registry import load_object
