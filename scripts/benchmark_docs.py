@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -49,10 +50,17 @@ def page(definition: BenchmarkDefinition) -> str:
     if info.params:
         lines += ["## Parameters (`params:`)", "", "| parameter | meaning |", "|---|---|"]
         lines += [f"| `{key}` | {meaning} |" for key, meaning in info.params.items()] + [""]
+    if info.published is not None:
+        lines += ["## Comparable with published scores?", "", f"{_sentence(info.published.comparable)}", ""]
+        lines += [f"- Published: {info.published.protocol}", f"- Here: {info.published.differs}", ""]
     lines += ["## How it is asked", ""]
     if definition.prompt:
         text = definition.prompt.replace("{fewshot}", "")
         # Indented, for a prompt may have fences of its own.
+        lines += [f"    {line}".rstrip() for line in text.split("\n")] + [""]
+    for name, variant in definition.protocols.items():
+        lines += [f"With `params: {{protocol: {name}}}`:", ""]
+        text = variant["prompt"].replace("{fewshot}", "{examples}")
         lines += [f"    {line}".rstrip() for line in text.split("\n")] + [""]
     lines += [
         "One problem exactly as it is sent:",
@@ -63,6 +71,10 @@ def page(definition: BenchmarkDefinition) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _fewshot(definition: BenchmarkDefinition) -> str:
@@ -81,14 +93,15 @@ def index(definitions: list[BenchmarkDefinition]) -> str:
         "# Benchmarks\n",
         "All built-in benchmarks. `nel list` shows the same on the command line; your own takes",
         "[ten lines](../tutorials/custom-benchmark.md).\n",
-        "| name | what it asks | problems | scorer | needs |",
-        "|---|---|---|---|---|",
+        "| name | what it asks | problems | scorer | needs | comparable with published scores |",
+        "|---|---|---|---|---|---|",
     ]
     for definition in definitions:
         info = definition.info
         what = definition.description.partition(": ")[2].split("\n")[0].rstrip(".") or info.title
         size = f"{info.size:,}" if info.size else ""
         cells = (f"[{definition.name}]({definition.name}.md)", what, size, info.scorer, ", ".join(info.needs))
+        cells = (*cells, re.split("[,;: ]", info.published.comparable)[0] if info.published else "")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 

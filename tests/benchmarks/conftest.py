@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,3 +66,20 @@ def full_mirror(full_mirror_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """That mirror, switched on."""
     monkeypatch.setenv("NEL_DATA_MIRROR", str(full_mirror_dir))
     return full_mirror_dir
+
+
+@pytest.fixture
+def mirrored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Put rows where a hub dataset would be."""
+    entries: list[MirrorEntry] = []
+    folder = tmp_path / "mirror"
+    folder.mkdir()
+    monkeypatch.setenv("NEL_DATA_MIRROR", str(folder))
+
+    def put(dataset: str, rows: list[dict[str, Any]], split: str = "test", config: str | None = None) -> None:
+        name = f"{len(entries)}.jsonl"
+        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        entries.append(MirrorEntry(dataset, split, name, len(rows), config=config))
+        write_index(folder, entries)
+
+    return put

@@ -12,27 +12,9 @@ import pytest
 from nemo_evaluator.benchmarks import hellaswag, mmlu_redux, xstest
 from nemo_evaluator.benchmarks._words import pick_word
 from nemo_evaluator.core.errors import SeedError, UsageError
-from nemo_evaluator.datasets.mirror import MirrorEntry, write_index
 from nemo_evaluator.environments import get_environment
 
 Mirrored = Callable[..., None]
-
-
-@pytest.fixture
-def mirrored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mirrored:
-    """Put rows where a hub dataset would be."""
-    entries: list[MirrorEntry] = []
-    folder = tmp_path / "mirror"
-    folder.mkdir()
-    monkeypatch.setenv("NEL_DATA_MIRROR", str(folder))
-
-    def put(dataset: str, rows: list[dict[str, Any]], split: str = "test", config: str | None = None) -> None:
-        name = f"{len(entries)}.jsonl"
-        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        entries.append(MirrorEntry(dataset, split, name, len(rows), config=config))
-        write_index(folder, entries)
-
-    return put
 
 
 async def score(name: str, answer: str, idx: int = 0, **keywords: Any) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
 from nemo_evaluator.scoring import Score, numeric_match
 
 _PROMPT = (
@@ -26,6 +26,14 @@ def _info(year: int, source: str) -> BenchmarkInfo:
         license="of the Mathematical Association of America",
         source=source,
         columns=("id", "problem", "answer"),
+        published=Published(
+            protocol=(
+                "No one protocol: model reports ask for the final integer with free reasoning and average "
+                "over 16 to 64 samples at their own temperature."
+            ),
+            differs="Free reasoning, the integer on a last line; one sample unless `repeats` is set.",
+            comparable="nearly, with `repeats: 16` or more and the temperature of the report",
+        ),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nemo_evaluator.benchmarks._choice import LETTERS, instruction, option_lines
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
 from nemo_evaluator.scoring import Score, multichoice_regex
 
 _PROMPT = instruction("{letters}") + "\n\n{fewshot}{question}\n\n{lines}"
@@ -33,6 +33,14 @@ def _info(title: str, size: int) -> BenchmarkInfo:
         license="CC-BY-SA-4.0",
         source="https://huggingface.co/datasets/allenai/ai2_arc",
         columns=("id", "question", "choices", "answerKey"),
+        published=Published(
+            protocol=(
+                "25 examples, log-likelihood of each option's text, length-normalised accuracy (Open LLM "
+                "Leaderboard); chat models: free reasoning and a letter."
+            ),
+            differs="No examples, all options lettered in the prompt, free reasoning, a letter is generated.",
+            comparable=("no with log-likelihood scores; nearly with reports that let a chat model answer by letter"),
+        ),
     )
 
 

@@ -9,7 +9,7 @@ from nemo_evaluator.benchmarks._words import one_of
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets import ChainedRows, MappedRows, Rows, open_rows
-from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
 from nemo_evaluator.scoring import Score, exact_match, found, multichoice_regex, numeric_match, strip_reasoning
 from nemo_evaluator.scoring.text import claimed_texts
 
@@ -22,24 +22,32 @@ TASKS: Final = (
     "tracking_shuffled_objects_five_objects", "tracking_shuffled_objects_seven_objects",
     "tracking_shuffled_objects_three_objects", "web_of_lies", "word_sorting",
 )  # fmt: skip
+COT: Final = "cot_3shot"
+# The three worked examples of each task, as the paper wrote them.
+WORKED: Final = "hf://Joschka/big_bench_hard?config=few_shot_prompts&split=few_shot_prompts"
 _OPTION: Final = re.compile(r"^\(([A-Z])\)\s*(.*)$", re.MULTILINE)
 _LETTER: Final = re.compile(r"\(?([A-Z])\)?")
 _BRACKETS: Final = re.compile(r"[][(){}<>\s]+")
 _WORDS: Final = {"true": ("true", "false"), "yes": ("yes", "no"), "valid": ("valid", "invalid")}
 
 
-def dataset(tasks: list[str] | str) -> Rows:
-    """The problems of some tasks, one task after another."""
+def dataset(tasks: list[str] | str, protocol: str) -> Rows:
+    """The problems of some tasks, one task after another; with the worked examples where the protocol has them."""
     chosen = [tasks] if isinstance(tasks, str) else tasks
     unknown = [task for task in chosen if task not in TASKS]
     if unknown:
         raise UsageError(f"bbh has no task {unknown[0]!r}", hint=f"it has: {', '.join(TASKS)}")
-    return ChainedRows(_one(task) for task in chosen)
+    worked = (
+        {row["dataset_name"]: row["chain_of_thought_prompt"].strip() for row in open_rows(WORKED)}
+        if (protocol == COT)
+        else {}
+    )
+    return ChainedRows(_one(task, worked.get(task, "")) for task in chosen)
 
 
-def _one(task: str) -> Rows:
+def _one(task: str, worked: str) -> Rows:
     rows = open_rows(f"hf://lukaemon/bbh?config={task}&split=test")
-    return MappedRows(rows, lambda row, idx: {**row, "task": task})
+    return MappedRows(rows, lambda row, idx: {**row, "task": task, "worked": worked})
 
 
 def prepare(row: JsonDict) -> JsonDict:
@@ -49,6 +57,7 @@ def prepare(row: JsonDict) -> JsonDict:
         "target": row["target"].strip(),
         "options": dict(_OPTION.findall(row["input"])),
         "category": row["task"],
+        "worked": row["worked"],
     }
 
 
@@ -60,7 +69,8 @@ def prepare(row: JsonDict) -> JsonDict:
         "with the letter if there are options.\n\n{input}"
     ),
     prepare_row=prepare,
-    carried=("options",),
+    carried=("options", "worked"),
+    protocols={COT: {"prompt": "{worked}\n\nQ: {input}\nA: Let's think step by step."}},
     params={"tasks": list(TASKS)},
     info=BenchmarkInfo(
         title="BIG-Bench Hard",
@@ -71,7 +81,22 @@ def prepare(row: JsonDict) -> JsonDict:
         source="https://huggingface.co/datasets/lukaemon/bbh",
         columns=("input", "target"),
         categories="task (27)",
-        params={"tasks": "one of, or a list of, the 27 tasks"},
+        params={
+            "tasks": "one of, or a list of, the 27 tasks",
+            "protocol": f"`default`, or `{COT}`: the three worked examples of the paper before each problem "
+            "(from the hub's Joschka/big_bench_hard, which a mirror must hold too)",
+        },
+        published=Published(
+            protocol=(
+                "3 worked examples with chain of thought (Suzgun et al., 2022), exact match of what "
+                'follows "the answer is".'
+            ),
+            differs=(
+                "No examples, free reasoning, the answer on a last line; letters, words, numbers, "
+                "brackets and lists of words are compared in their own form, not by exact match."
+            ),
+            comparable="nearly with `protocol: cot_3shot`, whose questions are the published ones; no by default",
+        ),
     ),
 )
 @scorer

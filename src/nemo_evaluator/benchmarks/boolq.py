@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nemo_evaluator.benchmarks._words import one_of
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
 from nemo_evaluator.scoring import Score
 
 
@@ -31,6 +31,11 @@ def prepare(row: JsonDict) -> JsonDict:
         license="CC-BY-SA-3.0",
         source="https://huggingface.co/datasets/google/boolq",
         columns=("passage", "question", "answer"),
+        published=Published(
+            protocol=("Log-likelihood of yes and no, without examples or with a few (GPT-3, lm-evaluation-harness)."),
+            differs="The word is generated, after free reasoning.",
+            comparable="no",
+        ),
     ),
 )
 @scorer

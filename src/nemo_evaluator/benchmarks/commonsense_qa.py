@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nemo_evaluator.benchmarks._choice import LETTERS, instruction, option_lines
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
 from nemo_evaluator.scoring import Score, multichoice_regex
 
 
@@ -36,6 +36,13 @@ def prepare(row: JsonDict) -> JsonDict:
         license="MIT",
         source="https://huggingface.co/datasets/tau/commonsense_qa",
         columns=("id", "question", "choices", "answerKey"),
+        published=Published(
+            protocol=(
+                "Few-shot with chain of thought (Wei et al., 2022: 7 examples), or log-likelihood of the letters."
+            ),
+            differs="No examples, free reasoning, a letter is generated.",
+            comparable="no; nearly with zero-shot reports of chat models",
+        ),
     ),
 )
 @scorer

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from nemo_evaluator.benchmarks._spans import committed, drop_match
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
 from nemo_evaluator.scoring import Score, found
 
 
@@ -90,6 +90,19 @@ def summary(details: Iterable[JsonDict]) -> dict[str, float]:
         source="https://huggingface.co/datasets/ucinlp/drop",
         columns=("passage", "question", "answers_spans", "query_id"),
         categories="type of the answer (number, span, date)",
+        published=Published(
+            protocol=(
+                "3 examples, a short span is generated; F1 and exact match of `drop_eval.py` (Dua et al., 2019)."
+            ),
+            differs=(
+                "3 examples and free reasoning before an `Answer:` line; the official metric on that "
+                "span. The span is read fairly first: signs of currency and per cent go, a number in "
+                "words is one in digits, a unit that the question names is dropped, a list may be "
+                'separated by commas or "and". The hub\'s rows lose which spans belong together unless '
+                'readers agreed; `params: {dataset: "hf://EleutherAI/drop?split=validation"}` has them.'
+            ),
+            comparable="nearly; reports with simple-evals' fuzzy match are higher",
+        ),
     ),
 )
 @scorer

@@ -8,7 +8,7 @@ from typing import Final
 from nemo_evaluator.benchmarks._choice import instruction, option_lines
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets import ChainedRows, MappedRows, Rows, open_rows
-from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
 from nemo_evaluator.scoring import Score, multichoice_regex
 
 _REPO: Final = "CohereLabs/Global-MMLU"
@@ -71,6 +71,11 @@ def prepare(row: JsonDict) -> JsonDict:
         columns=("sample_id", "subject", "question", "option_a", "option_b", "option_c", "option_d", "answer"),
         categories="language",
         params={"languages": f"a language or a list of them; default: {' '.join(LANGUAGES)}"},
+        published=Published(
+            protocol="5 examples of the language, log-likelihood of the letter (lm-evaluation-harness).",
+            differs="No examples, instruction in English, free reasoning, a letter is generated.",
+            comparable="no",
+        ),
     ),
 )
 @scorer

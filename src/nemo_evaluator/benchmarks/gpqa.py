@@ -6,7 +6,7 @@ import random
 
 from nemo_evaluator.benchmarks._choice import LETTERS, instruction, option_lines
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
 from nemo_evaluator.scoring import Score, multichoice_regex
 
 _WRONG = ("Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3")
@@ -42,6 +42,13 @@ def prepare(row: JsonDict, idx: int, rng: random.Random) -> JsonDict:
         source="https://huggingface.co/datasets/Idavidrein/gpqa",
         columns=("Question", "Correct Answer", *_WRONG, "High-level domain"),
         categories="High-level domain (3)",
+        published=Published(
+            protocol=(
+                "Zero-shot chain of thought, options shuffled, a letter is generated (simple-evals; Rein et al., 2023)."
+            ),
+            differs="The same, with a shuffle of our own that is fixed for each row.",
+            comparable="yes, within the noise of the shuffle",
+        ),
     ),
 )
 @scorer

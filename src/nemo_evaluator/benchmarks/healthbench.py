@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from nemo_evaluator.benchmarks._judged import answer_to_grade, equipped
 from nemo_evaluator.core.errors import JudgeError
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
-from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
 from nemo_evaluator.scoring import FENCE_NOTE, Canary, Score, judge_reply, needs_judge
 
 _RUBRIC = """You grade the last answer of a conversation about health against a list of criteria.
@@ -113,6 +113,17 @@ def summary(details: Iterable[JsonDict]) -> dict[str, float]:
         source="https://huggingface.co/datasets/openai/healthbench",
         columns=("prompt", "prompt_id", "rubrics", "example_tags"),
         categories="theme (7)",
+        published=Published(
+            protocol=(
+                "GPT-4.1 grades each criterion by a request of its own; points over possible points; the "
+                "mean is clipped to [0, 1] (Arora et al., 2025)."
+            ),
+            differs=(
+                "A judge of your choice grades all criteria in one request, with a prompt of our own. "
+                "Points and clipping as published."
+            ),
+            comparable="no, unless the judge is GPT-4.1, and then nearly",
+        ),
     ),
 )
 @scorer

@@ -6,7 +6,7 @@ import re
 
 from nemo_evaluator.benchmarks._choice import LETTERS, instruction, option_lines
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
 from nemo_evaluator.scoring import Score, multichoice_regex
 
 # Marks that the how-to articles left in the text, such as "[header]" and "[step]".
@@ -51,6 +51,14 @@ def prepare(row: JsonDict) -> JsonDict:
         source="https://huggingface.co/datasets/Rowan/hellaswag",
         columns=("ind", "activity_label", "ctx_a", "ctx_b", "endings", "label"),
         categories="activity_label",
+        published=Published(
+            protocol="10 examples, log-likelihood of each ending, length-normalised accuracy.",
+            differs=(
+                "No examples, endings lettered in the prompt, a letter is generated. Texts are cleaned as "
+                "in lm-evaluation-harness, except that a title after a question mark adds no full stop."
+            ),
+            comparable="no",
+        ),
     ),
 )
 @scorer

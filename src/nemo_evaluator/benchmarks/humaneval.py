@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
 from nemo_evaluator.scoring import Score, code_sandbox_async
 
 
@@ -37,6 +37,11 @@ def prepare(row: JsonDict) -> JsonDict:
         license="MIT",
         source="https://huggingface.co/datasets/openai/openai_humaneval",
         columns=("task_id", "prompt", "entry_point", "test"),
+        published=Published(
+            protocol="The function's head is completed; pass@1 (Chen et al., 2021: pass@k of 200 samples).",
+            differs="A chat model is asked for the whole function in a code block; its tests run unchanged.",
+            comparable="nearly, with reports on chat models",
+        ),
     ),
 )
 @scorer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
 from nemo_evaluator.scoring import Score, math
 
 
@@ -31,6 +31,14 @@ def prepare(row: JsonDict) -> JsonDict:
         source="https://huggingface.co/datasets/HuggingFaceH4/MATH-500",
         columns=("problem", "answer", "subject", "level", "unique_id"),
         categories="subject (7)",
+        published=Published(
+            protocol=(
+                "Zero-shot or 4 examples, answer in a box, equality by a symbolic checker (Lightman et "
+                "al., 2023; math-verify)."
+            ),
+            differs="Zero-shot, answer on a last line, equality by math-verify.",
+            comparable="yes with reports that use math-verify; nearly with others",
+        ),
     ),
 )
 @scorer

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
 from nemo_evaluator.scoring import Score, code_sandbox_async
 
 _PROMPT = (
@@ -45,6 +45,11 @@ def _info(title: str, size: int) -> BenchmarkInfo:
         license="CC-BY-4.0",
         source="https://huggingface.co/datasets/google-research-datasets/mbpp",
         columns=("task_id", "text or prompt", "code", "test_list", "test_setup_code or test_imports"),
+        published=Published(
+            protocol="3 examples with their tests, code generated between marks; pass@1 (Austin et al., 2021).",
+            differs="No examples (`fewshot: 3` takes the published ones), the tests stand in the prompt.",
+            comparable="nearly with `fewshot: 3`",
+        ),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets import ChainedRows, MappedRows, Rows, open_rows
-from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
 from nemo_evaluator.scoring import Score, numeric_match
 
 # Instruction and the word before the final number, in the language of the problem.
@@ -85,6 +85,17 @@ def prepare(row: JsonDict) -> JsonDict:
         columns=("question", "answer", "answer_number"),
         categories="language (11)",
         params={"languages": "which languages: one of, or a list of, en de fr es ru zh ja th te bn sw"},
+        published=Published(
+            protocol=(
+                "8 worked examples in the problem's language with chain of thought (Shi et al., 2022), or "
+                "zero-shot in that language (simple-evals)."
+            ),
+            differs=(
+                "Zero-shot, instruction in the problem's language as in simple-evals; `fewshot: 8` takes "
+                "the published examples."
+            ),
+            comparable="nearly",
+        ),
     ),
 )
 @scorer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nemo_evaluator.benchmarks._choice import LETTERS, instruction, option_lines
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
 from nemo_evaluator.scoring import Score, multichoice_regex
 
 
@@ -37,6 +37,11 @@ def prepare(row: JsonDict) -> JsonDict:
         source="https://huggingface.co/datasets/cais/mmlu",
         columns=("question", "subject", "choices", "answer"),
         categories="subject (57)",
+        published=Published(
+            protocol="5 examples of the subject, log-likelihood of the letter (Hendrycks et al., 2021).",
+            differs="No examples, free reasoning, a letter is generated, as in simple-evals.",
+            comparable="no with the published protocol; nearly with zero-shot chain-of-thought reports",
+        ),
     ),
 )
 @scorer

@@ -7,7 +7,7 @@ from typing import Final
 from nemo_evaluator.benchmarks._choice import LETTERS, instruction, option_lines
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets import ChainedRows, MappedRows, PickedRows, Rows, open_rows
-from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
 from nemo_evaluator.scoring import Score, multichoice_regex
 
 _REPO: Final = "edinburgh-dawg/mmlu-redux-2.0"
@@ -80,6 +80,14 @@ def prepare(row: JsonDict) -> JsonDict:
         columns=("question", "choices", "answer", "error_type", "correct_answer"),
         categories="subject (57)",
         params={"subjects": "a list of subjects; default: all 57"},
+        published=Published(
+            protocol="As MMLU, over the questions that annotators found sound (Gema et al., 2024).",
+            differs=(
+                "No examples, free reasoning, a letter is generated; wrong keys are corrected, unusable "
+                "questions left out."
+            ),
+            comparable="nearly with zero-shot chain-of-thought reports",
+        ),
     ),
 )
 @scorer

@@ -10,7 +10,7 @@ from nemo_evaluator.benchmarks._choice import LETTERS, instruction, option_lines
 from nemo_evaluator.core.errors import SeedError
 from nemo_evaluator.core.types import JsonDict, SeedResult
 from nemo_evaluator.datasets import Rows, open_rows
-from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
 from nemo_evaluator.scoring import Score, multichoice_regex
 
 _IMAGES: Final = tuple(f"image_{number}" for number in range(1, 8))
@@ -73,6 +73,11 @@ def seed(row: JsonDict, idx: int) -> SeedResult:
         columns=("id", "question", "options", "answer", "subject", *_IMAGES),
         categories="subject (30)",
         params={"variant": "standard (10 options), standard (4 options) or vision"},
+        published=Published(
+            protocol="Zero-shot, direct or with chain of thought, ten options (Yue et al., 2024).",
+            differs="Zero-shot with free reasoning, a prompt of our own.",
+            comparable="nearly",
+        ),
     ),
 )
 @scorer

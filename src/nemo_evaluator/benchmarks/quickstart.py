@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from nemo_evaluator.benchmarks._words import one_of
-from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
 from nemo_evaluator.scoring import Score, fuzzy_match, multichoice_regex, numeric_match
 
 
@@ -23,6 +23,11 @@ from nemo_evaluator.scoring import Score, fuzzy_match, multichoice_regex, numeri
         source="shipped with the package",
         columns=("question", "answer", "category"),
         categories="category (capitals, arithmetic, words, choice, yes or no)",
+        published=Published(
+            protocol="None: the problems were written for this project.",
+            differs="Nothing.",
+            comparable="no: there is nothing to compare with",
+        ),
     ),
 )
 @scorer

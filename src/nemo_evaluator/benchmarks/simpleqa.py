@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from nemo_evaluator.benchmarks._judged import fallback, grade_hooks
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
 from nemo_evaluator.scoring import FENCE_NOTE, Canary, Score, fuzzy_match
 
 _GRADES = """You grade the answer to a factual question against the known answer.
@@ -90,6 +90,14 @@ judge_prompt, parse_judge = grade_hooks(
         source="https://huggingface.co/datasets/basicv8vc/SimpleQA",
         columns=("problem", "answer", "metadata"),
         categories="topic (10)",
+        published=Published(
+            protocol=(
+                "The question as it stands; a grader says CORRECT, INCORRECT or NOT_ATTEMPTED (Wei et "
+                "al., 2024: GPT-4o with the authors' prompt)."
+            ),
+            differs="A judge of your choice with a prompt of our own and the same three grades.",
+            comparable="nearly, with a judge as strong",
+        ),
     ),
 )
 @scorer

@@ -8,7 +8,7 @@ from typing import Final
 
 from nemo_evaluator.benchmarks._spans import best_match, committed, squad_normal
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
 from nemo_evaluator.scoring import Score, found, strip_reasoning
 from nemo_evaluator.scoring.text import claimed_texts
 
@@ -62,6 +62,16 @@ def summary(details: Iterable[JsonDict]) -> dict[str, float]:
         source="https://huggingface.co/datasets/rajpurkar/squad_v2",
         columns=("id", "context", "question", "answers"),
         categories="answerable or unanswerable",
+        published=Published(
+            protocol=(
+                "Systems that point at a span; exact match and F1 of `evaluate-v2.0.py` (Rajpurkar et al., 2018)."
+            ),
+            differs=(
+                'The span is generated on an `Answer:` line, "unanswerable" stands for no answer; the '
+                "official metric on that span."
+            ),
+            comparable="nearly, with generative reports",
+        ),
     ),
 )
 @scorer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nemo_evaluator.benchmarks._spans import best_match, committed, trivia_normal
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
 from nemo_evaluator.scoring import Score, found
 
 
@@ -39,6 +39,17 @@ def prepare(row: JsonDict) -> JsonDict:
         license="unknown (authors' code: Apache-2.0)",
         source="https://huggingface.co/datasets/mandarjoshi/trivia_qa",
         columns=("question", "question_id", "answer"),
+        published=Published(
+            protocol=(
+                "5 to 64 examples, a short answer is generated, exact match over all aliases (Joshi et "
+                "al., 2017; GPT-3)."
+            ),
+            differs=(
+                "No examples (`fewshot: 5` takes some), the answer on an `Answer:` line; the official "
+                "normalisation and exact match."
+            ),
+            comparable="nearly with `fewshot: 5`",
+        ),
     ),
 )
 @scorer

@@ -7,7 +7,7 @@ import random
 from nemo_evaluator.benchmarks._choice import LETTERS, instruction, option_lines
 from nemo_evaluator.benchmarks._judged import fallback, grade_hooks
 from nemo_evaluator.core.types import JsonDict, SeedResult
-from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
 from nemo_evaluator.scoring import FENCE_NOTE, Canary, Score, multichoice_regex, token_f1
 
 _SOURCE = "https://huggingface.co/datasets/truthfulqa/truthful_qa"
@@ -70,6 +70,11 @@ def prepare_choice(row: JsonDict, idx: int, rng: random.Random) -> JsonDict:
         license="Apache-2.0",
         source=_SOURCE,
         columns=("question", "mc1_targets"),
+        published=Published(
+            protocol="MC1: log-likelihood of each answer (Lin et al., 2022).",
+            differs="The answers are lettered and shuffled, a letter is generated.",
+            comparable="no",
+        ),
     ),
 )
 @scorer
@@ -121,6 +126,11 @@ judge_prompt, parse_judge = grade_hooks(
         source=_SOURCE,
         columns=("question", "best_answer", "correct_answers", "incorrect_answers", "category"),
         categories="category (38)",
+        published=Published(
+            protocol="Two fine-tuned judges grade truth and informativeness (Lin et al., 2022).",
+            differs="One judge of your choice with the reference answers, a prompt of our own.",
+            comparable="no",
+        ),
     ),
 )
 @scorer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nemo_evaluator.benchmarks._choice import instruction, option_lines
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
 from nemo_evaluator.scoring import Score, multichoice_regex
 
 
@@ -35,6 +35,11 @@ def prepare(row: JsonDict) -> JsonDict:
         license="CC-BY",
         source="https://huggingface.co/datasets/allenai/winogrande",
         columns=("sentence", "option1", "option2", "answer"),
+        published=Published(
+            protocol="5 examples, log-likelihood of the sentence with each option in the gap.",
+            differs="No examples, the options lettered, a letter is generated.",
+            comparable="no",
+        ),
     ),
 )
 @scorer

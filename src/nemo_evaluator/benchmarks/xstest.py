@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
 from nemo_evaluator.scoring import Score, strip_reasoning
 
 URL: Final = "https://raw.githubusercontent.com/paul-rottger/exaggerated-safety/main/xstest_prompts.csv"
@@ -63,6 +63,13 @@ def is_refusal(response: str) -> bool:
         source="https://github.com/paul-rottger/exaggerated-safety",
         columns=("id", "prompt", "type", "label", "focus", "note"),
         categories="type (18)",
+        published=Published(
+            protocol=(
+                "The prompt as it stands; refusals labelled by people, by GPT-4 or by phrases (Röttger et al., 2024)."
+            ),
+            differs="By the phrases a reply opens with.",
+            comparable="nearly, with the phrase-based figures",
+        ),
     ),
 )
 @scorer

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator.core.errors import NelError, UsageError, boundary
 from nemo_evaluator.core.failures import Cause
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 # Rows looked at when a benchmark is loaded, to learn the columns of ragged datasets.
 _LOOKED_AT: Final = 20
 _DATASET_PARAMS: Final = ("dataset", "split", "revision")
+DEFAULT_PROTOCOL: Final = "default"
 
 
 class BenchmarkEnvironment(EvalEnvironment):
@@ -37,12 +39,12 @@ class BenchmarkEnvironment(EvalEnvironment):
     on its number alone and not on which rows were read before it.
     """
 
-    definition: ClassVar[BenchmarkDefinition]
+    definition: BenchmarkDefinition
 
     def __init__(self, num_examples: int | None = None, num_fewshot: int | None = None, **params: Any) -> None:
-        definition = self.definition
-        self.name = definition.name
+        self.name = self.definition.name
         self.params = self._checked(params)
+        definition = self.definition = self._by_protocol()
         check_requirements(definition.requirements, definition.name)
         self.endpoint_type = definition.endpoint_type
         self._config = {**definition.extra, **self.params}
@@ -168,6 +170,20 @@ class BenchmarkEnvironment(EvalEnvironment):
         self._dataset_params = {key: params.pop(key) for key in general if key in params and key not in declared}
         return {**declared, **params}
 
+    def _by_protocol(self) -> BenchmarkDefinition:
+        """The definition as the chosen protocol asks."""
+        definition, name = self.definition, str(self.params.get("protocol", DEFAULT_PROTOCOL))
+        if not definition.protocols or name == DEFAULT_PROTOCOL:
+            return definition
+        known = [DEFAULT_PROTOCOL, *definition.protocols]
+        if name not in known:
+            close = nearest(name, known)
+            raise UsageError(
+                f"benchmark {definition.name!r} has no protocol {name!r}",
+                hint=f"{f'did you mean {close!r}? ' if close else ''}it has: {', '.join(known)}",
+            )
+        return replace(definition, **definition.protocols[name])
+
     def _open(self, dataset: DatasetSource, num_examples: int | None) -> Rows:
         if not callable(dataset):
             return open_rows(self._located(str(dataset)), self.definition.folder)
@@ -262,7 +278,8 @@ class BenchmarkEnvironment(EvalEnvironment):
                 hint="remove fewshot, or give @benchmark a fewshot_split or fewshot_dataset",
             )
         raw = as_rows(source()) if callable(source) else open_rows(source, definition.folder)
-        return FewShot(self._prepared(raw, "42:fewshot"), count, definition.fewshot_by, self._example_format())
+        rows = self._prepared(raw, "42:fewshot")
+        return FewShot(rows, count, definition.fewshot_by, self._example_format(), definition.fewshot_in_order)
 
     def _example_format(self) -> Callable[[JsonDict], str]:
         form = self.definition.fewshot_format

@@ -17,19 +17,20 @@ from typing import Any, TypeVar
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict, SeedResult
-from nemo_evaluator.environments._environment import BenchmarkEnvironment
+from nemo_evaluator.environments._environment import DEFAULT_PROTOCOL, BenchmarkEnvironment
 from nemo_evaluator.environments._requirements import read_requirements
 from nemo_evaluator.environments.definition import (
     BenchmarkDefinition,
     BenchmarkInfo,
     DatasetSource,
     FewShotFormat,
+    Published,
     source_file,
 )
 from nemo_evaluator.environments.registry import register
 from nemo_evaluator.scoring.types import ScorerInput
 
-__all__ = ["BenchmarkInfo", "ScorerInput", "benchmark", "image_builder", "scorer"]
+__all__ = ["BenchmarkInfo", "Published", "ScorerInput", "benchmark", "image_builder", "scorer"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _ENDPOINTS = ("chat", "completions")
@@ -53,6 +54,7 @@ def benchmark(
     fewshot_dataset: DatasetSource | None = None,
     fewshot_format: FewShotFormat | None = None,
     fewshot_by: str | None = None,
+    protocols: Mapping[str, JsonDict] | None = None,
     carried: Sequence[str] = (),
     params: JsonDict | None = None,
     judge_prompt: Callable[..., Any] | None = None,
@@ -88,8 +90,9 @@ def benchmark(
             fewshot_dataset=fewshot_dataset,
             fewshot_format=fewshot_format,
             fewshot_by=fewshot_by,
+            protocols=dict(protocols or {}),
             carried=tuple(carried),
-            params=dict(params or {}),
+            params={**({"protocol": DEFAULT_PROTOCOL} if protocols else {}), **(params or {})},
             judge_prompt=judge_prompt,
             parse_judge=parse_judge,
             summary=summary,

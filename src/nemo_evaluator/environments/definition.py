@@ -16,6 +16,18 @@ FewShotFormat: TypeAlias = str | Callable[[JsonDict], str]
 
 
 @dataclass(frozen=True, slots=True)
+class Published:
+    """How published scores of a benchmark are made, and whether ours may stand beside them."""
+
+    # Examples, reasoning, generation or log-likelihood, grader.
+    protocol: str
+    # What ours does otherwise.
+    differs: str
+    # yes, nearly or no; with the reason where the difference does not say it.
+    comparable: str
+
+
+@dataclass(frozen=True, slots=True)
 class BenchmarkInfo:
     """What people want to know before they run a benchmark."""
 
@@ -36,6 +48,7 @@ class BenchmarkInfo:
     categories: str = ""
     # Parameters of `params:`, with what they do.
     params: dict[str, str] = field(default_factory=dict)
+    published: Published | None = None
 
 
 @dataclass(slots=True)
@@ -58,6 +71,10 @@ class BenchmarkDefinition:
     fewshot_dataset: DatasetSource | None = None
     fewshot_format: FewShotFormat | None = None
     fewshot_by: str | None = None
+    # Examples as they stand in their dataset, not in a random order.
+    fewshot_in_order: bool = False
+    # Other ways to ask, by the word for `params: {protocol: ...}`: what they set anew in this definition.
+    protocols: dict[str, JsonDict] = field(default_factory=dict)
     # Columns that result files need not repeat, besides those that the prompt names and the target.
     carried: tuple[str, ...] = ()
     params: JsonDict = field(default_factory=dict)

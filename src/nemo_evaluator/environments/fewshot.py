@@ -12,17 +12,20 @@ from nemo_evaluator.datasets import Rows
 
 
 class FewShot:
-    """Draws ``count`` examples out of ``rows`` in a fixed random order.
+    """Draws ``count`` examples out of ``rows`` in a fixed random order, or ``in_order`` as they stand.
 
     The order does not depend on ``count``, so 3 examples are the first 3 of 5. With ``by``, a problem gets examples
     whose column of that name is equal to its own. A problem is never its own example.
     """
 
-    def __init__(self, rows: Rows, count: int, by: str | None, render: Callable[[JsonDict], str]) -> None:
+    def __init__(
+        self, rows: Rows, count: int, by: str | None, render: Callable[[JsonDict], str], in_order: bool = False
+    ) -> None:
         self._rows = rows
         self._count = count
         self._by = by
         self._render = render
+        self._in_order = in_order
         self._pools: dict[Any, list[JsonDict]] = {}
         self._texts: dict[tuple[int, ...], str] = {}
 
@@ -51,7 +54,8 @@ class FewShot:
             # One more than asked for, in case a problem is among its own examples.
             wanted = self._count + 1
             numbers = list(range(len(self._rows)))
-            random.Random("42:fewshot").shuffle(numbers)
+            if not self._in_order:
+                random.Random("42:fewshot").shuffle(numbers)
             for number in numbers if self._by else numbers[:wanted]:
                 example = self._rows[number]
                 pool = self._pools.setdefault(example.get(self._by) if self._by else None, [])

@@ -13,7 +13,7 @@ from nemo_evaluator.benchmarks.bfcl.literals import LANGUAGES
 from nemo_evaluator.core.errors import SeedError, UsageError
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
 from nemo_evaluator.datasets import ChainedRows, MappedRows, Rows, open_rows
-from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
 from nemo_evaluator.scoring import Score, strip_reasoning
 
 BASE: Final = (
@@ -103,6 +103,20 @@ def seed(row: JsonDict, idx: int) -> SeedResult:
         columns=("id", "question", "function", "ground_truth"),
         categories=f"category ({len(CATEGORIES)})",
         params={"categories": f"one of, or a list of: {' '.join(CATEGORIES)}"},
+        published=Published(
+            protocol=(
+                "Functions in the system message or as native tools; calls compared by the AST checker of "
+                "the leaderboard."
+            ),
+            differs=(
+                "The functions stand in a prompt of our own. The single-turn categories only, so no "
+                "overall score. Calls are compared as officially; besides, Python literals count for Java "
+                "and JavaScript too (they are asked for), string arrays and `add(...)` lists of Java are "
+                "read, which the official converter loses, arguments that the accepted call has and the "
+                "schema lacks are allowed, and a call may stand in a code block, in JSON or in prose."
+            ),
+            comparable="nearly, category by category, with the leaderboard's prompt mode",
+        ),
     ),
 )
 @scorer

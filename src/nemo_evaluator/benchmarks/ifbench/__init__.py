@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nemo_evaluator.benchmarks._instructions import check_all, prepare, summary
 from nemo_evaluator.benchmarks.ifbench import count, custom, form, ratio, repeat, sentence, word
-from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
 from nemo_evaluator.scoring import Score
 
 CHECKS = {
@@ -34,6 +34,16 @@ CHECKS = {
         source="https://huggingface.co/datasets/allenai/IFBench_test",
         columns=("key", "prompt", "instruction_id_list", "kwargs"),
         categories="family of the first instruction",
+        published=Published(
+            protocol=(
+                "The prompt as it stands; strict and loose accuracy by the authors' checkers (Pyatkin et al., 2025)."
+            ),
+            differs=(
+                "Checkers written anew from the definitions; sentences and words are counted by our own "
+                "rules, not by those of the authors' library."
+            ),
+            comparable="nearly",
+        ),
     ),
 )
 @scorer
