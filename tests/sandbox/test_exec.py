@@ -126,6 +126,7 @@ async def test_a_fresh_run_sees_its_own_files_and_leaves_nothing(sandbox: Sandbo
     result = await sandbox.run_fresh(["python3", "main.py"], {"main.py": program, "data": b"x"})
     assert result.stdout == "['data', 'main.py']\n"
     assert (await sandbox.run_fresh(["ls"], {})).stdout == ""
+    assert (await sandbox.run_judge(["cat"], b"tests")).stdout == "tests"
     assert (await sandbox.exec("ls")).stdout == "other\n"
     greedy = await sandbox.run_fresh(["python3", "-c", "x = bytearray(10**8)"], {}, memory=64 * 2**20)
     assert "MemoryError" in greedy.stderr

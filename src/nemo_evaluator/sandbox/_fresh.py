@@ -21,8 +21,6 @@ cd /
 rm -rf "$folder"
 exit $code
 """
-# Exit code of the script when the program was not run.
-NOT_PREPARED: Final = 125
 
 
 def stray_user() -> int:

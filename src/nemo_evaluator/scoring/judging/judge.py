@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 # Names that tests take from what a solution usually imports; the program's own would be no measure of itself.
 _COMPARING: Final = {"isclose": "math", "Counter": "collections", "OrderedDict": "collections", "deque": "collections"}
 
+# For a Python before 3.10, which does not know the names of its modules.
+_MODULES: Final = ("math", "sys", "re", "collections", "itertools", "random", "string", "copy", "datetime")
+
 
 class End(BaseException):
     """The tests cannot go on; no ``except`` of theirs takes that back."""
@@ -143,7 +146,7 @@ def _change(operands: tuple[Any, ...], content: Any) -> None:
     """A call that returned nothing may have changed its arguments: make the tests' own like the program's."""
     if not (len(operands) == 3 and type(content) is list and len(content) == len(operands[1])):
         raise values.Malformed("changes of no call")
-    for old, new in zip(operands[1], content, strict=True):
+    for old, new in zip(operands[1], content):  # noqa: B905 - images may have an old Python
         if type(old) is type(new) and type(old) in (list, bytearray):
             old[:] = new
         elif type(old) is type(new) and type(old) in (dict, set):
@@ -243,7 +246,7 @@ class Names(dict):  # type: ignore[type-arg]
                 return self._stub_names()[name]
             if name in _COMPARING:
                 return getattr(__import__(_COMPARING[name]), name)
-            if name in sys.stdlib_module_names:
+            if name in getattr(sys, "stdlib_module_names", _MODULES):
                 return __import__(name)
         try:
             value = self._session.ask("name", name)
