@@ -1,7 +1,7 @@
 """Shards of any shape merge to what one run would have written; the shards stay as they are."""
 
-import fcntl
 import hashlib
+import json
 import random
 import shutil
 from collections.abc import Callable
@@ -20,6 +20,9 @@ from nemo_evaluator.engine.merge import merge_shards
 from nemo_evaluator.engine.plan import Shard
 from nemo_evaluator.store.find import find_bundles
 from nemo_evaluator.store.layout import TaskPaths
+from nemo_evaluator.store.lock import folder_lock
+from nemo_evaluator.store.sealed import seal
+from nemo_evaluator.store.sums import FILE as SUMS
 
 # What depends on the clock, and what says how it came about.
 CLOCK = {"run_id", "timestamp"}
@@ -154,8 +157,9 @@ async def test_an_answer_that_was_asked_anew_and_not_judged_has_no_verdict(runs:
     task = finished.task
     lines = task.journal.read_bytes().splitlines(keepends=True)
     anew = next(line for line in lines if line.startswith(b'{"kind":"answer","problem_idx":3,"repeat":1'))
-    new = anew.replace(b'"response":"6"', b'"response":"7"')
-    assert new != anew
+    record = {key: value for key, value in json.loads(anew).items() if key != "crc"}
+    new, _ = seal(record | {"response": "7"})
+    (task.root / SUMS).unlink()
     task.journal.write_bytes(b"".join([*lines, lines[0], new]))
     rows = task.results.read_bytes().splitlines(keepends=True)
     task.results.write_bytes(b"".join(row for row in rows if not row.startswith(b'{"problem_idx":3,"repeat":1')))
@@ -222,6 +226,7 @@ async def test_a_shard_that_was_resumed_and_killed_is_refused(runs: Runs) -> Non
     kept = next(task.glob("eval-*.json")).read_bytes(), (task / "results.jsonl").read_bytes()
     await runs.shard(0, 1, resume=True, solver_settings={"type": "simple", "temperature": 1.0})
     (newest,) = task.glob("eval-*.json")
+    (task / SUMS).unlink()
     newest.write_bytes(kept[0])
     (task / "results.jsonl").write_bytes(kept[1])
     with pytest.raises(UsageError, match="resumed after its bundle") as caught:
@@ -344,6 +349,7 @@ async def test_a_merge_that_breaks_off_leaves_nothing_half(
     runs.merge()
     runs.assert_as_whole()
     assert sorted(path.name for path in (runs.parts / "sums").iterdir() if path.suffix != ".json") == [
+        "SHA256SUMS",
         "journal.jsonl",
         "results.jsonl",
         "trajectories.jsonl",
@@ -366,10 +372,8 @@ async def test_two_merges_at_once_do_not_meet(runs: Runs) -> None:
     runs.merge()
     room = runs.parts / "sums" / ".merging"
     room.mkdir()
-    with (room / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(UsageError, match="another process is merging"):
-            runs.merge()
+    with folder_lock(room.parent), pytest.raises(UsageError, match="is in use by"):
+        runs.merge()
     (room / "model_traffic.jsonl").write_text("left by a merge that was killed")
     runs.merge()
     assert not room.exists()

@@ -9,7 +9,8 @@ import pytest
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import Step
 from nemo_evaluator.store.index import StepIndex
-from nemo_evaluator.store.journal import Journal, JournalError, scan_records
+from nemo_evaluator.store.journal import Journal
+from nemo_evaluator.store.sealed import JournalError, scan_records
 
 
 async def test_records_are_in_the_file_before_they_are_counted(tmp_path: Path) -> None:

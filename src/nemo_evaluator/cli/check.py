@@ -13,6 +13,7 @@ from nemo_evaluator.core.files import dumps
 from nemo_evaluator.decisions.check import CheckLimits, check_path
 from nemo_evaluator.decisions.findings import FailureClass, RunStatus
 from nemo_evaluator.reports.check import checks_text
+from nemo_evaluator.store.sums import MEND, damaged_files
 
 _DEFAULTS = CheckLimits()
 _SHARE = click.FloatRange(0, 1)
@@ -44,6 +45,8 @@ def check(run: Path, as_json: bool, strict: bool, **limits: float) -> None:
     A share over its limit makes a run DEGRADED. Exit codes: 0 VALID, 2 DEGRADED, 3 INVALID, 1 when there is nothing to
     check.
     """
+    if damage := damaged_files(run):
+        raise UsageError("; ".join(damage), hint=MEND)
     checks = check_path(run, CheckLimits(**{name.removeprefix("max_"): limit for name, limit in limits.items()}))
     if not checks:
         raise UsageError(

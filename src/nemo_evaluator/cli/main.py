@@ -64,6 +64,13 @@ def main() -> None:
 
         click.echo(scrub(render_error(error)), err=True)
         sys.exit(error.exit_code)
+    except OSError as error:
+        from nemo_evaluator.cli._errors import render_error  # noqa: PLC0415
+        from nemo_evaluator.core.storage import storage_error  # noqa: PLC0415
+
+        told = storage_error(error)
+        click.echo(scrub(render_error(told)), err=True)
+        sys.exit(told.exit_code)
     except click.ClickException as error:
         error.show()
         sys.exit(EXIT_USAGE)

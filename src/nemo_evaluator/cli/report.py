@@ -13,7 +13,9 @@ from nemo_evaluator.core.files import write_atomic
 from nemo_evaluator.reports import RENDERERS, SUFFIXES, load_report, render, write_reports
 from nemo_evaluator.reports.render import WANTS_ROWS
 from nemo_evaluator.store.legacy import convert_legacy
+from nemo_evaluator.store.lock import ensure_free
 from nemo_evaluator.store.runs import find_run
+from nemo_evaluator.store.sums import update_sums
 
 _FORMATS = click.Choice(list(RENDERERS))
 
@@ -27,8 +29,10 @@ def show_report(paths: Sequence[Path], fmt: str, output: Path | None) -> None:
         click.echo(text, nl=False)
         return
     target = output / f"report.{SUFFIXES[fmt]}" if output.is_dir() else output
+    ensure_free(target.parent)
     with _writing(target):
         write_atomic(target, text)
+        update_sums(target.parent, [target])
     click.echo(f"written: {target}", err=True)
 
 
@@ -36,6 +40,7 @@ def show_all(paths: Sequence[Path], folder: Path) -> None:
     """Write the report in every format into a folder."""
     for path in paths:
         convert_legacy(path)
+    ensure_free(folder)
     with _writing(folder):
         written = write_reports(folder, RENDERERS, paths=paths)
     for path in written:

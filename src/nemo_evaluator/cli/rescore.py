@@ -15,7 +15,8 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.executors.console import Console
 from nemo_evaluator.executors.summary import summary_json, summary_text
-from nemo_evaluator.store.runs import RunMeta, find_run, load_run, new_run_id, summary_of
+from nemo_evaluator.store.lock import folder_lock
+from nemo_evaluator.store.runs import RunMeta, find_run, new_run_id, places, run_in, summary_of
 from nemo_evaluator.suite.names import check_names
 from nemo_evaluator.suite.rescore import RescoreOptions
 from nemo_evaluator.suite.rescore import rescore as rescore_run
@@ -45,8 +46,14 @@ def rescore(
     loaded = load_config(source.folder / "full_config.yaml", list(override), output_dir=target)
     check_runtime(loaded.config, document=loaded.document)
     check_names(loaded.config, document=loaded.document)
-    target.mkdir(parents=True, exist_ok=True)
     meta = _meta(loaded, target)
+    with folder_lock(target, run_id=meta.run_id):
+        ctx.exit(_rescore(loaded, source, target, meta, as_json=as_json, no_progress=no_progress))
+
+
+def _rescore(
+    loaded: LoadedConfig, source: _Source, target: Path, meta: RunMeta, *, as_json: bool, no_progress: bool
+) -> int:
     write_snapshot(loaded, target, run_id=meta.run_id, command=["nel", *sys.argv[1:]])
     meta.save()
     interval = loaded.config.output.progress_interval
@@ -62,7 +69,7 @@ def rescore(
     result = asyncio.run(rescore_run(loaded.config, options))
     click.echo(dumps(summary_json(result, target)).decode() if as_json else summary_text(result, target))
     console.close()
-    ctx.exit(result.exit_code)
+    return result.exit_code
 
 
 class _Source:
@@ -71,14 +78,13 @@ class _Source:
     def __init__(self, folder: Path, meta: RunMeta | None) -> None:
         self.folder = folder.resolve()
         self.run_id = meta.run_id if meta else ""
-        cwd = meta.details.get("cwd") if meta else None
-        self.cwd = cwd if cwd and Path(cwd).is_dir() else None
+        self.cwd = meta.place("cwd") if meta else None
 
 
 def _find(run: str) -> _Source:
     folder = Path(run)
     if folder.is_dir():
-        source = _Source(folder, load_run(folder))
+        source = _Source(folder, run_in(folder))
     else:
         meta = find_run(run_id=run)
         source = _Source(Path(meta.output_dir), meta)
@@ -100,10 +106,10 @@ def _beside(folder: Path) -> Path:
 def _meta(loaded: LoadedConfig, target: Path) -> RunMeta:
     names = [bench.name for bench in loaded.config.benchmarks]
     return RunMeta(
-        run_id=new_run_id(names, [loaded.config.model_id(name) for name in loaded.config.services]),
+        run_id=new_run_id(),
         executor="local",
         output_dir=str(target),
         started_at=datetime.now(UTC).isoformat(),
         config_summary=summary_of(names),
-        details={"cwd": str(Path.cwd())},
+        details=places(target, cwd=Path.cwd()),
     )

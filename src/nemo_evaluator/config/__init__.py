@@ -34,7 +34,7 @@ _MODULES = {
     "proxy": ("CacheConfig", "InterceptorConfig", "ModelTrafficConfig", "ProxyConfig"),
     "quick": ("quick_config",),
     "scoring": ("MetricBase", "MetricConfig", "RubricMetric", "ScoringConfig"),
-    "snapshot": ("snapshot_text", "write_snapshot"),
+    "snapshot": ("SNAPSHOT", "snapshot_text", "write_snapshot"),
     "support": ("check_runtime",),
     "traffic": ("PriceConfig", "RetryConfig", "TimeoutsConfig"),
     "user_settings": ("load_settings", "settings_path"),

@@ -41,6 +41,7 @@ from nemo_evaluator.config.service_base import ManagedService as ManagedService
 from nemo_evaluator.config.service_base import ModelService as ModelService
 from nemo_evaluator.config.service_base import ServiceBase as ServiceBase
 from nemo_evaluator.config.service_base import ServiceConfig as ServiceConfig
+from nemo_evaluator.config.snapshot import SNAPSHOT as SNAPSHOT
 from nemo_evaluator.config.snapshot import snapshot_text as snapshot_text
 from nemo_evaluator.config.snapshot import write_snapshot as write_snapshot
 from nemo_evaluator.config.solver_base import SolverBase as SolverBase

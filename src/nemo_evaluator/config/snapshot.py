@@ -20,7 +20,7 @@ from nemo_evaluator.core.errors import ConfigError
 from nemo_evaluator.core.files import write_atomic
 from nemo_evaluator.core.secrets import MASK, looks_secret, scrub
 
-FILE_NAME = "full_config.yaml"
+SNAPSHOT = "full_config.yaml"
 INNER = "NEL_INNER_EXECUTION"
 
 
@@ -33,7 +33,7 @@ def write_snapshot(
     keep: bool = False,
 ) -> Path | None:
     """Write the snapshot; with ``keep`` (a resumed run) an existing one stays. None when nothing was written."""
-    target = folder / FILE_NAME
+    target = folder / SNAPSHOT
     if os.environ.get(INNER) == "1" or (keep and target.exists()):
         return None
     write_atomic(target, snapshot_text(loaded, run_id=run_id, command=command))
@@ -54,7 +54,8 @@ def snapshot_text(loaded: LoadedConfig, *, run_id: str | None = None, command: S
         "run_id": run_id,
         "masked": ", ".join(masked) or None,
     }
-    lines = [f"# Run it again with: nel eval run {FILE_NAME}"]
+    # It holds wherever the folder is: a snapshot runs in the folder in which it stands, from wherever it is called.
+    lines = [f"# Run it again with: nel eval run {SNAPSHOT}"]
     lines += [f"# {name}: {_one_line(value)}" for name, value in facts.items() if value]
     body = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120)
     return "\n".join(lines) + "\n" + body

@@ -20,7 +20,8 @@
         ├── JudgeError           judge unreachable or unparsable
         ├── ScorerError          scorer or verifier raised
         ├── TamperError          an answer reached for its own judge
-        └── SeedError            a dataset row cannot be asked
+        ├── SeedError            a dataset row cannot be asked
+        └── InterruptedRunError  the run was interrupted before a request was sent
 """
 
 from __future__ import annotations
@@ -187,6 +188,12 @@ class SeedError(BoundaryError):
     """A dataset row cannot be turned into a question."""
 
     cause = Cause.SEED
+
+
+class InterruptedRunError(BoundaryError):
+    """The run was interrupted: the request was not sent, its step is left to ``--resume``."""
+
+    cause = Cause.CANCELLED
 
 
 InfraError = TransportError

@@ -11,6 +11,7 @@ import orjson
 
 from nemo_evaluator.core.shapes import as_number
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.store.sums import verified
 
 _DELIMITERS: Final = (
     ("<think>", "</think>"),
@@ -72,7 +73,7 @@ def read_answers(results: Path) -> Answers:
     answers = Answers()
     if not results.is_file():
         return answers
-    with results.open("rb") as file:
+    with verified(results).open("rb") as file:
         for line in file:
             try:
                 row: Any = orjson.loads(line)

@@ -15,6 +15,7 @@ from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.metrics import Spending, spending_of
 from nemo_evaluator.store.layout import PREVIOUS
+from nemo_evaluator.store.sums import verified
 
 _SHARD: Final = re.compile(r"shard_\d+")
 _STAMPED: Final = re.compile(r"eval-(?:(?P<stamp>\d{8}T\d{6}Z)-)?(?P<name>.+)\.json")
@@ -77,7 +78,7 @@ class Run:
 def load_run(path: Path) -> Run:
     """The run of a bundle file."""
     try:
-        bundle: Any = read_json(path)
+        bundle: Any = read_json(verified(path))
     except (OSError, orjson.JSONDecodeError) as error:
         raise UsageError(f"cannot read {path}: {error}", hint="give an eval-*.json bundle or its folder") from error
     parts = ("config", "benchmark", "validity", "stopped")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions._line import NO_CATEGORY, LineReader
+from nemo_evaluator.store.sums import verified
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -147,7 +148,7 @@ def read_rows(path: Path, *, scorer: str | None = None) -> Rows:
     A line that is not JSON is counted and left out; a file in which most lines are not is refused.
     """
     reader = LineReader(scorer)
-    with path.open("rb") as file:
+    with verified(path).open("rb") as file:
         rows = _columns(path, reader, _lines(file))
     if reader.malformed > len(rows):
         raise UsageError(

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from nemo_evaluator.core.errors import UsageError
-
 _NAME: Final = ".merging"
 
 
 @contextmanager
 def workplace(target: Path, *, prepare: Callable[[], None]) -> Iterator[Path]:
-    """An empty folder in ``target``, for one process at a time, gone afterwards.
+    """An empty folder in ``target``, gone afterwards; whoever makes it holds the lock of ``target``.
 
     ``prepare`` is called before it is made, unless an earlier process was killed here: then what lies around is its.
     """
@@ -24,13 +21,7 @@ def workplace(target: Path, *, prepare: Callable[[], None]) -> Iterator[Path]:
     if not room.exists():
         prepare()
     room.mkdir(parents=True, exist_ok=True)
-    with (room / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UsageError(f"another process is merging into {target}", hint="wait for it") from error
-        for path in room.iterdir():
-            if path.name != "lock":
-                path.unlink()
-        yield room
-        shutil.rmtree(room)
+    for path in room.iterdir():
+        path.unlink()
+    yield room
+    shutil.rmtree(room)

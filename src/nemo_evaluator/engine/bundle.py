@@ -6,6 +6,7 @@ import hashlib
 from array import array
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from nemo_evaluator.metrics import (
     summary_scores,
 )
 from nemo_evaluator.store.layout import TaskPaths
+from nemo_evaluator.store.sums import record_sums
 
 VALID = "VALID"
 INVALID = "INVALID"
@@ -129,11 +131,11 @@ def validity(columns: Columns, facts: BundleFacts) -> JsonDict:
 def write_bundle(task: TaskPaths, columns: Columns, facts: BundleFacts) -> JsonDict:
     """Write the bundle and its two companions; returns the bundle."""
     bundle = build_bundle(columns, facts, task.bundle(facts.name, facts.finished).stem)
-    store_bundle(task, bundle)
+    store_bundle(task, bundle, columns.digests)
     return bundle
 
 
-def store_bundle(task: TaskPaths, bundle: JsonDict) -> None:
+def store_bundle(task: TaskPaths, bundle: JsonDict, digests: dict[Path, str]) -> None:
     """The files of a bundle; the bundle itself comes last, when everything that it speaks of is there."""
     scores = bundle["benchmark"]["scores"]
     write_json(task.runtime_stats, scores["runtime"])
@@ -143,7 +145,10 @@ def store_bundle(task: TaskPaths, bundle: JsonDict) -> None:
         task.failure_analysis.unlink(missing_ok=True)
     for old in task.bundles():
         old.unlink()
-    write_json(task.root / f"{bundle['run_id']}.json", bundle)
+    path = task.root / f"{bundle['run_id']}.json"
+    write_json(path, bundle)
+    views = (task.results, task.trajectories, task.runtime_stats, task.failure_analysis, path)
+    record_sums(task.root, views, known=digests)
 
 
 def _asked_for(config: JsonDict) -> JsonDict:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from nemo_evaluator.core.failures import POLICY, Cause, Row
 from nemo_evaluator.core.files import dumps
@@ -66,6 +67,8 @@ class Columns:
     samples: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     exemplars: dict[str, list[JsonDict]] = field(default_factory=dict)
+    # What the views hold, by path.
+    digests: dict[Path, str] = field(default_factory=dict)
 
     def add(self, answer: JsonDict | None, outcome: JsonDict) -> str | None:
         """Take in one step; returns its failure category, if it has one."""
@@ -152,7 +155,8 @@ def write_views(
 ) -> Columns:
     """Write results.jsonl and trajectories.jsonl in the order of the problems, and gather the columns."""
     columns = Columns(planned=len(plan))
-    with _Replacing(task.results) as results, _Replacing(task.trajectories) as trajectories:
+    rows_file, turns_file = _Replacing(task.results), _Replacing(task.trajectories)
+    with rows_file as results, turns_file as trajectories:
         for problem in _in_order(plan):
             rows = 0
             for repeat in range(plan.repeats):
@@ -166,10 +170,11 @@ def write_views(
                 answer = journal.read_at(answer_at) if answer_at is not None else None
                 rows += 1
                 category = columns.add(answer, outcome)
-                results.write(dumps(result_row(answer, outcome)) + b"\n")
+                results(dumps(result_row(answer, outcome)) + b"\n")
                 turns = trajectory_of(answer) if answer is not None else []
-                trajectories.write(dumps(trajectory_row(answer, outcome, turns, category)) + b"\n")
+                trajectories(dumps(trajectory_row(answer, outcome, turns, category)) + b"\n")
             columns.samples += rows > 0
+    columns.digests = {file.path: file.digest for file in (rows_file, turns_file)}
     return columns
 
 
@@ -182,23 +187,34 @@ def _in_order(plan: Plan) -> Iterator[int]:
 
 
 class _Replacing:
-    """A file that replaces its predecessor only when it was written whole."""
+    """A file that replaces its predecessor only when it was written whole; what is written is hashed on the way."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._temporary = path.with_name(f".{path.name}.writing")
-        self._file: IO[bytes] | None = None
+        self._hash = hashlib.sha256()
 
-    def __enter__(self) -> IO[bytes]:
+    @property
+    def digest(self) -> str:
+        """The digest of what was written."""
+        return self._hash.hexdigest()
+
+    def __enter__(self) -> Callable[[bytes], None]:
         self._file = self._temporary.open("wb", buffering=1 << 18)
-        return self._file
+        write, update = self._file.write, self._hash.update
+
+        def put(line: bytes) -> None:
+            write(line)
+            update(line)
+
+        return put
 
     def __exit__(self, kind: object, *_: object) -> None:
-        assert self._file is not None
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
-        if kind is None:
-            self._temporary.replace(self._path)
-        else:
+        try:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            if kind is None:
+                self._temporary.replace(self.path)
+        finally:
             self._temporary.unlink(missing_ok=True)

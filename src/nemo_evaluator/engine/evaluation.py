@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from nemo_evaluator.core.errors import BoundaryError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.types import JsonDict, Step
+from nemo_evaluator.engine.adopt import adopt_answers
 from nemo_evaluator.engine.bundle import BundleFacts, write_bundle
 from nemo_evaluator.engine.columns import write_views
 from nemo_evaluator.engine.halt import Halt, HaltKind
@@ -31,13 +33,18 @@ from nemo_evaluator.models.types import CallScope, call_scope
 from nemo_evaluator.store.fingerprints import RunFingerprints
 from nemo_evaluator.store.index import History, StepIndex
 from nemo_evaluator.store.journal import Journal
-from nemo_evaluator.store.layout import TaskPaths, archive_previous
+from nemo_evaluator.store.layout import PREVIOUS, TaskPaths, archive_previous, previous_journals
+from nemo_evaluator.store.lock import folder_lock
 from nemo_evaluator.store.records import RUN
 
 if TYPE_CHECKING:
     from nemo_evaluator.metrics.stop_rule import StopRule
     from nemo_evaluator.models.budget import Budget
     from nemo_evaluator.sandbox.manager import SandboxManager
+
+_log = logging.getLogger(__name__)
+# How many damaged records are named one by one.
+_SHOWN: Final = 20
 
 
 @dataclass(slots=True)
@@ -65,6 +72,8 @@ class Evaluation:
     template: str | None = None
     sandboxes: SandboxManager | None = None
     resume: bool = False
+    # Begun anew on purpose: a later resume takes nothing over from what was moved aside.
+    fresh: bool = False
     stop_rule: StopRule | None = None
     # What the bundle of the run whose answers are used here says of its rule: the plan ends where that rule ended it.
     stopped_before: JsonDict | None = None
@@ -73,6 +82,8 @@ class Evaluation:
     traffic: Callable[[JsonDict], None] | None = None
     halt: Halt | None = None
     progress: Progress = field(default_factory=SilentProgress)
+    # Told what was moved aside, taken over or found damaged.
+    say: Callable[[str], None] = _log.warning
     # Extra scores over all verdicts of a run (F1, agreement of judges, ...), computed once at the end.
     aggregate: Callable[[Path], JsonDict] | None = None
 
@@ -100,13 +111,14 @@ async def evaluate(job: Evaluation) -> Finished:
     if job.stopped_before is not None and job.stopped_before.get("kind") == HaltKind.RULE:
         plan = plan.first(job.stopped_before["rule"]["problems"])
     task = TaskPaths(job.task_dir)
-    if not job.resume:
-        archive_previous(task)
-    journal = Journal(task.journal)
-    try:
-        return await _Session(job, plan, task, journal).run()
-    finally:
-        journal.close()
+    with folder_lock(task.root, say=job.say):
+        if not job.resume and (moved := archive_previous(task)) is not None:
+            job.say(f"{moved}; --resume would have reused it")
+        journal = Journal(task.journal)
+        try:
+            return await _Session(job, plan, task, journal).run()
+        finally:
+            journal.close()
 
 
 class _Session:
@@ -133,7 +145,7 @@ class _Session:
         self._started = time.monotonic()
 
     async def run(self) -> Finished:
-        history = self._index.load(self._journal)
+        history = self._load()
         for budget in self._job.budgets:
             budget.resume(usd=history.usd, tokens=history.tokens, requests=history.requests, seconds=history.elapsed)
         self._moved = sorted(history.looked_at - {self._planned_end})
@@ -157,10 +169,25 @@ class _Session:
             raise self._halt.error
         return self._finish(reuse, history)
 
+    def _load(self) -> History:
+        """What the journal holds; damaged records are named and set aside, and their steps are done again."""
+        history = self._index.load(self._journal)
+        if history.damage:
+            for found in history.damage[:_SHOWN]:
+                self._job.say(f"{found}; its step is done again")
+            if len(history.damage) > _SHOWN:
+                self._job.say(f"{self._task.journal}: {len(history.damage)} damaged records in all")
+            self._journal.set_damage_aside(history.damage)
+            self._index = StepIndex(self._plan.dataset_size, self._plan.repeats)
+            history = replace(self._index.load(self._journal), damage=history.damage)
+        return history
+
     def _session_record(self) -> JsonDict:
         record: JsonDict = {"kind": RUN, "at": round(time.time(), 3), "fingerprints": self._prints.parts}
         if self._canaries:
             record["canaries"] = self._canaries
+        if self._job.fresh:
+            record["fresh"] = True
         # A rule looks until the planned end; where that is must be known to whoever moves it later.
         return record | {"looked_at": self._planned_end} if self._job.stop_rule is not None else record
 
@@ -177,10 +204,24 @@ class _Session:
             call_scope.reset(token)
 
     async def _decide(self, history: History) -> ReusePlan:
-        if not self._job.resume or not history.runs:
+        if not self._job.resume:
             return fresh_plan(self._plan)
-        old = history.fingerprints
-        reuse = Reuse(self._job.environment, self._journal, self._index, self._prints, self._tally, old, self._reused)
+        past = [] if history.fresh else previous_journals(self._task)
+        adopted = adopt_answers(past, self._plan, self._journal, self._index, self._prints) if past else 0
+        if adopted:
+            self._job.say(
+                f"{self._name}: {adopted} answers of earlier runs in {self._task.root / PREVIOUS}/ fit this run"
+            )
+        reuse = Reuse(
+            environment=self._job.environment,
+            journal=self._journal,
+            index=self._index,
+            prints=self._prints,
+            tally=self._tally,
+            old_parts=history.fingerprints,
+            damaged=frozenset(found.step for found in history.damage if found.step is not None),
+            on_reward=self._reused,
+        )
         return await reuse.decide(self._plan)
 
     def _reused(self, step: Step, problem: str, reward: float) -> None:
@@ -208,7 +249,7 @@ class _Session:
             skip_failed=job.skip_failed,
             reuse=reuse,
             stop=self._stop,
-            scopes=Scopes(self._name, job.budgets, job.step_limits, job.traffic),
+            scopes=Scopes(self._name, job.budgets, job.step_limits, job.traffic, lambda: self._halt.interrupted),
         )
         await run_loop(
             reuse.todo(self._plan),

@@ -10,13 +10,15 @@ from typing import IO, Final
 
 import numpy as np
 
+from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import iter_jsonl
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.engine.plan import Plan
 from nemo_evaluator.store.index import StepIndex
-from nemo_evaluator.store.journal import scan_records
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.records import ANSWER, OUTCOME, RUN
+from nemo_evaluator.store.sealed import Damage, scan_records
+from nemo_evaluator.store.sums import verified
 
 # How far a shard got with a step.
 _NOTHING: Final = 0
@@ -40,8 +42,12 @@ class ShardJournal:
         self.others = array("q")
         self._sessions = 0
         self._session_at = 0
-        for offset, record in scan_records(self.path):
+        damage: list[Damage] = []
+        for offset, record in scan_records(self.path, damage.append):
             self._take(offset, record)
+        if damage:
+            hint = "finish that shard with --resume, which does the step again, then merge again"
+            raise UsageError(f"{damage[0]} ({len(damage)} in all)", hint=hint)
         self.answers = np.frombuffer(self._answers, dtype=np.int64)
         self.outcomes = np.frombuffer(self._outcomes, dtype=np.int64)
         self.reached = np.frombuffer(self._reached, dtype=np.uint8)
@@ -77,7 +83,7 @@ class ShardJournal:
     def _keep_shown(self, results: Path) -> None:
         """A resumed journal also holds what its last session would not reuse; the rows say what stands."""
         shown = np.zeros(len(self.reached), dtype=bool)
-        for row in iter_jsonl(results):
+        for row in iter_jsonl(verified(results)):
             at = self._number(row)
             if at is not None:
                 shown[at] = True

@@ -28,6 +28,11 @@ class Halt:
     def __bool__(self) -> bool:
         return self.kind is not None
 
+    @property
+    def interrupted(self) -> bool:
+        """True once a person, or `nel eval stop`, has asked for the stop."""
+        return self.kind is HaltKind.INTERRUPT
+
     def set(self, kind: HaltKind, reason: str, *, error: BaseException | None = None, drain: float = 0.0) -> None:
         """Ask for the stop."""
         if self.kind is None:

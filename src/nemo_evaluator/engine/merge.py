@@ -18,6 +18,8 @@ from nemo_evaluator.engine.shards import ShardResult, check_same, find_shards, m
 from nemo_evaluator.engine.trajectories import trajectory_of
 from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import TaskPaths, archive_previous, newest_bundle
+from nemo_evaluator.store.lock import folder_lock
+from nemo_evaluator.store.sums import verified
 
 # Scores that follow from the rows alone.
 _FROM_ROWS: Final = ("pass@", "pass^", "mean_reward", "summary", "breakdowns", "runtime", "failures", "scorer:")
@@ -46,7 +48,7 @@ def _merge_task(task: TaskPaths, shards: Sequence[ShardResult], aggregate: Aggre
         shuffle_seed=config.get("shuffle_seed"),
     )
     facts = _facts(shards, plan)
-    with workplace(task.root, prepare=lambda: _set_aside(task)) as room:
+    with folder_lock(task.root), workplace(task.root, prepare=lambda: _set_aside(task)) as room:
         made = TaskPaths(room)
         columns = _write_rows(made, shards, plan)
         if aggregate is not None and columns.scored:
@@ -62,7 +64,7 @@ def _merge_task(task: TaskPaths, shards: Sequence[ShardResult], aggregate: Aggre
                 path.replace(task.root / path.name)
             else:
                 (task.root / path.name).unlink(missing_ok=True)
-        store_bundle(task, bundle)
+        store_bundle(task, bundle, {task.root / path.name: digest for path, digest in columns.digests.items()})
     return bundle
 
 
@@ -102,7 +104,7 @@ def _write_rows(made: TaskPaths, shards: Sequence[ShardResult], plan: Plan) -> C
 def _set_aside(task: TaskPaths) -> None:
     """A run of its own that lies where the merged one goes is kept under ``previous/``, as a new run would do."""
     bundle = newest_bundle(task.root)
-    if bundle is None or "n_shards" not in read_json(bundle)["config"]:
+    if bundle is None or "n_shards" not in read_json(verified(bundle))["config"]:
         archive_previous(task)
 
 

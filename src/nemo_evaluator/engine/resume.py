@@ -14,7 +14,7 @@ from nemo_evaluator.core.types import JsonDict, SeedResult, Step
 from nemo_evaluator.engine.plan import Plan
 from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.environments.base import EvalEnvironment
-from nemo_evaluator.store.fingerprints import RunFingerprints, problem_hash
+from nemo_evaluator.store.fingerprints import VERDICT_DIGITS, RunFingerprints, problem_hash
 from nemo_evaluator.store.index import StepIndex
 from nemo_evaluator.store.journal import Journal
 
@@ -62,6 +62,7 @@ class Reuse:
     prints: RunFingerprints
     tally: Tally
     old_parts: JsonDict = field(default_factory=dict)
+    damaged: frozenset[Step] = frozenset()
     # Told of every reused reward: a stop rule may be satisfied by what is there already.
     on_reward: Callable[[Step, str, float], None] | None = None
 
@@ -73,7 +74,7 @@ class Reuse:
             if number % _BREATHE == 0:
                 await asyncio.sleep(0)
             if self.index.answer(step) is None and self.index.outcome(step) is None:
-                reuse.reasons["new"] += 1
+                reuse.reasons["damaged record" if step in self.damaged else "new"] += 1
                 continue
             if step.problem_idx != problem:
                 problem, seed = step.problem_idx, await self._seed(step.problem_idx)
@@ -104,7 +105,7 @@ class Reuse:
             return (VERIFY, "answered, not yet verified") if _stands_alone(answer) else (ASK, "sandbox lost")
         if outcome["status"] == "failed":
             return self._decide_failed(answer, Cause(outcome["failure"]["cause"]))
-        if outcome["fp"] != self.prints.verdict(fingerprint, seed):
+        if outcome["fp"][:VERDICT_DIGITS] != self.prints.verdict(fingerprint, seed):
             if answer is None:
                 return ASK, self._why_changed(outcome)
             return (VERIFY, "scorer changed") if _stands_alone(answer) else (ASK, "scorer changed, sandbox gone")

@@ -28,6 +28,7 @@ class Scopes:
     budgets: tuple[Budget, ...] = ()
     limits: StepLimits | None = None
     traffic: Callable[[JsonDict], None] | None = None
+    interrupted: Callable[[], bool] | None = None
 
     def enter(self, step: Step, session: str) -> None:
         """Make the running task call models on behalf of ``step``."""
@@ -42,7 +43,10 @@ class Scopes:
                 step=True,
             )
             budgets = (*budgets, own)
-        call_scope.set(CallScope(session, self.benchmark, step.problem_idx, step.repeat, budgets, self.traffic))
+        scope = CallScope(
+            session, self.benchmark, step.problem_idx, step.repeat, budgets, self.traffic, self.interrupted
+        )
+        call_scope.set(scope)
 
     def enter_verify(self) -> None:
         """Judges spend on the budgets of the benchmark and the run, not on those of the step they judge.

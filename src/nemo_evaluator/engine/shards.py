@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-import orjson
-
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.store.find import SHARD
 from nemo_evaluator.store.layout import PREVIOUS, TaskPaths, newest_bundle
 from nemo_evaluator.store.records import RUN
+from nemo_evaluator.store.sealed import open_line
+from nemo_evaluator.store.sums import verified
 
 # What may differ between the shards of one run: which part it is, what happened on the way, which port was free.
 _OWN: Final = frozenset({"shard", "shard_range", "resumed", "base_url", "rescored_from", "shuffle"})
@@ -30,7 +30,7 @@ class ShardResult:
         path = newest_bundle(folder)
         if path is None:
             raise UsageError(f"{folder} has no bundle yet", hint=_FINISH)
-        self.bundle: JsonDict = read_json(path)
+        self.bundle: JsonDict = read_json(verified(path))
         self.config: JsonDict = self.bundle["config"]
         self.finished = datetime.fromisoformat(self.bundle["timestamp"]).astimezone(UTC)
         if _last_start(TaskPaths(folder).journal) > self.finished.timestamp():
@@ -108,8 +108,8 @@ def _last_start(journal: Path) -> float:
     """When a run last began to write here. Only such lines are parsed: there are few of them in a long file."""
     mark = b'{"kind":"%s"' % RUN.encode()
     with journal.open("rb", buffering=1 << 20) as file:
-        starts = [orjson.loads(line) for line in file if line.startswith(mark) and line.endswith(b"\n")]
-    return max((start.get("at") or 0.0 for start in starts), default=0.0)
+        starts = [open_line(line) for line in file if line.startswith(mark) and line.endswith(b"\n")]
+    return max((start.get("at") or 0.0 for start in starts if start is not None), default=0.0)
 
 
 def _short(value: object) -> str:

@@ -19,6 +19,7 @@ from nemo_evaluator.core.errors import (
 )
 from nemo_evaluator.core.failures import POLICY, Cause, Failure, Row, Stop
 from nemo_evaluator.core.slots import lent_slot
+from nemo_evaluator.core.storage import out_of_files, storage_error
 from nemo_evaluator.core.turns import listen
 from nemo_evaluator.core.types import (
     ErrorKind,
@@ -98,6 +99,8 @@ class _Work:
     answer: SolveResult | None = None
     label: Cause | None = None
     attempts: int = 0
+    # The checksum of the answer's record, which binds the verdict to it.
+    sealed: str = ""
 
 
 class StepRunner:
@@ -126,7 +129,7 @@ class StepRunner:
         work = _Work(step, seed, problem, self._ctx.prints.answer(problem, step), started)
         work.timing["seed_ms"] = _since(started)
         if self._ctx.reuse is not None and self._ctx.reuse.decision(step) == VERIFY:
-            work.answer, work.label = self._stored_answer(step)
+            work.answer, work.label, work.sealed = self._stored_answer(step)
         await self._attempts(work)
 
     async def _attempts(self, work: _Work) -> None:
@@ -136,7 +139,13 @@ class StepRunner:
                 await self._once(work)
                 return
             except BoundaryError as error:
+                if (fault := out_of_files(error)) is not None:
+                    told = storage_error(fault)
+                    self._ctx.halt.set(HaltKind.ERROR, told.message, error=told)
+                    return
                 work.attempts += error.attempts
+                if self._ctx.halt.interrupted and POLICY[error.cause].retry:
+                    return  # Left to --resume: a retry would be a new request.
                 if not POLICY[error.cause].retry or work.attempts >= self._ctx.max_attempts:
                     self._settle(work, error)
                     return
@@ -179,6 +188,7 @@ class StepRunner:
         if sandbox is not None and self._takes_sandbox:
             record["sandbox_used"] = True
         self._ctx.index.set_answer(work.step, self._ctx.journal.append(record))
+        work.sealed = self._ctx.journal.checksum
 
     async def _solve(self, seed: SeedResult, sandbox: Sandbox | None) -> SolveResult:
         with boundary(Cause.SOLVER):
@@ -244,7 +254,8 @@ class StepRunner:
     def _record(self, work: _Work, outcome: Outcome) -> None:
         work.timing["total_ms"] = _since(work.started)
         fingerprint = self._ctx.prints.verdict(work.fingerprint, work.seed)
-        record = outcome_record(work.step, fingerprint, outcome, work.timing)
+        of = work.sealed if work.answer is not None else None
+        record = outcome_record(work.step, fingerprint, outcome, work.timing, of)
         if work.answer is None:
             record = unanswered(record, work.seed, work.problem)
         reply = work.answer.model_response if work.answer else None
@@ -259,7 +270,7 @@ class StepRunner:
             if reason is not None:
                 self._ctx.halt.set(HaltKind.RULE, reason, drain=_DRAIN)
 
-    def _stored_answer(self, step: Step) -> tuple[SolveResult, Cause | None]:
+    def _stored_answer(self, step: Step) -> tuple[SolveResult, Cause | None, str]:
         offset = self._ctx.index.answer(step)
         assert offset is not None
         record = self._ctx.journal.read_at(offset)
@@ -270,7 +281,7 @@ class StepRunner:
             scoring_details=record.get("solve_details", {}),
             error=record.get("error"),
         )
-        return answer, Cause(label) if label else None
+        return answer, Cause(label) if label else None, record.get("crc", "")
 
 
 _RAISED: Final[dict[ErrorKind, type[BoundaryError]]] = {

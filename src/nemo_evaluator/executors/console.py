@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, cast
 
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.terminal import harmless
@@ -20,7 +21,7 @@ class Console:
 
     def __init__(self, output_dir: Path, *, as_json: bool, quiet: bool, interval: float, append: bool) -> None:
         output_dir.mkdir(parents=True, exist_ok=True)
-        self._log: TextIO = (output_dir / LOG).open("a" if append else "w", encoding="utf-8", buffering=1)
+        self._log = _Log((output_dir / LOG).open("a" if append else "w", encoding="utf-8", buffering=1))
         self._to_log_only = _same_file(sys.stderr, self._log)
         self.as_json = as_json
         self._quiet = quiet
@@ -35,7 +36,7 @@ class Console:
 
     def progress(self) -> Progress:
         """The progress that fits: a live line, plain lines, JSON lines or none; the log always gets plain lines."""
-        log = LineProgress(self._log, interval=self._interval, live=False)
+        log = LineProgress(cast("TextIO", self._log), interval=self._interval, live=False)
         if self._quiet:
             return log if not self._to_log_only else SilentProgress()
         if self.as_json:
@@ -47,6 +48,31 @@ class Console:
     def close(self) -> None:
         """Let go of the log."""
         self._log.close()
+
+
+class _Log:
+    """The log of a run; where it can no longer be written (a full disk), the run goes on without it and says so."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file, self.name = file, file.name
+        self._broken = False
+
+    def write(self, text: str) -> None:
+        self._try(lambda: self._file.write(text))
+
+    def flush(self) -> None:
+        self._try(self._file.flush)
+
+    def close(self) -> None:
+        self._try(self._file.close)
+
+    def _try(self, act: Callable[[], object]) -> None:
+        try:
+            act()
+        except OSError as error:
+            if not self._broken:
+                print(f"{self.name} is no longer written: {error.strerror}", file=sys.stderr, flush=True)
+            self._broken = True
 
 
 class _Both:
@@ -62,7 +88,7 @@ class _Both:
             part.finished(tally)
 
 
-def _same_file(one: TextIO, other: TextIO) -> bool:
+def _same_file(one: TextIO, other: _Log) -> bool:
     """True when stderr already goes to the log, as it does in the background."""
     try:
         return Path(f"/proc/self/fd/{one.fileno()}").resolve() == Path(other.name).resolve()

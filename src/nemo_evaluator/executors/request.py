@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from nemo_evaluator.config import LoadedConfig, load_config, load_mapping
+from nemo_evaluator.config import SNAPSHOT, LoadedConfig, load_config, load_mapping
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.engine.plan import Shard
+from nemo_evaluator.store.runs import run_in
 
 _ENDINGS: Final = ("/chat/completions", "/completions", "/responses")
 _SHARD_VARIABLES: Final = (
@@ -36,6 +37,7 @@ class RunRequest:
     output_dir: str | None = None
     override: tuple[str, ...] = ()
     resume: bool = False
+    fresh: bool = False
     dry_run: bool = False
     background: bool = False
     submit: bool = False
@@ -46,6 +48,30 @@ class RunRequest:
     as_json: bool = False
     no_progress: bool = False
     verbose: bool = False
+    # The command that does the same in the background, where it is not the one that was given.
+    words: tuple[str, ...] = ()
+
+
+def at_home(request: RunRequest) -> tuple[RunRequest, Path | None]:
+    """A request for the snapshot of an earlier run, as it was meant then; and where that run's config was.
+
+    Relative paths of a snapshot mean what they meant in the run, and it runs in the folder in which it stands.
+    """
+    file = Path(request.config_file) if request.config_file is not None else None
+    run = run_in(file.parent) if file is not None and file.name == SNAPSHOT else None
+    if file is None or run is None:
+        return request, file.parent if file is not None else None
+    output_dir = str(Path(request.output_dir).resolve()) if request.output_dir else run.output_dir
+    home = run.place("cwd")
+    request = replace(
+        request,
+        config_file=str(file.resolve()),
+        output_dir=output_dir,
+        shard=request.shard or run.details.get("shard"),
+    )
+    if home is not None:
+        os.chdir(home)
+    return request, run.place("config_dir")
 
 
 def load_request(request: RunRequest) -> LoadedConfig:

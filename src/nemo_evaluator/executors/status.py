@@ -6,13 +6,16 @@ from pathlib import Path
 
 import orjson
 
+from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import read_json
+from nemo_evaluator.core.shapes import as_dict
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.executors.detach import running_pid
-from nemo_evaluator.store.journal import scan_records
 from nemo_evaluator.store.layout import TaskPaths, newest_bundle
 from nemo_evaluator.store.records import OUTCOME
 from nemo_evaluator.store.runs import RunMeta
+from nemo_evaluator.store.sealed import scan_records
+from nemo_evaluator.store.sums import verified
 
 
 def status_of(meta: RunMeta) -> JsonDict:
@@ -45,7 +48,7 @@ def describe_status(state: JsonDict) -> str:
         mean = f", mean reward {task['mean_reward']:.3f}" if task["mean_reward"] is not None else ""
         failed = f", {task['failed']} failed" if task["failed"] else ""
         lines.append(f"  {task['name']}: {task['scored']} scored{failed}{mean} [{task['status']}]")
-    lines += [f"  {name}: FAILED: {entry['error']}" for name, entry in state["failed"].items()]
+    lines += [f"  {name}: FAILED: {as_dict(entry).get('error')}" for name, entry in state["failed"].items()]
     return "\n".join(lines)
 
 
@@ -61,13 +64,22 @@ def _task(folder: Path) -> JsonDict:
         "scored": len(scored),
         "failed": len(rewards) - len(scored),
         "mean_reward": sum(scored) / len(scored) if scored else None,
-        "status": read_json(bundle)["validity"]["status"] if bundle else "not finished",
+        "status": _status(bundle) if bundle else "not finished",
     }
+
+
+def _status(bundle: Path) -> str:
+    try:
+        return str(read_json(verified(bundle))["validity"]["status"])
+    except UsageError as error:
+        return error.message
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return f"{bundle} is not a bundle"
 
 
 def _failed(root: Path) -> JsonDict:
     try:
-        failed: JsonDict = read_json(root / "checkpoint.json").get("failed_benchmarks", {})
+        failed = as_dict(as_dict(read_json(root / "checkpoint.json")).get("failed_benchmarks"))
     except (OSError, orjson.JSONDecodeError):
         return {}
     return failed

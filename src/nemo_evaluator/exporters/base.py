@@ -14,6 +14,7 @@ from nemo_evaluator.core.files import iter_jsonl, read_json
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.store.runs import load_run
+from nemo_evaluator.store.sums import verified
 
 _NOT_METRICS = frozenset({"summary", "breakdowns", "runtime", "failures"})
 
@@ -98,7 +99,7 @@ class ExportBundle:
         if not results.is_file():
             return
         conversations = _Conversations(self.path.parent / "trajectories.jsonl")
-        for row in iter_jsonl(results):
+        for row in iter_jsonl(verified(results)):
             if not row.get("trajectory"):
                 row["trajectory"] = conversations.of(row)
             yield row
@@ -108,7 +109,7 @@ class _Conversations:
     """Trajectories by step. Both files are in the same order, so hardly more than one is held at a time."""
 
     def __init__(self, path: Path) -> None:
-        self._rest: Iterator[Any] = iter_jsonl(path) if path.is_file() else iter(())
+        self._rest: Iterator[Any] = iter_jsonl(verified(path)) if path.is_file() else iter(())
         self._passed: dict[tuple[Any, Any], list[JsonDict]] = {}
 
     def of(self, row: JsonDict) -> list[JsonDict]:
@@ -148,7 +149,7 @@ class Exporter(Protocol):
 def read_bundle(path: Path) -> ExportBundle:
     """A bundle file. Raises UsageError when it is none."""
     try:
-        document = read_json(path)
+        document = read_json(verified(path))
     except orjson.JSONDecodeError as error:
         raise UsageError(f"{path} is not JSON: {error}") from error
     if not isinstance(document, dict) or not isinstance(document.get("benchmark"), dict):

@@ -9,7 +9,13 @@ from time import monotonic
 
 import orjson
 
-from nemo_evaluator.core.errors import BoundaryError, RateLimitError, RequestRejectedError, TransportError
+from nemo_evaluator.core.errors import (
+    BoundaryError,
+    InterruptedRunError,
+    RateLimitError,
+    RequestRejectedError,
+    TransportError,
+)
 from nemo_evaluator.core.plain import plain
 from nemo_evaluator.core.slots import lent_slot
 from nemo_evaluator.core.types import JsonDict
@@ -147,9 +153,11 @@ class Transport:
     async def _once(self, request: ModelRequest, data: bytes) -> ModelReply:
         """One try: one exchange, and what the limiter learns from it."""
         limiter = self.lane.limiter
-        self.stats.requests += 1
         sent_at = monotonic()
         try:
+            if request.scope is not None and request.scope.interrupted is not None and request.scope.interrupted():
+                raise InterruptedRunError("the run was interrupted before this request was sent", attempts=0)
+            self.stats.requests += 1
             reply = await self._exchange(request, data)
         except TransportError:
             limiter.leave_failed(sent_at, monotonic())

@@ -28,6 +28,8 @@ class CallScope:
     traffic: Callable[[JsonDict], None] | None = None
     # Whether a sampling seed is another one in every repeat: so that repeats differ, while judges stay the same.
     vary_seed: bool = True
+    # Says when the run was interrupted: from then on nothing new is sent, not even a retry.
+    interrupted: Callable[[], bool] | None = None
 
 
 call_scope: ContextVar[CallScope | None] = ContextVar("call_scope", default=None)

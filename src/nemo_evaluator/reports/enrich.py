@@ -10,6 +10,7 @@ from nemo_evaluator.core.files import dumps, iter_jsonl
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.reports._steps import StepQuality, agent_steps
 from nemo_evaluator.reports._wire import StepCalls, WireCalls, cause_of, succeeded
+from nemo_evaluator.store.sums import verified
 
 ENRICHED: Final = "trajectories_enriched.jsonl"
 _FILLED: Final = (
@@ -63,7 +64,7 @@ def enrich_task(task: Path, wire: WireCalls) -> Enrichment:
     target = task / ENRICHED
     partial = target.with_suffix(".partial")
     with partial.open("wb") as out:
-        for row in iter_jsonl(task / "trajectories.jsonl"):
+        for row in iter_jsonl(verified(task / "trajectories.jsonl")):
             calls = wire.of((row.get("problem_idx", -1), row.get("repeat") or 0))
             _reclassify(row, calls, done)
             _enrich(row, [call for call in calls.own if succeeded(call)], done)

@@ -30,6 +30,7 @@ from nemo_evaluator.reports.model import (
 )
 from nemo_evaluator.reports.rows import read_details
 from nemo_evaluator.store.find import find_bundles
+from nemo_evaluator.store.sums import verified
 
 _NOT_SCORES: Final = frozenset({"summary", "breakdowns", "runtime", "failures"})
 # Categories of the failure analysis whose rows were scored.
@@ -59,7 +60,7 @@ def load_report(paths: Path | str | Iterable[Path | str], *, rows: bool = False)
 def load_bundle(path: Path, *, rows: bool = False) -> BenchmarkReport:
     """One bundle file as a benchmark report. Raises UsageError when the file is not a bundle."""
     try:
-        document = read_json(path)
+        document = read_json(verified(path))
     except orjson.JSONDecodeError as error:
         raise UsageError(f"{path} is not JSON: {error}", hint="was it cut off? run again with --resume") from error
     if not isinstance(document, dict) or not isinstance(document.get("benchmark"), dict):

@@ -11,6 +11,7 @@ from nemo_evaluator.core.registry import Registry
 from nemo_evaluator.core.terminal import harmless
 from nemo_evaluator.reports.load import load_report
 from nemo_evaluator.reports.model import EvalReport
+from nemo_evaluator.store.sums import update_sums
 
 _ROOM: Final = "nemo_evaluator.reports"
 RENDERERS: Final[Registry[Callable[[EvalReport], str]]] = Registry("report format")
@@ -48,4 +49,5 @@ def write_reports(
         path = folder / f"report.{SUFFIXES[fmt]}"
         write_atomic(path, text)
         written.append(path)
+    update_sums(folder, written)
     return written

@@ -14,6 +14,7 @@ import orjson
 from nemo_evaluator.core.shapes import as_dict, as_number, as_whole
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.reports.model import Example, Histogram, RowDetails
+from nemo_evaluator.store.sums import verified
 
 EXAMPLES_OF_A_KIND: Final = 4
 _TEXT_LIMIT: Final = 2000
@@ -54,7 +55,7 @@ def read_details(results: Path) -> RowDetails | None:
 
 
 def _rows(results: Path) -> Iterator[JsonDict | None]:
-    with results.open("rb") as file:
+    with verified(results).open("rb") as file:
         for line in file:
             try:
                 row = orjson.loads(line) if line.strip() else {}

@@ -14,6 +14,7 @@ from nemo_evaluator.reports._steps import StepQuality, agent_steps
 from nemo_evaluator.reports._wire import WireCalls, tokens_of
 from nemo_evaluator.reports.enrich import ENRICHED, enrich_task
 from nemo_evaluator.store.find import find_bundles
+from nemo_evaluator.store.sums import verified
 
 VERSION: Final = "trajectories_report-v0.1"
 FILE: Final = "trajectories_report.json"
@@ -27,7 +28,7 @@ def write_trajectories_report(output_dir: Path | str, *, enrich: bool = True) ->
         task = bundle.parent
         if not (task / "trajectories.jsonl").is_file():
             continue
-        document = read_json(bundle)
+        document = read_json(verified(bundle))
         service = (document.get("config") or {}).get("service")
         wire = WireCalls(task / "model_traffic.jsonl", service if isinstance(service, str) else "")
         entry = _Account(wire).over(task, document)
@@ -63,7 +64,7 @@ class _Account:
 
     def over(self, task: Path, bundle: JsonDict) -> JsonDict:
         """The entry of a benchmark."""
-        for row in iter_jsonl(task / "trajectories.jsonl"):
+        for row in iter_jsonl(verified(task / "trajectories.jsonl")):
             self._row(row)
         summary = ((bundle.get("benchmark") or {}).get("scores") or {}).get("summary") or {}
         return {

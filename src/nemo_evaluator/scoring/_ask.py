@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from weakref import WeakSet
 
-from nemo_evaluator.core.errors import AuthError, BoundaryError, JudgeError, NotFoundError, RequestRejectedError
+from nemo_evaluator.core.errors import (
+    AuthError,
+    BoundaryError,
+    InterruptedRunError,
+    JudgeError,
+    NotFoundError,
+    RequestRejectedError,
+)
 from nemo_evaluator.core.slots import lent_slot
 from nemo_evaluator.core.types import JsonDict, Message, ModelResponse
 from nemo_evaluator.models.budget import BudgetExhausted
@@ -18,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 # Failures that end the benchmark, whoever meets them.
-STOPS: Final = (AuthError, NotFoundError, BudgetExhausted)
+STOPS: Final = (AuthError, NotFoundError, BudgetExhausted, InterruptedRunError)
 _MAX_TOKENS: Final = 2048
 _PAUSE: Final = 0.5
 _SHOWN: Final = 160

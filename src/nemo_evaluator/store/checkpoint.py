@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from nemo_evaluator.core.types import JsonDict
 
 
 class Checkpoint:
-    """``checkpoint.json`` of an output folder."""
+    """``checkpoint.json`` of an output folder; its paths are relative to that folder, which may be moved."""
 
     def __init__(self, output_dir: Path, *, keep: bool) -> None:
         self._path = output_dir / "checkpoint.json"
@@ -31,7 +32,7 @@ class Checkpoint:
     def completed(self, key: str, bundle_path: Path) -> None:
         """Note a finished benchmark."""
         self._state["failed_benchmarks"].pop(key, None)
-        self._state["completed_benchmarks"][key] = {"bundle_path": str(bundle_path)}
+        self._state["completed_benchmarks"][key] = {"bundle_path": os.path.relpath(bundle_path, self._path.parent)}
         write_json(self._path, self._state)
 
     def failed(self, key: str, error: str, cause: str | None = None) -> None:

@@ -6,10 +6,13 @@ Never part of a fingerprint: ports, output paths, dates, concurrency.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 from nemo_evaluator.core.hashing import digest, digest_parts
 from nemo_evaluator.core.types import JsonDict, SeedResult, Step
+
+# Digits of a verdict's fingerprint; older journals have twice as many, of which the first are the same.
+VERDICT_DIGITS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,8 @@ class RunFingerprints:
 
     def verdict(self, answer_fingerprint: str, seed: SeedResult) -> str:
         """The fingerprint of a verdict on an answer."""
-        return digest_parts(self.scorer, answer_fingerprint, digest([seed.expected_answer, seed.metadata]))
+        whole = digest_parts(self.scorer, answer_fingerprint, digest([seed.expected_answer, seed.metadata]))
+        return whole[:VERDICT_DIGITS]
 
 
 def problem_hash(seed: SeedResult) -> str:

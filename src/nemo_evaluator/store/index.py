@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.records import ANSWER, OUTCOME, RUN, total_tokens
+from nemo_evaluator.store.sealed import Damage
 
 _NONE = -1
 
@@ -24,6 +26,8 @@ class History:
     fingerprints: JsonDict = field(default_factory=dict)
     # What the judges of the last run that had any made of a right and a wrong answer.
     canaries: JsonDict = field(default_factory=dict)
+    damage: list[Damage] = field(default_factory=list)
+    fresh: bool = False
     # How many problems were planned in those whose scores a stop rule has looked at.
     looked_at: set[int] = field(default_factory=set)
     _started: float | None = None
@@ -35,13 +39,15 @@ class History:
         if record.get("kind") == RUN:
             self.close()
             self.runs += 1
+            self.fresh = self.fresh or bool(record.get("fresh"))
             self.fingerprints = record.get("fingerprints", {})
             self.canaries = record.get("canaries") or self.canaries
             self.looked_at |= {record["looked_at"]} if "looked_at" in record else set()
             self._started = self._last = at or 0.0
         elif at is not None:
             self._last = max(self._last, at)
-        if record.get("kind") == ANSWER:
+        # What another run has paid for is not spent again by the one that took it over.
+        if record.get("kind") == ANSWER and not record.get("adopted"):
             self.usd += record.get("cost_usd") or 0.0
             self.tokens += total_tokens(record)
             self.requests += record.get("attempts") or 1
@@ -89,17 +95,33 @@ class StepIndex:
     def load(self, journal: Journal) -> History:
         """Read the journal of earlier runs; steps outside of this plan's range are left alone."""
         history = History()
-        for offset, record in journal.scan():
+        self.take(journal.scan(history.damage.append), history)
+        return history
+
+    def take(self, records: Iterable[tuple[int, JsonDict]], history: History) -> None:
+        """Take in records with their offsets, in the order of writing."""
+        # The checksums of the answers that the index leads to: a verdict counts only beside the answer it is on.
+        checksums = array("q", [_NONE]) * len(self._answers)
+        for offset, record in records:
             kind = record.get("kind")
             history.note(record)
             if kind not in (ANSWER, OUTCOME):
                 continue
-            step = Step(record["problem_idx"], record["repeat"])
-            if step.problem_idx >= self._problems or step.repeat >= self._repeats:
+            at = self._number(record)
+            if at is None:
                 continue
             if kind == ANSWER:
-                self.set_answer(step, offset)
-            else:
-                self.set_outcome(step, offset)
+                self._answers[at], self._outcomes[at] = offset, _NONE
+                checksums[at] = int(record.get("crc", "0"), 16)
+            elif "problem_hash" in record or (
+                checksums[at] != _NONE and ("of" not in record or int(record["of"], 16) == checksums[at])
+            ):
+                self._outcomes[at] = offset
         history.close()
-        return history
+
+    def _number(self, record: JsonDict) -> int | None:
+        problem, repeat = record.get("problem_idx"), record.get("repeat")
+        if not isinstance(problem, int) or not isinstance(repeat, int):
+            return None
+        inside = 0 <= problem < self._problems and 0 <= repeat < self._repeats
+        return problem * self._repeats + repeat if inside else None

@@ -9,24 +9,17 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-import orjson
-
-from nemo_evaluator.core.errors import NelError, UsageError
-from nemo_evaluator.core.files import dumps, scrub_json
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.storage import storage_error
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.store.sealed import Damage, JournalError, read_record, scan_records, seal
 
 _SYNC_EVERY: Final = 0.5
 _CHUNK: Final = 1 << 20
-
-
-class JournalError(NelError):
-    """The journal cannot be written: the run must stop, since what it would do next would be lost."""
-
-    exit_code = 2
 
 
 class Journal:
@@ -35,8 +28,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        self._lock()
+        self._fd = self._open()
         self.repaired = _repair(self._fd)
         self._end = os.fstat(self._fd).st_size
         self._lines: list[bytes] = []
@@ -44,12 +36,14 @@ class Journal:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sync_handle: asyncio.TimerHandle | None = None
         self.error: JournalError | None = None
+        # That of the record which was handed over last.
+        self.checksum = ""
 
     def append(self, record: JsonDict, written: Callable[[], None] | None = None) -> int:
         """Hand a record over; returns its offset. ``written`` is called once it is in the file."""
         if self.error is not None:
             raise self.error
-        line = scrub_json(dumps(record)) + b"\n"
+        line, self.checksum = seal(record)
         offset = self._end
         self._end += len(line)
         self._lines.append(line)
@@ -61,14 +55,6 @@ class Journal:
             self._loop.call_soon(self.flush)
         return offset
 
-    def append_now(self, record: JsonDict) -> int:
-        """Write a record at once, where no event loop runs."""
-        line = scrub_json(dumps(record)) + b"\n"
-        offset = self._end
-        self._end += len(line)
-        _write_all(self._fd, line)
-        return offset
-
     def flush(self) -> None:
         """Write what was handed over."""
         if not self._lines:
@@ -78,8 +64,7 @@ class Journal:
         try:
             _write_all(self._fd, b"".join(lines))
         except OSError as error:
-            hint = "free some space or choose another output folder, then run again with --resume"
-            self.error = JournalError(f"cannot write {self.path}: {error.strerror}", hint=hint)
+            self._broken(error)
             return
         for callback in callbacks:
             callback()
@@ -91,10 +76,24 @@ class Journal:
         self.flush()
         return read_record(self._fd, offset)
 
-    def scan(self) -> Iterator[tuple[int, JsonDict]]:
-        """Every record with its offset, in the order of writing."""
+    def scan(self, damaged: Callable[[Damage], None] | None = None) -> Iterator[tuple[int, JsonDict]]:
+        """Every record with its offset, in the order of writing; damaged lines are handed to ``damaged``."""
         self.flush()
-        yield from scan_records(self.path)
+        yield from scan_records(self.path, damaged)
+
+    def set_damage_aside(self, damage: Sequence[Damage]) -> None:
+        """Take damaged lines out of the journal; they are kept in ``journal.damaged.jsonl``."""
+        bad = {found.line for found in damage}
+        repaired = self.path.with_name(f".{self.path.name}.repaired")
+        with self.path.open("rb") as old, repaired.open("wb") as good, damaged_lines(self.path).open("ab") as kept:
+            for number, line in enumerate(old, 1):
+                (kept if number in bad else good).write(line)
+            good.flush()
+            os.fsync(good.fileno())
+        repaired.replace(self.path)
+        os.close(self._fd)
+        self._fd = self._open()
+        self._end = os.fstat(self._fd).st_size
 
     def close(self) -> None:
         """Write and sync what is left, and let go of the file."""
@@ -103,11 +102,18 @@ class Journal:
         self.flush()
         if self._sync_handle is not None:
             self._sync_handle.cancel()
-        os.fsync(self._fd)
+        try:
+            os.fsync(self._fd)
+        except OSError as error:
+            self._broken(error)
         os.close(self._fd)
         self._fd = -1
         if self.error is not None:
             raise self.error
+
+    def _broken(self, error: OSError) -> None:
+        why = storage_error(error, self.path)
+        self.error = JournalError(why.message, hint=why.hint)
 
     def _sync_soon(self) -> None:
         self._sync_handle = None
@@ -115,41 +121,20 @@ class Journal:
             # A duplicate descriptor, so that closing the journal meanwhile cannot hand the number to another file.
             self._loop.run_in_executor(None, _sync, os.dup(self._fd))
 
-    def _lock(self) -> None:
+    def _open(self) -> int:
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            os.close(self._fd)
-            self._fd = -1
+            os.close(fd)
             hint = "wait for it, stop it with `nel eval stop`, or choose another output folder with -o"
             raise UsageError(f"another run is writing {self.path}", hint=hint) from error
+        return fd
 
 
-def scan_records(path: Path) -> Iterator[tuple[int, JsonDict]]:
-    """Every whole record of a journal file with its offset; lines that are not JSON are passed over."""
-    offset = 0
-    with path.open("rb", buffering=_CHUNK) as file:
-        for line in file:
-            if line.endswith(b"\n"):
-                try:
-                    yield offset, orjson.loads(line)
-                except orjson.JSONDecodeError:
-                    pass
-            offset += len(line)
-
-
-def read_record(fd: int, offset: int) -> JsonDict:
-    """The record that starts at ``offset``."""
-    size = 8192
-    while True:
-        data = os.pread(fd, size, offset)
-        end = data.find(b"\n")
-        if end >= 0:
-            record: JsonDict = orjson.loads(data[:end])
-            return record
-        if len(data) < size:
-            raise JournalError(f"no whole record at offset {offset}", hint="was the journal changed by hand?")
-        size *= 8
+def damaged_lines(journal: Path) -> Path:
+    """Where damaged lines of a journal are kept."""
+    return journal.with_suffix(".damaged.jsonl")
 
 
 def _repair(fd: int) -> int:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from nemo_evaluator.core.files import safe_name
+import orjson
+
+from nemo_evaluator.core.files import read_json, safe_name
 
 PREVIOUS: Final = "previous"
-_KEPT: Final = {PREVIOUS}
+# The files of a benchmark that nel writes; whatever else lies in its folder is somebody's own.
+_OWN: Final = re.compile(
+    r"journal(\.damaged)?\.jsonl|results\.jsonl|trajectories(_enriched)?\.jsonl|model_traffic\.jsonl"
+    r"|runtime_stats\.json|failure_analysis\.json|SHA256SUMS|eval-.+\.json|.+_inspect\.(eval|json)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +66,27 @@ class TaskPaths:
         return sorted(self.root.glob("eval-*.json"))
 
 
-def archive_previous(task: TaskPaths) -> Path | None:
-    """Move what an earlier run left in the folder to ``previous/<stamp>``: a fresh run is clean, nothing is lost."""
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What was moved out of the way of a new run, and where it is now."""
+
+    files: int
+    target: Path
+
+    def __str__(self) -> str:
+        folder = self.target.parent.parent
+        return f"{folder}: moved the earlier run ({self.files} files) to {self.target.relative_to(folder)}/"
+
+
+def archive_previous(task: TaskPaths) -> Moved | None:
+    """Move what an earlier run wrote to ``previous/<stamp>``: a fresh run is clean, nothing is lost.
+
+    Files that nel did not write stay where they are.
+    """
     if not task.root.is_dir():
         return None
-    old = [path for path in task.root.iterdir() if path.name not in _KEPT]
-    if not old:
+    old = [path for path in task.root.iterdir() if _OWN.fullmatch(path.name) and path.is_file()]
+    if not old or not (task.journal.exists() or task.results.exists() or task.bundles()):
         return None
     stamp = datetime.fromtimestamp(max(path.stat().st_mtime for path in old), UTC)
     target = task.root / PREVIOUS / f"{stamp:%Y%m%dT%H%M%SZ}"
@@ -75,7 +97,27 @@ def archive_previous(task: TaskPaths) -> Path | None:
     target.mkdir(parents=True)
     for path in old:
         shutil.move(path, target / path.name)
-    return target
+    return Moved(len(old), target)
+
+
+def previous_journals(task: TaskPaths) -> list[Path]:
+    """The journals of runs that were moved aside, newest first."""
+    return sorted((task.root / PREVIOUS).glob("*/journal.jsonl"), reverse=True)
+
+
+def unfinished_answers(task: TaskPaths) -> int:
+    """How many answers an earlier run left here without having come to its end; 0 when it has."""
+    if not task.journal.is_file():
+        return 0
+    try:
+        bundle = newest_bundle(task.root)
+        stopped = (read_json(bundle).get("stopped") or {}).get("kind") if bundle else "killed"
+    except (OSError, orjson.JSONDecodeError, AttributeError):
+        return 0
+    if stopped in (None, "rule"):
+        return 0
+    with task.journal.open("rb") as file:
+        return sum(line.startswith(b'{"kind":"answer"') for line in file)
 
 
 def newest_bundle(folder: Path) -> Path | None:

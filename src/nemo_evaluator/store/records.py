@@ -73,17 +73,18 @@ _OPTIONAL_REPLY: Final = (
 )
 
 
-def outcome_record(step: Step, fingerprint: str, outcome: Outcome, timing: JsonDict) -> JsonDict:
-    """What became of a step."""
+def outcome_record(step: Step, fingerprint: str, outcome: Outcome, timing: JsonDict, of: str | None) -> JsonDict:
+    """What became of a step; ``of`` is the checksum of the answer that it is about."""
     record: JsonDict = {"kind": OUTCOME, "problem_idx": step.problem_idx, "repeat": step.repeat, "fp": fingerprint}
     if isinstance(outcome, Scored):
         verdict = outcome.verdict
         record |= {
             "status": "scored",
             "reward": float(verdict.reward),
-            "extracted_answer": verdict.extracted_answer,
             "scoring_details": verdict.scoring_details,
         }
+        if verdict.extracted_answer != verdict.scoring_details.get("extracted"):
+            record["extracted_answer"] = verdict.extracted_answer
         if verdict.metadata:
             record["scoring_metadata"] = verdict.metadata
         if outcome.label is not None:
@@ -96,7 +97,15 @@ def outcome_record(step: Step, fingerprint: str, outcome: Outcome, timing: JsonD
             "attempts": failure.attempts,
         }
     record["timing"] = timing
+    if of:
+        record["of"] = of
     return record
+
+
+def extracted_of(outcome: JsonDict) -> object:
+    """The extracted answer of an outcome record; it is written only where the details do not say it."""
+    details = outcome.get("scoring_details") or {}
+    return outcome["extracted_answer"] if "extracted_answer" in outcome else details.get("extracted")
 
 
 def unanswered(record: JsonDict, seed: SeedResult, problem: str) -> JsonDict:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from nemo_evaluator.core.shapes import as_number
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.store.records import last_user_text, total_tokens
+from nemo_evaluator.store.records import extracted_of, last_user_text, total_tokens
 
 _REFUSALS: Final = ("i cannot", "i'm unable", "i can't", "as an ai", "i don't have the ability", "i apologize")
 
@@ -30,7 +30,7 @@ def result_row(answer: JsonDict | None, outcome: JsonDict) -> JsonDict:
         "scorer_rewards": scorer_rewards(details),
         "prompt": prompt_of(asked),
         "model_response": answer.get("response", "") if answer else "",
-        "extracted_answer": outcome.get("extracted_answer"),
+        "extracted_answer": extracted_of(outcome),
         "expected_answer": asked.get("expected_answer", ""),
         "scoring_details": details,
         "metadata": asked.get("metadata", {}) | outcome.get("scoring_metadata", {}),
@@ -70,7 +70,7 @@ def trajectory_row(
         "expected_answer": asked.get("expected_answer", ""),
         "status": outcome["status"],
         "reward": outcome.get("reward"),
-        "extracted_answer": outcome.get("extracted_answer"),
+        "extracted_answer": extracted_of(outcome),
         "scoring_method": details.get("method", ""),
         "scoring_details": details,
         "seed_metadata": asked.get("metadata", {}),

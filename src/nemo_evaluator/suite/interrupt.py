@@ -50,7 +50,8 @@ class Interrupts:
             if self._task is not None:
                 self._task.cancel()
         elif self._count == 1:
-            self._say(f"stopping: requests in flight get {_DRAIN:.0f} s to finish; again to stop at once")
+            grace = f"requests in flight get {_DRAIN:.0f} s to finish"
+            self._say(f"stopping: nothing new is sent, {grace}; press Ctrl-C again to quit now")
             self.current.set(HaltKind.INTERRUPT, "interrupted", drain=_DRAIN)
         else:
             self.current.hurry()

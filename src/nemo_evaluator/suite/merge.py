@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from nemo_evaluator.config import BenchmarkConfig, EvalConfig, load_config
+from nemo_evaluator.config import SNAPSHOT, BenchmarkConfig, EvalConfig, load_config
 from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_INVALID, EXIT_OK, NelError, UsageError
 from nemo_evaluator.core.files import safe_name, write_json
 from nemo_evaluator.core.types import JsonDict
@@ -24,13 +24,13 @@ from nemo_evaluator.environments.registry import get_environment
 from nemo_evaluator.models import Client
 from nemo_evaluator.reports import write_reports, write_trajectories_report
 from nemo_evaluator.services import RunningService
+from nemo_evaluator.store.lock import folder_lock
 from nemo_evaluator.store.runs import FILE as RUN_FILE
-from nemo_evaluator.store.runs import load_run
+from nemo_evaluator.store.runs import load_run, places, run_in
 from nemo_evaluator.suite.build import Builder
 from nemo_evaluator.suite.export import run_exports
 from nemo_evaluator.suite.run import Say, use_datasets
 
-_SNAPSHOT: Final = "full_config.yaml"
 # Where a judge would be: its old grades are summed up, nothing is ever sent there.
 _NOWHERE: Final = "http://127.0.0.1:9/v1"
 _VARIABLE: Final = re.compile(r"\$\{(\w+)\}")
@@ -62,6 +62,11 @@ def merge_run(root: Path, *, repeats: int | None = None, say: Say = print) -> Me
         found = shards[0].config["repeats"]
         if repeats is not None and found != repeats:
             raise UsageError(f"{name} was run with {found} repeats, not {repeats}", hint="leave --repeats out")
+    with folder_lock(folder, say=say):
+        return _merge(folder, say)
+
+
+def _merge(folder: Path, say: Say) -> Merged:
     sums = _Sums(folder, say)
     merged = merge_shards(folder, sums)
     sums.describe_run()
@@ -79,11 +84,11 @@ class _Sums:
 
     def __init__(self, root: Path, say: Say) -> None:
         self._root, self._say = root, say
-        self.snapshot = min((path for path in root.glob(f"shard_*/{_SNAPSHOT}")), default=None)
+        self.snapshot = min((path for path in root.glob(f"shard_*/{SNAPSHOT}")), default=None)
         self.config: EvalConfig | None = None
-        self.run = load_run(self.snapshot.parent) if self.snapshot is not None else None
+        self.run = run_in(self.snapshot.parent) if self.snapshot is not None else None
         # Relative paths in the config mean what they meant then.
-        self._cwd = Path(self.run.details.get("cwd") or ".") if self.run is not None else Path()
+        self._cwd = (self.run.place("cwd") if self.run is not None else None) or Path()
         if self.snapshot is None:
             return
         try:
@@ -96,8 +101,10 @@ class _Sums:
         there = load_run(self._root)
         if self.snapshot is None or self.run is None or (there is not None and not there.details.get("merged")):
             return
-        shutil.copyfile(self.snapshot, self._root / _SNAPSHOT)
-        whole = replace(self.run, output_dir=str(self._root), details=self.run.details | {"merged": True})
+        shutil.copyfile(self.snapshot, self._root / SNAPSHOT)
+        details = {key: value for key, value in self.run.details.items() if key != "shard"}
+        details |= places(self._root, cwd=self._cwd) | {"merged": True}
+        whole = replace(self.run, output_dir=str(self._root), details=details)
         write_json(self._root / RUN_FILE, asdict(whole))
 
     def __call__(self, shard: Path, results: Path) -> JsonDict:
@@ -106,7 +113,7 @@ class _Sums:
         if bench is None or self.config is None:
             return {}
         try:
-            with chdir(self._cwd if self._cwd.is_dir() else "."):
+            with chdir(self._cwd):
                 return asyncio.run(_aggregate(self.config, bench, results))
         except NelError as error:
             self._say(f"{bench.key}: scores over all rows are left out: {error.message}")

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from nemo_evaluator.config import BenchmarkConfig, EvalConfig
 from nemo_evaluator.core.errors import NelError, TransportError, UsageError
-from nemo_evaluator.core.files import iter_jsonl, read_json, safe_name
+from nemo_evaluator.core.files import read_json, safe_name
 from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult
 from nemo_evaluator.engine.evaluation import Evaluation, evaluate
 from nemo_evaluator.engine.halt import HaltKind
@@ -22,6 +22,8 @@ from nemo_evaluator.services import RunningService, start_services
 from nemo_evaluator.store.fingerprints import RunFingerprints
 from nemo_evaluator.store.layout import TaskPaths, newest_bundle
 from nemo_evaluator.store.records import RUN
+from nemo_evaluator.store.sealed import scan_records
+from nemo_evaluator.store.sums import verified
 from nemo_evaluator.suite.build import Builder
 from nemo_evaluator.suite.run import BenchmarkResult, Say, SuiteResult, use_datasets
 
@@ -76,7 +78,7 @@ async def _rescore_one(
             # A copy: the old run stays as it is.
             job.task_dir.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(journal, TaskPaths(job.task_dir).journal)
-            job.solver, job.progress, job.stop_rule = _Silent(), options.progress, None
+            job.solver, job.progress, job.stop_rule, job.say = _Silent(), options.progress, None, options.say
             job.stopped_before = _rule_of(options.source / safe_name(bench.key))
             job.config["rescored_from"] = _origin(options, bench.key)
             finished = await evaluate(job)
@@ -113,7 +115,7 @@ def _journals(config: EvalConfig, options: RescoreOptions) -> dict[str, Path]:
 def _same_question(job: Evaluation, key: str, journal: Path) -> None:
     """Refuse a config that would ask something else: its answers would not be those that are stored."""
     old: JsonDict = {}
-    for record in iter_jsonl(journal):
+    for _, record in scan_records(journal):
         if record.get("kind") == RUN:
             old = record.get("fingerprints", {})
     verifier = job.verifier or Verifier(job.environment)
@@ -131,7 +133,7 @@ def _same_question(job: Evaluation, key: str, journal: Path) -> None:
 def _rule_of(task_dir: Path) -> JsonDict | None:
     """The stop rule of the run, without what it said of the scores of that time: what it left out stays out."""
     bundle = newest_bundle(task_dir)
-    stopped = (read_json(bundle).get("stopped") if bundle else None) or {}
+    stopped = (read_json(verified(bundle)).get("stopped") if bundle else None) or {}
     if "rule" not in stopped:
         return None
     rule = {key: value for key, value in stopped["rule"].items() if key not in ("score", "difference", "decision")}

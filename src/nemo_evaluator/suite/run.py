@@ -17,6 +17,7 @@ from nemo_evaluator.core.errors import (
     EXIT_OK,
     NelError,
 )
+from nemo_evaluator.core.storage import storage_error
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets.settings import DataSettings, configure
 from nemo_evaluator.decisions.stopping import rule_words
@@ -44,6 +45,7 @@ class SuiteOptions:
     output_dir: Path
     run_id: str
     resume: bool = False
+    fresh: bool = False
     shard: Shard | None = None
     base_dir: Path | None = None
     progress: Progress = field(default_factory=SilentProgress)
@@ -138,11 +140,14 @@ async def _run_one(
         async with AsyncExitStack() as stack:
             job = await builder.build(bench, options.output_dir, stack, resume=options.resume, shard=options.shard)
             result.task_dir = job.task_dir
-            job.halt, job.progress = halt, options.progress
+            job.halt, job.progress, job.say, job.fresh = halt, options.progress, options.say, options.fresh
             finished = await evaluate(job)
         _take(result, finished)
     except NelError as error:
         result.error = error
+        result.stopped = halt.kind
+    except OSError as error:
+        result.error = storage_error(error)
         result.stopped = halt.kind
     finally:
         interrupts.current = None

@@ -11,6 +11,7 @@ from nemo_evaluator.core.files import iter_jsonl
 from nemo_evaluator.decisions.bundles import Run, discover_bundles
 from nemo_evaluator.engine.plan import Shard
 from nemo_evaluator.metrics.stop_rule import Baseline, StopRule
+from nemo_evaluator.store.sums import verified
 
 
 def check_baselines(config: EvalConfig, shard: Shard | None) -> None:
@@ -83,7 +84,7 @@ def _runs(key: str, folder: str) -> dict[str, Run]:
 def _rewards(run: Run) -> dict[str, float]:
     """The mean reward of every problem, by problem hash."""
     sums: dict[str, list[float]] = defaultdict(list)
-    for row in iter_jsonl(run.results) if run.results.is_file() else ():
+    for row in iter_jsonl(verified(run.results)) if run.results.is_file() else ():
         if row.get("reward") is not None and row.get("problem_hash"):
             sums[row["problem_hash"]].append(float(row["reward"]))
     return {problem: sum(rewards) / len(rewards) for problem, rewards in sums.items()}

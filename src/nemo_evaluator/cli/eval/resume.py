@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
 
 from nemo_evaluator.cli.eval._select import run_selectors
+from nemo_evaluator.config import SNAPSHOT
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.executors.detach import running_pid
 from nemo_evaluator.executors.run_here import RunRequest, run_local
+from nemo_evaluator.store.lock import ensure_free
 from nemo_evaluator.store.runs import find_run
+from nemo_evaluator.store.sums import altered
 
 
 @click.command()
@@ -22,15 +23,19 @@ from nemo_evaluator.store.runs import find_run
 def resume(ctx: click.Context, run_id: str | None, output_dir: str | None, background: bool, as_json: bool) -> None:
     """Run the config of an earlier run again with --resume: what it answered is reused."""
     meta = find_run(run_id, output_dir)
-    if running_pid(meta) is not None:
-        raise UsageError(f"run {meta.run_id} is still running", hint="`nel eval status` shows it")
-    snapshot = Path(meta.output_dir) / "full_config.yaml"
+    folder = Path(meta.output_dir)
+    ensure_free(folder)
+    snapshot = folder / SNAPSHOT
     if not snapshot.is_file():
         raise UsageError(f"{snapshot} is gone", hint="run the original command with --resume instead")
-    cwd = meta.details.get("cwd")
-    if cwd and Path(cwd).is_dir():
-        os.chdir(cwd)  # Relative paths in the config mean what they meant then.
+    if altered(snapshot):
+        hint = f"if the change was meant: nel eval run {snapshot} --resume"
+        raise UsageError(f"{snapshot} is damaged, or was changed since the run", hint=hint)
     request = RunRequest(
-        config_file=str(snapshot), output_dir=meta.output_dir, resume=True, background=background, as_json=as_json
+        config_file=str(snapshot),
+        resume=True,
+        background=background,
+        as_json=as_json,
+        words=("eval", "resume", "-o", str(folder), *(["--json"] if as_json else [])),
     )
     ctx.exit(run_local(request))

@@ -36,6 +36,9 @@ _QUICK: Final = {
 @click.option("--output-dir", "-o", help="Where results go; wins over output.dir.")
 @click.option("--override", "-O", multiple=True, metavar="KEY=VALUE", help="Set a config value; repeatable.")
 @click.option("--resume", is_flag=True, help="Go on where an earlier run stopped; says what is reused and why.")
+@click.option(
+    "--fresh", is_flag=True, help="Start over where an earlier run is unfinished; that one is kept in previous/."
+)
 @click.option("--dry-run", is_flag=True, help="Show the plan; ask nothing, write nothing.")
 @click.option("--background", is_flag=True, help="Run detached; see `nel eval status|logs|stop`.")
 @click.option("--submit", is_flag=True, help="Submit to the cluster of the config (refused where there is none).")
