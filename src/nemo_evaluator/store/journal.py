@@ -117,9 +117,13 @@ class Journal:
 
     def _sync_soon(self) -> None:
         self._sync_handle = None
-        if self._fd >= 0 and self._loop is not None:
+        if self._fd < 0 or self._loop is None:
+            return
+        try:
             # A duplicate descriptor, so that closing the journal meanwhile cannot hand the number to another file.
             self._loop.run_in_executor(None, _sync, os.dup(self._fd))
+        except OSError as error:  # No descriptor is left: what that ends, a request says.
+            self._broken(error)
 
     def _open(self) -> int:
         fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)

@@ -21,6 +21,7 @@ MEND: Final = (
     "`nel eval resume -o FOLDER` writes the files of a run again from its journals; if the change was meant, remove "
     f"the file's line from {FILE}"
 )
+_DIFFERS: Final = f"does not match {FILE}: it is damaged, or was changed by hand"
 _LINE: Final = re.compile(r"([0-9a-f]{64})  (\S.*)")
 _known: dict[Path, tuple[int, int, str]] = {}
 
@@ -50,7 +51,7 @@ def altered(path: Path) -> bool:
 def verified(path: Path) -> Path:
     """The path itself. Raises UsageError when the file is not what was written."""
     if altered(path):
-        raise UsageError(f"{path} is damaged, or was changed by hand: {FILE} says so", hint=MEND)
+        raise UsageError(f"{path} {_DIFFERS}", hint=MEND)
     return path
 
 
@@ -65,9 +66,9 @@ def damaged_files(root: Path) -> list[str]:
         for name, expected in _read(place.parent).items():
             path = place.parent / name
             if not path.is_file():
-                found.append(f"{path} is missing")
+                found.append(f"{str(path)!r}, which {place} names, is missing")
             elif _digest(path) != expected:
-                found.append(f"{path} is damaged, or was changed by hand")
+                found.append(f"{path} {_DIFFERS}")
     return found
 
 
