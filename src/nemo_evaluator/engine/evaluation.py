@@ -195,7 +195,9 @@ class _Session:
         """Before anything is asked: a judge that says yes to everything is not worth a single answer."""
         if not self._verifier.judged:
             return {}
-        token = call_scope.set(CallScope("canary", self._name, budgets=self._job.budgets))
+        token = call_scope.set(
+            CallScope("canary", self._name, budgets=self._job.budgets, interrupted=lambda: self._halt.interrupted)
+        )
         try:
             with boundary(Cause.SEED):
                 first = await self._job.environment.seed(self._plan.problems[0])

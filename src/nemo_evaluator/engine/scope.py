@@ -44,7 +44,13 @@ class Scopes:
             )
             budgets = (*budgets, own)
         scope = CallScope(
-            session, self.benchmark, step.problem_idx, step.repeat, budgets, self.traffic, self.interrupted
+            session,
+            self.benchmark,
+            step.problem_idx,
+            step.repeat,
+            budgets,
+            self.traffic,
+            interrupted=self.interrupted,
         )
         call_scope.set(scope)
 
