@@ -14,7 +14,7 @@ from nel_support import SUMS
 
 from nemo_evaluator.cli.main import nel as command
 from nemo_evaluator.core.errors import NelError
-from nemo_evaluator.executors.local import RunRequest, run_local
+from nemo_evaluator.executors.run_here import RunRequest, run_local
 from nemo_evaluator.testing import ScriptedServer
 
 # NEL_FLIPS=1000 for the long form.
