@@ -23,7 +23,7 @@ from nemo_evaluator.suite.stop_rule import build_stop_rule
 from nemo_evaluator.testing import Say, ScriptedServer
 
 PROBLEMS = 300
-TIMING = frozenset({"latency_ms", "attempts"})
+TIMING = frozenset({"latency_ms", "queue_ms", "attempts"})
 AGAINST = {"decided_against": "base", "max_drop": 0.05}
 
 

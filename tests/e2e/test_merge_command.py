@@ -73,7 +73,7 @@ def test_scores_over_all_rows_reports_and_config_are_those_of_one_run(nel: Nel, 
     assert [one["benchmark"]["name"] for one in merged] == ["graded"]
     assert _scores(folder / "parts" / "graded") == _scores(folder / "whole" / "graded")
     assert _scores(folder / "parts" / "graded")["share_right"]["value"] == pytest.approx(1 / 9)
-    timed = {"latency_ms", "scoring_details"}
+    timed = {"latency_ms", "queue_ms", "scoring_details"}
     assert rows(folder / "parts" / "graded", drop=timed) == rows(folder / "whole" / "graded", drop=timed)
     assert "panel.krippendorff_alpha" in _scores(folder / "parts" / "graded")
     assert "share_right" in (folder / "parts" / "report.md").read_text()

@@ -13,7 +13,7 @@ from nel_support import Nel, Serve, Sums, api, bench, rows
 from nemo_evaluator.testing import Say
 
 PROBLEMS, REPEATS, KILLS, CONCURRENT = 2000, 2, 25, 64
-TIMING = frozenset({"latency_ms", "attempts"})
+TIMING = frozenset({"latency_ms", "queue_ms", "attempts"})
 
 
 def _bundle(folder: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from nel_support import Nel, Serve, Sums, api, bench, rows
 
 from nemo_evaluator.testing import Fault, Say
 
-TIMING = {"latency_ms", "attempts", "metadata"}
+TIMING = {"latency_ms", "queue_ms", "attempts", "metadata"}
 
 FAULTS = """
 from nemo_evaluator import ScorerInput, benchmark, exact_match, scorer

@@ -12,7 +12,7 @@ from nemo_evaluator.core.files import iter_jsonl
 from nemo_evaluator.engine.evaluation import Evaluation, Finished, evaluate
 from nemo_evaluator.engine.halt import Halt, HaltKind
 
-TIMING = {"latency_ms", "timing", "timestamp"}
+TIMING = {"latency_ms", "queue_ms", "timing", "timestamp"}
 
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:

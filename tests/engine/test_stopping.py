@@ -19,7 +19,7 @@ from nemo_evaluator.metrics import ENDED, STOPPED, Baseline, StopRule, spending_
 from nemo_evaluator.store.fingerprints import problem_hash
 
 SIZE = 400
-OURS = {"latency_ms", "timing", "timestamp", "attempts"}
+OURS = {"latency_ms", "queue_ms", "timing", "timestamp", "attempts"}
 
 
 class Uneven:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from nemo_evaluator.models import Endpoint, Price
+from nemo_evaluator.models import CallScope, Endpoint, Price, call_scope
+from nemo_evaluator.models.budget import Budget
 from nemo_evaluator.testing import Say
 
 HELLO = [{"role": "user", "content": "hello"}]
@@ -165,3 +168,27 @@ def test_description_is_free_of_ports_and_keys():
     assert one.url == "http://127.0.0.1:1111/v1"
     assert one.describe() == two.describe()
     assert Endpoint("svc", two.url, model="m", generation={"seed": 1}).describe() != one.describe()
+
+
+async def test_latency_is_the_servers_and_the_queue_is_ours(asked):
+    async with asked(Say("ok", delay=0.3), max_concurrent=2) as (client, _):
+        replies = await asyncio.gather(*(client.chat(HELLO) for _ in range(6)))
+    assert all(290 <= reply.latency_ms < 550 for reply in replies)
+    waited = sorted(reply.queue_ms for reply in replies)
+    assert waited[0] == 0
+    assert waited[-1] > 500
+
+
+async def test_a_wait_for_the_budget_is_queue_time(asked):
+    token = call_scope.set(CallScope(budgets=(Budget("run", tokens=1000),)))
+    async with asked(Say("ok", delay=0.2)) as (client, _):
+        replies = await asyncio.gather(client.chat(HELLO), client.chat(HELLO))
+    call_scope.reset(token)
+    assert all(reply.latency_ms < 350 for reply in replies)
+    assert max(reply.queue_ms for reply in replies) > 150
+
+
+async def test_the_time_of_a_stream_ends_with_its_last_byte(asked):
+    async with asked(Say("a b c d", chunk_delay=0.05)) as (client, _):
+        reply = await client.chat(HELLO, generation={"stream": True})
+    assert reply.time_to_first_token_ms < 200 < reply.latency_ms

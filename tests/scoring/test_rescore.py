@@ -48,7 +48,7 @@ def test_rescoring_asks_nobody_and_changes_only_what_the_scorer_changes(nel: Nel
     nel("eval", "rescore", "out", "--no-progress")
     same = newest(nel.folder / "out-rescored" / "sums")
     assert same["benchmark"]["scores"]["pass@1"] == before["benchmark"]["scores"]["pass@1"]
-    drop = {"latency_ms"}
+    drop = {"latency_ms", "queue_ms"}
     assert rows(nel.folder / "out-rescored" / "sums", drop) == rows(nel.folder / "out" / "sums", drop)
 
     scoring = 'benchmarks.0.scoring={"metrics": [{"type": "scorer", "name": "fuzzy_match"}], "primary": "fuzzy_match"}'

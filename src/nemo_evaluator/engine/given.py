@@ -13,6 +13,7 @@ from nemo_evaluator.core.types import ModelResponse, SolveResult, VerifyResult
 _COUNTS: Final = ("prompt_tokens", "completion_tokens", "total_tokens", "reasoning_tokens", "cached_tokens")
 _NUMBERS: Final = ("latency_ms", "queue_ms", "time_to_first_token_ms", "cost_usd")
 _LONGEST: Final = 100
+_MOST: Final = 10**15
 
 
 def checked_answer(answer: Any) -> SolveResult:
@@ -37,11 +38,11 @@ def _check_reply(reply: ModelResponse) -> None:
             setattr(reply, name, as_word(getattr(reply, name)))
     for name in _COUNTS:
         value = getattr(reply, name)
-        if value is not None and type(value) is not int:
+        if value is not None and (type(value) is not int or not 0 <= value < _MOST):
             setattr(reply, name, as_count(value))
     for name in _NUMBERS:
         value = getattr(reply, name)
-        if value is not None and type(value) is not float:
+        if value is not None and (type(value) is not float or not 0.0 <= value < _MOST):
             setattr(reply, name, as_number(value) or 0.0)
 
 
