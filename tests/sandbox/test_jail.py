@@ -220,6 +220,8 @@ async def test_cleaning_up_touches_no_stranger(keeper: KeeperClient) -> None:
 async def test_a_slow_machine_does_not_cost_what_runs_in_the_background(keeper: KeeperClient) -> None:
     async with LocalSandbox(SandboxSpec(), keeper=keeper) as sandbox:
         await sandbox.exec("sleep 2718 &", background=True)
+        # What begins in the same tick as a command goes with it.
+        await asyncio.sleep(0.05)
         records = [read_json(file) for file in state_root().glob("*/*.json")]
         (warden,) = [record["pid"] for record in records if record["name"] == sandbox.name]
         inits = [int(pid) for pid in Path(f"/proc/{warden}/task/{warden}/children").read_text().split()]

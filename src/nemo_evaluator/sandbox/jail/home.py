@@ -15,6 +15,8 @@ from typing import Any, Final, NamedTuple
 from . import init, wire
 
 _ROUNDS: Final = 20
+# How long what was killed may take to be gone, in seconds.
+_DYING: Final = 1.0
 
 
 class Running(NamedTuple):
@@ -80,24 +82,28 @@ def _enforce(running: dict[int, Running]) -> None:
     for pid, job in list(running.items()):
         if job.until <= now:
             del running[pid]
-            _kill_since(job.since)
+            _kill_since(job.since, running)
             _tell(job.report, {"timed_out": True})
 
 
-def _kill_since(ticks: int) -> None:
+def _kill_since(ticks: int, running: dict[int, Running]) -> None:
     """Kill all that began with the command or after it; if it breeds faster than that, kill everything."""
-    for _ in range(_ROUNDS):
-        young = [pid for pid in _processes() if pid != 1 and _start_time(str(pid)) >= ticks]
+    killed: set[tuple[int, int]] = set()
+    rounds, until = 0, time.monotonic() + _DYING
+    while rounds < _ROUNDS and time.monotonic() < until:
+        young = {(pid, began) for pid in _processes() if pid != 1 and (began := _start_time(str(pid))) >= ticks}
         if not young:
             return
-        for pid in young:
+        # One that was killed may take a moment to die; only new ones show that it breeds.
+        if fresh := young - killed:
+            rounds += 1
+        else:
+            time.sleep(0.001)
+        for pid, _ in fresh:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        while True:
-            with contextlib.suppress(ChildProcessError):
-                if os.waitpid(-1, os.WNOHANG)[0]:
-                    continue
-            break
+        killed |= fresh
+        _reap(running)
     with contextlib.suppress(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)
 
