@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 from typing_extensions import TypedDict
 
 from nemo_evaluator.config.fields import Above0, Model, Name, Options
@@ -111,6 +119,16 @@ class OutputConfig(Model):
                 {"names": ", ".join(map(repr, stray))},
             )
         return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        described = handler(schema)
+        fields = handler.resolve_ref_schema(described)["properties"]
+        fields["export"]["examples"] = [EXPORTERS.names()]
+        fields["export_config"]["properties"] = {
+            name: handler(EXPORTERS.schema(name).__pydantic_core_schema__) for name in EXPORTERS.names()
+        }
+        return described
 
     @property
     def exporters(self) -> dict[str, dict[str, Any]]:

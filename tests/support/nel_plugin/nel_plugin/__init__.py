@@ -1,0 +1,1 @@
+"""Kinds of a third party."""
