@@ -28,7 +28,25 @@ _REST: Final = re.compile(
     re.IGNORECASE,
 )
 _MARKS: Final = re.compile(r"\*\*|__|`+|^#{1,6}\s|(?<!\w)[*_](?=\w)|(?<=\w)[*_](?!\w)", re.MULTILINE)
-_NEGATED: Final = re.compile(r"\b(?:not|never|neither|nor|cannot)\b|n['’]t\b", re.IGNORECASE)
+_UNSURE: Final = re.compile(
+    r"\b(?:not|never|neither|nor|cannot|maybe|perhaps|possibly|either)\b|n['’]t\b"
+    r"|\bor\b(?! (?:more|older|over|above|less|fewer|younger|under|so|later)\b)"
+    r"|^(?:some|many|most|several) (?:sources|people|say|think|believe)\b",
+    re.IGNORECASE,
+)
+# What follows takes back what was said before.
+_CORRECTED: Final = re.compile(
+    r"(?:\.{3}|…|[.,;—–-])\s*(?:wait|hmm|hold on|oh|sorry|actually|correction|scratch that|on second thought|no)\b"
+    r"[,.:]?(?:\s(?:no|actually|looking again|i mean)\b[,.:]?)*"
+    r"|,?\sbut\s(?:it|that|the \w+ answer|actually)\b\s?(?:'s|is|was)?",
+    re.IGNORECASE,
+)
+_INSTEAD: Final = re.compile(
+    r"^\s*(?:(?:i|it|that|this|the answer|we)\s)?(?:(?:should|would|must|'s|is|was|mean|be|choose|pick|say|make it)\s)*"
+    r"|\sinstead\b.*$",
+    re.IGNORECASE,
+)
+_NEXT_QUESTION: Final = re.compile(r"\n[ \t*#]{0,6}(?:Question|Passage|Q)\b[ \d]{0,4}\**:")
 _SEPARATOR: Final = re.compile(r"\s*(?:\n|;|,(?!\d)|(?<=\d),\s|\band\b|&|\s/\s|•)\s*", re.IGNORECASE)
 _NUMBER_SIGNS: Final = re.compile(r"[$€£¥](?=[\d.])|(?<=\d)\s?%|(?<=\d),(?=\d{3}(?!\d))")
 _SCALES: Final = re.compile(r"(?<=\d)\s?(?:hundred|thousand|[mb]illion|trillion|dozen|[kmb])s?\b", re.IGNORECASE)
@@ -39,8 +57,12 @@ _QUOTES: Final = "".join(chr(code) for code in (0x2018, 0x2019, 0xB4, 0x60))
 
 def committed(response: str) -> str | None:
     """The span that a response gives as its answer: what it announces, else a short last line; None when it commits
-    to nothing. An explanation behind the span is left out; a denial ("not X") is no answer."""
+    to nothing. An explanation behind the span is left out and a correction counts; a denial or a choice of two is no
+    answer."""
     text = strip_reasoning(response)
+    invented = _NEXT_QUESTION.search(text)
+    if invented is not None and "answer" in text[: invented.start()].lower():
+        text = text[: invented.start()]
     said = next(claimed_texts(text), None)
     if said is None:
         last = text.rstrip().rpartition("\n")[2]
@@ -51,11 +73,14 @@ def committed(response: str) -> str | None:
     listed = _bullets(text)
     if listed and _MARKS.sub("", listed[0]).strip(" .") == said.strip(" ."):
         return "\n".join(_MARKS.sub("", item).strip(" .") for item in listed)
+    *_, corrected = _CORRECTED.split(said)
+    if corrected != said:
+        said = _INSTEAD.sub("", corrected)
     rest = _REST.search(said)
     if rest is not None and rest.start():
         said = said[: rest.start()]
     said = said.strip().strip("\"'“”‘’`").rstrip(".").strip()
-    return None if not said or _NEGATED.search(said) else said
+    return None if not said or _UNSURE.search(said) else said
 
 
 def _bullets(text: str) -> list[str]:

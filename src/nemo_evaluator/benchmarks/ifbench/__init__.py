@@ -39,10 +39,10 @@ CHECKS = {
                 "The prompt as it stands; strict and loose accuracy by the authors' checkers (Pyatkin et al., 2025)."
             ),
             differs=(
-                "Checkers written anew from the definitions; words and sentences are counted by our own rules. On "
-                "3,420 stress answers 237 verdicts differ from a copy of the authors' checkers, nearly all because those let "
-                "an answer pass that has nothing of what the instruction speaks of: no quotation, no bullet, one "
-                "sentence, one line."
+                "Checkers written anew from the definitions; words and sentences are counted by our own rules. "
+                "On 3,420 stress answers 237 verdicts differ from a copy of the authors' checkers, nearly all because "
+                "those let an answer pass that has nothing of what the instruction speaks of: no quotation, no bullet, "
+                "one sentence, one line."
             ),
             comparable="nearly",
         ),
