@@ -56,7 +56,9 @@ async def test_nested_paths_and_places_are_called_at_their_own_path(tools: GymTo
     assert '"city": "nowhere"' in (await session.call("web_search", {"query": "x"}, 5)).content
     assert (await session.call("items_{item}_count", {"item": "a ü?#", "query": "n"}, 5)).content == "a ü?#:n"
     missing = await session.call("items_{item}_count", {"query": "n"}, 5)
-    assert (missing.content, missing.is_error) == ("Missing arguments: item.", True)
+    assert (missing.content, missing.is_error) == ("Required arguments are missing: item.", True)
+    up = await session.call("items_{item}_count", {"item": "..", "query": "n"}, 5)
+    assert (up.content, up.is_error) == ("The argument 'item' must not be empty, '.' or '..'.", True)
     await session.close()
 
 
@@ -81,7 +83,7 @@ async def test_errors_of_a_tool_are_told_to_the_model(tools: GymTools) -> None:
     assert invalid.content.startswith("HTTP 422")
     assert (await session.call("broken", {}, 5)).content.startswith("HTTP 500")
     late = await session.call("slow", {}, 0.2)
-    assert (late.content, late.is_error) == ("The tool did not answer within 0.2 s.", True)
+    assert (late.content, late.is_error) == ("The tool timed out after 0.2 s.", True)
     await session.close()
 
 

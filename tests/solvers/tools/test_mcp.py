@@ -43,7 +43,7 @@ async def test_a_real_server_lists_runs_fails_and_times_out(source: McpTools) ->
         unknown = await session.call("nope", {}, 20)
         assert unknown.is_error
         late = await session.call("slow", {"seconds": 1.5}, 0.3)
-        assert (late.content, late.is_error) == ("The tool did not answer within 0.3 s.", True)
+        assert (late.content, late.is_error) == ("The tool timed out after 0.3 s.", True)
     finally:
         await session.close()
 

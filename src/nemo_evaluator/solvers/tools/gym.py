@@ -97,7 +97,10 @@ class GymSession:
         endpoint = self._endpoints[tool]
         missing = [place for place in endpoint.places if place not in arguments]
         if missing:
-            return ToolResult(f"Missing arguments: {', '.join(missing)}.", is_error=True)
+            return ToolResult(f"Required arguments are missing: {', '.join(missing)}.", is_error=True)
+        # A client takes these for steps up the path: to another tool, or to one that is none.
+        if bad := [place for place in endpoint.places if str(arguments[place]) in ("", ".", "..")]:
+            return ToolResult(f"The argument {bad[0]!r} must not be empty, '.' or '..'.", is_error=True)
         path = endpoint.path
         for place in endpoint.places:
             path = path.replace(f"{{{place}}}", quote(str(arguments[place]), safe=""))
@@ -105,7 +108,7 @@ class GymSession:
         try:
             status, text = await self._post(path, body, timeout)
         except TimeoutError:
-            return ToolResult(f"The tool did not answer within {timeout:g} s.", is_error=True)
+            return ToolResult(f"The tool timed out after {timeout:g} s.", is_error=True)
         if status >= 400:
             return ToolResult(f"HTTP {status}: {text[:_ERROR_LIMIT]}", is_error=True)
         return ToolResult(_pretty(text))

@@ -99,7 +99,7 @@ class McpSession:
         try:
             result = await self._channel.request("tools/call", {"name": tool, "arguments": arguments}, timeout)
         except TimeoutError:
-            return ToolResult(f"The tool did not answer within {timeout:g} s.", is_error=True)
+            return ToolResult(f"The tool timed out after {timeout:g} s.", is_error=True)
         except RpcError as error:
             return ToolResult(f"Error {error.code}: {error}", is_error=True)
         return ToolResult(_text(result), is_error=bool(result.get("isError")))
