@@ -18,10 +18,13 @@ class Kind(IntEnum):
 
 
 class Claim(NamedTuple):
-    """A stretch of text in which the response announces its answer."""
+    """Where a response announces its answer: the announcement begins at ``place``; the answer is in [start, end)."""
 
-    text: str
     kind: Kind
+    place: int
+    start: int
+    end: int
+    after: int  # where the text goes on
 
 
 _AFTER: Final = re.compile(
@@ -46,7 +49,6 @@ _LEAD: Final = re.compile(
     r"|so|then|therefore|hence|=|≈|is)\b[,:]?)*",
     re.IGNORECASE,
 )
-_NEGATED: Final = re.compile(r"(?:not|never|neither|n't)\b", re.IGNORECASE)
 _NEEDLES: Final = ("answer", "boxed{", "####")
 # Bounds that no honest answer reaches and that keep a hostile one from costing more than its length.
 _MOST: Final = 50
@@ -62,13 +64,15 @@ _FOREIGN: Final = (
 )
 _FOREIGN_ASCII: Final = tuple(word for word in _FOREIGN if word.isascii())
 _WORD_SCRIPTS: Final = "\u0600"  # scripts below this one part words with spaces, so a needle must begin one
-_FOREIGN_GAP: Final = re.compile(r"[^\d\n]{0,40}?[:：=]\s*|[\s*_`]*(?:ist|lautet|beträgt|est|es|é|è|er|är|is|adalah|ni|"
-                                 r"是|为|為|は|คือ|হল|হলো|है|равен|это|to|je)?[\s*_`:]+|")  # fmt: skip
+_FOREIGN_GAP: Final = re.compile(
+    r"(?:(?!\b[A-Z]\b)[^\d\n:：=]){0,40}[:：=]\s*"
+    r"|[\s*_`]*(?:ist|lautet|beträgt|est|es|é|è|er|är|is|adalah|ni|是|为|為|は|คือ|হল|হলো|है|равен|это|to|je)?[\s*_`:]+|"
+)
 
 
 def claims(text: str) -> Iterator[Claim]:
     """What the response announces as its answer, from the last announcement to the first."""
-    lower = _lowered(text)
+    lower = lowered(text)
     places = [lower.rfind(needle) if needle in lower else -1 for needle in _NEEDLES]
     for _ in range(_MOST):
         place = max(places)
@@ -81,7 +85,7 @@ def claims(text: str) -> Iterator[Claim]:
         places[which] = lower.rfind(_NEEDLES[which], 0, place)
 
 
-def _lowered(text: str) -> str:
+def lowered(text: str) -> str:
     """Lower case with every character in its place."""
     lower = text.lower()
     if len(lower) != len(text):
@@ -91,7 +95,7 @@ def _lowered(text: str) -> str:
 
 def foreign_claims(text: str) -> Iterator[Claim]:
     """The same for announcements in other languages."""
-    lower = _lowered(text)
+    lower = lowered(text)
     places: dict[int, int] = {}
     for word in _FOREIGN_ASCII if text.isascii() else _FOREIGN:
         place = lower.rfind(word)
@@ -101,24 +105,26 @@ def foreign_claims(text: str) -> Iterator[Claim]:
             place = lower.rfind(word, 0, place)
     for place in sorted(places, reverse=True)[:_MOST]:
         gap = _FOREIGN_GAP.match(text, places[place])
-        yield Claim(_line(text, gap.end() if gap else places[place]), Kind.AFTER)
+        start = gap.end() if gap else places[place]
+        # What denies the answer ("Die Antwort ist nicht ...") stands behind the word, so the clause counts from here.
+        yield _line(text, start, start, Kind.AFTER)
 
 
 def _announced(text: str, lower: str, place: int) -> Claim | None:
     if lower.startswith("</", place - 2):
         start = lower.rfind("<answer>", 0, place)
-        return Claim(text[start + 8 : place - 2], Kind.BOXED) if start >= 0 else None
+        return Claim(Kind.BOXED, start, start + 8, place - 2, place + 7) if start >= 0 else None
     if lower.startswith("<answer>", place - 1):
-        return Claim(_line(text, place + 7), Kind.AFTER) if "</answer>" not in lower[place:] else None
+        return _line(text, place, place + 7, Kind.AFTER) if "</answer>" not in lower[place:] else None
     before = _before(text, lower, place)
     if before is not None:
-        return Claim(before, Kind.BEFORE)
+        return Claim(Kind.BEFORE, before[0], *before, place + 6)
     after = _AFTER.match(text, place) or _HEADING.match(text, place)
     if after is not None:
-        start = _skip_lead(text, after.end())
-        return None if _NEGATED.match(text, start) else Claim(_line(text, start), Kind.AFTER)
+        lead = _LEAD.match(text, after.end())
+        return _line(text, place, lead.end() if lead else after.end(), Kind.AFTER)
     bare = _BARE.match(text, place)
-    return Claim(_line(text, bare.end()), Kind.WEAK) if bare else None
+    return _line(text, place, bare.end(), Kind.WEAK) if bare else None
 
 
 _ARTICLES: Final = frozenset(("the", "our", "my", "your"))
@@ -132,7 +138,7 @@ _SENTENCE_START: Final = re.compile(r"(?:[.!?:]\s|\n)")
 _WINDOW: Final = 160
 
 
-def _before(text: str, lower: str, place: int) -> str | None:
+def _before(text: str, lower: str, place: int) -> tuple[int, int] | None:
     """The subject of "... is the (final, correct) answer", or None when the words before say nothing of the kind."""
     words = lower[max(0, place - 48) : place].replace("*", " ").replace("_", " ").split()
     while words and words[-1] in _ADJECTIVES:
@@ -152,17 +158,13 @@ def _before(text: str, lower: str, place: int) -> str | None:
     start = max(0, end - _WINDOW)
     for match in _SENTENCE_START.finditer(text, start, end):
         start = match.end()
-    return text[start:end] or None
+    return (start, end) if start < end else None
 
 
-def _skip_lead(text: str, start: int) -> int:
-    lead = _LEAD.match(text, start)
-    return lead.end() if lead else start
-
-
-def _line(text: str, start: int) -> str:
+def _line(text: str, place: int, start: int, kind: Kind) -> Claim:
     end = text.find("\n", start, start + _LONGEST)
-    return text[start : end if end >= 0 else start + _LONGEST]
+    end = end if end >= 0 else min(len(text), start + _LONGEST)
+    return Claim(kind, place, start, end, end)
 
 
 def _boxed(text: str, lower: str, place: int) -> Claim | None:
@@ -176,14 +178,13 @@ def _boxed(text: str, lower: str, place: int) -> Claim | None:
         elif char == "}":
             depth -= 1
             if depth == 0:
-                return Claim(text[start:index], Kind.BOXED)
+                return Claim(Kind.BOXED, place, start, index, index + 1)
     return None
 
 
 def _hashed(text: str, lower: str, place: int) -> Claim | None:
     # "#### 42" ends a worked solution; "#### Heading" is only a heading, so a number must follow.
-    line = _line(text, place + 4)
-    return Claim(line, Kind.WEAK) if not line.startswith("#") else None
+    return _line(text, place, place + 4, Kind.WEAK) if not text.startswith("#", place + 4) else None
 
 
 _BOXES: Final = (_announced, _boxed, _hashed)

@@ -18,14 +18,18 @@ NUMBER: Final = re.compile(
     (?:[ ](?P<top>\\d++)/(?P<bottom>\\d++)|\\s?/\\s?(?P<under>\\d++)(?![.,]\\d))?
     (?:[eE](?P<exp>[+-]?\\d+)(?!\\w)|\\s?[×x*·]\\s?10\\s?\\^\\s?\\{?(?P<power>-?\\d+)\\}?)?
     (?:\\s?(?P<percent>%)
-      |\\s?(?P<scale>thousand|million|billion|trillion|lakh|crore|mn|bn|k|万|萬|億|亿|千|百万)(?![A-Za-z]))?""",
+      |\\s?(?P<scale>hundred|thousand|million|billion|trillion|dozen|lakh|crore|mn|bn|k|tausend|million(?:en|s)|milliarden?|milliards?
+        |milles?|millones|millón|тысяч[аи]?|миллион(?:ов|а)?|миллиард(?:ов|а)?|万|萬|億|亿|千|百万|百)(?![A-Za-zа-я]))?""",
     re.VERBOSE | re.IGNORECASE,
 )
 _SIGN: Final = re.compile(r"(?:(?<![\w)\]}.])-)?(?:(?:US|HK|[RAC])?[$€£¥₹₩฿]\s?-?)?(?:(?<![\w.])\.)?\Z")
 _SIGN_WIDTH: Final = 8
 _SCALES: Final = {
     "thousand": 10**3, "k": 10**3, "千": 10**3, "万": 10**4, "萬": 10**4, "lakh": 10**5, "million": 10**6, "mn": 10**6,
-    "百万": 10**6, "crore": 10**7, "億": 10**8, "亿": 10**8, "billion": 10**9, "bn": 10**9, "trillion": 10**12,
+    "百万": 10**6, "百": 100, "hundred": 100, "dozen": 12, "tausend": 10**3, "millionen": 10**6, "millions": 10**6, "milliarde": 10**9,
+    "milliarden": 10**9, "milliard": 10**9, "milliards": 10**9, "mille": 10**3, "milles": 10**3, "millones": 10**6, "millón": 10**6,
+    "тысяч": 10**3, "тысяча": 10**3, "тысячи": 10**3, "миллион": 10**6, "миллионов": 10**6, "миллиона": 10**6, "миллиард": 10**9,
+    "миллиардов": 10**9, "миллиарда": 10**9, "crore": 10**7, "億": 10**8, "亿": 10**8, "billion": 10**9, "bn": 10**9, "trillion": 10**12,
 }  # fmt: skip
 # Languages in which 1.234 may be one thousand two hundred thirty-four.
 _COMMA_LANGUAGES: Final = frozenset(
@@ -41,7 +45,7 @@ Value: TypeAlias = int | Fraction
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number as it was written and every value it may stand for (50% is 50 and 0.5; 2 million is 2 and 2000000)."""
+    """A number as it was written and every value it may stand for (50% is 50 and 0.5)."""
 
     text: str
     readings: tuple[Value, ...]
@@ -67,7 +71,7 @@ class Number:
 
 def parse_number(text: str, *, language: str | None = None) -> Number | None:
     """The number that a short text is (a target, a cell), with or without a unit; None when there is none."""
-    if text.isascii() and text.isdigit():
+    if text.isascii() and text.isdigit() and len(text) <= _LONGEST:
         return Number(text, (int(text),))
     match = NUMBER.search(unlatex(prepare(text)))
     return read(match, language) if match else None
@@ -88,6 +92,30 @@ def read(match: re.Match[str], language: str | None) -> Number | None:
         values = [-value for value in values]
     written = f"{before.rstrip('.')}{token}{text[match.end('rest') : match.end()]}".strip()
     return Number(written, tuple(values)) if values else None
+
+
+# What may stand around a number that a target is: a unit, a currency, no operator and no second number.
+_BEFORE_ONLY: Final = re.compile(
+    r"[\s#*$€£¥₹₩฿≈~=(\[]*(?:[A-Za-z]{1,12}\.?\s*=\s*|(?:US|HK|[RAC])\$|Rs\.?\s*)?[-+.$€£¥₹₩฿\s]*"
+)
+_AFTER_ONLY: Final = re.compile(
+    r"[\s.%°*)\]]*(?:(?!(?:or|and|to|plus|minus|times)\b)[^\W\d_]{2,20}[²³]?[\s./]*){0,4}[\s.%°*)\]$€£]*"
+)
+
+
+def whole_number(text: str, *, language: str | None = None) -> Number | None:
+    """The number that a text is, with or without a unit; None when anything else stands beside it."""
+    if text.isascii() and text.isdigit() and len(text) <= _LONGEST:
+        return Number(text, (int(text),))
+    plain = unlatex(prepare(text))
+    match = NUMBER.search(plain)
+    if (
+        match is None
+        or not _BEFORE_ONLY.fullmatch(plain, 0, match.start())
+        or not _AFTER_ONLY.fullmatch(plain, match.end())
+    ):
+        return None
+    return read(match, language)
 
 
 def _before(text: str, start: int) -> str:
@@ -114,7 +142,7 @@ def _scaled(match: re.Match[str], values: list[Value]) -> list[Value]:
         values += [Fraction(value) / 100 for value in values]
     if match["scale"]:
         scale = _SCALES[match["scale"].lower()]
-        values = [value * scale for value in values] + values
+        values = [value * scale for value in values]
     return values
 
 

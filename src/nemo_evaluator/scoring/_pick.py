@@ -1,4 +1,4 @@
-"""How a pick is found in a response: announced, chosen in words, at the start of a line, or by the option's text."""
+"""How a pick is found in a response: announced, asserted in words, alone on a line, or by the option's text."""
 
 from __future__ import annotations
 
@@ -7,58 +7,89 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from nemo_evaluator.scoring._claims import Claim, Kind, claims, foreign_claims
-from nemo_evaluator.scoring._text import normalise, prepare, unlatex, unmark
+from nemo_evaluator.scoring._claims import lowered
+from nemo_evaluator.scoring._clauses import VOID, Ledger, Said, clauses, declines, settle
+from nemo_evaluator.scoring._text import normalise, prepare, readable, unlatex, unmark
+from nemo_evaluator.scoring._vocabulary import cut_off
 
 _LOOKALIKES: Final = str.maketrans("АВСЕНΑΒΕΗＡＢＣＤＥＦＧＨＩＪａｂｃｄｅ１２３４５", "ABCEHABEHABCDEFGHIJabcde12345")
 # "Answer: A dog", "Answer: I think ...": words, not letters.
 _AFTER_I: Final = re.compile(
-    r"['’]|\s+(?:think|believe|would|am|do|don|can|cannot|will|have|need|was|know|guess|was|apolog|chose)", re.I
+    r"['’]|\s+(?:think|believe|would|am|do|don|can|cannot|will|have|need|was|know|guess|was|apolog|chose|choose|pick)",
+    re.I,
 )
 _CONNECTIVE: Final = re.compile(
     r"\s+(?:because|since|as|is|was|and|or|for|due|with|based|given|which|where|but|so|here|would|should|seems|makes"
-    r"|best|\(|[-–—:=|/,.])", re.IGNORECASE,
+    r"|best|over|not|nor|rather|instead|it|\(|[-–—:=|/,.])|\s*$", re.IGNORECASE,
 )  # fmt: skip
 _SLACK: Final = 8
-_CLOSERS: Final = "*_`~\"'”’)]}>$.,:;!|\\ \t"
-
-
+# The text of an option becomes one letter of the private use area: nothing in it is taken for the speaker's words.
+_TOKEN: Final = 0xE000
+_SHORTEST: Final = 4
+_CLOSERS: Final = "*_`~\"'”’)]}>$.,:;!|\\。 \t\n"
 _STRANGE: Final = re.compile(r"[\s*_`~\"'“‘$({\[<]*([A-Z])[*_`~\"'”’)\]}>$.,:;!\s]*")
-_SINGLE: Final = re.compile(r"(?<![\w'’])\w(?![\w'’])")
+_BY_TEXT: Final = 40
+_REGION: Final = 1500
+_LAST: Final = 400
+_VERDICT: Final = re.compile(r"correct|wrong|right|true|false|because|not\b", re.IGNORECASE)
+_JUNCTION: Final = (
+    r"[()\]*.\s\"'}$。]*(?:/|(?<=\w)[-–](?=\w)|,|，|、|;|&|\+|\b(?:or|and|nor|oder|und|ou|et|o|y|или|и|vs\.?)\b"
+    r"|或者?|和|または|か|と)+[\s(]*"
+    r"(?:(?:or|and|maybe|perhaps|possibly|even|also|probably|option|choice|letter|else)\s+)*[(\[*\"'$]*"
+)
 
 
 class _Patterns:
     """The expressions for one set of labels."""
 
     def __init__(self, labels: str) -> None:
-        both = re.escape("".join(dict.fromkeys(labels.upper() + labels.lower())))
-        upper = re.escape(labels.upper())
+        self.tokens = {chr(_TOKEN + number): label for number, label in enumerate(labels.upper())}
+        tokens = "".join(self.tokens)
+        both = re.escape("".join(dict.fromkeys(labels.upper() + labels.lower()))) + tokens
+        upper = re.escape(labels.upper()) + tokens
+        apart = r"(?![A-Za-z0-9_'’])"
         opening = (
-            r"[\s*_`~\"'“‘$({\[<>:|#-]*(?:(?:the\s+)?(?:correct\s+)?(?:option|choice|letter|answer)\b[\s*_`:\"'(\[]*)?"
+            r"[\s*_`~\"'“‘$({\[<>:|#-]*(?:(?:the\s+|either\s+|both\s+|between\s+|one of\s+"
+            r"|letter\s+)?(?:correct\s+)?(?:options?|choices?|letters?|answer|вариант|选项|la opción|l['’]option"
+            r"|は)\b[\s*_`:\"'(\[]*"
+            r"|(?:either|both|between|one of)\s+[(\[*]*)?"
         )
-        self.opening = re.compile(rf"{opening}([{both}])(?![\w'’])", re.IGNORECASE)
-        self.article = re.compile(rf"{opening}([AI])(?=['’]?\w|\s)", re.IGNORECASE)
-        self.hedge = re.compile(
-            rf"[)\]*.\s]*(?:/|,|\bor\b|\band\b|&)\s*(?:option\s+)?[(*]*([{upper}])(?=[)*.,\s]*(?:$|\n|[)\].,]))"
-        )
+        self.opening = re.compile(rf"{opening}([{both}]){apart}", re.IGNORECASE)
+        self.joined = re.compile(rf"{_JUNCTION}([{upper}]){apart}")
+        noun = r"(?:option|choice|letter|answer|statement|completion|ending|one|alternative)"
+        given = rf"[\s:*_`\"'(\[$]*(?:(?:the\s+)?{noun}\s*)?[\s:*_`\"'(\[$]*([{upper}]){apart}(?!\s+[a-z]+ing\b)"
         self.said = re.compile(
-            rf"(?:(?:correct|right|best|final)\s+(?:option|choice|letter|one|statement|completion|ending)\s*(?:\w+\s+)?(?:is|:|would\s+be)"
-            rf"|\b(?:choose|select|pick|go(?:ing)?\s+with|opt\s+for|ans\s*[:.=])\s*)"
-            rf"[\s:*_`\"'(\[]*(?:(?:option|choice|letter|answer)\s*)?[\s:*_`\"'(\[]*([{upper}])(?![\w'’])"
-            rf"|(?<![\w'’])[(\[*]{{0,4}}([{upper}])[)\]*.]{{0,4}}\s+(?:is|must\s+be|would\s+be|seems)\s+(?:the\s+)?"
-            rf"(?:\w+ly\s+)?(?:correct|right|best|true|most\s+\w+|only)\b",
+            rf"(?:(?:correct|right|best|final|true)\s+{noun}\s*(?:\w+\s+)?(?:is|was|:|would\s+be|must\s+be|should\s+be)"
+            rf"|\b(?:choose|chose|select|pick|go(?:ing)?\s+with|opt(?:ing)?\s+for|settle\s+on|answer|say|said"
+            rf"|mean|leaves|think\s+it['’]s|ans\s*[:.=])"
+            rf"|\b(?:it|that|this|there)(?:['’]s|\s+(?:is|was|must\s+be|should\s+be|has\s+to\s+be|would\s+be"
+            rf"|could(?:\s+also)?\s+be|might(?:\s+also)?\s+be|may\s+be|can\s+only\s+be))"
+            rf"|should\s+be|must\s+be|[-=]>|→|richtig\s+ist|korrekt\s+ist|c['’]est|correcte\s+est|correcta\s+es"
+            rf"|es\s+la|应该?选择?|选择?|正确的?是|应该是|Правильный\s+вариант|верный\s+вариант|это)"
+            rf"{given}",
             re.IGNORECASE,
         )
+        self.judged = re.compile(
+            rf"(?<![\w'’])[(\[*]{{0,4}}([{upper}])(?:[)\].:]{{1,4}}[*]{{0,2}}(?:\s+\S[^,;.]{{0,80}}?)?"
+            rf"|[)\]*.:]{{0,4}}(?:\s*[{tokens}])?)\s*(?:[:–—-]\s*)?(?:(?:is|are|must\s+be|would\s+be|seems?"
+            rf"|looks)\s+)?(?:also\s+|both\s+)?(?:the\s+)?"
+            rf"(?:\w+ly\s+)?(?:correct|right|best|true|accurate|most\s+\w+|only\s+(?:one|option)|it\s+is|fits)\b",
+        )
         self.line = re.compile(
-            rf"^[ \t*_`~>#\"'-]{{0,12}}(?:option\s+|choice\s+)?"
-            rf"(?:[(\[]\s*([{both}])\s*[)\]]|([{upper}])(?:\s*[).:*]|\s*$|\s+[-–—]\s))",
-            re.MULTILINE | re.IGNORECASE,
+            rf"[ \t*_`~>#\"'-]{{0,12}}(?:option\s+|choice\s+)?(?:[(\[]\s*([{both}])\s*[)\]]"
+            rf"|([{upper}])(?:\s*[).:*]|\s*$|\s+[-–—]\s))",
+            re.IGNORECASE,
+        )
+        self.listed = re.compile(
+            rf"^(?:[^\n]{{0,80}}:[ \t*]*)?[ \t*_>#-]{{0,8}}[(\[]?([{upper}])[)\].:]{{1,2}}[*_]{{0,2}}[ \t]([^\n]*)",
+            re.MULTILINE,
         )
         self.late = re.compile(
-            rf"(?:\bis|['’]s|\bbe|\boption|\bchoice|\bletter|[-=]>|→)\s*:?\s*[(\[*]*([{upper}])[)\]*]*(?![\w'’]|\s+[a-z])"
+            rf"(?:\bis|['’]s|\bbe|\boption|\bchoice|\bletter|[-=]>|→|是|は"
+            rf"|:)\s*:?\s*[(\[*]*([{upper}])[)\]*]*(?![\w'’]|\s+[a-z])"
         )
-        self.alone = re.compile(rf"(?<![A-Za-z'’])([{upper}])(?![A-Za-z])")
         self.parens = re.compile(rf"[(\[]([{upper}])[)\]]")
+        self.single = re.compile(rf"(?<![A-Za-z0-9_'’])([{upper}])(?![A-Za-z0-9_]|['’](?:s|m|ll|d|ve|re)\b|\s+[a-z])")
 
 
 @lru_cache(maxsize=64)
@@ -66,126 +97,299 @@ def _patterns(labels: str) -> _Patterns:
     return _Patterns(labels)
 
 
-def pick(text: str, labels: str, options: Mapping[str, str] | None = None) -> str | None:
+class Letters:
+    """Reads labels in clauses (see Reader)."""
+
+    def __init__(self, labels: str, options: Mapping[str, str] | None) -> None:
+        self.patterns = _patterns(labels)
+        self.options = options
+
+    def read(self, clause: str, *, cued: bool) -> Said[str] | None:
+        """The labels a clause names: after an announcement any that it opens with, else only by an assertion."""
+        text = _same_length(clause)
+        match = self.patterns.opening.match(text)
+        if match is not None:
+            said = self._opened(clause, match, cued)
+            if said is not None:
+                return said
+        if not cued:
+            return self._asserted(text)
+        by_text = self.by_text(clause)
+        if by_text is not None:
+            return Said((by_text,), 0, len(clause))
+        return self._asserted(text) or self._alone(text)
+
+    def weak(self, line: str) -> Said[str] | None:
+        """A label that fills the line."""
+        match = self.patterns.opening.match(line)
+        if match is None or line[match.end() :].strip(_CLOSERS) or (match[1].islower() and len(line) > 5):
+            return None
+        return Said((self._label(match[1]),), 0, len(line), True)
+
+    def _opened(self, text: str, match: re.Match[str], cued: bool) -> Said[str] | None:
+        label, rest = self._label(match[1]), text[match.end() :]
+        bare = not rest.strip(_CLOSERS)
+        if bare and (cued or not match[1].islower()):
+            return Said((label,), match.start(1), match.end(1), True)
+        verbatim = self._verbatim(text)
+        if verbatim is not None:
+            return Said((verbatim,), 0, len(text), True)
+        end = self._past_option(text, match.end(1), label)
+        values, last = self._chain(text, label, end)
+        if len(values) > 1:
+            return Said(values, match.start(1), last, not text[last:].strip(_CLOSERS))
+        if not text[end:].strip(_CLOSERS):
+            return Said((label,), match.start(1), end, True)
+        if not cued or not self._is_label(match, rest, label):
+            return None
+        return Said((label,), match.start(1), end)
+
+    def _is_label(self, match: re.Match[str], rest: str, label: str) -> bool:
+        """Not the article or the pronoun."""
+        if not rest or rest[0] in _CLOSERS[:-3] or not label.isalpha():
+            return True
+        if match[1].islower():
+            return label != "A" and _CONNECTIVE.match(rest) is not None
+        if label == "I":
+            return _AFTER_I.match(rest) is None
+        return label != "A" or _CONNECTIVE.match(rest) is not None or self.by_text(match.string) is None
+
+    def _label(self, sign: str) -> str:
+        return self.patterns.tokens.get(sign) or sign.upper()
+
+    def masked(self, text: str) -> str:
+        """The text with the options that it quotes as one letter each."""
+        if not self.options or len(text) < 2:
+            return text
+        lower = lowered(text)
+        for label, option in sorted(self.options.items(), key=lambda pair: -len(pair[1])):
+            plain = option.strip().rstrip(".")
+            if not plain or label not in self.patterns.tokens.values():
+                continue
+            wanted = lowered(_plain(prepare(plain)))
+            # A short one ("No", "7") is a quotation only behind its label.
+            labelled = label.lower() if len(plain) < _SHORTEST else None
+            at = lower.find(wanted)
+            while at >= 0:
+                end = at + len(wanted)
+                quoted = labelled is None or lower[max(0, at - 5) : at].strip(_CLOSERS + "([-–—") == labelled
+                if (
+                    quoted
+                    and not (lower[at - 1 : at].isalnum() and wanted[0].isalnum())
+                    and not lower[end : end + 1].isalnum()
+                ):
+                    token = next(sign for sign, named in self.patterns.tokens.items() if named == label)
+                    text, lower = f"{text[:at]}{token}{text[end:]}", f"{lower[:at]}{token}{lower[end:]}"
+                at = lower.find(wanted, at + 1)
+        return text
+
+    def _past_option(self, text: str, end: int, label: str) -> int:
+        """Where the text of the option ends that stands behind its label."""
+        start = end
+        while start < len(text) and text[start] in _CLOSERS + "-–—(":
+            start += 1
+        return start + 1 if self.patterns.tokens.get(text[start : start + 1]) == label else end
+
+    def _chain(self, text: str, label: str, end: int) -> tuple[tuple[str, ...], int]:
+        values = [label]
+        while (junction := self.patterns.joined.match(text, end)) is not None:
+            values.append(self._label(junction[1]))
+            end = self._past_option(text, junction.end(), values[-1])
+        return tuple(dict.fromkeys(values)), end
+
+    def _asserted(self, text: str) -> Said[str] | None:
+        last = None
+        for pattern in (self.patterns.said, self.patterns.judged):
+            last = max(pattern.finditer(text), key=lambda match: match.start(), default=None)
+            if last is not None and not last[1].islower():
+                break
+            last = None
+        if last is None:
+            return None
+        start, end = last.span(1)
+        values, end = self._chain(text, self._label(last[1]), end)
+        previous = self.patterns.joined.search(text[:end]) if len(values) == 1 else None
+        if (
+            previous is not None
+            and previous.end() == end
+            and (first := self.patterns.single.search(text[: previous.start() + 1]))
+        ):
+            values, start = tuple(dict.fromkeys((self._label(first[1]), *values))), first.start()
+        return Said(values, start, end)
+
+    def _alone(self, text: str) -> Said[str] | None:
+        found = list(self.patterns.late.finditer(text)) or list(self.patterns.single.finditer(text))
+        if not found:
+            strange = _STRANGE.fullmatch(text)
+            # A letter that was not offered is an answer too, and a wrong one.
+            return Said((strange[1],), 0, len(text), True) if strange else None
+        match = found[-1]
+        values, end = self._chain(text, self._label(found[0][1]), found[0].end(1))
+        return Said(values if len(values) > 1 else (self._label(match[1]),), match.start(1), max(end, match.end(1)))
+
+    def _verbatim(self, text: str) -> str | None:
+        """The label whose option is the text, letter for letter: "A and B" and "B. F. Skinner" are options at times."""
+        if not self.options:
+            return None
+        said = None
+        same = []
+        for key, option in self.options.items():
+            if abs(len(option) - len(text)) < _SLACK:
+                said = said or _folded(text)
+                if _folded(option) == said:
+                    same.append(key)
+        return same[0] if len(same) == 1 else None
+
+    def by_text(self, text: str) -> str | None:
+        """The label whose option a short text states, when it is one and only one."""
+        if not self.options:
+            return None
+        verbatim = self._verbatim(text)
+        if verbatim is not None:
+            return verbatim
+        said = f" {normalise(unmark(unlatex(text)))} "
+        held = [
+            (f" {plain} ", key) for key, option in self.options.items() if (plain := normalise(unlatex(_plain(option))))
+        ]
+        exact = [key for option, key in held if option == said]
+        if len(exact) == 1:
+            return exact[0]
+        inside = [(option, key) for option, key in held if option in said]
+        widest = [(o, key) for o, key in inside if not any(o != other and o in other for other, _ in inside)]
+        return widest[0][1] if len(widest) == 1 else None
+
+
+def pick(text: str, labels: str, options: Mapping[str, str] | None = None, question: str = "") -> str | None:
     """The label a response picks; several joined by a comma when it will not decide; None when it picks none."""
-    text = _plain(prepare(text))
-    patterns = _patterns(labels)
-    for claim in claims(text):
-        label = _claimed(claim, patterns, options)
-        if label is not None:
-            return label
-    for claim in foreign_claims(text):
-        label = _claimed(claim, patterns, options) or _standing(claim.text, patterns)
-        if label is not None:
-            return label
-    return _unannounced(text.strip(), patterns, options)
+    text = _plain(readable(text, question, part=False))
+    reader = Letters(labels, options)
+    text = reader.masked(text)
+    if "\n" in text:
+        text = _without_list(text, reader)
+    settled = settle(text, reader, lambda part: _unannounced(part, reader))
+    return ",".join(settled) if settled else None
 
 
 def _plain(text: str) -> str:
-    return text if text.isascii() else prepare(text).translate(_LOOKALIKES)
+    return text if text.isascii() else text.translate(_LOOKALIKES)
 
 
-def _claimed(claim: Claim, patterns: _Patterns, options: Mapping[str, str] | None) -> str | None:
-    text = unlatex(claim.text)
-    if claim.kind is Kind.BEFORE:
-        tokens = _SINGLE.findall(text)
-        label = tokens[-1].upper() if tokens and patterns.opening.fullmatch(tokens[-1]) else None
-        return label or _by_text(text, options)
-    match = patterns.opening.match(text)
-    if match is None:
-        if claim.kind is Kind.WEAK:
-            return None
-        # A letter that was not offered is an answer too, and a wrong one.
-        strange = _STRANGE.fullmatch(text)
-        return _by_text(text, options) or _late(text, patterns) or (strange[1] if strange else None)
-    rest = text[match.end() :]
-    bare = not rest.strip(_CLOSERS)
-    if claim.kind is Kind.WEAK:
-        return match[1] if bare and not match[1].islower() else None
-    return match[1].upper() if bare else _verbatim(text, options) or _with_rest(text, match, patterns, options)
+def _same_length(text: str) -> str:
+    """LaTeX wrappers blanked out, every letter in its place."""
+    if "\\" not in text and "{" not in text:
+        return text
+    return _LATEX.sub(lambda match: " " * len(match[0]), text)
 
 
-def _with_rest(text: str, match: re.Match[str], patterns: _Patterns, options: Mapping[str, str] | None) -> str | None:
-    """A letter with words behind it: the option's text, an explanation, a second letter, or no letter at all."""
-    label, rest = match[1].upper(), text[match.end() :]
-    hedged = patterns.hedge.match(rest)
-    if hedged:
-        return f"{label},{hedged[1].upper()}"
-    if rest[0] in _CLOSERS[:-2] or not label.isalpha():
-        return label
-    if match[1].islower():
-        return _by_text(text, options) or (label if _CONNECTIVE.match(rest) and label != "A" else None)
-    if label == "I" and _AFTER_I.match(rest):
-        return _by_text(text, options) or _late(text, patterns)
-    if label == "A" and not _CONNECTIVE.match(rest):
-        return _by_text(text, options) or label
-    return label
-
-
-def _late(text: str, patterns: _Patterns) -> str | None:
-    late = patterns.late.findall(text)
-    return str(late[-1]) if late else None
-
-
-def _standing(text: str, patterns: _Patterns) -> str | None:
-    """The first letter that stands by itself: what other languages put before it ("es la opción B") is not known."""
-    alone = patterns.alone.search(text)
-    return alone[1] if alone else None
-
-
-def _verbatim(text: str, options: Mapping[str, str] | None) -> str | None:
-    """The label whose option is the text, letter for letter: "A and B" and "B. F. Skinner" are options at times."""
-    if not options:
-        return None
-    said = _folded(text)
-    same = [key for key, option in options.items() if abs(len(option) - len(text)) < _SLACK and _folded(option) == said]
-    return same[0] if len(same) == 1 else None
+_LATEX: Final = re.compile(r"\\(?:text(?:bf|it|rm|sf|tt)?|math(?:rm|bf|sf|it|bb|tt)|mbox|boxed|[,;:! ()\[\]])|[{}$]")
 
 
 def _folded(text: str) -> str:
     return " ".join(_plain(unlatex(text)).casefold().strip(" .*_`\"'$").split())
 
 
-def _by_text(text: str, options: Mapping[str, str] | None) -> str | None:
-    """The label whose option text a short text states, when it is one and only one."""
-    if not options:
-        return None
-    verbatim = _verbatim(text, options)
-    if verbatim is not None:
-        return verbatim
-    said = f" {normalise(unmark(text))} "
-    held = [(f" {plain} ", label) for label, option in options.items() if (plain := normalise(unlatex(_plain(option))))]
-    exact = [label for option, label in held if option == said]
-    if len(exact) == 1:
-        return exact[0]
-    inside = [(option, label) for option, label in held if option in said]
-    widest = [(o, label) for o, label in inside if not any(o != other and o in other for other, _ in inside)]
-    return widest[0][1] if len(widest) == 1 else None
+def _without_list(text: str, reader: Letters) -> str:
+    """The response without a list of the options: to repeat what was offered is no choice."""
+    lines = list(reader.patterns.listed.finditer(text))
+    labels = [line[1] for line in lines]
+    for first in range(len(lines) - 1):
+        run = first
+        while (
+            run + 1 < len(lines)
+            and ord(labels[run + 1]) == ord(labels[run]) + 1
+            and text.count("\n", lines[run].end(), lines[run + 1].start()) < 3
+        ):
+            run += 1
+        if run > first and not any(_says_more(line, reader) for line in lines[first : run + 1]):
+            return f"{text[: lines[first].start()]}\uf8ff\n{_without_list(text[lines[run].end() :], reader)}"
+    return text
 
 
-def _unannounced(text: str, patterns: _Patterns, options: Mapping[str, str] | None) -> str | None:
+def _says_more(line: re.Match[str], reader: Letters) -> bool:
+    said = line[2].strip(" *_.")
+    return (said not in reader.patterns.tokens and bool(_VERDICT.search(said))) or line.start(1) - line.start() > 60
+
+
+def _unannounced(text: str, reader: Letters) -> tuple[str, ...] | None:
     if not text:
         return None
-    lines = text.split("\n")
+    lines = [line for line in text.split("\n") if line.strip()]
+    alone = {said.values[0] for line in lines if len(line) < 12 and (said := reader.weak(line))}
     for line in (lines[-1], lines[0]):
-        alone = patterns.opening.fullmatch(line.rstrip(_CLOSERS))
-        if alone is not None:
-            return alone[1].upper()
-    begun = {(m[1] or m[2]).upper() for m in patterns.line.finditer(text)}
-    if len(begun) == 1 and len(lines) == 1:
-        return _verbatim(text, options) or begun.pop()
-    said = [label for m in patterns.said.finditer(text) if not (label := m[1] or m[2]).islower()]
-    if said:
-        return said[-1].upper()
-    if len(begun) == 1:
-        return begun.pop()
-    last = patterns.line.match(lines[-1]) if len(begun) > 1 and not lines[-2].strip() else None
-    if last is not None:
-        return (last[1] or last[2]).upper()
-    stated = _by_text(text, options) or _by_text(lines[-1], options)
-    return stated or _late(lines[-1], patterns) or _in_parens(text, patterns)
+        said = reader.weak(line)
+        if said is not None:
+            return said.values if len(alone) <= 1 else None
+    if len(lines) == 1 or not reader.patterns.line.match(lines[-1]):
+        opened = _listed_pick(lines, reader)
+        if opened is not None:
+            return opened
+    if declines(text[-_REGION:]):
+        return None
+    unfinished = cut_off(text)
+    ledger: Ledger[str] = Ledger(reader, free=not unfinished)
+    ledger.hear(text, max(0, len(text) - _REGION), len(text), cued=False)
+    if ledger.values or ledger.retracted:
+        return ledger.values
+    if unfinished:
+        return None
+    last = _listed_pick(lines[-1:], reader)
+    return last or _by_text(text, lines, reader)
 
 
-def _in_parens(text: str, patterns: _Patterns) -> str | None:
-    named = {m[1].upper() for m in patterns.parens.finditer(text.rpartition("\n\n")[2])}
-    return named.pop() if len(named) == 1 else None
+def _listed_pick(lines: list[str], reader: Letters) -> tuple[str, ...] | None:
+    """One line only that begins with a label and goes on with its option (or little else)."""
+    begun = [(line, match) for line in lines if (match := reader.patterns.line.match(line))]
+    if len({reader._label(match[1] or match[2]) for _, match in begun}) != 1:
+        return None
+    line, match = begun[-1]
+    label = reader._label(match[1] or match[2])
+    end = reader._past_option(line, match.end(match.lastindex or 0), label)
+    rest = line[end:]
+    if end > match.end() or not (reader.options or {}).get(label):
+        whole = len(rest.split()) <= 12 and not declines(rest)
+    else:
+        whole = False
+        stated = reader.by_text(line)
+        if stated is not None:
+            return (stated,)
+    if rest.lstrip("*_ ").startswith((":", "?", " -")) and rest.strip("*_:? "):
+        return None
+    if next(clauses(rest, 0, len(rest))).has(VOID):
+        return None
+    return (label,) if whole or not rest.strip(_CLOSERS) or rest.rstrip("*_ ").endswith((".", "!")) else None
+
+
+def _by_text(text: str, lines: list[str], reader: Letters) -> tuple[str, ...] | None:
+    """A short text, or a last line, that holds one option and no other."""
+    tokens = reader.patterns.tokens
+    for part in (text, lines[-1]):
+        if len(part) > _LAST or len(part.split()) > _BY_TEXT or reader.patterns.line.match(part):
+            continue
+        named = {tokens[sign] for sign in part if sign in tokens}
+        if len(named) == 1:
+            ledger: Ledger[str] = Ledger(_Texts(tokens), free=True)
+            ledger.hear(part, 0, len(part), cued=False)
+            return ledger.values or None
+        label = reader.by_text(part) if not named else None
+        if label is not None and not any(one.has(VOID) for one in clauses(part, 0, len(part))):
+            return (label,)
+    if lines[-1].rstrip(" *_").endswith((".", "!")) and len(lines[-1]) <= _LAST:
+        named = {reader._label(match[1]) for match in reader.patterns.parens.finditer(lines[-1])}
+        return (named.pop(),) if len(named) == 1 and not declines(lines[-1]) else None
+    return None
+
+
+class _Texts:
+    """Reads masked options anywhere in a clause."""
+
+    def __init__(self, tokens: Mapping[str, str]) -> None:
+        self._tokens = tokens
+
+    def read(self, clause: str, *, cued: bool) -> Said[str] | None:
+        """The option that a clause holds."""
+        at = next((number for number, sign in enumerate(clause) if sign in self._tokens), None)
+        return None if at is None else Said((self._tokens[clause[at]],), at, at + 1)
+
+    def weak(self, line: str) -> Said[str] | None:
+        """Not asked for."""
+        return None

@@ -55,6 +55,26 @@ def prepare(text: str) -> str:
     return text if text.isascii() else text.translate(_SIGNS)
 
 
+# No honest answer is longer; of one that is, the beginning and the end are read.
+_HEAD: Final = 8_000
+_TAIL: Final = 40_000
+_ECHO: Final = 16
+_SHARE: Final = 0.6
+
+
+def readable(text: str, question: str = "", *, part: bool = True) -> str:
+    """What is read of a response: prepared, bounded, and without the question (or ``part`` of it) that it repeats."""
+    text = prepare(text)
+    if len(text) > _HEAD + _TAIL:
+        text = f"{text[:_HEAD]}\n{text[-_TAIL:]}"
+    if len(question) >= _ECHO and len(text) >= _ECHO:
+        if question in text:
+            text = text.replace(question, "\n")
+        elif part and _SHARE * len(question) <= len(text) <= len(question) and text.strip().rstrip(".… ") in question:
+            return ""
+    return text
+
+
 _LATEX_GAPS: Final = re.compile(r"\\[,;:! ]|\\q?quad\b|\{,\}|~|\\left\b|\\right\b|\\displaystyle\b")
 _LATEX_WRAP: Final = re.compile(
     r"\\(?:text(?:bf|it|rm|sf|tt|normal|color\{\w+\})?|math(?:rm|bf|sf|it|bb|tt)|mbox|hbox|fbox|boxed|rm|bf|emph"
@@ -69,10 +89,12 @@ _MATH_SIGNS: Final = (
 )  # fmt: skip
 
 
-def unlatex(text: str) -> str:
-    """Plain text out of simple LaTeX: wrappers, gaps and fractions of plain numbers; the rest stays."""
+def unlatex(text: str, *, boxes: bool = False) -> str:
+    """Plain text out of simple LaTeX: wrappers, gaps and fractions of plain numbers; the rest (and ``boxes``) stays."""
     if "\\" not in text and "{" not in text:
         return text
+    if boxes:
+        text = text.replace("\\boxed{", " boxed{").replace("\\fbox{", " boxed{")
     text = _LATEX_GAPS.sub(lambda m: "," if m[0] == "{,}" else ("" if m[0] in ("\\,", "\\!", "~") else " "), text)
     for _ in range(4):
         bare = _LATEX_WRAP.sub(r" \1 ", text)

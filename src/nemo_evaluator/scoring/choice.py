@@ -35,7 +35,7 @@ def _letters(count: int) -> str:
 
 def _judge(sample: ScorerInput, labels: str, options: dict[str, str]) -> Score:
     target = str(sample.target).strip().strip("()[].").upper()
-    label = pick(sample.response, labels, options)
+    label = pick(sample.response, labels, options, sample.question)
     return found(label, label == target)
 
 
@@ -48,7 +48,7 @@ def _labels_for(pattern: str | None, options: dict[str, str], default: str) -> s
     return default
 
 
-@versioned("1")
+@versioned("2")
 def multichoice_regex(sample: ScorerInput, pattern: str | None = None, labels: str | None = None) -> Score:
     """Does the response pick the target letter?
 
@@ -68,7 +68,7 @@ def extract_mcq_letter(text: str, labels: str = "ABCDEFGHIJ", options: Mapping[s
     return pick(text, labels, options)
 
 
-@versioned("1")
+@versioned("2")
 def mcq_extract(sample: ScorerInput, labels: str | None = None) -> Score:
     """Like multichoice_regex, with the letters A to J unless the row's options say otherwise."""
     options = options_of(sample)

@@ -15,7 +15,7 @@ _LONGEST_BARE_ANSWER: Final = 12
 _IGNORED: Final = re.compile(r"[,$%\s]")
 
 
-@versioned("1")
+@versioned("2")
 def answer_line(sample: ScorerInput, pattern: str | None = None) -> Score:
     """Is the announced answer the target?
 

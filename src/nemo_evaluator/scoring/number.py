@@ -1,127 +1,199 @@
-"""Numbers in responses: found where the response announces them, compared as fractions."""
+"""Numbers in responses: found where the response commits to one, compared as fractions."""
 
 from __future__ import annotations
 
 import re
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, Final
 
 from nemo_evaluator.core.errors import ScorerError
-from nemo_evaluator.scoring._claims import Claim, Kind, claims, foreign_claims
+from nemo_evaluator.scoring._clauses import VOID, Ledger, Said, clauses, declines, settle
 from nemo_evaluator.scoring._number_words import find_words
-from nemo_evaluator.scoring._numeral import NUMBER, Number, parse_number, read
-from nemo_evaluator.scoring._text import prepare, unlatex
+from nemo_evaluator.scoring._numeral import NUMBER, Number, parse_number, read, whole_number
+from nemo_evaluator.scoring._text import readable, unlatex
+from nemo_evaluator.scoring._vocabulary import cut_off, is_offer, is_task
 from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
 
 __all__ = ["Number", "extract_number", "language_of", "numeric_match", "parse_number", "target_number"]
 
-_TAIL: Final = 64
-_SAFE: Final = 16
 _WORDS_WITHIN: Final = 80
-_OPERATOR: Final = re.compile(r"(?:\^\{?-?\d+\}?)?\s*(?:[^\W\d]{1,14}\s*)?([-+*/×÷·x=≈])[\s($€£¥₹.-]*")
+_FEW_WORDS: Final = 12
+_REGION: Final = 600
+_SENTENCES: Final = 6
+_OPERATOR: Final = re.compile(r"(?:\^\{?-?\d+\}?)?\s*(?:[^\W\d]{1,14}\s*)?([-–+*/×÷·x=≈])[\s($€£¥₹.-]*")
 _BOLD: Final = re.compile(r"\*\*([^*\n]*\d[^*\n]*)\*\*")
-_REASON: Final = re.compile(
-    r"\b(?:because|since|as|which|given that|so that|for|where)\b|[.;!?](?:\s|$)|\(", re.IGNORECASE
+_OPENING: Final = re.compile(
+    r"[\s*_`~\"'“‘(\[{\\$€£¥₹>:≈~是为為はであ-]*(?:(?:US|HK|[RAC])\$)?(?:[A-Za-z]\s?=\s?[$€£]?-?)?[.]?"
 )
-_OPENING: Final = re.compile(r"[\s*_`~\"'“‘(\[{\\$€£¥₹>:≈~-]*(?:(?:US|HK|[RAC])\$)?[.]?")
 _ALONE: Final = re.compile(r"\W*(?:[^\W\d]{1,15}[\s.]*){0,2}\W*")
+_JOINED: Final = re.compile(
+    r"(?P<unit>\s*[^\W\d]{0,14})[\s*$()]*(?:\b(?:or|to|and|oder|bis|und|ou|à|et|o|a|y|или|до)\b|[/–—~～-]|或者?|到"
+    r"|至|または|から|か|と|和)+[\s(*]*"
+    r"(?:(?:maybe|perhaps|possibly|even|about|probably|or)\s+)*[$€£¥₹\s]*",
+    re.IGNORECASE,
+)
+_UNIT: Final = re.compile(r"\s*([^\W\d]{1,14})")
+_BOUND: Final = re.compile(
+    r"(?:\b(?:more|less|greater|fewer|larger|smaller|higher|lower|other)\s+than|\bat\s+(?:least|most)|\b(?:over"
+    r"|under|above|below|up\s+to|nearly|mindestens|höchstens"
+    r"|mehr\s+als|weniger\s+als|plus\s+de|moins\s+de|au\s+moins|más\s+de|menos\s+de|al\s+menos|не\s+менее"
+    r"|не\s+более|более|менее)|[<>≥≤≠±]|\\[lg]eq?|至少|至多|超过|不到)\s*[$€£¥₹(*]*\s*-?\Z",
+    re.IGNORECASE,
+)
+# A number that goes on as a formula is not the value: 18 + x, 18^2, 18x.
+_FORMULA: Final = re.compile(
+    r"\s?[\^!]|\s?[+*·×-]\s?[a-zA-Z](?![A-Za-z])|\s?\\[a-z]|[a-z](?![A-Za-z.])(?=\s*[+^=)]|\s*\Z)"
+)
+_ASSERTS: Final = re.compile(
+    r"(?:\b(?:it|that|this|one|result|total|answer|sum|value)(?:['’]s|\s+(?:is|was|should\s+be|must\s+be"
+    r"|would\s+be|could(?:\s+also)?\s+be|might(?:\s+also)?\s+be|may\s+be|equals|comes\s+to))"
+    r"|\b(?:should|must|has\s+to)\s+be|\b(?:get|gives|makes|mean|say|c['’]est|ist|es|est|это)|应该?是|是"
+    r"|は)\s*(?:actually|indeed|exactly|about|then|=|:)?[\s*:$€£¥₹(]*-?\Z",
+    re.IGNORECASE,
+)
 
 
-def _first(text: str, language: str | None) -> Number | None:
-    """The number a claim is about: the one it opens with (or the result of the sum it opens with), else the last."""
-    match = NUMBER.search(text)
-    if match is None:
-        return None
-    opening = _OPENING.match(text)
-    if opening is None or opening.end() < match.start():
-        bold = list(_BOLD.finditer(text))
-        scope = bold[-1][1] if bold else text[: _cut(text, match.start())]
-        return _last(scope, language)
+class Numbers:
+    """Reads numbers in clauses (see Reader). ``last``: an unannounced clause gives its last number."""
+
+    def __init__(self, language: str | None, *, last: bool = False) -> None:
+        self._language, self._last = language, last
+
+    def read(self, clause: str, *, cued: bool) -> Said[Number] | None:
+        """The number (or the several) that a clause commits to."""
+        match = NUMBER.search(clause)
+        if match is None:
+            words = find_words(clause[:_WORDS_WITHIN]) if cued else None
+            return Said((Number(words[0], (words[1],)),), 0, len(clause), True) if words else None
+        opening = _OPENING.match(clause)
+        opens = opening is not None and opening.end() >= match.start()
+        if opens and (cued or self._last or _ALONE.fullmatch(clause, match.end())):
+            return self._said(clause, _result(clause, match), bare=_ALONE.fullmatch(clause, match.end()) is not None)
+        if cued or self._last:
+            bold = list(_BOLD.finditer(clause))
+            scope = bold[-1] if bold else None
+            start, end = scope.span(1) if scope else (0, len(clause))
+            return self._said(clause, _last_of(clause, start, end))
+        asserted = _ASSERTS.search(clause, max(0, match.start() - 40), match.start())
+        return self._said(clause, _result(clause, match)) if asserted else None
+
+    def weak(self, line: str) -> Said[Number] | None:
+        """The number of a line on which nothing but a number and perhaps its unit stands."""
+        match = NUMBER.search(line)
+        opening = _OPENING.match(line) if match else None
+        if match is None or opening is None or opening.end() < match.start() or not _ALONE.fullmatch(line, match.end()):
+            return None
+        return self._said(line, match)
+
+    def _said(self, clause: str, match: re.Match[str] | None, bare: bool = False) -> Said[Number] | None:
+        if match is None or _FORMULA.match(clause, match.end()):
+            return None
+        number = read(match, self._language)
+        if number is None or _BOUND.search(clause, max(0, match.start() - 24), match.start()):
+            return None
+        values, end = [number], match.end()
+        while (joined := _JOINED.match(clause, end)) is not None:
+            following = NUMBER.match(clause, joined.end())
+            other = read(following, self._language) if following else None
+            if following is None or other is None or _other_unit(clause, joined, following):
+                break
+            values.append(other)
+            end = following.end()
+        if len(values) == 1:
+            values = [*self._before(clause, match), number]
+        return Said(tuple(dict.fromkeys(values)), match.start(), end, bare)
+
+    def _before(self, clause: str, match: re.Match[str]) -> list[Number]:
+        """The number to which the last one of a clause is joined: "either 5 or 6", "from 5 to 6"."""
+        window = max(0, match.start() - 40)
+        for earlier in NUMBER.finditer(clause, window, match.start()):
+            joined = _JOINED.match(clause, earlier.end(), match.start() + 1)
+            if joined is not None and joined.end() >= match.start() - 1 and "=" not in clause[: match.start()]:
+                number = read(earlier, self._language)
+                return [number] if number is not None and not _other_unit(clause, joined, match) else []
+        return []
+
+
+def _other_unit(clause: str, joined: re.Match[str], following: re.Match[str]) -> bool:
+    """ "45 minutes (or 0.75 hours)" says one thing twice."""
+    first, second = joined["unit"].strip().lower(), _UNIT.match(clause, following.end())
+    return bool(first) and second is not None and second[1].lower() not in (first, "is", "or", "and")
+
+
+def _result(clause: str, match: re.Match[str]) -> re.Match[str] | None:
+    """The number a claim opens with, or the result of the sum it opens with."""
     result, seen_equals = match, False
-    while (operator := _OPERATOR.match(text, match.end())) is not None:
-        following = NUMBER.match(text, operator.end())
+    while (operator := _OPERATOR.match(clause, match.end())) is not None:
+        following = NUMBER.match(clause, operator.end())
         if following is None:
             break
         seen_equals = seen_equals or operator[1] in "=≈"
         match = following
         if operator[1] == "=" or (operator[1] == "≈" and not seen_equals):
             result = following
-    return read(result, language)
+    return result
 
 
-def _cut(text: str, start: int) -> int:
-    reason = _REASON.search(text, start)
-    return reason.start() if reason else len(text)
+def _last_of(clause: str, start: int, end: int) -> re.Match[str] | None:
+    equals = max(clause.rfind("=", start, end), clause.rfind("≈", start, end) if "=" not in clause else -1)
+    found = list(NUMBER.finditer(clause, max(start, equals + 1), end))
+    if not found:
+        return next(NUMBER.finditer(clause, start, end), None)
+    return found[0] if equals >= 0 else found[-1]
 
 
-def _last(text: str, language: str | None) -> Number | None:
-    # Most texts have a number near their end; one that begins where the tail was cut may be torn, then read it all.
-    for start in (len(text) - _TAIL, 0) if len(text) > _TAIL else (0,):
-        for match in reversed(list(NUMBER.finditer(text, start))):
-            if start and match.start() < start + _SAFE:
-                break
-            number = read(match, language)
-            if number is not None:
-                return number
-    return None
+def extract_number(text: str, *, language: str | None = None, question: str = "") -> Number | None:
+    """The number a response commits to; None when it commits to none or to several.
 
-
-def _claimed(claim: Claim, language: str | None) -> Number | None:
-    text = unlatex(claim.text)
-    if claim.kind is Kind.AFTER:
-        return _first(text, language)
-    if claim.kind is Kind.WEAK:
-        return _only(text, language)
-    equals = max(text.rfind("="), text.rfind("≈") if "=" not in text else -1)
-    return _last(text[equals + 1 :], language) or _last(text, language)
-
-
-def _only(text: str, language: str | None) -> Number | None:
-    """The number of a line on which nothing but a number and perhaps its unit stands."""
-    match = NUMBER.search(text)
-    opening = _OPENING.match(text)
-    if match is None or opening is None or opening.end() < match.start() or not _ALONE.fullmatch(text, match.end()):
-        return None
-    return read(match, language)
-
-
-def extract_number(text: str, *, language: str | None = None) -> Number | None:
-    """The number a response gives as its answer.
-
-    An announced one (boxed, tagged, "the answer is"), else one that fills the last or first line, else the last one.
+    An announced one (boxed, tagged, "the answer is"), else one that fills the last or first line, else that of the last
+    sentence.
     """
-    text = prepare(text)
-    for claim in claims(text):
-        number = _claimed(claim, language)
-        if number is None and claim.kind in (Kind.AFTER, Kind.BOXED):
-            number = _in_words(claim.text[:_WORDS_WITHIN])
-        if number is not None:
-            return number
-    for claim in foreign_claims(text):
-        number = _claimed(claim, language)
-        if number is not None:
-            return number
-    return _unannounced(text, language) or _in_words(text)
+    text = unlatex(readable(text, question), boxes=True)
+    reader = Numbers(language)
+    settled = settle(text, reader, lambda part: _unannounced(part, reader, language))
+    if not settled:
+        return None
+    return settled[0] if len(settled) == 1 or _same(settled) else None
 
 
-def _in_words(text: str) -> Number | None:
-    words = find_words(text)
-    return Number(words[0], (words[1],)) if words else None
+def _same(values: tuple[Number, ...]) -> bool:
+    return all(values[0].equals(other) for other in values[1:])
 
 
-def _unannounced(text: str, language: str | None) -> Number | None:
+def _unannounced(text: str, reader: Numbers, language: str | None) -> tuple[Number, ...] | None:
     lines = [line for line in text.split("\n") if line and not line.isspace()]
     if not lines:
         return None
     for line in (lines[-1], lines[0]):
-        number = _only(unlatex(line), language)
-        if number is not None:
-            return number
-    for line in reversed(lines):
-        number = _last(unlatex(line), language)
-        if number is not None:
-            return number
-    return None
+        said = reader.weak(line)
+        if said is not None and not any(clause.has(VOID) for clause in clauses(line, 0, len(line))):
+            return said.values
+    if cut_off(text) or declines(text[-_REGION // 2 :]):
+        return None
+    last = Numbers(language, last=True)
+    for sentence in _last_sentences(text):
+        if is_offer(sentence):
+            continue
+        if is_task(sentence):
+            return None
+        ledger: Ledger[Number] = Ledger(last, free=True)
+        ledger.hear(sentence, 0, len(sentence), cued=False)
+        if ledger.values or NUMBER.search(sentence):
+            return ledger.values or None
+    words = find_words(text) if len(text.split()) <= _FEW_WORDS else None
+    return (Number(words[0], (words[1],)),) if words else None
+
+
+_SENTENCE_END: Final = re.compile(r"[.!?…][\"'”)*_]*\s|[。！？\n]")
+
+
+def _last_sentences(text: str) -> list[str]:
+    """The last sentences, the last one first."""
+    tail = text[-_REGION:]
+    edges = [0, *(match.end() for match in _SENTENCE_END.finditer(tail)), len(tail)]
+    pieces = [tail[start:end] for start, end in pairwise(edges)]
+    return [piece for piece in reversed(pieces) if piece.strip()][:_SENTENCES]
 
 
 def language_of(sample: ScorerInput, language: str | None = None) -> str | None:
@@ -132,16 +204,16 @@ def language_of(sample: ScorerInput, language: str | None = None) -> str | None:
 
 def target_number(target: Any) -> Number:
     """The number a target is; raises ScorerError when it is none, for then no answer could be judged."""
-    number = parse_number(str(target))
+    number = whole_number(str(target))
     if number is None:
         raise ScorerError(f"the target {str(target)[:80]!r} is not a number")
     return number
 
 
-@versioned("1")
+@versioned("2")
 def numeric_match(sample: ScorerInput, tolerance: float | None = None, language: str | None = None) -> Score:
-    """Is the answer the same number as the target? No number is unparsed, never 0."""
-    number = extract_number(sample.response, language=language_of(sample, language))
+    """Is the answer the same number as the target? No number, or several, is unparsed, never 0."""
+    number = extract_number(sample.response, language=language_of(sample, language), question=sample.question)
     target = target_number(sample.target)
     if number is None:
         return found(None, False)

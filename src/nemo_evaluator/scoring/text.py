@@ -8,17 +8,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from nemo_evaluator.scoring._claims import Claim, Kind, claims, foreign_claims
-from nemo_evaluator.scoring._text import normalise, prepare, unlatex, unmark
+from nemo_evaluator.scoring._claims import Kind, claims, foreign_claims
+from nemo_evaluator.scoring._clauses import Ledger, committed_text, declines, settle, tasks
+from nemo_evaluator.scoring._mention import Mentions
+from nemo_evaluator.scoring._text import normalise, prepare, readable, unlatex, unmark
 from nemo_evaluator.scoring.number import extract_number, language_of, parse_number
 from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
 
 _SHOWN: Final = 200
 _SHORT: Final = 12
 _CUTS: Final = 24
+_LONG: Final = 20
+_REGION: Final = 400
 _REASON: Final = re.compile(
     r"(?:,\s*|\s+|\s*[-–—(;:]\s*)(?:because|since|as|which|due to|given that|so|where|explanation)\b"
-    r"|\.\s|\s\(|\s[-–—]\s|;|\n",
+    r"|,?\s+(?:not|and not|rather than|instead of|as opposed to)\s|\.\s|\s\(|\s[-–—]\s|;|\n",
     re.IGNORECASE,
 )
 _NUMERIC: Final = re.compile(r"\s*-?[$€£¥]?\s*[\d.,]+\s*%?\s*")
@@ -37,19 +41,16 @@ def targets_of(sample: ScorerInput) -> list[str]:
 
 
 def claimed_texts(text: str) -> Iterator[str]:
-    """What a prepared response announces as its answer, the last first, wrappers off."""
-    for source in (claims, foreign_claims):
-        for claim in source(text):
-            plain = _plain(claim)
-            if plain:
-                yield plain
-
-
-def _plain(claim: Claim) -> str | None:
-    text = unmark(unlatex(claim.text)).strip().strip("$").strip()
-    if claim.kind is Kind.WEAK and len(text.split()) > _SHORT:
-        return None
-    return text or None
+    """What a prepared response commits to as its answer, the last first, wrappers off."""
+    for part in tasks(text):
+        for source in (claims, foreign_claims):
+            for claim in source(part):
+                if claim.kind is Kind.WEAK and part.count(" ", claim.start, claim.end) > _SHORT:
+                    continue
+                said = committed_text(part, claim)
+                plain = unmark(unlatex(said)).strip().strip("$").strip() if said else ""
+                if plain:
+                    yield plain
 
 
 def _shortened(text: str) -> Iterator[str]:
@@ -71,42 +72,71 @@ def _shown(text: str) -> str | None:
     return text[:_SHOWN] if text else None
 
 
-@versioned("1")
+@versioned("2")
 def exact_match(sample: ScorerInput) -> Score:
     """Is the response, or the answer it announces, the target (or one of ``correct_answers``) after normalisation?"""
-    text = prepare(sample.response)
+    text = readable(sample.response, sample.question)
     targets = {normalise(target) for target in targets_of(sample)}
     claimed = next(claimed_texts(text), None)
     if claimed is not None and any(normalise(part) in targets for part in _shortened(claimed)):
         return found(_shown(claimed), True)
-    plain = unmark(text).strip()
+    plain = unmark(next(tasks(text))).strip()
     if not plain:
         return found(None, False)
     if normalise(plain) in targets:
         return found(_shown(plain), True)
-    return found(_shown(claimed or plain), False)
+    return found(_shown(claimed or (plain if len(plain.split()) <= _LONG else "")), False)
 
 
-@versioned("1")
+@versioned("2")
 def fuzzy_match(sample: ScorerInput) -> Score:
-    """Does the response contain the target (or one of ``correct_answers``) as whole words?
+    """Does the response commit to the target (or one of ``correct_answers``), as whole words?
 
-    When it announces an answer, only that is looked at. A number is matched only by the number the response gives.
+    What is denied, doubted or taken back does not count, nor does a target that stands beside another candidate. A
+    number is matched only by the number the response gives.
     """
-    text = prepare(sample.response)
-    if not text.strip():
-        return found(None, False)
-    claimed = next(claimed_texts(text), None)
-    said = claimed if claimed is not None else unmark(unlatex(text))
-    haystack = f" {normalise(said)} "
-    for target in targets_of(sample):
+    text = unlatex(readable(sample.response, sample.question), boxes=True)
+    for passage in (sample.metadata.get("passage"), sample.metadata.get("context")):
+        if isinstance(passage, str) and passage:
+            text = readable(text, passage)
+    targets = targets_of(sample)
+    for target in targets:
         if _NUMERIC.fullmatch(target):
             number, wanted = extract_number(text, language=language_of(sample)), parse_number(target)
             if number is not None and wanted is not None and number.equals(wanted):
                 return found(number.text, True, matched=target)
-        elif f" {normalise(target)} " in haystack:
-            return found(_shown(said), True, matched=target)
-    return found(_shown(said), False)
+    words = [target for target in targets if not _NUMERIC.fullmatch(target)]
+    reader = Mentions(words, question=sample.question)
+    masked = reader.masked(text)
+    settled = settle(masked, reader, lambda part: _mentioned(part, reader))
+    said = _shown(next(claimed_texts(text), None) or unmark(text))
+    if settled != (0,):
+        return found(said if settled else None, False)
+    whole = f" {normalise(unmark(text))} "
+    return found(said, True, matched=next((one for one in words if f" {normalise(one)} " in whole), words[0]))
+
+
+def _mentioned(text: str, reader: Mentions) -> tuple[int, ...] | None:
+    """What a response that announces nothing states: all of a short one, the first and last sentence of a long one."""
+    if not text or declines(text[-_REGION:]):
+        return None
+    lines = text.split("\n")
+    alone = reader.weak(lines[-1]) or reader.weak(lines[0])
+    if alone is not None:
+        return alone.values
+    ledger: Ledger[int] = Ledger(reader)
+    reader.strict = reader.rival_names(text)
+    if len(text) <= _REGION:
+        # A few words, or an answer that opens with the phrase, need no announcement.
+        few = len(lines) == 1 and text.count(" ") < _SHORT // 2
+        ledger.hear(text, 0, len(text), cued=few or reader.opens(text))
+        return ledger.values or None
+    for line in (text[-_REGION:].rpartition("\n")[2], text[:_REGION].partition("\n")[0]):
+        if len(line) < _REGION:
+            ledger.hear(line, 0, len(line), cued=False)
+            if ledger.values:
+                return ledger.values
+    return None
 
 
 def token_f1(prediction: str, target: str) -> float:
@@ -118,10 +148,10 @@ def token_f1(prediction: str, target: str) -> float:
     return 2 * common / (sum(said.values()) + sum(wanted.values())) if common else 0.0
 
 
-@versioned("1")
+@versioned("2")
 def f1(sample: ScorerInput) -> Score:
     """The best word overlap with any accepted answer, between 0 and 1."""
-    text = prepare(sample.response)
+    text = readable(sample.response, sample.question)
     said = next(claimed_texts(text), None) or unmark(unlatex(text)).strip()
     if not said:
         return found(None, False, f1=0.0)

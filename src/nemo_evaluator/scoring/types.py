@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from nemo_evaluator.sandbox.base import Sandbox
 
 # Raised whenever a built-in scorer may judge an answer otherwise than before: user scorers call the built-in ones.
-SCORING_VERSION: Final = "1"
+SCORING_VERSION: Final = "2"
 
+_QUESTIONS: Final = ("question", "problem", "sentence", "context", "input", "prompt")
 F = TypeVar("F", bound=Callable[..., Any])
 Score: TypeAlias = JsonDict
 
@@ -29,6 +30,15 @@ class ScorerInput:
     metadata: JsonDict = field(default_factory=dict)
     config: JsonDict = field(default_factory=dict)
     sandbox: Sandbox | None = None
+
+    @property
+    def question(self) -> str:
+        """What was asked, as far as the row tells: an answer that repeats it has not answered yet."""
+        for column in _QUESTIONS:
+            text = self.metadata.get(column)
+            if isinstance(text, str) and text:
+                return text
+        return ""
 
 
 class Scorer(Protocol):

@@ -1,0 +1,378 @@
+"""A response as clauses: which values it claims, denies, doubts or takes back, and what remains in the end.
+
+Scorers bring a reader that finds values of their kind in a clause; everything else about a claim is decided here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterator
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+
+from nemo_evaluator.scoring._claims import Claim, Kind, claims, foreign_claims
+from nemo_evaluator.scoring._vocabulary import (
+    CORRECTION,
+    NEXT_TASK,
+    REFUSAL,
+    SCAN,
+    SCAN_ASCII,
+    Mark,
+    is_opinion,
+    mark_of,
+)
+
+V = TypeVar("V", bound=Hashable)
+V_co = TypeVar("V_co", bound=Hashable, covariant=True)
+
+
+class Said(NamedTuple, Generic[V_co]):
+    """The values that a clause names in one breath (two are a hedge), where, and whether it says nothing else."""
+
+    values: tuple[V_co, ...]
+    start: int
+    end: int
+    bare: bool = False
+
+
+class Reader(Protocol[V_co]):
+    """How a scorer finds its values."""
+
+    def read(self, clause: str, *, cued: bool) -> Said[V_co] | None:
+        """The values of a clause: after an announcement (``cued``), else only if the clause itself asserts them."""
+        ...
+
+    def weak(self, line: str) -> Said[V_co] | None:
+        """The value of a line that announces one only if nothing else stands on it."""
+        ...
+
+
+class Clause(NamedTuple):
+    """A stretch between two edges, the marks in it, what opened it and what closed it."""
+
+    text: str
+    marks: tuple[tuple[int, int, int], ...]
+    opener: int
+    edge: str
+    first: bool  # of its sentence
+
+    def has(self, mark: int) -> bool:
+        """Whether some word of the clause has one of these marks."""
+        return any(one & mark for _, _, one in self.marks)
+
+
+_HARD: Final = frozenset(".!?…。！？；;\n")
+_BOUNDARY: Final = Mark.BUT | Mark.CORRECT | Mark.SO
+VOID: Final = Mark.NOT | Mark.REJECT | Mark.WRONG | Mark.CONTRARY | Mark.REFUSAL
+_BACK: Final = Mark.NOT | Mark.WRONG | Mark.CONTRARY | Mark.REFUSAL
+_WINDOW: Final = 200
+_TAIL: Final = 4000
+_BLANK: Final = " \t\n*_`\"'.:)(#>-$“"
+_ARROWS: Final = ("->", "=>", "→")
+_NEAR: Final = 240
+_DENIES_BEFORE: Final = ("では", "でな", "じゃ")
+# What may stand between a value and a word that denies it: "B is (clearly) wrong", not "B) Nothing is wrong".
+_PREDICATE: Final = re.compile(
+    r"[)\]*\"'”’$.%\s]*(?:(?:\w+\s+)?(?:is|was|are|were|does|do|did|can|could|would|will|has|had|seems|looks"
+    r"|came|as|ist|war|sei|est|était|es|fue|era|是|は|也)\b"
+    r"(?:\s+\w+){0,3}|[:–—?-]|is\s+the)?\s*(?:an?|the|one of the)?\s*",
+    re.IGNORECASE,
+)
+_ANAPHOR: Final = re.compile(
+    r"\W*(?:(?:no|so)\W+)?(?:that|this|it|which|i|my|das|ce|c['’]|cela|eso|esto|这|那|それ|это)\b", re.IGNORECASE
+)
+
+
+_BESIDE: Final = re.compile(r"\}\$?\s*(?:or|and|oder|und|ou|et|,|或|和)+\s*[$\\(\[]*\Z", re.IGNORECASE)
+_UNSURE: Final = re.compile(r"\b(?:may|might|could) be", re.IGNORECASE)
+
+
+def clauses(text: str, start: int, end: int) -> Iterator[Clause]:
+    """The clauses of a stretch; reasons (from "because" to the end of the sentence) are left out."""
+    scan = SCAN_ASCII if text.isascii() else SCAN
+    begin, opener, first, reasons = start, 0, True, False
+    marks: list[tuple[int, int, int]] = []
+    for match in scan.finditer(text, start, end):
+        word, at = match[0], match.start()
+        mark = mark_of(word, text[match.end() : match.end() + 2])
+        if at < begin:
+            continue
+        if mark is None:
+            hard = word[0] in _HARD
+            if not reasons:
+                yield Clause(text[begin:at], tuple(marks), opener, word, first)
+            # "One might think, the answer is ...": what ends on such a word speaks of the next clause.
+            ended = [
+                text[begin + start : at]
+                for start, end, mark in marks[-1:]
+                if mark & Mark.CONTRARY and begin + end == at
+            ]
+            carried = [(0, 0, Mark.CONTRARY)] if ended and is_opinion(ended[0]) else []
+            begin, marks, opener, first = match.end(), [] if hard else carried, 0, hard
+            reasons = reasons and not hard
+        elif mark == Mark.BECAUSE:
+            if reasons:
+                continue
+            yield Clause(text[begin:at], tuple(marks), opener, "", first)
+            led = first and not text[begin:at].strip(_BLANK)
+            begin, marks, opener, first = match.end(), [], 0, False
+            # "Since 3 + 4 is 7, she has ..." gives its reason first, up to the comma.
+            stop = text.find(",", begin, end) if led else -1
+            reasons = stop < 0 or not _HARD.isdisjoint(text[begin:stop])
+            begin = begin if reasons else stop + 1
+        elif mark & _BOUNDARY:
+            if reasons and mark == Mark.BUT:
+                continue
+            if not reasons:
+                denied = ((at - begin, at - begin, Mark.WRONG),) if word.startswith(_DENIES_BEFORE) else ()
+                yield Clause(text[begin:at], (*marks, *denied), opener, "", first)
+            begin, marks, opener, first, reasons = match.end(), [], mark, False, False
+        else:
+            if mark == Mark.OR and not marks and not text[begin:at].strip(" ("):
+                opener |= Mark.OR
+            marks.append((at - begin, match.end() - begin, mark))
+    yield Clause("" if reasons else text[begin:end], () if reasons else tuple(marks), opener, "", first)
+
+
+def _stance(clause: Clause, said: Said[V]) -> int:
+    """NOT when the clause denies the value, CONTRARY when it is not the speaker's word, SOFT, or nothing."""
+    stance = 0
+    for at, end, mark in clause.marks:
+        if at >= said.end:
+            applies = bool(mark & _BACK) and _PREDICATE.fullmatch(clause.text, said.end, at) is not None
+            if mark == Mark.NOT and applies:
+                applies = clause.text[end:].strip(" .,!*)") in (
+                    "",
+                    "correct",
+                    "right",
+                    "true",
+                    "it",
+                    "the answer",
+                    "the one",
+                    "so",
+                    "fit",
+                    "work",
+                    "possible",
+                )
+        else:
+            applies = end <= said.start or mark == Mark.SOFT
+        if applies and mark & (Mark.NOT | Mark.REJECT | Mark.WRONG):
+            stance |= Mark.NOT
+        elif applies and mark & (Mark.CONTRARY | Mark.REFUSAL):
+            stance |= Mark.CONTRARY
+        elif applies and mark & (Mark.SOFT | Mark.OR):
+            stance |= mark
+    return stance
+
+
+class Ledger(Generic[V]):
+    """What a response has committed to so far. ``free``: nothing was announced, so each assertion replaces the last."""
+
+    def __init__(self, reader: Reader[V], *, free: bool = False) -> None:
+        self.values: tuple[V, ...] = ()
+        self.soft = False
+        self.retracted = False  # a commitment was taken back and none took its place
+        self.reader, self._free = reader, free
+        self._pending = False  # a correction has begun
+        self._correcting = False  # in this sentence
+        self._supposing = 0  # SOFT when this sentence began with "if"
+        self._joined = False  # only a comma since the last commitment
+        self._void = False  # only a comma since a value that does not count
+        self._denied: bool | None = None  # a value was denied, True when announced: "the answer is not B but A"
+
+    def hear(self, text: str, start: int, end: int, *, cued: bool, prefix: int = 0) -> None:
+        """Go through a stretch; ``cued``: it follows an announcement, in whose sentence ``prefix`` stood before."""
+        for clause in clauses(text, start, end):
+            if clause.first:
+                self._correcting, self._supposing = False, 0
+            if clause.opener & Mark.CORRECT:
+                self._pending = self._correcting = True
+            if clause.text.strip(_BLANK):
+                cued = self._clause(clause, cued, prefix)
+            if clause.has(Mark.SOFT):
+                self._supposing |= Mark.SOFT
+            if clause.text.lstrip().lower().startswith("if not"):
+                self._supposing |= Mark.CONTRARY
+            if clause.edge in _ARROWS:
+                self._pending = self._correcting = True
+
+    def _clause(self, clause: Clause, cued: bool, prefix: int) -> bool:
+        adds = self.values and clause.opener & Mark.OR
+        denied = self._denied is not None and (self._denied or bool(clause.opener & Mark.BUT))
+        taken_up = bool(adds) or self._correcting or (denied and not self.values)
+        said = self.reader.read(clause.text, cued=cued or taken_up)
+        if said is None:
+            self._take_back(clause)
+            return cued and clause.edge[:1] == "\n"
+        stance = _stance(clause, said) | self._supposing | (prefix if cued else 0)
+        if clause.edge[:1] in ("?", "？"):
+            stance |= Mark.CONTRARY
+        before = next((at for at, _, mark in clause.marks if mark & (Mark.NOT | Mark.REJECT)), 0)
+        if stance & Mark.NOT and 0 < before <= said.start and not (prefix & VOID and cued):
+            # "It is A rather than B": what stands before the denial is meant.
+            kept = self.reader.read(clause.text[:before], cued=False)
+            if kept is not None:
+                said, stance = kept, self._supposing
+        if self._void and said.bare and not clause.opener & _BOUNDARY:
+            stance |= Mark.CONTRARY
+        self._void = bool(stance & VOID) and clause.edge[:1] in (",", "，", "、")
+        if stance & VOID:
+            if stance & (Mark.NOT | Mark.WRONG) and self.values and set(said.values) >= set(self.values):
+                self.values, self.retracted = (), True
+            self._take_back(clause)
+            self._denied = self._denied or cued
+        elif self._counts(clause, said, stance, cued or taken_up):
+            self._commit(clause, said, stance)
+        self._joined = bool(self.values) and clause.edge[:1] in (",", "，", "、")
+        return False
+
+    def _counts(self, clause: Clause, said: Said[V], stance: int, cued: bool) -> bool:
+        if cued or self._adds(clause, said, stance) or self._pending:
+            return True
+        if self.values and not self._free:
+            return False
+        return not said.bare or self._free or bool(clause.opener & (Mark.BUT | Mark.SO))
+
+    def _adds(self, clause: Clause, said: Said[V], stance: int) -> bool:
+        """Whether the clause names a further value in the same breath."""
+        if not self.values or self._correcting:
+            return False
+        return bool((clause.opener | stance) & (Mark.OR | Mark.SOFT)) or (self._joined and said.bare)
+
+    def _commit(self, clause: Clause, said: Said[V], stance: int) -> None:
+        if self._adds(clause, said, stance):
+            self.values = tuple(dict.fromkeys((*self.values, *said.values)))
+        else:
+            self.values, self.soft = said.values, bool(stance & Mark.SOFT)
+        self._pending = self.retracted = False
+
+    def _take_back(self, clause: Clause) -> None:
+        """ "That is wrong." after a claim leaves none."""
+        self._joined = False
+        if self.values and clause.has(Mark.WRONG) and (self._pending or _ANAPHOR.match(clause.text)):
+            self.values, self.retracted = (), True
+
+
+def settle(text: str, reader: Reader[V], otherwise: Callable[[str], tuple[V, ...] | None]) -> tuple[V, ...] | None:
+    """What a response comes to: one value; none or several when it was said but not settled; None without any claim.
+
+    An announcement counts first, then what ``otherwise`` finds. An invented next task is read only if the text before
+    it says nothing.
+    """
+    for part in tasks(text):
+        for source in (claims, foreign_claims):
+            settled = _last_claim(part, source(part), reader)
+            if settled is not None:
+                return settled
+        settled = otherwise(part.strip())
+        if settled is not None:
+            return settled
+    return None
+
+
+def declines(text: str) -> bool:
+    """Whether a text refuses or is unable to answer."""
+    return REFUSAL.search(text) is not None
+
+
+def tasks(text: str) -> Iterator[str]:
+    """The text up to an invented next task, then all of it."""
+    for match in NEXT_TASK.finditer(text) if "\n" in text else ():
+        if text[: match.start()].strip(" \n*#-"):
+            yield text[: match.start()]
+            break
+    yield text
+
+
+def _last_claim(text: str, found: Iterator[Claim], reader: Reader[V]) -> tuple[V, ...] | None:
+    for claim in found:
+        prefix = _prefix(text, claim)
+        ledger = _weighed(text, claim, reader, prefix)
+        if not ledger.values:
+            if ledger.retracted:
+                return ()
+            continue
+        if prefix & Mark.OR or ledger.soft:
+            return _with_previous(text, claim, found, ledger, bool(prefix & Mark.OR))
+        return ledger.values
+    return None
+
+
+def _with_previous(text: str, claim: Claim, found: Iterator[Claim], ledger: Ledger[V], joined: bool) -> tuple[V, ...]:
+    """ "If so, the answer is B; otherwise, the answer is C": two soft claims side by side settle nothing."""
+    for other in found:
+        if claim.place - other.end > _NEAR:
+            break
+        before = _weighed(text[: claim.place], other, ledger.reader, _prefix(text, other))
+        if before.values:
+            return tuple(dict.fromkeys((*before.values, *ledger.values))) if joined or before.soft else ledger.values
+    return ledger.values
+
+
+def _prefix(text: str, claim: Claim) -> int:
+    """The marks that stand before an announcement in its clause."""
+    start = max(0, claim.place - _WINDOW)
+    start = max(start, text.rfind("\n", start, claim.place) + 1, text.rfind(": ", start, claim.place) + 1)
+    if not text[start : claim.place].strip(_BLANK):
+        return Mark.SOFT if _UNSURE.search(text, claim.place, claim.start) else 0
+    supposing, last = 0, None
+    for last in clauses(text, start, claim.place):
+        supposing = (0 if last.first else supposing) | (Mark.SOFT if last.has(Mark.SOFT) else 0)
+    if last is None:
+        return supposing
+    marks = (last.opener & Mark.OR) | supposing
+    for _, _, mark in last.marks:
+        marks |= mark
+    if _UNSURE.search(text, claim.place, claim.start):
+        marks |= Mark.SOFT
+    if claim.kind is Kind.BOXED and _BESIDE.search(text, start, claim.place):
+        marks |= Mark.OR
+    return marks & ~(Mark.PLAIN | Mark.SO)
+
+
+def _weighed(text: str, claim: Claim, reader: Reader[V], prefix: int) -> Ledger[V]:
+    ledger: Ledger[V] = Ledger(reader)
+    if claim.kind is Kind.WEAK:
+        weak = reader.weak(text[claim.start : claim.end])
+        denied = prefix & VOID or (weak and any(one.has(VOID) for one in clauses(text, claim.start, claim.end)))
+        ledger.values = weak.values if weak and not denied else ()
+    elif claim.kind is Kind.BOXED:
+        inside = reader.read(text[claim.start : claim.end], cued=True)
+        if inside is not None and not prefix & VOID:
+            ledger.values, ledger.soft = inside.values, bool(prefix & Mark.SOFT)
+    elif claim.kind is Kind.BEFORE:
+        ledger.hear(text, claim.start, claim.end, cued=True)
+    tail = min(len(text), claim.after + _TAIL)
+    if claim.kind is Kind.AFTER and claim.after >= len(text) and not prefix:
+        # Most answers end on a plain announcement: nothing to weigh.
+        scan = (SCAN_ASCII if text.isascii() else SCAN).search(text, claim.start, claim.end)
+        said = reader.read(text[claim.start : scan.start() if scan else claim.end], cued=True)
+        if said is not None and (scan is None or (scan.end() >= claim.end and scan[0] in (".", "。"))):
+            ledger.values = said.values
+            return ledger
+    if claim.kind is Kind.AFTER:
+        # A settled claim that nothing later corrects needs no more than its own line.
+        ledger.hear(text, claim.start, claim.end, cued=True, prefix=prefix)
+        if ledger.values and CORRECTION.search(text, claim.after, tail) is None:
+            return ledger
+    if claim.after < tail and (not ledger.values or CORRECTION.search(text, claim.after, tail)):
+        ledger.hear(text, claim.after, tail, cued=False)
+    return ledger
+
+
+def committed_text(text: str, claim: Claim) -> str | None:
+    """The words of an announcement as they are meant: what corrects it inside its line instead; None when denied."""
+    if _prefix(text, claim) & VOID:
+        return None
+    said = text[claim.start : claim.end]
+    if claim.kind is not Kind.AFTER:
+        return said
+    first = None
+    meant, denied = "", False
+    for clause in clauses(said, 0, len(said)):
+        first = first or clause
+        if clause.opener & (Mark.CORRECT if not denied else Mark.CORRECT | Mark.BUT):
+            meant = said[said.index(clause.text) :]
+        denied = denied or (clause is first and any(at < 2 and mark & VOID for at, _, mark in clause.marks))
+    if denied or (first is not None and first.text != said and meant):
+        return meant.strip(" ,:") or None
+    return said

@@ -1,0 +1,208 @@
+"""Formulas in responses: each is masked by one letter, so that its commas and words are not taken for prose."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from nemo_evaluator.scoring._clauses import Ledger, Said, declines, settle
+from nemo_evaluator.scoring._text import readable
+from nemo_evaluator.scoring._vocabulary import cut_off, is_offer, is_task
+
+_FIRST: Final = 0xE000
+_MOST: Final = 6000
+_SPAN: Final = re.compile(r"\$\$([^$]+)\$\$|\$([^$\n]+)\$|\\\(((?:[^\\]|\\[^)])+)\\\)|\\\[((?:[^\\]|\\[^\]])+)\\\]")
+_BOX: Final = re.compile(r"\\(?:boxed|fbox)\s*\{")
+_KNOWN: Final = re.compile("[\ue000-\uf8ff]")
+_LEAD: Final = re.compile(r"[\s*_`~#:>\"'“]*")
+_PLAIN_END: Final = re.compile(
+    r"\.(?:\s+[A-Z]|\s*\Z)|\s+(?:because|since|as|which|so|where|for|not|but|rather|instead)\s", re.DOTALL
+)
+_PROSE: Final = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{3,}")
+_JOINT: Final = re.compile(
+    r"[\s,.(*]*(?:\b(?:or|and|to|oder|und|ou|et|o|y|или|и|maybe|perhaps|possibly|between|either)\b|[,/]|或者?|和"
+    r"|または)[\s(,]*(?:(?:or|and|maybe|perhaps|possibly)\s+)*",
+    re.I,
+)
+_WORDED: Final = re.compile(
+    r"\\(?:text|mbox|textrm|mathrm)\s*\{\s*(?:or|and|oder|und|ou|et)\s*\}|\\(?:lor|vee|land|wedge)\b|\\pm|±", re.I
+)
+_RELATION: Final = re.compile(r"[<>≤≥≠]|\\(?:le|ge|lt|gt|leq|geq|ne|neq)\b|\\in\b")
+_BOUND: Final = re.compile(
+    r"\b(?:more|less|greater|fewer|larger|smaller|other)\s+than\s*\Z|\bat\s+(?:least|most)\s*\Z|\bbetween\s*\Z"
+    r"|[<>≤≥]\s*\Z",
+    re.IGNORECASE,
+)
+_ASSERTS: Final = re.compile(
+    r"(?:\b(?:it|that|this|one|result|value|answer|solution)(?:['’]s|\s+(?:is|was|should\s+be|must\s+be"
+    r"|would\s+be|could(?:\s+also)?\s+be|might(?:\s+also)?\s+be))"
+    r"|\b(?:should|must)\s+be|\b(?:get|gives|mean|say|c['’]est|ist|es|est)|是|は)[\s:*]*\Z",
+    re.IGNORECASE,
+)
+_SHORT_LINE: Final = 4
+_REGION: Final = 1000
+
+
+def is_list(text: str) -> bool:
+    """Several values: a comma between them (not inside a number or brackets), a set, a tuple, an interval, "or", ±."""
+    bare = text.strip().strip("$").strip()
+    if _WORDED.search(bare) or bare.startswith(("\\{", "\\left\\{")):
+        return True
+    opened = bare.replace("\\left", "").replace("\\right", "").strip()
+    return len(split_list(opened[1:-1] if opened[:1] in ("(", "[") and opened[-1:] in (")", "]") else opened)) > 1
+
+
+def is_relation(text: str) -> bool:
+    """An inequality or membership, not a value."""
+    return _RELATION.search(text) is not None
+
+
+def split_list(text: str) -> list[str]:
+    """The parts between commas that are neither inside brackets nor inside a number."""
+    parts, depth, start = [], 0, 0
+    for at, sign in enumerate(text):
+        if sign in "([{":
+            depth += 1
+        elif sign in ")]}":
+            depth -= 1
+        elif sign == "," and depth <= 0 and not _groups(text, at):
+            parts.append(text[start:at])
+            start = at + 1
+    parts.append(text[start:])
+    return [part for part in parts if part.strip()]
+
+
+_GROUP: Final = re.compile(r",(?:\\!|\s?\\,)?\d{3}(?!\d)")
+
+
+def _groups(text: str, at: int) -> bool:
+    """A comma inside a number: 1,000 or 10,\\!080 or 1{,}000."""
+    return at > 0 and text[at - 1].isdigit() and _GROUP.match(text, at) is not None
+
+
+class Formulas:
+    """Masks formulas and reads them in clauses (see Reader). ``last``: an unannounced clause gives its last one."""
+
+    def __init__(self, *, last: bool = False, spans: list[str] | None = None) -> None:
+        self.spans: list[str] = [] if spans is None else spans
+        self._last = last
+
+    def masked(self, text: str) -> str:
+        """The text with every formula as one letter; boxes keep their form around it."""
+        pieces, position = [], 0
+        for box in _BOX.finditer(text):
+            if box.start() < position or len(self.spans) > _MOST:
+                continue
+            end = _closing(text, box.end())
+            if end is not None:
+                before = text[position : box.start()]
+                # A box inside a formula leaves its dollar signs without partners.
+                inside = before.count("$") % 2 == 1 or before.endswith("$$")
+                pieces += [self._hide_spans(before.rstrip("$")), f"\\boxed{{{self._hide(text[box.end() : end])}}}"]
+                position = end + 1
+                while inside and text.startswith("$", position):
+                    position += 1
+        pieces.append(self._hide_spans(text[position:]))
+        return "".join(pieces)
+
+    def _hide_spans(self, text: str) -> str:
+        return (
+            _SPAN.sub(lambda match: self._hide(match[match.lastindex or 0]), text)
+            if "$" in text or "\\" in text
+            else text
+        )
+
+    def _hide(self, formula: str) -> str:
+        formula = formula.strip()
+        if not formula or len(self.spans) > _MOST:
+            return " "
+        self.spans.append(formula)
+        return chr(_FIRST + len(self.spans) - 1)
+
+    def read(self, clause: str, *, cued: bool) -> Said[str] | None:
+        """The formulas that a clause commits to."""
+        known = list(_KNOWN.finditer(clause))
+        if not known:
+            return self._plain(clause) if cued or not (self._last or _PROSE.search(clause)) else None
+        chosen = known[-1] if self._last and not cued else known[0]
+        start, end = chosen.span()
+        opens = not clause[:start].strip(" *_`~#:>\"'“=")
+        if not (
+            cued or self._last or (opens and not clause[end:].strip(" *_`.,!)")) or _ASSERTS.search(clause, 0, start)
+        ):
+            return None
+        if cued and not opens and not _JOINT.search(clause, end):
+            chosen = known[-1]
+            start, end = chosen.span()
+        if _BOUND.search(clause, 0, start) and len(known) == 1:
+            return None
+        values = [chosen[0]]
+        while (joint := _JOINT.match(clause, end)) is not None and (following := _KNOWN.match(clause, joint.end())):
+            values.append(following[0])
+            end = following.end()
+        return Said(
+            tuple(dict.fromkeys(self.spans[ord(value) - _FIRST] for value in values)),
+            start,
+            end,
+            opens and not clause[end:].strip(" *_`.,!)"),
+        )
+
+    def weak(self, line: str) -> Said[str] | None:
+        """A short line."""
+        said = self.read(line, cued=True)
+        return said if said is not None and len(line.split()) <= _SHORT_LINE - 1 else None
+
+    def _plain(self, clause: str) -> Said[str] | None:
+        lead = _LEAD.match(clause)
+        start = lead.end() if lead else 0
+        cut = _PLAIN_END.search(clause, start)
+        end = cut.start() if cut else len(clause)
+        value = clause[start:end].replace("**", "").replace("`", "").strip().strip("$").rstrip(" .!")
+        if not value or _BOUND.search(clause, 0, start):
+            return None
+        parts = re.split(r"\s+(?:or|and|oder|ou)\s+(?:maybe\s+)?|(?<=\d)\s*[–—]\s*(?=\d)", value)
+        return Said(tuple(dict.fromkeys(part for part in parts if part)), start, end, not _PROSE.search(value))
+
+
+def _closing(text: str, start: int) -> int | None:
+    depth = 1
+    for at in range(start, min(len(text), start + 4000)):
+        if text[at - 1] == "\\":
+            continue
+        depth += (text[at] == "{") - (text[at] == "}")
+        if depth == 0:
+            return at
+    return None
+
+
+def extract_expression(response: str, *, listed: bool = False, question: str = "") -> str | None:
+    """The expression a response commits to; several, joined by commas, only where a list is wanted."""
+    # A dollar sign of money would be taken for the end of a formula, and adds nothing to its value.
+    reader = Formulas()
+    text = reader.masked(readable(response, question).replace("\\$", ""))
+    settled = settle(text, reader, lambda part: _unannounced(part, reader))
+    if not settled or (len(settled) > 1 and not listed):
+        return None
+    return ", ".join(settled)
+
+
+def _unannounced(text: str, reader: Formulas) -> tuple[str, ...] | None:
+    """A short last line, else the formulas of the last sentence."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    if not lines or declines(text[-_REGION:]) or cut_off(text):
+        return None
+    last = lines[-1]
+    if not _KNOWN.search(last) and (len(last.split()) <= _SHORT_LINE or not _PROSE.search(last)):
+        plain = last.replace("**", "").strip("`# \t").rstrip(".")
+        return (plain,) if plain and not is_task(last) else None
+    for line in reversed(lines[-6:]):
+        sentence = next((piece for piece in reversed(re.split(r"(?<=[.!?])\s+", line)) if piece.strip()), "")
+        if is_offer(sentence):
+            continue
+        if is_task(sentence):
+            return None
+        if _KNOWN.search(line):
+            ledger: Ledger[str] = Ledger(Formulas(last=True, spans=reader.spans), free=True)
+            ledger.hear(line, 0, len(line), cued=False)
+            return tuple(value.rpartition("=")[2].strip() or value for value in ledger.values) or None
+    return None

@@ -1,0 +1,185 @@
+"""Accepted answers in free text, masked first, so that no mark hides in them."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final
+
+from nemo_evaluator.scoring._claims import lowered
+from nemo_evaluator.scoring._clauses import Said
+from nemo_evaluator.scoring._text import normalise
+from nemo_evaluator.scoring._vocabulary import mark_of
+
+# A phrase becomes one letter of the private use area, which no mark and no word contains.
+_FIRST: Final = 0xE000
+_MANY: Final = "\uf8fe"
+OTHER: Final = -1
+_MOST_PHRASES: Final = 400
+_LONG_CLAUSE: Final = 24
+_DIACRITICS: Final = re.compile("[\u0300-\u036f]")
+# A letter of a script that parts its words.
+_LETTER: Final = "[^\\W_\u0e00-\u0e7f\u3000-\u9fff\uac00-\ud7af]"
+_PARTS: Final = re.compile(r"[^\W_]+")
+_ARTICLE: Final = re.compile(r"(?:the|an?)\s+(?=\S)", re.IGNORECASE)
+_JOINT: Final = r"(?:/|&|\b(?:or|and|oder|und|ou|et|o|y|или|и|versus|vs)\b|或者?|和|または|か)"
+_LEAD: Final = r"(?:(?:maybe|perhaps|possibly|even|probably|the|an?|by|in|at)\s+)*"
+_NO_RIVAL: Final = (
+    r"(?!(?:so|rather|not|never|his|her|its|their|he|she|it|they|was|is|were|"
+    r"then|also|thus|this|that|there|who|which|in|the\s+(?:rest|other))\b)"
+)
+_ASSERTED: Final = re.compile(
+    r"(?:\b(?:is|was|are|were|be|been|['’]s|by|called|named|said|mean|say|leaves|get|ist|war|sei|heißt|est"
+    r"|était|es|fue|era|это)|是|は|为|:|=|\A)"
+    r"\s*(?:(?:actually|indeed|probably|definitely|in\s+fact|likely|the|an?|clearly|also"
+    r"|simply)\s+)*[\s*\"'“‘`$({\[]*\Z",
+    re.IGNORECASE,
+)
+_SUBJECT: Final = re.compile(
+    r"\b(?:it|that|this|he|she|there)(?:['’]s|\s+(?:is|was|(?:must|should|would|could|might"
+    r"|may)(?:\s+also)?\s+be|must\s+have\s+been))\s+\S",
+    re.I,
+)
+_FILLER: Final = re.compile(
+    r"\W*(?:sure|certainly|yes|well|ok(?:ay)?|of course|hm+|great question|good question|let me think|let me see)\W*",
+    re.I,
+)
+_PLAINLY_SO: Final = re.compile(
+    r"(?:\b(?:it|that|this|he|she)(?:['’]s|\s+(?:is|was|must\s+be|must\s+have\s+been))|\A)\s*(?:the|an?)?[\s*\"'“]*\Z",
+    re.I,
+)
+_MAYBE: Final = re.compile(r"\W*(?:maybe|perhaps|possibly|or)\s+\S", re.IGNORECASE)
+_WITHIN: Final = re.compile(rf"{_LETTER}|[$€£-]")
+_WITHIN_AFTER: Final = re.compile(rf"{_LETTER}|[.,]\d")
+_NAME: Final = re.compile(r"(?<![.!?]\s)(?<!\A)(?<![\w'’])[A-Z][\w'’.-]+")
+
+
+def fold(text: str) -> str:
+    """Accents off, letters in their case."""
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFC", _DIACRITICS.sub("", unicodedata.normalize("NFKD", text)))
+
+
+@lru_cache(maxsize=4096)
+def _plainly(phrase: str) -> str:
+    """A phrase as it is looked for: folded, in lower case, without its article."""
+    plain = " ".join(fold(phrase).casefold().split()).strip(" .\"'")
+    article = _ARTICLE.match(plain)
+    return plain[article.end() :] if article else plain
+
+
+@lru_cache(maxsize=256)
+def _pattern(phrase: str) -> re.Pattern[str] | None:
+    """A phrase however its words are parted."""
+    spelled = _spelled(phrase)
+    return re.compile(spelled, re.IGNORECASE) if spelled else None
+
+
+def _spelled(phrase: str) -> str | None:
+    plain = fold(phrase)
+    plain = plain[article.end() :] if (article := _ARTICLE.match(plain)) else plain
+    parts = list(_PARTS.finditer(plain))
+    if not parts:
+        return None
+    pattern = re.escape(parts[0][0])
+    for left, right in pairwise(parts):
+        gap = plain[left.end() : right.start()]
+        pattern += (r"[\W_]{1,4}" if gap.isspace() or len(gap) > 1 else r"[\W_]{0,2}") + re.escape(right[0])
+    spaced = parts[0][0][0] < "\u3000"
+    return rf"(?<!{_LETTER})(?<![$€£-])(?:{pattern})(?!{_LETTER}|[.,]\d)" if spaced else pattern
+
+
+class Mentions:
+    """Reads the numbers of known phrases, or OTHER for a claim to something else (see Reader)."""
+
+    def __init__(self, phrases: Sequence[str], *, question: str = "") -> None:
+        self.strict = False  # only "it was ..." asserts: other names stand around
+        self._phrases = tuple(phrases[:_MOST_PHRASES])
+        self._question = fold(question)
+        self._names = any(phrase[:1].isupper() for phrase in phrases)
+
+    def masked(self, text: str) -> str:
+        """The text with every phrase as one letter, and lists that hold one as such."""
+        text = fold(text)
+        said = f" {normalise(text)} "
+        numbered = sorted(enumerate(self._phrases), key=lambda pair: -len(pair[1]))
+        for number, phrase in numbered:
+            lower, plain, token = lowered(text), _plainly(phrase), chr(_FIRST + number)
+            at, hidden = lower.find(plain) if plain else -1, False
+            while at >= 0:
+                end = at + len(plain)
+                if not _WITHIN.match(lower[max(0, at - 1) : at]) and not _WITHIN_AFTER.match(lower, end):
+                    text, lower, hidden = f"{text[:at]}{token}{text[end:]}", f"{lower[:at]}{token}{lower[end:]}", True
+                at = lower.find(plain, at + 1)
+            # Spelled with other signs between its words.
+            if not hidden and f" {normalise(phrase)} " in said and (pattern := _pattern(phrase)):
+                text = pattern.sub(token, text)
+        return _LISTS[self._names].sub(_many, text) if "," in text else text
+
+    def read(self, clause: str, *, cued: bool) -> Said[int] | None:
+        """The phrases that a clause claims."""
+        if _MANY in clause:
+            return Said((OTHER, 0), 0, len(clause))
+        known = list(_KNOWN.finditer(clause))
+        if not known:
+            return self._another(clause, cued)
+        first = known[0]
+        values = dict.fromkeys(ord(match[0]) - _FIRST for match in known)
+        start, end = first.start(), first.end()
+        if len(values) > 1:
+            values = dict.fromkeys((0,))  # several spellings of one answer
+        if self.strict and not cued and not _PLAINLY_SO.search(clause, 0, start):
+            return None
+        rivals = self._rivals(clause, start, end)
+        asserted = _ASSERTED.search(clause, 0, start) is not None or (cued and not self.rival_names(clause[:start]))
+        if rivals or (not asserted and self.rival_names(clause)):
+            return Said((0, OTHER), start, end)
+        bare = not _PARTS.search(_KNOWN.sub("", clause))
+        return Said((0,), start, end, bare)
+
+    def weak(self, line: str) -> Said[int] | None:
+        """A phrase that fills the line."""
+        said = self.read(line, cued=True)
+        return said if said is not None and not _PARTS.search(_KNOWN.sub("", line)) else None
+
+    def opens(self, text: str) -> bool:
+        """Whether a masked text begins with a phrase."""
+        return _KNOWN.match(text.lstrip(" *_`\"'“‘:>#(-\n\t$")[:1]) is not None
+
+    def _another(self, clause: str, cued: bool) -> Said[int] | None:
+        if not (cued or _SUBJECT.search(clause) or _MAYBE.match(clause)) or _FILLER.fullmatch(clause):
+            return None
+        # Whatever it is, every mark of the clause speaks of it.
+        return Said((OTHER,), len(clause), len(clause)) if _PARTS.search(clause) else None
+
+    def _rivals(self, clause: str, start: int, end: int) -> bool:
+        """Whether the phrase is joined to something else by "or", "and" or a slash."""
+        return _JOINED_AFTER.match(clause, end) is not None or _JOINED_BEFORE.search(clause, 0, start) is not None
+
+    def rival_names(self, text: str) -> bool:
+        return (self._names or len(text) > _LONG_CLAUSE) and any(
+            name[0] not in self._question for name in _NAME.finditer(text)
+        )
+
+
+_KNOWN: Final = re.compile("[\ue000-\uf8fd]")
+_ITEM: Final = "(?:the[ ])?(?:[\ue000-\uf8fd]|[A-Z][\\w'’.-]*(?:[ ](?:of[ ])?[A-Z][\\w'’.-]*){0,3})"
+_WORD_ITEM: Final = "(?:the[ ])?(?:[\ue000-\uf8fd]|[^\\W\\d_]+(?:[ ][^\\W\\d_]+){0,2})"
+_LISTS: Final = {
+    names: re.compile(
+        rf"(?<![\w,])(?:{item},[ ]){{1,12}}(?:{item}(?:,[ ](?:and|or)|[ ](?:and|or))|{item},)[ ]{item}(?=\W*(?:\n|\Z))"
+    )
+    for names, item in ((True, _ITEM), (False, _WORD_ITEM))
+}
+_JOINED_AFTER: Final = re.compile(rf"[\s*\"'”).]*\(?\s*{_JOINT}\s*{_LEAD}{_NO_RIVAL}[^\W_]", re.IGNORECASE)
+_JOINED_BEFORE: Final = re.compile(rf"[^\W_][\s*\"'”)(]*{_JOINT}\s*{_LEAD}[\s*\"'“(]*\Z", re.IGNORECASE)
+
+
+def _many(match: re.Match[str]) -> str:
+    """A list of candidates that holds a phrase; what only looks like a list ("wait, no, Paris") stays."""
+    known = _KNOWN.search(match[0]) is not None
+    return _MANY if known and all(mark_of(item.strip(), "") is None for item in match[0].split(",")) else match[0]
