@@ -297,7 +297,7 @@ def _label_of(answer: SolveResult) -> Cause | None:
 
 
 def _since(started: float) -> float:
-    return round((time.perf_counter() - started) * 1000, 2)
+    return round((time.perf_counter() - started) * 1000, 1)
 
 
 def void(_: object) -> None:
