@@ -23,12 +23,13 @@ _SHORTEST: Final = 12
 
 @dataclass(slots=True)
 class _Piece:
-    """A text in a held line, and where it stands there."""
+    """A text in a held line, where it stands there, and what is shown of it if not all."""
 
     lane: _Lane
     text: str
     start: int
     end: int
+    shown: list[str] | None = None
 
 
 class StreamScrubber:
@@ -54,7 +55,7 @@ class StreamScrubber:
         """The rest; what was held back was no whole secret."""
         rest = self._line(b"".join(self._partial)) if self._partial else b""
         self._partial = []
-        return rest + self._release()
+        return rest + b"".join([_written(line, pieces) for line, pieces in self._held])
 
     def _line(self, line: bytes) -> bytes:
         if not self._held:
@@ -76,38 +77,50 @@ class StreamScrubber:
         index = _INDEX.findall(line)
         pieces = [_Piece((m[1], *index), _decoded(m[2]), m.start(2), m.end(2)) for m in _PIECE.finditer(line)]
         self._held.append((line, pieces))
-        lanes = {one.lane for _, held in self._held for one in held}
-        return b"" if any(_may_go_on(self._text(lane)) for lane in lanes) else self._release()
+        open_ends = {lane: self._mask(lane) for lane in {one.lane for _, held in self._held for one in held}}
+        return self._release(open_ends)
 
-    def _text(self, lane: _Lane) -> str:
-        held = "".join(one.text for _, pieces in self._held for one in pieces if one.lane == lane)
-        return self._said.get(lane, "") + held
-
-    def _release(self) -> bytes:
-        for lane in {one.lane for _, held in self._held for one in held}:
-            text = self._text(lane)
-            self._mask(lane, text)
-            self._said[lane] = text[1 - _CLUE :]
-        lines = [_written(line, pieces) for line, pieces in self._held]
-        self._held = []
-        return b"".join(lines)
-
-    def _mask(self, lane: _Lane, text: str) -> None:
-        """Empty the pieces of every secret in ``text``; the mask takes the place of its first held character."""
-        hidden: set[int] = set()
+    def _mask(self, lane: _Lane) -> int:
+        """Mask every whole secret of a lane; returns how many characters at its end may be the beginning of one."""
+        held = [one for _, pieces in self._held for one in pieces if one.lane == lane]
+        said = self._said.get(lane, "")
+        text = said + "".join([one.text for one in held])
         for form in plain_forms:
             at = text.find(form)
             while at >= 0:
-                hidden.update(range(at, at + len(form)))
+                _hide(held, at - len(said), at - len(said) + len(form))
                 at = text.find(form, at + len(form))
-        begin = place = len(self._said.get(lane, ""))
-        for one in (one for _, pieces in self._held for one in pieces if hidden and one.lane == lane):
-            shown = []
-            for at, letter in enumerate(one.text, place):
-                first = at == begin or at - 1 not in hidden
-                shown.append(letter if at not in hidden else MASK if first else "")
-            place += len(one.text)
-            one.text = "".join(shown)
+        return _open_end(text)
+
+    def _release(self, open_ends: dict[_Lane, int]) -> bytes:
+        """The first held lines, up to one whose text may belong to a secret that goes on."""
+        left = dict.fromkeys(open_ends, 0)
+        for _, pieces in self._held:
+            for one in pieces:
+                left[one.lane] += len(one.text)
+        done = 0
+        for _, pieces in self._held:
+            for one in pieces:
+                left[one.lane] -= len(one.text)
+            if any(left[one.lane] < open_ends[one.lane] for one in pieces):
+                break
+            done += 1
+        going, self._held = self._held[:done], self._held[done:]
+        for one in (one for _, pieces in going for one in pieces):
+            self._said[one.lane] = (self._said.get(one.lane, "") + one.text)[1 - _CLUE :]
+        return b"".join([_written(line, pieces) for line, pieces in going])
+
+
+def _hide(pieces: list[_Piece], start: int, end: int) -> None:
+    """Hide the characters from ``start`` to ``end`` of pieces that follow each other, with a mask in the first one."""
+    mask, place = MASK, 0
+    for one in pieces:
+        first, last = max(start - place, 0), min(end - place, len(one.text))
+        if first < last:
+            one.shown = one.shown or list(one.text)
+            one.shown[first:last] = [mask, *[""] * (last - first - 1)]
+            mask = ""
+        place += len(one.text)
 
 
 def _scrub_line(line: bytes) -> bytes:
@@ -130,19 +143,20 @@ def _decoded(text: bytes) -> str:
     return decoded
 
 
-def _may_go_on(text: str) -> bool:
-    """Whether a text ends in the beginning of a secret."""
+def _open_end(text: str) -> int:
+    """The length of the longest end of a text that is the beginning of a secret."""
+    longest = 0
     for form in plain_forms:
         at = text.find(form[:_CLUE], max(0, len(text) - len(form) + 1))
-        while at >= 0:
+        while at >= 0 and len(text) - at > longest:
             if form.startswith(text[at:]):
-                return True
+                longest = len(text) - at
             at = text.find(form[:_CLUE], at + 1)
-    return False
+    return longest
 
 
 def _written(line: bytes, pieces: list[_Piece]) -> bytes:
     for one in reversed(pieces):
-        if one.text != _decoded(line[one.start : one.end]):
-            line = line[: one.start] + orjson.dumps(one.text)[1:-1] + line[one.end :]
+        if one.shown is not None:
+            line = line[: one.start] + orjson.dumps("".join(one.shown))[1:-1] + line[one.end :]
     return line

@@ -10,6 +10,8 @@ import sys
 
 import click
 
+from nemo_evaluator.core.terminal import harmless
+
 _COLOURS = {
     "PASS": "green",
     "GO": "green",
@@ -26,7 +28,7 @@ _FIRST = re.compile(rf"^({'|'.join(map(re.escape, _COLOURS))})(?=  )", re.MULTIL
 
 def echo_verdict(text: str) -> None:
     """Print text whose lines may start with a verdict."""
-    styled = _FIRST.sub(lambda match: click.style(match[1], fg=_COLOURS[match[1]], bold=True), text)
+    styled = _FIRST.sub(lambda match: click.style(match[1], fg=_COLOURS[match[1]], bold=True), harmless(text))
     click.echo(styled, nl=False, color=False if os.environ.get("NO_COLOR") else None)
 
 

@@ -11,6 +11,7 @@ from nemo_evaluator.cli._lazy import LazyGroup
 from nemo_evaluator.core.arguments import hide_arguments
 from nemo_evaluator.core.errors import EXIT_INTERRUPTED, EXIT_USAGE, NelError
 from nemo_evaluator.core.secrets import scrub
+from nemo_evaluator.core.terminal import harmless
 
 _HERE: Final = "nemo_evaluator.cli"
 
@@ -62,7 +63,7 @@ def main() -> None:
     except NelError as error:
         from nemo_evaluator.cli._errors import render_error  # noqa: PLC0415 - only when something went wrong
 
-        click.echo(scrub(render_error(error)), err=True)
+        click.echo(harmless(scrub(render_error(error))), err=True)
         sys.exit(error.exit_code)
     except OSError as error:
         from nemo_evaluator.cli._errors import render_error  # noqa: PLC0415

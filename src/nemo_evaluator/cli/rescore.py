@@ -13,6 +13,7 @@ import click
 from nemo_evaluator.config import LoadedConfig, check_runtime, load_config, write_snapshot
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.terminal import harmless
 from nemo_evaluator.executors.console import Console
 from nemo_evaluator.executors.summary import summary_json, summary_text
 from nemo_evaluator.store.lock import folder_lock
@@ -67,7 +68,7 @@ def _rescore(
         say=console.say,
     )
     result = asyncio.run(rescore_run(loaded.config, options))
-    click.echo(dumps(summary_json(result, target)).decode() if as_json else summary_text(result, target))
+    click.echo(dumps(summary_json(result, target)).decode() if as_json else harmless(summary_text(result, target)))
     console.close()
     return result.exit_code
 

@@ -12,6 +12,7 @@ from nemo_evaluator.adapters.door import open_client
 from nemo_evaluator.core.errors import EXIT_FAILED, UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.secrets import Secret
+from nemo_evaluator.core.terminal import harmless_json, indented, one_line
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.engine.api import run_evaluation
 from nemo_evaluator.environments.registry import get_environment
@@ -51,7 +52,7 @@ def validate(
     bundle = asyncio.run(_ask(benchmark, samples, model_url, model_id, Secret(key) if key else None))
     rows = bundle["_results"]
     if as_json:
-        click.echo(dumps(rows).decode())
+        click.echo(harmless_json(dumps(rows).decode()))
     else:
         _show(rows, verbose)
     ctx.exit(0 if all(row["status"] == "scored" for row in rows) and rows else EXIT_FAILED)
@@ -74,11 +75,13 @@ def _show(rows: list[JsonDict], verbose: bool) -> None:
     click.echo(f"{correct}/{len(rows)} correct, {scored}/{len(rows)} scored")
     for row in rows:
         if row["status"] == "failed":
-            click.echo(f"[FAILED] p{row['problem_idx']}: {row['failure']['cause']}: {row['failure']['message']}")
+            failure = row["failure"]
+            click.echo(f"[FAILED] p{row['problem_idx']}: {failure['cause']}: {one_line(failure['message'])}")
             continue
         word = "PASS" if row["reward"] == 1.0 else "FAIL"
-        got, expected = (str(row[key]) for key in ("extracted_answer", "expected_answer"))
+        got, expected = (one_line(str(row[key]), _SHOWN) for key in ("extracted_answer", "expected_answer"))
         cost = f"({row['latency_ms']:.0f}ms {row['tokens']}tok)"
-        click.echo(f"[{word}] p{row['problem_idx']}: expected={expected[:_SHOWN]} got={got[:_SHOWN]} {cost}")
+        click.echo(f"[{word}] p{row['problem_idx']}: expected={expected} got={got} {cost}")
         if verbose:
-            click.echo(f"  prompt: {row['prompt']}\n  answer: {row['model_response']}")
+            prompt, answer = (indented(str(row[key]), "    ") for key in ("prompt", "model_response"))
+            click.echo(f"  prompt: {prompt}\n  answer: {answer}")

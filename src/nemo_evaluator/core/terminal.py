@@ -7,8 +7,25 @@ from typing import Final
 _CONTROLS: Final = {*range(0x20), *range(0x7F, 0xA0)} - {ord("\n"), ord("\t")}
 _LINES_AND_DIRECTIONS: Final = (*range(0x2028, 0x202F), *range(0x2066, 0x206A))
 _UNSEEN: Final = dict.fromkeys((*_CONTROLS, *_LINES_AND_DIRECTIONS), " ")
+_ESCAPED: Final = {code: f"\\u{code:04x}" for code in _UNSEEN if code >= 0x20}
 
 
 def harmless(text: str) -> str:
     """The same text, with blanks for what would move the cursor or turn the reading direction around."""
     return text.translate(_UNSEEN)
+
+
+def harmless_json(text: str) -> str:
+    """JSON of the same meaning, with escapes in place of those characters; the rest JSON escapes by itself."""
+    return text.translate(_ESCAPED)
+
+
+def one_line(text: str, most: int | None = None) -> str:
+    """The same on one line, cut to ``most`` characters."""
+    line = " ".join(harmless(text).split())
+    return line if most is None or len(line) <= most else f"{line[: most - 1]}…"
+
+
+def indented(text: str, indent: str) -> str:
+    """Text of several lines that cannot be taken for lines of ours: all but the first begin with ``indent``."""
+    return harmless(text).replace("\n", f"\n{indent}")

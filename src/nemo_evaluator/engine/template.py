@@ -32,22 +32,20 @@ class InstructionTemplate:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        import jinja2  # noqa: PLC0415 - most runs have no template
+        from nemo_evaluator.engine import _template_sandbox  # noqa: PLC0415 - Jinja; most runs have no template
 
-        environment = jinja2.Environment(keep_trailing_newline=True, undefined=jinja2.StrictUndefined, autoescape=False)
-        try:
-            self._template = environment.from_string(text)
-        except jinja2.TemplateSyntaxError as error:
-            raise UsageError(f"instruction_template: line {error.lineno}: {error.message}") from error
+        self._render = _template_sandbox.renderer(text)
 
     def apply(self, seed: SeedResult) -> SeedResult:
         """The problem with its prompt, and the last user message that carries it, replaced."""
         workdir = seed.sandbox_spec.workdir if seed.sandbox_spec else _DEFAULT_WORKDIR
-        prompt = self._template.render(
-            **seed.metadata,
-            workspace_path=workdir,
-            original_prompt=seed.prompt,
-            instance=seed.metadata | {"problem_statement": seed.prompt},
+        prompt = self._render(
+            **seed.metadata
+            | {
+                "workspace_path": workdir,
+                "original_prompt": seed.prompt,
+                "instance": seed.metadata | {"problem_statement": seed.prompt},
+            }
         ).strip()
         messages = None if seed.messages is None else _replace_last_user(seed.messages, prompt)
         return replace(seed, prompt=prompt, messages=messages)

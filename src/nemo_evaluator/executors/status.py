@@ -9,6 +9,7 @@ import orjson
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.shapes import as_dict
+from nemo_evaluator.core.terminal import one_line
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.executors.detach import running_pid
 from nemo_evaluator.store.layout import TaskPaths, newest_bundle
@@ -48,7 +49,8 @@ def describe_status(state: JsonDict) -> str:
         mean = f", mean reward {task['mean_reward']:.3f}" if task["mean_reward"] is not None else ""
         failed = f", {task['failed']} failed" if task["failed"] else ""
         lines.append(f"  {task['name']}: {task['scored']} scored{failed}{mean} [{task['status']}]")
-    lines += [f"  {name}: FAILED: {as_dict(entry).get('error')}" for name, entry in state["failed"].items()]
+    errors = {name: one_line(str(as_dict(entry).get("error"))) for name, entry in state["failed"].items()}
+    lines += [f"  {name}: FAILED: {error}" for name, error in errors.items()]
     return "\n".join(lines)
 
 

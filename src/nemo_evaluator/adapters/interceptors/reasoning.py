@@ -115,21 +115,27 @@ class _Tags:
     def __init__(self, start: str, end: str) -> None:
         self._start, self._end = start, end
         self._state = "before"
+        self._blank: list[str] = []
         self._held = ""
 
     def feed(self, text: str) -> tuple[str, str]:
         """What of ``text`` is content, and what is reasoning."""
         if self._state == "after":
             return text, ""
+        if self._state == "before" and not self._held:
+            # Blanks before the block are kept apart, so that a long run of them is looked at once.
+            stripped = text.lstrip()
+            self._blank.append(text[: len(text) - len(stripped)])
+            text = stripped
         self._held += text
         if self._state == "before":
-            seen = self._held.lstrip()
-            if seen.startswith(self._start):
-                self._state, self._held = "inside", seen[len(self._start) :].lstrip()
-            elif self._start.startswith(seen):
+            if self._held.startswith(self._start):
+                self._state, self._held = "inside", self._held[len(self._start) :].lstrip()
+            elif self._start.startswith(self._held):
                 return "", ""
             else:
-                self._state, held, self._held = "after", self._held, ""
+                held = "".join((*self._blank, self._held))
+                self._state, self._held = "after", ""
                 return held, ""
         at = self._held.find(self._end)
         if at >= 0:
@@ -145,7 +151,10 @@ class _Tags:
     def flush(self) -> tuple[str, str]:
         """What was held back: it was no token after all."""
         held, self._held = self._held, ""
-        return ("", held) if self._state == "inside" else (held, "")
+        if self._state == "inside":
+            return "", held
+        blank, self._blank = "".join(self._blank) if self._state == "before" else "", []
+        return blank + held, ""
 
 
 KIND: Final = Kind(build=Interceptor)

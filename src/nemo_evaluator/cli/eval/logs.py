@@ -10,6 +10,7 @@ import click
 
 from nemo_evaluator.cli.eval._select import run_selectors
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.terminal import harmless
 from nemo_evaluator.executors.console import LOG
 from nemo_evaluator.executors.detach import running_pid
 from nemo_evaluator.store.runs import find_run
@@ -27,11 +28,11 @@ def logs(run_id: str | None, output_dir: str | None, follow: bool, lines: int | 
         raise UsageError(f"{path} does not exist", hint="the run has not said anything yet")
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in deque(file, maxlen=lines):
-            click.echo(line, nl=False)
+            click.echo(harmless(line), nl=False)
         while follow:
             line = file.readline()
             if line:
-                click.echo(line, nl=False)
+                click.echo(harmless(line), nl=False)
             elif running_pid(meta) is None:
                 return
             else:

@@ -8,6 +8,7 @@ import click
 
 from nemo_evaluator.cli.eval._select import run_selectors
 from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.terminal import one_line
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.executors.summary import headline
 from nemo_evaluator.store.runs import find_run
@@ -55,6 +56,6 @@ def _tell(bundle: JsonDict) -> None:
     validity = bundle["validity"]
     click.echo(f"{bundle['benchmark']['name']}: {score} ({validity['status']}, {bundle['config']['n_shards']} shards)")
     for reason in validity["reasons"]:
-        click.echo(f"  {reason}")
+        click.echo(f"  {one_line(reason)}")
     if lost := bundle.get("scores_not_merged"):
         click.echo(f"  not computed over all shards: {', '.join(lost)}")
