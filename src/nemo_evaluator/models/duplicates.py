@@ -21,18 +21,25 @@ class Duplicates:
     server's answers are equal (``usual``) and nothing is held any more.
     """
 
-    __slots__ = ("_firsts", "grace", "usual")
+    __slots__ = ("_firsts", "_slowest", "usual")
 
     def __init__(self) -> None:
         self.usual = False
-        self.grace = 0.25
+        self._slowest = 0.125
         self._firsts: set[int] = set()
+
+    @property
+    def grace(self) -> float:
+        """How long the own answer is waited for, in seconds: twice as long as the slowest answer took."""
+        return min(2 * self._slowest, _LONGEST_GRACE)
 
     def suspects(self, answer: Answer, seen: deque[int]) -> bool:
         """Whether a whole answer may belong to an earlier request; ``seen`` has the last ones of its connection."""
         if self.usual or answer.status >= 400:
             return False
-        self.grace = max(self.grace, min(2 * (answer.last_byte_at - answer.sent_at), _LONGEST_GRACE))
+        took = answer.last_byte_at - answer.sent_at
+        if took > self._slowest:
+            self._slowest = took
         body = answer.body
         key = hash(body if len(body) <= _SAMPLE else body[: _SAMPLE // 2] + body[-_SAMPLE // 2 :])
         if not seen and len(self._firsts) < _MOST_FIRSTS:

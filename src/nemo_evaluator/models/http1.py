@@ -185,14 +185,13 @@ class Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Called by the parser, also for trailers, which are not kept."""
-        answer = self._answer
         if self._whole:
             return
         self._head += len(name) + len(value)
         if self._head > LARGEST_HEAD:
             self._fail(_HEAD_TOO_LARGE)
-        elif not answer.status:
-            answer.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+        elif not self._answer.status:
+            self._answer.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         """Called by the parser."""

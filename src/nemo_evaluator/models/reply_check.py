@@ -22,9 +22,12 @@ def flaw_of(path: str, body: JsonDict) -> str | None:
     check = _CHECKS.get(path)
     if check is None:
         return None
-    _keep_words(body, "model", "id")
-    if body.get("usage") is not None and type(body["usage"]) is not dict:
-        del body["usage"]
+    # Every reply passes here: what is as it should be is told by its type alone.
+    model, identity = body.get("model"), body.get("id")
+    if type(model) is not str or type(identity) is not str or len(model) + len(identity) > _LONGEST_WORD:
+        _keep_words(body, "model", "id")
+    if type(body.get("usage")) is not dict:
+        body.pop("usage", None)
     return check(body)
 
 
@@ -36,21 +39,27 @@ def _chat(body: JsonDict) -> str | None:
         message = choice.get("message") if type(choice) is dict else None
         if type(message) is not dict:
             return "with a choice that has no message"
-        _keep_words(choice, "finish_reason")
-        content = message.get("content", "")
+        reason, content = choice.get("finish_reason"), message.get("content")
+        if type(reason) is not str or len(reason) > _LONGEST_WORD:
+            _keep_words(choice, "finish_reason")
         if type(content) is not str:
             text = _text_of_parts(content)
             if text is None:
                 return "with a content that is not text"
             message["content"] = text
-        for name in ("reasoning_content", "reasoning"):
-            if message.get(name) is not None and type(message[name]) is not str:
-                del message[name]
-        if message.get("tool_calls") and (flaw := _tool_calls(message["tool_calls"])):
+        if len(message) > 2 and (flaw := _further(message)):
             return flaw
         if choice.get("logprobs") is not None and type(choice["logprobs"]) is not dict:
             del choice["logprobs"]
     return None
+
+
+def _further(message: JsonDict) -> str | None:
+    """What a message has besides role and content."""
+    for name in ("reasoning_content", "reasoning"):
+        if message.get(name) is not None and type(message[name]) is not str:
+            del message[name]
+    return _tool_calls(message["tool_calls"]) if message.get("tool_calls") else None
 
 
 def _text(body: JsonDict) -> str | None:

@@ -25,7 +25,7 @@ from nemo_evaluator.models.faults import error_of, retry_after, stream_error
 from nemo_evaluator.models.guard import guard_completions
 from nemo_evaluator.models.heads import Heads
 from nemo_evaluator.models.http1 import Answer, WireError
-from nemo_evaluator.models.limiter import LONGEST_PAUSE
+from nemo_evaluator.models.limiter import LONGEST_PAUSE, Limiter
 from nemo_evaluator.models.reply_check import flaw_of
 from nemo_evaluator.models.spending import spend
 from nemo_evaluator.models.sse import gather_stream
@@ -90,8 +90,11 @@ class Transport:
         while True:
             attempt += 1
             try:
-                queued += await self._enter()
-                reply = await self._once(request, data)
+                limiter, asked_at = (self._lane or self.lane).limiter, monotonic()
+                if not limiter.enter(asked_at):
+                    await limiter.wait()
+                    queued += (monotonic() - asked_at) * 1000.0
+                reply = await self._once(request, data, limiter)
             except TransportError as error:
                 failed: BoundaryError = error
                 failed.attempts = attempt
@@ -142,17 +145,8 @@ class Transport:
         async with lent_slot():
             await asyncio.sleep(self.endpoint.retry.delay(failed, attempt))
 
-    async def _enter(self) -> float:
-        """Take a place in the limiter; the milliseconds it took."""
-        limiter, asked_at = (self._lane or self.lane).limiter, monotonic()
-        if limiter.enter(asked_at):
-            return 0.0
-        await limiter.wait()
-        return (monotonic() - asked_at) * 1000.0
-
-    async def _once(self, request: ModelRequest, data: bytes) -> ModelReply:
+    async def _once(self, request: ModelRequest, data: bytes, limiter: Limiter) -> ModelReply:
         """One try: one exchange, and what the limiter learns from it."""
-        limiter = self.lane.limiter
         sent_at = monotonic()
         try:
             if request.scope is not None and request.scope.interrupted is not None and request.scope.interrupted():
