@@ -46,21 +46,21 @@ async def test_a_wave_of_429s_halves_and_stops_everybody():
     limiter = Limiter(64)
     now = time.monotonic()
     limiter.limit = 32.0
-    for _ in range(8):
+    for _ in range(12):
         assert limiter.enter(now)
-    for _ in range(2):
+    for _ in range(5):
         limiter.leave_limited(now, now + 0.01, 0.4)
-    assert (limiter.limit, limiter.rate, limiter.enter(now)) == (31.0, None, True)
+    assert (limiter.limit, limiter.rate, limiter.enter(now)) == (29.5, None, True)
     limiter.leave_limited(now, now + 0.01, 0.4)
-    assert limiter.limit == 15.5
+    assert limiter.limit == 14.75
     assert not limiter.enter(now + 0.4)
     # Others sent before the cut say nothing new.
     for _ in range(4):
         limiter.leave_limited(now, now + 0.02, None)
-    assert limiter.limit == 15.5
+    assert limiter.limit == 14.75
     assert limiter.rate is not None
     assert [change.why for change in limiter.history] == ["429"]
-    assert limiter.in_flight == 2
+    assert limiter.in_flight == 3
 
 
 async def test_a_share_of_429s_above_a_few_per_cent_is_a_wave_too():

@@ -19,10 +19,11 @@ _SHORTEST_ROUND: Final = 0.05
 _HOLD_ROUNDS: Final = 8
 # The longest wait that a server can impose on everybody, in seconds.
 LONGEST_PAUSE: Final = 300.0
-# A wave: this many 429s and no answer between them, or this share of the last hundred or so.
-_WAVE: Final = 3
+# A wave: an eighth of the requests at once (and two more) get a 429 and no answer comes between, or this share of the
+# last few rounds. 429s come at once and answers take their time, so a burst begins with all its 429s.
+_WAVE: Final = 2
 _WAVE_SHARE: Final = 0.08
-_FORGET: Final = 0.99
+_MEMORY: Final = 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class Limiter:
         self._done += 1
         self._latency += now - sent_at
         if self._limited_share:
-            self._limited_share *= _FORGET
+            self._limited_share *= 1.0 - 1.0 / max(_MEMORY, 2.0 * self.limit)
             self._limited_streak = 0
         if self._done >= self.limit:
             self._end_round(now)
@@ -121,9 +122,9 @@ class Limiter:
         self._sent_now = max(0, self._sent_now - 1)
         news = sent_at > self._cut_at
         if news:
-            self._limited_share = 1.0 - (1.0 - self._limited_share) * _FORGET
+            self._limited_share += (1.0 - self._limited_share) / max(_MEMORY, 2.0 * self.limit)
             self._limited_streak += 1
-        if news and self._limited_streak < _WAVE and self._limited_share <= _WAVE_SHARE:
+        if news and self._limited_streak < _WAVE + self.limit / 8 and self._limited_share <= _WAVE_SHARE:
             self.limit = max(1.0, self.limit - 0.5)
         else:
             if retry_after:
