@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.core.processes import start_time
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
 from nemo_evaluator.sandbox._nodes import NodeSlots
-from nemo_evaluator.sandbox._processes import start_time
 from nemo_evaluator.sandbox.apptainer import ApptainerConfig, ApptainerSandbox
 from nemo_evaluator.sandbox.base import ImageBuildRequest, ImageSpec, OutsideEndpoint
 from nemo_evaluator.sandbox.manager import SandboxManager

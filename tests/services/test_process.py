@@ -7,6 +7,7 @@ import contextlib
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
@@ -126,3 +127,17 @@ async def test_the_key_reaches_the_server_and_nobody_else(stand_in: Plan, tmp_pa
     finally:
         await server.stop()
     assert key.reveal() not in server.log_path.read_text()
+
+
+def test_a_launch_names_the_host_it_is_reached_at() -> None:
+    launch = Launch(argv=["serve"], port=8000, host="node-7")
+    assert launch.url == "http://node-7:8000/v1"
+    assert launch.health_urls == ["http://node-7:8000/health"]
+
+
+async def test_a_server_is_asked_and_used_at_its_host(stand_in: Plan, tmp_path: Path) -> None:
+    server = ManagedServer("m", replace(stand_in(), host="localhost"), tmp_path / "m.log")
+    running = await server.start(quiet)
+    assert running.url.startswith("http://localhost:")
+    assert await status(running.url) == 200
+    await server.stop()

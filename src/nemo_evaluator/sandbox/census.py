@@ -13,9 +13,9 @@ from typing import Any
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.files import read_json
+from nemo_evaluator.core.processes import process_name, start_time
 from nemo_evaluator.sandbox._docker_api import DockerApi
 from nemo_evaluator.sandbox._keeper import state_root
-from nemo_evaluator.sandbox._processes import start_time
 from nemo_evaluator.sandbox.jail import cgroups
 
 
@@ -94,7 +94,7 @@ def _remove_local(handle: tuple[Path, dict[str, Any]]) -> bool:
     # With control groups we know who is inside. Without, the number may be someone else's by now: it is left alone
     # unless it still carries our name.
     group.kill()
-    if not folders and _name(record["pid"]) == "nel-warden":
+    if not folders and process_name(record["pid"]) == "nel-warden":
         os.kill(record["pid"], signal.SIGKILL)
     gone = group.remove()
     if gone:
@@ -111,13 +111,6 @@ def _remove_folder(folder: Path) -> None:
             else:
                 path.unlink()
         folder.rmdir()
-
-
-def _name(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""
 
 
 async def _docker() -> list[Found]:
@@ -138,7 +131,7 @@ def _container(one: dict[str, Any]) -> Found:
     host, _, process = labels["nel.owner"].partition(":")
     pid, _, began = process.partition(":")
     here = host == socket.gethostname()
-    orphan = here and (not start_time(int(pid)) or str(start_time(int(pid))) != began)
+    orphan = here and str(start_time(int(pid))) != began
     owner = f"pid {pid}" if here else f"pid {pid} on {host}"
     age = time.time() - one["Created"]
     return Found("docker", labels.get("nel.sandbox", ""), labels.get("nel.run_id", ""), owner, age, orphan, one["Id"])

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from nemo_evaluator.core.errors import SandboxError, boundary
 from nemo_evaluator.core.failures import Cause
+from nemo_evaluator.core.processes import start_time
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._docker_api import DockerApi
 from nemo_evaluator.sandbox._docker_definition import DockerSettings
 from nemo_evaluator.sandbox._docker_images import ImageStore
-from nemo_evaluator.sandbox._processes import start_time
 from nemo_evaluator.sandbox._reaper import Reaper
 from nemo_evaluator.sandbox._sizes import parse_size
 from nemo_evaluator.sandbox.base import ImageBuildRequest, Sandbox

@@ -1,7 +1,7 @@
 """Runs one server and takes it down, with all it started, when told to or when the evaluator is gone.
 
-Started by path, with the standard library alone: ``_guard.py LIFELINE_FD GRACE_SECONDS COMMAND...``. The evaluator
-holds the other end of the lifeline, a pipe; the kernel closes it however the evaluator ends, SIGKILL included.
+Started as ``python -m nemo_evaluator.services._guard LIFELINE_FD GRACE_SECONDS COMMAND...``. The evaluator holds the
+other end of the lifeline, a pipe; the kernel closes it however the evaluator ends, SIGKILL included.
 """
 
 import ctypes
@@ -11,8 +11,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
+
+from nemo_evaluator.core.processes import descendants
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -23,19 +23,8 @@ def _prctl(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def _children(pid: int) -> Iterator[int]:
-    for listing in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            found = [int(word) for word in listing.read_text().split()]
-        except OSError:
-            continue
-        for child in found:
-            yield child
-            yield from _children(child)
-
-
 def _signal_all(number: signal.Signals) -> None:
-    for pid in {*_children(os.getpid())}:
+    for pid in descendants(os.getpid()):
         try:
             os.kill(pid, number)
         except ProcessLookupError:
@@ -58,10 +47,10 @@ def _reap() -> dict[int, int]:
 def _take_down(grace: float) -> None:
     _signal_all(signal.SIGTERM)
     deadline = time.monotonic() + grace
-    while time.monotonic() < deadline and any(_children(os.getpid())):
+    while time.monotonic() < deadline and descendants(os.getpid()):
         _reap()
         time.sleep(0.02)
-    while any(_children(os.getpid())):
+    while descendants(os.getpid()):
         _signal_all(signal.SIGKILL)
         _reap()
         time.sleep(0.01)

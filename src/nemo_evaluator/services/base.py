@@ -26,11 +26,12 @@ class Launch:
     """How one server is started and how its readiness is asked: pure data, the same for every executor.
 
     ``{secret_fd}`` in ``argv`` becomes the number of a pipe from which the server reads ``api_key``, so that the key is
-    in no file, no argument list and no environment.
+    in no file, no argument list and no environment. ``host`` is the machine on which it is reached.
     """
 
     argv: Sequence[str]
     port: int
+    host: str = "127.0.0.1"
     base_path: str = "/v1"
     health_paths: Sequence[str] = ("/health",)
     startup_timeout: float = 600.0
@@ -41,12 +42,12 @@ class Launch:
     @property
     def url(self) -> str:
         """The base URL of the API."""
-        return f"http://127.0.0.1:{self.port}{self.base_path}"
+        return f"http://{self.host}:{self.port}{self.base_path}"
 
     @property
     def health_urls(self) -> list[str]:
         """The server is ready when one of them answers 200."""
-        return [f"http://127.0.0.1:{self.port}{path}" for path in self.health_paths]
+        return [f"http://{self.host}:{self.port}{path}" for path in self.health_paths]
 
 
 class ServiceKind(Protocol):

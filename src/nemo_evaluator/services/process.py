@@ -16,7 +16,7 @@ from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.services.base import Launch, RunningService, Say
 from nemo_evaluator.services.health import answers, health_session
 
-_GUARD = Path(__file__).with_name("_guard.py")
+_GUARD = "nemo_evaluator.services._guard"
 _POLL_FIRST, _POLL_LAST = 0.05, 1.0
 _SAY_EVERY = 10.0
 _TAIL_LINES = 15
@@ -30,11 +30,11 @@ def free_port() -> int:
         return port
 
 
-def port_is_busy(port: int) -> bool:
-    """Whether somebody listens on a loopback port."""
+def port_is_busy(port: int, host: str = "127.0.0.1") -> bool:
+    """Whether somebody listens on a port."""
     with socket.socket() as probe:
         probe.settimeout(1.0)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+        return probe.connect_ex((host, port)) == 0
 
 
 class ManagedServer:
@@ -54,7 +54,7 @@ class ManagedServer:
 
     async def start(self, say: Say) -> RunningService:
         """Start and wait until healthy. Raises TransportError with the last log lines when it does not come up."""
-        if port_is_busy(self.launch.port):
+        if port_is_busy(self.launch.port, self.launch.host):
             raise TransportError(
                 f"service {self.name!r}: port {self.launch.port} is busy",
                 hint=f"stop what listens there, or leave out services.{self.name}.port to get a free one",
@@ -105,7 +105,7 @@ class ManagedServer:
     ) -> asyncio.subprocess.Process:
         grace = str(self.launch.stop_grace)
         return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", str(_GUARD), str(kept[0]), grace, *argv),
+            *(sys.executable, "-P", "-m", _GUARD, str(kept[0]), grace, *argv),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -1,0 +1,75 @@
+"""Processes by number and birth: a number alone may have been given to someone else. The same on Linux and macOS."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from typing import Any
+
+
+def start_time(pid: int) -> int:
+    """When a process began, in hundredths of a second since boot; 0 when there is none, or only a zombie.
+
+    Seconds since boot do not move when somebody sets the clock.
+    """
+    psutil = _psutil()
+    try:
+        process = psutil.Process(pid)
+        if process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
+            return 0
+        since_boot: float = process.create_time() - psutil.boot_time()
+    except (psutil.NoSuchProcess, ValueError):
+        return 0
+    except psutil.AccessDenied:
+        return 1  # It is there, and somebody else's.
+    return max(1, round(since_boot * 100))
+
+
+def is_alive(pid: int, began: int) -> bool:
+    """True when the process with this number is still the one that began then."""
+    return began > 0 and start_time(pid) == began
+
+
+def process_name(pid: int) -> str:
+    """The name of a process; empty when there is none."""
+    psutil = _psutil()
+    try:
+        return str(psutil.Process(pid).name())
+    except (psutil.Error, ValueError):
+        return ""
+
+
+def descendants(pid: int) -> list[int]:
+    """Everything that a process started, and what that started; zombies too."""
+    psutil = _psutil()
+    try:
+        return [child.pid for child in psutil.Process(pid).children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def wait_gone(pid: int, seconds: float) -> bool:
+    """Wait until a process is gone; False when it still is there."""
+    began, until = start_time(pid), time.monotonic() + seconds
+    while is_alive(pid, began):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def end_process(pid: int, grace: float) -> None:
+    """Ask a process to end, and insist when it has not after ``grace`` seconds."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+        if not wait_gone(pid, grace):
+            os.kill(pid, signal.SIGKILL)
+            wait_gone(pid, grace)
+
+
+def _psutil() -> Any:
+    import psutil  # noqa: PLC0415 - takes a while, and most commands look at no other process
+
+    return psutil
