@@ -57,11 +57,11 @@ from nemo_evaluator.executors.local import LocalCluster as LocalCluster
 from nemo_evaluator.executors.ray import RayCluster as RayCluster
 from nemo_evaluator.executors.slurm import NodePool as NodePool
 from nemo_evaluator.executors.slurm import SlurmCluster as SlurmCluster
+from nemo_evaluator.sandbox._ecs_tunnel import SshSidecar as SshSidecar
 from nemo_evaluator.sandbox.apptainer import ApptainerConfig as _ApptainerConfig
 from nemo_evaluator.sandbox.custom import CustomConfig as _CustomConfig
 from nemo_evaluator.sandbox.docker import DockerConfig as _DockerConfig
 from nemo_evaluator.sandbox.ecs_fargate import EcsFargateConfig as _EcsFargateConfig
-from nemo_evaluator.sandbox.ecs_fargate import SshSidecar as SshSidecar
 from nemo_evaluator.sandbox.local import LocalConfig as _LocalConfig
 from nemo_evaluator.sandbox.none import NoneConfig as _NoneConfig
 from nemo_evaluator.sandbox.slurm import SlurmConfig as _SlurmConfig

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, TypeAlias
 
+from nemo_evaluator.config.benchmarks import BenchmarkConfig
 from nemo_evaluator.config.fields import Model
 from nemo_evaluator.config.findings import Finding
 from nemo_evaluator.config.kinds import CLUSTERS, KindOf
-
-if TYPE_CHECKING:
-    from nemo_evaluator.config.eval_config import EvalConfig
 
 
 class ClusterBase(Model):
@@ -23,7 +21,7 @@ class ClusterBase(Model):
         """What is wrong in a whole config that says this type, beyond the cluster's own settings."""
         yield from ()
 
-    def cautions(self, config: EvalConfig) -> list[str]:
+    def cautions(self, services: Mapping[str, Any], benchmarks: Sequence[BenchmarkConfig]) -> list[str]:
         """What is allowed, and probably not meant."""
         return []
 

@@ -111,7 +111,7 @@ def _validate(document: Document, environment: Mapping[str, str]) -> tuple[EvalC
     if problems:
         raise ConfigError(problems)
     said = [str(item.message) for item in caught if issubclass(item.category, UserWarning)]
-    return config, [*said, *config.cluster.cautions(config)]
+    return config, [*said, *config.cluster.cautions(config.services, config.benchmarks)]
 
 
 def _all_problems(problems: list[Problem], error: ValidationError, document: Document, data: Any) -> list[Problem]:

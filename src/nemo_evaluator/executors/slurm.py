@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
+from nemo_evaluator.config.benchmarks import BenchmarkConfig
 from nemo_evaluator.config.cluster_base import ClusterBase
 from nemo_evaluator.config.fields import Count, EnvMap, Model, Name, Positive, Size
 from nemo_evaluator.config.findings import Finding, Path, benchmarks_of, get_in, number_of
 from nemo_evaluator.core.kinds import NOT_YET, Kind
 from nemo_evaluator.core.registry import nearest
-
-if TYPE_CHECKING:
-    from nemo_evaluator.config import EvalConfig
 
 _DURATION = re.compile(r"(?:(\d{1,4})-)?(\d{1,4}):([0-5]\d):([0-5]\d)")
 
@@ -96,14 +94,14 @@ class SlurmCluster(ClusterBase):
         yield from _shards(data)
         yield from _remote_output(data)
 
-    def cautions(self, config: EvalConfig) -> list[str]:
+    def cautions(self, services: Mapping[str, Any], benchmarks: Sequence[BenchmarkConfig]) -> list[str]:
         """Steps that cannot end within the walltime."""
-        start = max((getattr(service, "startup_timeout", 0.0) for service in config.services.values()), default=0.0)
+        start = max((getattr(service, "startup_timeout", 0.0) for service in services.values()), default=0.0)
         limit = seconds_of(self.walltime) or 0
         return [
             f"benchmark {benchmark.key}: start-up ({start:.0f} s) and one step ({benchmark.timeout:.0f} s) together "
             f"exceed the walltime {self.walltime}"
-            for benchmark in config.benchmarks
+            for benchmark in benchmarks
             if start + benchmark.timeout > limit
         ]
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from nemo_evaluator.models.http1 import Answer
+from nemo_evaluator.models.answer import Answer
 
 _LONGEST_GRACE: Final = 5.0
 _SAMPLE: Final = 4096

@@ -10,18 +10,15 @@ import asyncio
 import socket
 import zlib
 from collections import deque
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 import httptools
 
+from nemo_evaluator.models.answer import Answer
+from nemo_evaluator.models.duplicates import Duplicates
 from nemo_evaluator.models.endpoint import Timeouts
 from nemo_evaluator.models.pieces import Pieces
-
-if TYPE_CHECKING:
-    from nemo_evaluator.models.pool import Pool
 
 LARGEST: Final = 64 * 2**20
 LARGEST_HEAD: Final = 256 * 2**10
@@ -33,22 +30,19 @@ class WireError(Exception):
     """An exchange failed below the level of HTTP statuses; the text says how."""
 
 
-@dataclass(slots=True)
-class Answer:
-    """The status and headers (names in lower case) of an answer, and its body unless that is a stream."""
+class Keeper(Protocol):
+    """Who keeps a connection between exchanges."""
 
-    status: int
-    headers: dict[str, str] = field(default_factory=dict)
-    body: bytes = b""
-    stream: AsyncIterator[bytes] | None = None
-    sent_at: float = 0.0
-    first_byte_at: float = 0.0
-    last_byte_at: float = 0.0
+    duplicates: Duplicates
 
-    @property
-    def content_type(self) -> str:
-        """The media type, without parameters."""
-        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+    def give_back(self, connection: Connection) -> None:
+        """Its exchange is over and it may serve the next one."""
+
+    def distrust(self) -> None:
+        """The server sent bytes that nobody asked for."""
+
+    def forget(self, connection: Connection) -> None:
+        """It is gone."""
 
 
 class Connection(asyncio.Protocol):
@@ -84,7 +78,7 @@ class Connection(asyncio.Protocol):
         "seen",
     )
 
-    def __init__(self, pool: Pool, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, pool: Keeper, loop: asyncio.AbstractEventLoop) -> None:
         self._pool, self._loop = pool, loop
         self._parser = httptools.HttpResponseParser(self)
         self._ready: asyncio.Future[Answer] | None = None

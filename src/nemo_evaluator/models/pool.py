@@ -10,9 +10,10 @@ from time import monotonic
 from typing import Final
 from urllib.parse import urlsplit
 
+from nemo_evaluator.models.answer import Answer
 from nemo_evaluator.models.duplicates import Duplicates
 from nemo_evaluator.models.endpoint import Timeouts
-from nemo_evaluator.models.http1 import Answer, Connection, WireError
+from nemo_evaluator.models.http1 import Connection, WireError
 
 _KEEP_IDLE: Final = 30.0
 # How long connections to a server that sent bytes nobody asked for are used for one request each.

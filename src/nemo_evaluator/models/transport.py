@@ -20,11 +20,12 @@ from nemo_evaluator.core.plain import plain
 from nemo_evaluator.core.slots import lent_slot
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models._lanes import Lane, leave_lane, take_lane
+from nemo_evaluator.models.answer import Answer
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.faults import error_of, retry_after, stream_error
 from nemo_evaluator.models.guard import guard_completions
 from nemo_evaluator.models.heads import Heads
-from nemo_evaluator.models.http1 import Answer, WireError
+from nemo_evaluator.models.http1 import WireError
 from nemo_evaluator.models.limiter import LONGEST_PAUSE, Limiter
 from nemo_evaluator.models.reply_check import flaw_of
 from nemo_evaluator.models.spending import spend

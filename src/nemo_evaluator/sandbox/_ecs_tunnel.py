@@ -9,13 +9,13 @@ import shutil
 import socket
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
-from nemo_evaluator.core.errors import SandboxError
+from pydantic import Field
 
-if TYPE_CHECKING:
-    from nemo_evaluator.sandbox.ecs_fargate import SshSidecar
+from nemo_evaluator.config.fields import Above0, Model, Name, Port
+from nemo_evaluator.core.errors import SandboxError
 
 _IMAGE: Final = "alpine:3.20"
 _FIRST_PORT: Final = 20_000
@@ -30,6 +30,17 @@ chmod 600 /root/.ssh/authorized_keys
   -o AllowTcpForwarding=yes -o PermitListen=any -o PermitTTY=no -o X11Forwarding=no
 exec sleep {life}
 """
+
+
+class SshSidecar(Model):
+    """The SSH sidecar of a Fargate task."""
+
+    sshd_port: Port = Field(52222, description="Port of sshd.")
+    ssh_ready_timeout_sec: Above0 = Field(300.0, description="Seconds until sshd must answer.")
+    public_key_secret_arn: Name = Field(description="Secret with the public key.")
+    private_key_secret_arn: Name = Field(description="Secret with the private key.")
+    image: str | None = Field(None, description="Image of the sidecar.")
+    exec_server_port: Port = Field(19542, description="Port of the exec server.")
 
 
 def sidecar(settings: SshSidecar, life: int) -> dict[str, Any]:

@@ -9,37 +9,24 @@ import secrets
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 import aiohttp
 from pydantic import Field
 
-from nemo_evaluator.config.fields import Above0, Digits, Model, Name, Port, Positive
+from nemo_evaluator.config.fields import Digits, Port, Positive
 from nemo_evaluator.config.sandbox_base import ImageSandbox
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox import _fresh
 from nemo_evaluator.sandbox._backend import Backend, Emit, Exit, Job
-from nemo_evaluator.sandbox._ecs_tunnel import Tunnel
+from nemo_evaluator.sandbox._ecs_tunnel import SshSidecar, Tunnel
 from nemo_evaluator.sandbox.base import OutsideEndpoint
-
-if TYPE_CHECKING:
-    from nemo_evaluator.sandbox.ecs_provider import EcsProvider
 
 _START: Final = 300.0
 _ATTEMPTS: Final = 4
 _CAP: Final = 64 * 2**20
-
-
-class SshSidecar(Model):
-    """The SSH sidecar of a Fargate task."""
-
-    sshd_port: Port = Field(52222, description="Port of sshd.")
-    ssh_ready_timeout_sec: Above0 = Field(300.0, description="Seconds until sshd must answer.")
-    public_key_secret_arn: Name = Field(description="Secret with the public key.")
-    private_key_secret_arn: Name = Field(description="Secret with the private key.")
-    image: str | None = Field(None, description="Image of the sidecar.")
-    exec_server_port: Port = Field(19542, description="Port of the exec server.")
 
 
 class EcsFargateConfig(ImageSandbox):
@@ -74,11 +61,34 @@ class EcsFargateConfig(ImageSandbox):
     ssm_project: str = Field("harbor", description="Project whose settings are read from SSM.")
 
 
+class Tasks(Protocol):
+    """Who runs the task of a sandbox."""
+
+    async def run_task(self, spec: SandboxSpec, name: str, token: str) -> str:
+        """Start a task; its ARN."""
+        ...
+
+    async def wait_running(self, task: str) -> str:
+        """Wait until a task runs; its address."""
+        ...
+
+    async def is_running(self, task: str) -> bool:
+        """Whether a task runs."""
+        ...
+
+    async def connect(self, address: str, outside: list[str]) -> Tunnel:
+        """A tunnel to a task."""
+        ...
+
+    async def stop_task(self, task: str) -> None:
+        """Stop a task."""
+
+
 @dataclass(eq=False)
 class EcsSandbox(Backend):
     """One task. Commands have ids, so that one whose answer was lost on the way is not run twice."""
 
-    provider: EcsProvider | None = None
+    provider: Tasks | None = None
     _task: str = field(default="", init=False)
     _tunnel: Tunnel | None = field(default=None, init=False)
     _url: str = field(default="", init=False)

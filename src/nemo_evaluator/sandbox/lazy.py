@@ -6,15 +6,33 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox import _fresh
 from nemo_evaluator.sandbox.base import ExecResult, OutsideEndpoint, Sandbox
 
-if TYPE_CHECKING:
-    from nemo_evaluator.sandbox.manager import SandboxManager
+
+class Keeper(Protocol):
+    """Who gives out sandboxes and takes them back."""
+
+    config: Any
+
+    def resolve(self, spec: SandboxSpec | None, metadata: dict[str, Any] | None = None) -> SandboxSpec:
+        """The spec of a problem, completed by the config."""
+        ...
+
+    async def acquire(self, spec: SandboxSpec, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> Sandbox:
+        """A sandbox of one's own, started."""
+        ...
+
+    async def release(self, sandbox: Sandbox) -> None:
+        """Stop a sandbox."""
+
+    def warm(self, spec: SandboxSpec) -> AbstractAsyncContextManager[Sandbox]:
+        """One that others use as well, for walled-off programs."""
+        ...
 
 
 class LazySandbox:
@@ -22,7 +40,7 @@ class LazySandbox:
 
     def __init__(
         self,
-        manager: SandboxManager,
+        manager: Keeper,
         spec: SandboxSpec,
         outside_endpoints: Sequence[OutsideEndpoint] = (),
         after_start: Callable[[Sandbox], Awaitable[None]] | None = None,
@@ -59,8 +77,7 @@ class LazySandbox:
         if self._real is not None:
             return await _fresh.run_fresh(self._real, command, files, **options)
         self._check()
-        warm: AbstractAsyncContextManager[Sandbox] = self._manager.warm(self.spec)
-        async with warm as sandbox:
+        async with self._manager.warm(self.spec) as sandbox:
             return await _fresh.run_fresh(sandbox, command, files, **options)
 
     async def run_judge(self, command: Sequence[str], stdin: bytes, **options: Any) -> ExecResult:
@@ -68,8 +85,7 @@ class LazySandbox:
         if self._real is not None:
             return await _fresh.run_judge(self._real, command, stdin, **options)
         self._check()
-        warm: AbstractAsyncContextManager[Sandbox] = self._manager.warm(self.spec)
-        async with warm as sandbox:
+        async with self._manager.warm(self.spec) as sandbox:
             return await _fresh.run_judge(sandbox, command, stdin, **options)
 
     async def upload(self, source: Path | str | bytes, target: str) -> None:

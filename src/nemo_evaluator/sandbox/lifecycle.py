@@ -13,16 +13,13 @@ import shlex
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
 from nemo_evaluator.sandbox import git_scrub, workspace
 from nemo_evaluator.sandbox.base import OutsideEndpoint, Sandbox, VolumeMount
-from nemo_evaluator.sandbox.lazy import LazySandbox
-
-if TYPE_CHECKING:
-    from nemo_evaluator.sandbox.manager import SandboxManager
+from nemo_evaluator.sandbox.lazy import Keeper, LazySandbox
 
 OUTPUT: Final = "/output"
 INPUT: Final = "/input"
@@ -55,7 +52,7 @@ class Session:
 class StatelessSession(Session):
     """A sandbox for the agent and a fresh one for the verifier, with the agent's work applied."""
 
-    def __init__(self, manager: SandboxManager, seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
+    def __init__(self, manager: Keeper, seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
         config = manager.config
         self._manager = manager
         self._seed = seed
@@ -115,9 +112,7 @@ class StatelessSession(Session):
             await _must(verifier, command, self._timeout, "apply_cmd")
 
 
-def open_session(
-    manager: SandboxManager, seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint] = ()
-) -> Session:
+def open_session(manager: Keeper, seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> Session:
     """The life cycle that a problem and the config ask for."""
     if seed.verify_sandbox_spec is not None and not manager.config.stateful:
         return StatelessSession(manager, seed, outside_endpoints)

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import orjson
 
 from nemo_evaluator.testing._bytes import dechunk, embeddings_of, extra_lines, head_of, headers_of, length_of, spoiled
+from nemo_evaluator.testing._desk import Desk
 from nemo_evaluator.testing.script import Fault, Say, Seen
 from nemo_evaluator.testing.wire import answer_body, error_body, event, stream_events
-
-if TYPE_CHECKING:
-    from nemo_evaluator.testing.scripted import ScriptedServer
 
 _SILENT: Final = frozenset({Fault.STALL, Fault.RESET, Fault.CLOSE, Fault.BAD_HTTP})
 
@@ -22,7 +20,7 @@ _SILENT: Final = frozenset({Fault.STALL, Fault.RESET, Fault.CLOSE, Fault.BAD_HTT
 class Connection(asyncio.Protocol):
     """Reads requests one after another and plays what the script says to each."""
 
-    def __init__(self, server: ScriptedServer) -> None:
+    def __init__(self, server: Desk) -> None:
         self._server = server
         self._loop = server.loop
         self._buffer = b""

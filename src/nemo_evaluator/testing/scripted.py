@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import threading
-from collections import Counter, deque
 from collections.abc import Collection, Mapping
 from types import TracebackType
-from typing import Any
 
 from nemo_evaluator.testing._connection import Connection
+from nemo_evaluator.testing._desk import Desk
 from nemo_evaluator.testing._loop import new_event_loop
-from nemo_evaluator.testing.script import Playbook, Script, Seen, Weather
-
-_POSTS = ("/chat/completions", "/completions", "/embeddings", "/responses", "/messages")
+from nemo_evaluator.testing.script import Script, Weather
 
 
-class ScriptedServer:
+class ScriptedServer(Desk):
     """Plays a script over HTTP on loopback.
 
     ::
@@ -45,20 +41,7 @@ class ScriptedServer:
         host: str = "127.0.0.1",
         port: int = 0,
     ) -> None:
-        self.book = Playbook(script, answers)
-        self.weather = weather or Weather()
-        self.api_key = api_key
-        self.models = frozenset(models)
-        self.requests: deque[Seen] = deque(maxlen=record)
-        self.recording = record > 0
-        self.counts: Counter[str] = Counter()
-        self.statuses: Counter[str] = Counter()
-        self.count = 0
-        self.in_flight = 0
-        self.max_in_flight = 0
-        self.cancelled = 0
-        self.connections: set[Connection] = set()
-        self.loop: asyncio.AbstractEventLoop
+        super().__init__(script, answers, weather, api_key, models, record)
         self._host, self._port = host, port
         self._server: asyncio.Server | None = None
         self._thread: threading.Thread | None = None
@@ -72,20 +55,6 @@ class ScriptedServer:
     def root(self) -> str:
         """The URL of the server itself."""
         return f"http://{self._host}:{self._port}"
-
-    @property
-    def duplicates(self) -> dict[str, int]:
-        """Digests of the bodies that arrived more than once."""
-        return {digest: seen for digest, seen in self.counts.items() if seen > 1}
-
-    def note(self, seen: Seen) -> None:
-        """Remember a request."""
-        self.requests.append(seen)
-        self.counts[hashlib.blake2b(seen.path.encode() + seen.raw, digest_size=16).hexdigest()] += 1
-
-    def knows(self, path: str) -> bool:
-        """Whether a path is one the server answers to POST."""
-        return path.endswith(_POSTS)
 
     async def start(self) -> ScriptedServer:
         """Listen, on the running loop."""
@@ -142,14 +111,3 @@ class ScriptedServer:
         self.loop.call_soon_threadsafe(self.loop.stop)
         if self._thread is not None:
             self._thread.join(10)
-
-    def stats(self) -> dict[str, Any]:
-        """Counts as one JSON object; the server gives it at ``/stats``."""
-        return {
-            "requests": self.count,
-            "statuses": dict(self.statuses),
-            "max_in_flight": self.max_in_flight,
-            "cancelled": self.cancelled,
-            "distinct": len(self.counts),
-            "duplicates": len(self.duplicates),
-        }

@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from . import init, wire
+from . import wire
+from .powers import give_up_powers, private_folders, spawn
 
 _ROUNDS: Final = 20
 # How long what was killed may take to be gone, in seconds.
@@ -29,8 +30,8 @@ class Running(NamedTuple):
 
 def serve(sock: socket.socket, first: tuple[dict[str, Any], list[int]], seccomp: bytes | None) -> None:
     """Run commands until the socket closes; never returns."""
-    init.private_folders(first[0])
-    init.give_up_powers(first[0], seccomp)
+    private_folders(first[0])
+    give_up_powers(first[0], seccomp)
     wake, bell = os.pipe()
     os.set_blocking(bell, False)
     os.set_blocking(wake, False)
@@ -58,7 +59,7 @@ def serve(sock: socket.socket, first: tuple[dict[str, Any], list[int]], seccomp:
 def _begin(running: dict[int, Running], request: dict[str, Any], fds: list[int]) -> None:
     # A process that starts in the same tick as the command is taken for its child: deadlines may not be outrun.
     since = _start_time("self") if not running else _ticks()
-    started = init.spawn(request, fds)
+    started = spawn(request, fds)
     if isinstance(started, dict):
         return _tell(fds[3], started)
     running[started] = Running(time.monotonic() + request["timeout"], fds[3], max(since, _start_time(str(started))))

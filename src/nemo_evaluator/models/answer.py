@@ -1,0 +1,24 @@
+"""What came back from a server, before anybody reads it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Answer:
+    """The status and headers (names in lower case) of an answer, and its body unless that is a stream."""
+
+    status: int
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    stream: AsyncIterator[bytes] | None = None
+    sent_at: float = 0.0
+    first_byte_at: float = 0.0
+    last_byte_at: float = 0.0
+
+    @property
+    def content_type(self) -> str:
+        """The media type, without parameters."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
