@@ -5,20 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from nemo_evaluator.scoring import Score, ScorerInput, found, normalise, strip_reasoning, versioned
+from nemo_evaluator.scoring import Score, ScorerInput, found, normalise, readable, versioned
+from nemo_evaluator.scoring._vocabulary import cut_off
 from nemo_evaluator.scoring.text import claimed_texts
 
 
-@versioned("1")
+@versioned("2")
 def one_of(sample: ScorerInput, words: Sequence[str]) -> Score:
     """Is the word that the response settles on the target? Two words in one breath settle nothing."""
-    word = pick_word(sample.response, words)
+    word = pick_word(sample.response, words, sample.question)
     return found(word, word == normalise(str(sample.target)))
 
 
-def pick_word(response: str, words: Sequence[str]) -> str | None:
+def pick_word(response: str, words: Sequence[str], question: str = "") -> str | None:
     """The word announced as the answer, else the one a response opens with, else the only one of its last line."""
-    text = strip_reasoning(response)
+    text = readable(response, question)
     wanted = [normalise(word) for word in words]
     for part in _places(text):
         said = _said(part, wanted)
@@ -30,7 +31,7 @@ def pick_word(response: str, words: Sequence[str]) -> str | None:
 def _places(text: str) -> Iterator[str]:
     yield from claimed_texts(text)
     lines = [line for line in text.strip().splitlines() if line.strip()]
-    if not lines:
+    if not lines or cut_off(text):
         return
     yield re.split(r"[.,;:!—–]|\s-\s", lines[0].strip(" *_#>`\"'"))[0]
     yield lines[-1]

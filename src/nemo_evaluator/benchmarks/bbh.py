@@ -10,7 +10,7 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets import ChainedRows, MappedRows, Rows, open_rows
 from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
-from nemo_evaluator.scoring import Score, exact_match, found, multichoice_regex, numeric_match, strip_reasoning
+from nemo_evaluator.scoring import Score, exact_match, found, multichoice_regex, numeric_match, readable
 from nemo_evaluator.scoring.text import claimed_texts
 
 TASKS: Final = (
@@ -122,14 +122,14 @@ def letter(sample: ScorerInput) -> Score:
 
 
 def _announced(sample: ScorerInput) -> str | None:
-    text = strip_reasoning(sample.response)
+    text = readable(sample.response, sample.question)
     lines = [line for line in text.strip().splitlines() if line.strip()]
     return next(claimed_texts(text), None) or (lines[-1] if lines else None)
 
 
 def brackets(sample: ScorerInput) -> Score:
     """The closing brackets, spaces aside; a response may repeat the given part before them."""
-    text = strip_reasoning(sample.response)
+    text = readable(sample.response, sample.question)
     announced = next(claimed_texts(text), "")
     text = (announced if _BRACKETS.search(announced) else text).replace("`", "").replace("*", "")
     last = next((line for line in reversed(text.splitlines()) if re.search(r"[][(){}<>]", line)), "")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from nemo_evaluator.scoring._reply import FENCE_NOTE, fenced, judge_grade, judge_reply, object_schema
-    from nemo_evaluator.scoring._text import normalise, strip_reasoning
+    from nemo_evaluator.scoring._text import normalise, readable, strip_reasoning
     from nemo_evaluator.scoring.agreement import krippendorff_alpha
     from nemo_evaluator.scoring.canary import Canary
     from nemo_evaluator.scoring.choice import extract_mcq_letter, mcq_extract, multichoice_regex
@@ -30,6 +30,7 @@ _HOMES: Final = {
     "object_schema": "_reply",
     "Canary": "canary",
     "normalise": "_text",
+    "readable": "_text",
     "strip_reasoning": "_text",
     "extract_mcq_letter": "choice",
     "mcq_extract": "choice",
@@ -103,6 +104,7 @@ __all__ = [
     "numeric_match",
     "object_schema",
     "parse_number",
+    "readable",
     "reward_of",
     "run_scorer",
     "scorer_version",

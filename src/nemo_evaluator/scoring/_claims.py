@@ -44,7 +44,7 @@ _AFTER: Final = re.compile(
 _HEADING: Final = re.compile(r"ans(?:wers?)?[*_`~ \t:)\]]*\n\s*", re.IGNORECASE)
 _BARE: Final = re.compile(r"ans(?:wers?)?[*_`~]*[ \t]+", re.IGNORECASE)
 _LEAD: Final = re.compile(
-    r"(?:[\s*_`~#:]+|(?:therefore|thus|hence|simply|clearly|indeed|actually|also|still|exactly|just|likely|probably"
+    r"(?:[\s*_`~#:]+|(?:therefore|thus|hence|simply|clearly|indeed|actually|also|still|exactly|likely|probably"
     r"|definitely|certainly|equal to|equals|given by|approximately|approx\.|about|around|roughly|that|as follows"
     r"|so|then|therefore|hence|=|≈|is)\b[,:]?)*",
     re.IGNORECASE,
@@ -99,7 +99,9 @@ def foreign_claims(text: str) -> Iterator[Claim]:
     places: dict[int, int] = {}
     for word in _FOREIGN_ASCII if text.isascii() else _FOREIGN:
         place = lower.rfind(word)
-        while place >= 0:
+        for _ in range(_MOST):
+            if place < 0:
+                break
             if not (word[0] < _WORD_SCRIPTS and place and lower[place - 1].isalpha()):
                 places[place] = max(places.get(place, 0), place + len(word))
             place = lower.rfind(word, 0, place)

@@ -11,6 +11,7 @@ from nemo_evaluator.scoring._vocabulary import cut_off, is_offer, is_task
 
 _FIRST: Final = 0xE000
 _MOST: Final = 6000
+_OPEN_BOXES: Final = 8
 _SPAN: Final = re.compile(r"\$\$([^$]+)\$\$|\$([^$\n]+)\$|\\\(((?:[^\\]|\\[^)])+)\\\)|\\\[((?:[^\\]|\\[^\]])+)\\\]")
 _BOX: Final = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _KNOWN: Final = re.compile("[\ue000-\uf8ff]")
@@ -39,6 +40,8 @@ _ASSERTS: Final = re.compile(
     r"|\b(?:should|must)\s+be|\b(?:get|gives|mean|say|c['’]est|ist|es|est)|是|は)[\s:*]*\Z",
     re.IGNORECASE,
 )
+_GROUPED: Final = re.compile(r",\\!\s?(?=\d{3})")
+_MINUS: Final = re.compile(r"(?<![A-Za-z]{2}) - (?![A-Za-z]{2})")
 _SHORT_LINE: Final = 4
 _REGION: Final = 1000
 
@@ -89,11 +92,12 @@ class Formulas:
 
     def masked(self, text: str) -> str:
         """The text with every formula as one letter; boxes keep their form around it."""
-        pieces, position = [], 0
+        pieces, position, open_boxes = [], 0, 0
         for box in _BOX.finditer(text):
-            if box.start() < position or len(self.spans) > _MOST:
+            if box.start() < position or len(self.spans) > _MOST or open_boxes > _OPEN_BOXES:
                 continue
             end = _closing(text, box.end())
+            open_boxes += end is None
             if end is not None:
                 before = text[position : box.start()]
                 # A box inside a formula leaves its dollar signs without partners.
@@ -179,7 +183,9 @@ def extract_expression(response: str, *, listed: bool = False, question: str = "
     """The expression a response commits to; several, joined by commas, only where a list is wanted."""
     # A dollar sign of money would be taken for the end of a formula, and adds nothing to its value.
     reader = Formulas()
-    text = reader.masked(readable(response, question).replace("\\$", ""))
+    text = readable(response, question).replace("\\$", "")
+    # A thin space groups digits; a dash between terms is a minus, not the end of a clause.
+    text = reader.masked(_MINUS.sub("-", _GROUPED.sub(",", text)))
     settled = settle(text, reader, lambda part: _unannounced(part, reader))
     if not settled or (len(settled) > 1 and not listed):
         return None

@@ -162,9 +162,10 @@ class Letters:
         if not self.options or len(text) < 2:
             return text
         lower = lowered(text)
+        folded = [option.strip().rstrip(".").casefold() for option in self.options.values()]
         for label, option in sorted(self.options.items(), key=lambda pair: -len(pair[1])):
             plain = option.strip().rstrip(".")
-            if not plain or label not in self.patterns.tokens.values():
+            if not plain or folded.count(plain.casefold()) > 1 or label not in self.patterns.tokens.values():
                 continue
             wanted = lowered(_plain(prepare(plain)))
             # A short one ("No", "7") is a quotation only behind its label.
@@ -260,14 +261,14 @@ class Letters:
 
 
 def pick(text: str, labels: str, options: Mapping[str, str] | None = None, question: str = "") -> str | None:
-    """The label a response picks; several joined by a comma when it will not decide; None when it picks none."""
+    """The label a response picks; None when it picks none or will not decide."""
     text = _plain(readable(text, question, part=False))
     reader = Letters(labels, options)
     text = reader.masked(text)
     if "\n" in text:
         text = _without_list(text, reader)
     settled = settle(text, reader, lambda part: _unannounced(part, reader))
-    return ",".join(settled) if settled else None
+    return settled[0] if settled and len(settled) == 1 else None
 
 
 def _plain(text: str) -> str:
@@ -345,6 +346,8 @@ def _listed_pick(lines: list[str], reader: Letters) -> tuple[str, ...] | None:
     label = reader._label(match[1] or match[2])
     end = reader._past_option(line, match.end(match.lastindex or 0), label)
     rest = line[end:]
+    if _folded(rest.lstrip(_CLOSERS)) == _folded((reader.options or {}).get(label, "")):
+        return (label,)
     if end > match.end() or not (reader.options or {}).get(label):
         whole = len(rest.split()) <= 12 and not declines(rest)
     else:
@@ -352,7 +355,7 @@ def _listed_pick(lines: list[str], reader: Letters) -> tuple[str, ...] | None:
         stated = reader.by_text(line)
         if stated is not None:
             return (stated,)
-    if rest.lstrip("*_ ").startswith((":", "?", " -")) and rest.strip("*_:? "):
+    if (rest.lstrip("*_. ").startswith((":", "?", "-")) or cut_off(rest)) and rest.strip("*_:?. "):
         return None
     if next(clauses(rest, 0, len(rest))).has(VOID):
         return None

@@ -45,6 +45,8 @@ _SIGNS: Final[dict[int, str | None]] = {
     ord("＄"): "$",
     ord("￥"): "¥",
     **dict.fromkeys(map(ord, "\u00a0\u202f\u2009\u2007\u2008"), "\u00a0"),
+    # Letters of the private use area stand for quotations while a response is read: none may come from outside.
+    **dict.fromkeys(range(0xE000, 0xF900), None),
     **dict.fromkeys(map(ord, "\u200b\u200c\u200e\u200f\u2060\ufeff\u2066\u2067\u2068\u2069\u061c"), None),
 }
 
@@ -56,17 +58,24 @@ def prepare(text: str) -> str:
 
 
 # No honest answer is longer; of one that is, the beginning and the end are read.
-_HEAD: Final = 8_000
-_TAIL: Final = 40_000
+_HEAD: Final = 4_000
+_TAIL: Final = 16_000
 _ECHO: Final = 16
 _SHARE: Final = 0.6
 
 
+# The line of our prompts that says how to answer, when a response repeats it.
+_FORMAT: Final = re.compile(r"[^\n]{0,400}\(without quotes\)[^\n]{0,400}")
+
+
 def readable(text: str, question: str = "", *, part: bool = True) -> str:
     """What is read of a response: prepared, bounded, and without the question (or ``part`` of it) that it repeats."""
-    text = prepare(text)
+    text = strip_reasoning(text)
     if len(text) > _HEAD + _TAIL:
         text = f"{text[:_HEAD]}\n{text[-_TAIL:]}"
+    text = text if text.isascii() else text.translate(_SIGNS)
+    if "(without quotes)" in text:
+        text = _FORMAT.sub("", text)
     if len(question) >= _ECHO and len(text) >= _ECHO:
         if question in text:
             text = text.replace(question, "\n")

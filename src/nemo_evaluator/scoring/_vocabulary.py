@@ -128,7 +128,8 @@ def mark_of(word: str, following: str) -> int | None:
     """What a word found by SCAN does, given the two letters behind it; None for an edge."""
     lower = word.lower()
     if lower in _IF_PAUSED:
-        return Mark.CORRECT if following.lstrip()[:1] in tuple(",:.!…—–-") else _TABLE.get(lower)
+        paused = following[:1] in tuple(",:.!…—–") or following in (" -", " –", " —")
+        return Mark.CORRECT if paused else _TABLE.get(lower)
     known = _TABLE.get(lower)
     if known is not None:
         return known

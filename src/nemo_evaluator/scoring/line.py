@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from nemo_evaluator.scoring._text import normalise, prepare, unlatex, unmark
+from nemo_evaluator.scoring._text import normalise, prepare, readable, unlatex, unmark
 from nemo_evaluator.scoring.number import Number, extract_number, language_of, parse_number
 from nemo_evaluator.scoring.text import claimed_texts, states
 from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
@@ -30,7 +30,7 @@ def answer_line(sample: ScorerInput, pattern: str | None = None) -> Score:
         given = extract_number(sample.response, language=language_of(sample))
         if given is not None:
             return found(given.canonical, given.equals(number))
-    text = prepare(sample.response)
+    text = readable(sample.response, sample.question)
     for said in claimed_texts(text):
         return found(said, _equal(said, target, number, sample))
     return _last_line(text, target, number, sample)

@@ -16,6 +16,8 @@ _SPACES: Final = re.compile(r"\s+|\\[,;:! ]|\\left|\\right|\\displaystyle")
 _WRAP: Final = re.compile(r"\\(?:text(?:bf|it|rm)?|math(?:rm|bf)|mbox)\{([^{}]*)\}")
 _NUMBER: Final = re.compile(r"-?\d[\d,]*(?:\.\d+)?|-?\.\d+")
 _DEFAULT_SECONDS: Final = 5.0
+# No answer is a formula of that length; algebra on it would only spend the limit.
+_LONGEST: Final = 1000
 
 
 @versioned("3", inline=False)
@@ -27,10 +29,11 @@ async def math(sample: ScorerInput, timeout: float = _DEFAULT_SECONDS, pool: Mat
     """
     target = str(sample.target)
     said = extract_expression(sample.response, listed=is_list(target), question=sample.question)
-    if said is None:
+    if said is None or len(said) > _LONGEST:
         return found(None, False)
     if (is_list(said) and not is_list(target)) or (is_relation(said) and not is_relation(target)):
-        return found(said, _bare(said) == _bare(target))
+        same = _bare(said) == _bare(target)
+        return found(said if same else None, same)
     workers = pool or shared_pool()
     wanted, given = split_list(target), split_list(said.rpartition("=")[2])
     if len(wanted) > 1:

@@ -1,0 +1,109 @@
+# ruff: noqa: E501
+"""No answer of any kind makes a built-in scorer raise; what cannot be used is a scored zero."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nemo_evaluator.scoring import ScorerInput, get_scorer, run_scorer
+
+NASTY = [
+    "", " ", "\n\t \r", "\x00", "\ud800", "\udfff answer: \ud800", "\u202eAnswer: X\u202c", "1e999", "-1e-999", "9" * 5000, "1/0", "Answer: 1/0", "Answer: 1e999", "[" * 5000, '{"a":' * 3000,
+    "\\boxed{" * 500, "\\boxed{}", "\\boxed{\\frac{1}{0}}", "$" * 999, "**", "Answer:", "Answer: ", "The answer is", "####", "<answer>", "</answer>", "<answer></answer>", "<think>", "</think>", "0x1F", "NaN", "Infinity",
+    "Answer: \ue000", "\uf8ff", "\uf8fe or \ue001", "Answer: ١٢٣", "Answer: ²", "Answer: ½", "Answer: Ⅷ", "①", "İ" * 50, "ﬁ" * 50, "ß", "a\u0301" * 50, "{}", "null", '{"a": 1e999}', '{"a": ' + "9" * 5000 + "}",
+]  # fmt: skip
+SCORERS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "exact_match": ("Paris", {}),
+    "fuzzy_match": ("Paris", {"correct_answers": ["Paris", "12", "the City of Light"]}),
+    "f1": ("Paris", {}),
+    "numeric_match": ("42", {"question": "How many items are left in the shop?"}),
+    "multichoice_regex": ("B", {"choices": ["Rome", "Paris", "None of these", "7"]}),
+    "mcq_extract": ("B", {}),
+    "answer_line": ("42", {}),
+    "math": ("\\frac{1}{2}", {}),
+    "json_schema": ({"type": "object"}, {}),
+}
+
+
+async def judge(name: str, response: str) -> dict[str, Any]:
+    target, metadata = SCORERS[name]
+    return await run_scorer(get_scorer(name), ScorerInput(response, target, metadata))
+
+
+@pytest.mark.parametrize("name", SCORERS)
+async def test_nasty_answers(name: str) -> None:
+    for response in NASTY:
+        score = await judge(name, response)
+        if response.strip("{} ") and name == "json_schema":
+            continue
+        assert score["correct"] in (False, 0.0) or name == "json_schema", (name, response[:40])
+        if not response.strip():
+            assert score["unparsed"] is True
+
+
+words = st.sampled_from(
+    [
+        "Answer: B",
+        "the answer is",
+        "not",
+        "or",
+        "A",
+        "C)",
+        "42",
+        "1,080",
+        "\\boxed{",
+        "}",
+        "$",
+        "Paris",
+        "wait, no,",
+        "because",
+        "maybe",
+        "\n",
+        ".",
+        "?",
+        "**",
+        "<answer>",
+        "</answer>",
+        "<think>",
+        "答案",
+        "是",
+        "не",
+    ]
+)
+texts = st.one_of(
+    st.text(), st.lists(words).map(" ".join), st.binary().map(lambda raw: raw.decode("utf-8", "surrogateescape"))
+)
+
+
+@pytest.mark.parametrize("name", [name for name in SCORERS if name != "math"])
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(response=texts)
+async def test_arbitrary_answers(name: str, response: str) -> None:
+    score = await judge(name, response)
+    assert isinstance(score["correct"], bool | float)
+
+
+SIZE = 1_000_000
+ADVERSARIAL = {
+    "claims": "the answer is ", "negations": "the answer is not B, but ", "boxes": "\\boxed{", "closed boxes": "\\boxed{1} or ", "dollars": "$", "stars": "*", "spaces": " ", "lines": "\n", "commas": "A, ",
+    "digits": "1", "groups": "1,234", "ranges": "1-2 or ", "waits": "wait, no, ", "options": "A) x\n", "labels": "A or B ", "questions": "Which is it?\nA) x\n", "tasks": "Question: x\n", "names": "Ada Byron, ",
+    "foreign": "Antwort ответ 答案 ", "cjk": "答", "braces": "{", "backslashes": "\\", "frac": "\\frac{1", "think": "<think>", "backticks": "`", "quotes": "'", "maybe": "maybe ", "dots": "... ", "hashes": "#",
+}  # fmt: skip
+
+
+@pytest.mark.serial
+@pytest.mark.parametrize("name", [name for name in SCORERS if name != "json_schema"])
+async def test_a_megabyte_costs_little(name: str) -> None:
+    slow = {}
+    for kind, piece in ADVERSARIAL.items():
+        response = piece * (SIZE // len(piece))
+        started = time.process_time()
+        await judge(name, response)
+        if (spent := time.process_time() - started) > 0.2:
+            slow[kind] = round(spent, 2)
+    assert not slow
