@@ -69,7 +69,7 @@ def test_a_run_in_the_way_that_is_the_root_of_another_stays(nel: Nel, serve: Ser
 
 def test_an_unfinished_run_is_continued_or_set_aside_on_purpose(nel: Nel, serve: Serve, sums: Sums) -> None:
     pace = [30.0]
-    server = serve(lambda seen: Say("6", delay=pace[0] if seen.index > 4 else 0))
+    server = serve(lambda seen: Say("6", delay=pace[0] if seen.index >= 4 else 0))
     config = nel.config("c.yaml", services={"model": api(server.url)}, benchmarks=[bench(sums(8))], output={"dir": "o"})
     process = nel.start("eval", "run", config)
     journal = nel.folder / "o" / "sums" / "journal.jsonl"
