@@ -30,6 +30,7 @@ FOREIGN_SETTINGS = (
     "OPENAI_API_KEY",
     "MODEL_BASE_URL",
     "SLURM_ARRAY_TASK_ID",
+    *(name for base in ("http", "https", "all", "no") for name in (f"{base}_proxy", f"{base}_PROXY".upper())),
 )
 _homes = itertools.count()
 
@@ -87,6 +88,7 @@ PARTS: dict[str, Callable[[], bool]] = {
     "runsc": _command("runsc"),
     "slurm": lambda: _ran("sinfo", "--noheader"),
     "sshd": _command("sshd", "ssh"),
+    "tinyproxy": _command("tinyproxy"),
     "wandb": _library("wandb"),
     "xllamacpp": _library("xllamacpp"),
     "netns": lambda: _ran("ip", "-V") and _ran("unshare", "-n", "true"),

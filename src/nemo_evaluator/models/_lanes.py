@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 from nemo_evaluator.models._files import raise_file_limit
 from nemo_evaluator.models.endpoint import Endpoint
+from nemo_evaluator.models.http_proxy import HttpProxy
 from nemo_evaluator.models.limiter import Limiter
 from nemo_evaluator.models.pool import Pool
 
@@ -28,7 +29,7 @@ class Lane:
 _lanes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str], Lane]] = WeakKeyDictionary()
 
 
-def take_lane(endpoint: Endpoint) -> Lane:
+def take_lane(endpoint: Endpoint, proxy: HttpProxy | None = None) -> Lane:
     """The lane of an endpoint on the running loop; give it back with ``leave_lane``."""
     lanes = _lanes.setdefault(asyncio.get_running_loop(), {})
     key = (endpoint.url, endpoint.api_key.reveal() if endpoint.api_key else "")
@@ -37,7 +38,7 @@ def take_lane(endpoint: Endpoint) -> Lane:
     if lane is None:
         raise_file_limit(4 * cap)
         # The limiter bounds the number of requests, so the pool has no bound and nobody waits in it.
-        lane = lanes[key] = Lane(Pool(endpoint.url), Limiter(cap), key)
+        lane = lanes[key] = Lane(Pool(endpoint.url, proxy), Limiter(cap), key)
     lane.limiter.cap = max(lane.limiter.cap, cap)
     lane.holders += 1
     return lane

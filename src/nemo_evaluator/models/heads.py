@@ -7,10 +7,14 @@ from urllib.parse import quote, urlsplit
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.models.endpoint import Endpoint
+from nemo_evaluator.models.http_proxy import HttpProxy
 from nemo_evaluator.models.types import ModelRequest
 
 HOP_BY_HOP: Final = frozenset(
-    {"host", "content-length", "connection", "transfer-encoding", "keep-alive", "te", "trailer", "upgrade", "expect"}
+    {
+        *("host", "content-length", "connection", "transfer-encoding", "keep-alive", "te", "trailer", "upgrade"),
+        *("expect", "proxy-authorization", "proxy-connection"),
+    }
 )
 _OURS: Final = frozenset({"authorization", "x-api-key"})
 
@@ -18,13 +22,16 @@ _OURS: Final = frozenset({"authorization", "x-api-key"})
 class Heads:
     """Request heads of one endpoint. They hold its key, so they are never shown."""
 
-    __slots__ = ("_base", "_fixed", "_host", "_own", "_query", "_ready")
+    __slots__ = ("_base", "_fixed", "_host", "_origin", "_own", "_query", "_ready")
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, proxy: HttpProxy | None = None) -> None:
         parts = urlsplit(endpoint.url)
+        # A proxy is told the whole URL, unless it only holds a tunnel open.
+        asked = proxy if parts.scheme == "http" else None
         self._base = parts.path
         self._query = f"?{parts.query}" if parts.query else ""
-        self._host = parts.netloc.rpartition("@")[2]
+        self._host = parts.netloc.rpartition("@")[2].encode("idna")
+        self._origin = b"http://" + self._host if asked else b""
         headers = {
             "accept": "application/json, text/event-stream",
             "accept-encoding": "identity",
@@ -36,6 +43,8 @@ class Heads:
         for name, value in endpoint.extra_headers.items():
             if name.lower() not in HOP_BY_HOP:
                 headers[name.lower()] = str(value)
+        if asked:
+            headers.update(asked.header)
         self._own = frozenset(headers)
         self._fixed = _lines(headers)
         self._ready: dict[str, bytes] = {}
@@ -45,7 +54,8 @@ class Heads:
         head = self._ready.get(request.path)
         if head is None:
             target = quote(f"{self._base}{request.path}{self._query}", safe="%/?:@!$&'()*+,;=~")
-            head = b"POST %b HTTP/1.1\r\nhost: %b\r\n%b" % (target.encode(), self._host.encode("idna"), self._fixed)
+            line = b"POST %b%b HTTP/1.1" % (self._origin, target.encode())
+            head = b"%b\r\nhost: %b\r\n%b" % (line, self._host, self._fixed)
             self._ready[request.path] = head
         if request.headers:
             head += self._further(request.headers)

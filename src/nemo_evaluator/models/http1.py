@@ -27,7 +27,11 @@ _HEAD_TOO_LARGE: Final = f"the headers are larger than {LARGEST_HEAD // 2**10} K
 
 
 class WireError(Exception):
-    """An exchange failed below the level of HTTP statuses; the text says how."""
+    """An exchange failed below the level of HTTP statuses; the text says how. ``status``: if one had come, which."""
+
+    def __init__(self, text: str, status: int = 0) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 class Keeper(Protocol):
@@ -295,7 +299,7 @@ class Connection(asyncio.Protocol):
     def _fail(self, text: str) -> None:
         if self._whole or self._failure is not None:
             return
-        self._failure = WireError(text)
+        self._failure = WireError(text, self._answer.status)
         self._whole = True
         if self._queue is not None:
             self._queue.end(self._failure)

@@ -14,6 +14,7 @@ from nemo_evaluator.models.answer import Answer
 from nemo_evaluator.models.duplicates import Duplicates
 from nemo_evaluator.models.endpoint import Timeouts
 from nemo_evaluator.models.http1 import Connection, WireError
+from nemo_evaluator.models.http_proxy import HttpProxy, TunnelError, open_tunnel, unreachable
 
 _KEEP_IDLE: Final = 30.0
 # How long connections to a server that sent bytes nobody asked for are used for one request each.
@@ -23,11 +24,12 @@ _DISTRUST: Final = 60.0
 class Pool:
     """Connections to the server of one base URL."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, proxy: HttpProxy | None = None) -> None:
         parts = urlsplit(url)
         self._host = parts.hostname or ""
         self._tls = parts.scheme == "https"
         self._port = parts.port or (443 if self._tls else 80)
+        self._proxy = proxy
         self._idle: deque[Connection] = deque()
         self._all: set[Connection] = set()
         self._closed = False
@@ -80,17 +82,32 @@ class Pool:
     async def _connect(self, bound: float) -> Connection:
         loop = asyncio.get_running_loop()
         context = _tls_context() if self._tls else None
+        connection = Connection(self, loop)
         try:
             async with asyncio.timeout(bound):
-                _, connection = await loop.create_connection(
-                    lambda: Connection(self, loop), self._host, self._port, ssl=context
-                )
+                if self._proxy is not None:
+                    await self._connect_by(self._proxy, connection, context)
+                else:
+                    await loop.create_connection(lambda: connection, self._host, self._port, ssl=context)
         except TimeoutError as error:
-            raise WireError(f"no connection within {bound:g} s (timeouts.connect)") from error
+            by = f" through the proxy {self._proxy}" if self._proxy else ""
+            raise WireError(f"no connection{by} within {bound:g} s (timeouts.connect)") from error
+        except TunnelError as error:
+            raise WireError(str(error)) from error
         except OSError as error:
             raise WireError(f"no connection: {error.strerror or error} ({self._host}:{self._port})") from error
         self._all.add(connection)
         return connection
+
+    async def _connect_by(self, proxy: HttpProxy, connection: Connection, context: ssl.SSLContext | None) -> None:
+        if context is not None:
+            await open_tunnel(proxy, self._host, self._port, connection, context)
+            return
+        loop, outer = asyncio.get_running_loop(), _tls_context() if proxy.scheme == "https" else None
+        try:
+            await loop.create_connection(lambda: connection, proxy.host, proxy.port, ssl=outer)
+        except OSError as error:
+            raise unreachable(proxy, error) from error
 
 
 @cache

@@ -26,6 +26,7 @@ from nemo_evaluator.models.faults import error_of, retry_after, stream_error
 from nemo_evaluator.models.guard import guard_completions
 from nemo_evaluator.models.heads import Heads
 from nemo_evaluator.models.http1 import WireError
+from nemo_evaluator.models.http_proxy import proxy_for
 from nemo_evaluator.models.limiter import LONGEST_PAUSE, Limiter
 from nemo_evaluator.models.reply_check import flaw_of
 from nemo_evaluator.models.spending import spend
@@ -61,14 +62,15 @@ class Transport:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self.stats = TransportStats()
-        self._heads = Heads(endpoint)
+        self._proxy = proxy_for(endpoint.url)
+        self._heads = Heads(endpoint, self._proxy)
         self._lane: Lane | None = None
 
     @property
     def lane(self) -> Lane:
         """The pool and limiter of the endpoint, taken on first use."""
         if self._lane is None:
-            self._lane = take_lane(self.endpoint)
+            self._lane = take_lane(self.endpoint, self._proxy)
         return self._lane
 
     async def close(self) -> None:
@@ -177,7 +179,9 @@ class Transport:
         try:
             answer = await self.lane.pool.post(self._heads.request(request, data), self.endpoint.timeouts)
         except WireError as error:
+            self._check_proxy(error.status)
             raise TransportError(f"{self.endpoint.name}: {error}") from error
+        self._check_proxy(answer.status)
         reply = ModelReply(answer.status, headers=answer.headers)
         # The server's time: from the moment the request was written.
         reply.first_byte_ms = reply.latency_ms = (answer.first_byte_at - answer.sent_at) * 1000.0
@@ -186,6 +190,11 @@ class Transport:
             return self._reply(request.path, answer, reply)
         reply.stream = Stream(self._events(answer.stream), lambda _error: None, closes=answer.stream)
         return await self._gather(request.path, reply, answer) if request.whole else reply
+
+    def _check_proxy(self, status: int) -> None:
+        """A proxy that wants a login says so in the server's place, and may close before it has read the request."""
+        if status == 407 and self._proxy is not None:
+            raise self._proxy.refusal(status, "", self.endpoint.url.partition("?")[0])
 
     def _reply(self, path: str, answer: Answer, reply: ModelReply) -> ModelReply:
         """A whole answer as a reply; a 200 that is not what the protocol says raises TransportError."""

@@ -12,6 +12,7 @@ import aiohttp
 
 from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.core.secrets import Secret
+from nemo_evaluator.models.http_proxy import proxy_url
 
 # Somebody else's server is up or it is not: this only bridges a restart.
 _EXTERNAL_WAIT: Final = 20.0
@@ -27,7 +28,7 @@ async def answers(session: aiohttp.ClientSession, urls: Sequence[str], key: Secr
     headers = {"Authorization": f"Bearer {key.reveal()}"} if key else {}
     for url in urls:
         try:
-            async with session.get(url, headers=headers) as response:
+            async with session.get(url, headers=headers, proxy=proxy_url(url)) as response:
                 if response.status == 200:
                     return True
         except (aiohttp.ClientError, TimeoutError, OSError):

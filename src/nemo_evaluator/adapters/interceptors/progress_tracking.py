@@ -15,6 +15,7 @@ from nemo_evaluator.core.files import write_atomic
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.models.http_proxy import proxy_url
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
 _BOUND = 30.0
@@ -75,7 +76,7 @@ class Interceptor(base.Interceptor):
             timeout = aiohttp.ClientTimeout(total=_BOUND)
             async with (
                 aiohttp.ClientSession(timeout=timeout) as session,
-                session.post(url, json={"completed": count}) as response,
+                session.post(url, json={"completed": count}, proxy=proxy_url(url)) as response,
             ):
                 response.raise_for_status()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:

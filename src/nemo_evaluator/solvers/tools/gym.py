@@ -15,7 +15,8 @@ from nemo_evaluator.solvers.tools._openapi import Endpoint, endpoints_of, reques
 from nemo_evaluator.solvers.tools.base import Tool, ToolResult
 
 if TYPE_CHECKING:
-    from nemo_evaluator.sandbox.base import Sandbox
+    from nemo_evaluator.models.http_proxy import proxy_url
+from nemo_evaluator.sandbox.base import Sandbox
 
 _SEED: Final = "/seed_session"
 _ERROR_LIMIT: Final = 4096
@@ -35,7 +36,8 @@ class GymTools:
         """A session, seeded where the server asks for it and the problem has what it asks for."""
         # A call has effects, so it is never sent twice; a connection that the server may have closed is not used again.
         connector = aiohttp.TCPConnector(limit=0, force_close=True)
-        http = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.CookieJar(unsafe=True))
+        cookies, proxy = aiohttp.CookieJar(unsafe=True), proxy_url(self._base)
+        http = aiohttp.ClientSession(connector=connector, cookie_jar=cookies, proxy=proxy)
         try:
             document = await self._discover(http)
             session = GymSession(self.name, self._base, http, endpoints_of(document))
