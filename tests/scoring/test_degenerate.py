@@ -69,4 +69,8 @@ async def test_degenerate_models(name: str) -> None:
             if verdict.reward:
                 shown.append((text[-200:], seed.expected_answer, verdict.extracted_answer))
         assert right <= HIGHEST * len(seeds), (model, right / len(seeds), shown[:3])
-        assert unparsed >= 0.85 * len(seeds), (model, unparsed / len(seeds))
+        # Two words may be an answer to a problem of mathematics, a wrong one.
+        assert (name == "math500" and model == "yes and no") or unparsed >= 0.85 * len(seeds), (
+            model,
+            unparsed / len(seeds),
+        )

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from nemo_evaluator.benchmarks.xstest import is_refusal
+from nemo_evaluator.core.errors import JudgeError
 from nemo_evaluator.scoring import (
     ScorerInput,
     answer_line,
@@ -18,7 +19,6 @@ from nemo_evaluator.scoring import (
     numeric_match,
     validate_json_schema,
 )
-from nemo_evaluator.scoring._ask import Unreadable
 from nemo_evaluator.scoring._rubric import Rubric
 
 CASES = [
@@ -73,10 +73,20 @@ def test_an_empty_answer_is_unparsed(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['{"score": -3}', '{"score": null}', '{"score": 6}', '{"score": "five"}', "great!", ""]
+    "text",
+    [
+        '{"score": -3}',
+        '{"score": null}',
+        '{"score": 6}',
+        '{"score": "five"}',
+        "great!",
+        "",
+        "score: 3",
+        "I would give it 4/5.",
+    ],
 )
 def test_a_grade_off_the_scale_is_no_grade(text: str) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(JudgeError):
         Rubric().read(text)
 
 
@@ -85,10 +95,8 @@ def test_a_grade_off_the_scale_is_no_grade(text: str) -> None:
     [
         ('{"score": 4}', 4),
         ('{"score": "4/5"}', 4),
-        ('Sure.\n```json\n{"reasoning": "x", "score": 2.5}\n```', 2.5),
+        ('{"reasoning": "x", "score": 2.5}', 2.5),
         ('<think>{"score": 1}</think>{"score": 5}', 5),
-        ("score: 3", 3),
-        ("I would give it 4/5.", 4),
         ('{"score": 0}', 0),
     ],
 )

@@ -42,6 +42,7 @@ _ASSERTS: Final = re.compile(
 )
 _GROUPED: Final = re.compile(r",\\!\s?(?=\d{3})")
 _MINUS: Final = re.compile(r"(?<![A-Za-z]{2}) - (?![A-Za-z]{2})")
+_PLACEHOLDERS: Final = ("LETTER", "ANSWER")  # of a prompt that was repeated
 _SHORT_LINE: Final = 4
 _REGION: Final = 1000
 
@@ -162,7 +163,7 @@ class Formulas:
         cut = _PLAIN_END.search(clause, start)
         end = cut.start() if cut else len(clause)
         value = clause[start:end].replace("**", "").replace("`", "").strip().strip("$").rstrip(" .!")
-        if not value or _BOUND.search(clause, 0, start):
+        if not value or value in _PLACEHOLDERS or _BOUND.search(clause, 0, start):
             return None
         parts = re.split(r"\s+(?:or|and|oder|ou)\s+(?:maybe\s+)?|(?<=\d)\s*[–—]\s*(?=\d)", value)
         return Said(tuple(dict.fromkeys(part for part in parts if part)), start, end, not _PROSE.search(value))
@@ -200,7 +201,7 @@ def _unannounced(text: str, reader: Formulas) -> tuple[str, ...] | None:
     last = lines[-1]
     if not _KNOWN.search(last) and (len(last.split()) <= _SHORT_LINE or not _PROSE.search(last)):
         plain = last.replace("**", "").strip("`# \t").rstrip(".")
-        return (plain,) if plain and not is_task(last) else None
+        return (plain,) if plain and not is_task(last) and "answer" not in last.lower() else None
     for line in reversed(lines[-6:]):
         sentence = next((piece for piece in reversed(re.split(r"(?<=[.!?])\s+", line)) if piece.strip()), "")
         if is_offer(sentence):

@@ -129,7 +129,7 @@ def mark_of(word: str, following: str) -> int | None:
     lower = word.lower()
     if lower in _IF_PAUSED:
         paused = following[:1] in tuple(",:.!…—–") or following in (" -", " –", " —")
-        return Mark.CORRECT if paused else _TABLE.get(lower)
+        return Mark.CORRECT if paused else Mark.NOT if lower == "no" else Mark.PLAIN
     known = _TABLE.get(lower)
     if known is not None:
         return known
