@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from nemo_evaluator.adapters._log import make_audible
@@ -22,10 +23,12 @@ from nemo_evaluator.models.transport import Transport
 class Door:
     """The pipeline of an endpoint and the transport it ends in."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, stages: Sequence[Interceptor] = ()) -> None:
         self.endpoint = with_endpoint_settings(endpoint)
         self.transport = Transport(self.endpoint)
-        self.pipeline = Pipeline(stages_of(self.endpoint), self.transport)
+        for stage in stages:
+            stage.bind(self.endpoint)
+        self.pipeline = Pipeline([*stages_of(self.endpoint), *stages], self.transport)
 
     def client(self) -> Client:
         """A client through this door; closing it closes the door."""

@@ -12,7 +12,7 @@ import ipaddress
 import secrets
 import socket
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import uvicorn
@@ -20,6 +20,7 @@ import uvicorn
 from nemo_evaluator.adapters._access import Access, split_path
 from nemo_evaluator.adapters._asgi import ProxyApp
 from nemo_evaluator.adapters._connections import BoundedConnection
+from nemo_evaluator.adapters.base import Interceptor
 from nemo_evaluator.adapters.door import Door
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.secrets import Secret, forget
@@ -40,6 +41,7 @@ class Proxy:
             key = proxy.key_of("a1b2")                  # and this key, which is good for that session alone
 
     Calls with the token, outside of any session, are made on behalf of ``scope``; ``sessions_only`` refuses them.
+    ``stages`` stand in the pipeline beside those of the service.
     """
 
     def __init__(
@@ -51,9 +53,10 @@ class Proxy:
         token: Secret | None = None,
         scope: CallScope | None = None,
         sessions_only: bool = False,
+        stages: Sequence[Interceptor] = (),
     ) -> None:
         check_host(host)
-        self.door = Door(endpoint)
+        self.door = Door(endpoint, stages)
         self._own_token = token is None
         self.token = token or Secret(secrets.token_urlsafe(24))
         self.host, self.port = host, port

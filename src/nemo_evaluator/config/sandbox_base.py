@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, model_validator
 
 from nemo_evaluator.config.fields import Above0, EnvMap, Model, Positive
 from nemo_evaluator.config.kinds import SANDBOXES, KindOf
+
+# How long and how many: an answer does not depend on it.
+_OPERATIONAL = {"concurrency", "timeout", "verify_timeout", "slots_per_node", "node_pool", "sif_cache_dir"}
 
 
 class SandboxBase(Model):
@@ -19,6 +22,10 @@ class SandboxBase(Model):
     verify_timeout: Above0 = Field(600.0, description="Seconds for verification.")
     stateful: bool = Field(False, description="Verify in the sandbox in which the problem was solved.")
     scrub_git_history: bool = Field(False, description="Remove git history that could hold the solution.")
+
+    def identity(self) -> dict[str, Any]:
+        """What may change what an agent does inside, free of limits that only slow it down."""
+        return self.model_dump(mode="json", exclude_none=True, exclude=_OPERATIONAL)
 
     @model_validator(mode="after")
     def _ignored_when_stateful(self) -> SandboxBase:

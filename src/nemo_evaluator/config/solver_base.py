@@ -17,6 +17,11 @@ class SolverBase(Model):
     # A solver that owns its whole evaluation loop cannot be stopped at a problem.
     owns_loop: ClassVar[bool] = False
 
+    @property
+    def model_service(self) -> str | None:
+        """The service whose model is measured; None for a solver that asks none."""
+        return getattr(self, "service", None)
+
     def needs_sandbox(self) -> str | None:
         """Why a sandbox is needed; None when it is not."""
         return None

@@ -15,7 +15,7 @@ from nemo_evaluator.engine.progress import Progress, SilentProgress
 from nemo_evaluator.engine.template import load_template
 from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.environments.base import EvalEnvironment
-from nemo_evaluator.solvers.base import describe_solver
+from nemo_evaluator.solvers.base import bind_solver
 
 if TYPE_CHECKING:
     from nemo_evaluator.models import Client
@@ -63,7 +63,7 @@ async def run_evaluation(
             task_dir=folder,
             verifier=Verifier(env, None, clients, allow_fallback=allow_fallback),
             service={key: settings[key] for key in ("model", "base_url") if key in settings},
-            solver_settings=describe_solver(solver),
+            solver_settings=bind_solver(solver).settings,
             config=settings,
             repeats=n_repeats,
             max_problems=max_problems,

@@ -14,6 +14,7 @@ from nemo_evaluator.core.errors import BoundaryError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.engine.adopt import adopt_answers
+from nemo_evaluator.engine.batch import run_batch
 from nemo_evaluator.engine.bundle import BundleFacts, write_bundle
 from nemo_evaluator.engine.columns import write_views
 from nemo_evaluator.engine.halt import Halt, HaltKind
@@ -30,6 +31,7 @@ from nemo_evaluator.engine.trajectories import trajectory_of
 from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.environments.base import EvalEnvironment
 from nemo_evaluator.models.types import CallScope, call_scope
+from nemo_evaluator.solvers.base import bind_solver
 from nemo_evaluator.store.fingerprints import RunFingerprints
 from nemo_evaluator.store.index import History, StepIndex
 from nemo_evaluator.store.journal import Journal
@@ -38,6 +40,7 @@ from nemo_evaluator.store.lock import folder_lock
 from nemo_evaluator.store.records import RUN
 
 if TYPE_CHECKING:
+    from nemo_evaluator.adapters.outside import AgentDoor
     from nemo_evaluator.metrics.stop_rule import StopRule
     from nemo_evaluator.models.budget import Budget
     from nemo_evaluator.sandbox.manager import SandboxManager
@@ -71,6 +74,8 @@ class Evaluation:
     skip_failed: bool = False
     template: str | None = None
     sandboxes: SandboxManager | None = None
+    # Where agents that live outside ask the model; started with the first problem.
+    door: AgentDoor | None = None
     resume: bool = False
     # Begun anew on purpose: a later resume takes nothing over from what was moved aside.
     fresh: bool = False
@@ -237,7 +242,7 @@ class _Session:
             await job.sandboxes.prepare(job.environment)
         context = StepContext(
             environment=job.environment,
-            solver=job.solver,
+            solver=bind_solver(job.solver),
             verifier=self._verifier,
             journal=self._journal,
             index=self._index,
@@ -251,8 +256,14 @@ class _Session:
             skip_failed=job.skip_failed,
             reuse=reuse,
             stop=self._stop,
+            door=job.door,
             scopes=Scopes(self._name, job.budgets, job.step_limits, job.traffic, lambda: self._halt.interrupted),
         )
+        if job.door is not None:
+            await job.door.start()
+        if job.environment.facts().batch:
+            await run_batch(context, list(reuse.todo(self._plan)), self._task.root / "batch")
+            return
         await run_loop(
             reuse.todo(self._plan),
             StepRunner(context).run,

@@ -30,7 +30,7 @@ class Scopes:
     traffic: Callable[[JsonDict], None] | None = None
     interrupted: Callable[[], bool] | None = None
 
-    def enter(self, step: Step, session: str) -> None:
+    def enter(self, step: Step, session: str) -> CallScope:
         """Make the running task call models on behalf of ``step``."""
         budgets = self.budgets
         if self.limits is not None:
@@ -53,6 +53,7 @@ class Scopes:
             interrupted=self.interrupted,
         )
         call_scope.set(scope)
+        return scope
 
     def enter_verify(self) -> None:
         """Judges spend on the budgets of the benchmark and the run, not on those of the step they judge.

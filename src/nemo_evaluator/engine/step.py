@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import random
 import time
 from dataclasses import dataclass, field
@@ -32,6 +31,7 @@ from nemo_evaluator.core.types import (
     Step,
     VerifyResult,
 )
+from nemo_evaluator.engine.agents import endpoints_of, real_cause, with_calls
 from nemo_evaluator.engine.given import checked_answer
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.resume import VERIFY, ReusePlan
@@ -40,13 +40,15 @@ from nemo_evaluator.engine.stopping import OrderedStop
 from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.engine.template import InstructionTemplate
 from nemo_evaluator.engine.verify import Verifier
-from nemo_evaluator.environments.base import EvalEnvironment
+from nemo_evaluator.environments.base import BatchRow, EvalEnvironment
+from nemo_evaluator.solvers.base import SANDBOX, BoundSolver
 from nemo_evaluator.store.fingerprints import RunFingerprints, problem_hash
 from nemo_evaluator.store.index import StepIndex
 from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.records import answer_record, outcome_record, turn_record, unanswered
 
 if TYPE_CHECKING:
+    from nemo_evaluator.adapters.outside import AgentDoor, AgentSession
     from nemo_evaluator.sandbox.base import Sandbox
     from nemo_evaluator.sandbox.manager import SandboxManager
 
@@ -63,7 +65,7 @@ class StepContext:
     """What every step of a benchmark shares."""
 
     environment: EvalEnvironment
-    solver: object
+    solver: BoundSolver
     verifier: Verifier
     journal: Journal
     index: StepIndex
@@ -78,6 +80,7 @@ class StepContext:
     reuse: ReusePlan | None = None
     stop: OrderedStop | None = None
     scopes: Scopes = field(default_factory=lambda: Scopes(""))
+    door: AgentDoor | None = None
 
     @property
     def time_limit(self) -> float | None:
@@ -108,9 +111,7 @@ class StepRunner:
 
     def __init__(self, context: StepContext) -> None:
         self._ctx = context
-        solve = context.solver.solve  # type: ignore[attr-defined]  # the Solver protocol, with or without a sandbox
-        self._solve_call = solve
-        self._takes_sandbox = "sandbox" in inspect.signature(solve).parameters
+        self._takes_sandbox = SANDBOX in context.solver.needs
         self._rejections = 0
         self._time_limit = context.time_limit
 
@@ -132,11 +133,24 @@ class StepRunner:
             work.answer, work.label, work.sealed = self._stored_answer(step)
         await self._attempts(work)
 
+    def take(self, step: Step, row: BatchRow) -> None:
+        """Journal the row of an environment that asked and judged by itself."""
+        problem = problem_hash(row.seed)
+        work = _Work(step, row.seed, problem, self._ctx.prints.answer(problem, step), time.perf_counter())
+        if isinstance(row.outcome, Scored):
+            work.answer = checked_answer(row.answer)
+            self._keep(work, answer_record(step, work.fingerprint, problem, work.seed, work.answer, row.outcome.label))
+        self._record(work, row.outcome)
+
     async def _attempts(self, work: _Work) -> None:
         while True:
             try:
-                self._ctx.scopes.enter(work.step, f"{work.fingerprint[:12]}{work.attempts:04x}")
-                await self._once(work)
+                scope = self._ctx.scopes.enter(work.step, f"{work.fingerprint[:12]}{work.attempts:04x}")
+                if self._ctx.door is None or work.answer is not None:
+                    await self._once(work, None)
+                else:
+                    with self._ctx.door.session(scope) as session:
+                        await self._once(work, session)
                 return
             except BoundaryError as error:
                 if (fault := out_of_files(error)) is not None:
@@ -153,15 +167,15 @@ class StepRunner:
                     pause = min(_BACKOFF_CAP, _BACKOFF_START * 2 ** (work.attempts - 1))
                     await asyncio.sleep(pause * random.uniform(0.5, 1.0))
 
-    async def _once(self, work: _Work) -> None:
+    async def _once(self, work: _Work, agent: AgentSession | None) -> None:
         if self._ctx.sandboxes is None:
             if work.answer is None:
-                await self._ask(work, None)
+                await self._ask(work, None, agent)
             await self._judge(work, None)
             return
-        async with self._ctx.sandboxes.session(work.seed) as session:
+        async with self._ctx.sandboxes.session(work.seed, outside_endpoints=endpoints_of(agent)) as session:
             if work.answer is None:
-                await self._ask(work, session.agent)
+                await self._ask(work, session.agent, agent)
             try:
                 await self._judge(work, await session.for_verify())
             except SandboxError:
@@ -170,16 +184,17 @@ class StepRunner:
                     work.answer = None
                 raise
 
-    async def _ask(self, work: _Work, sandbox: Sandbox | None) -> None:
+    async def _ask(self, work: _Work, sandbox: Sandbox | None, session: AgentSession | None) -> None:
         started = time.perf_counter()
         agent = listen(lambda turn: void(self._ctx.journal.append(turn_record(work.step, turn))))
         try:
-            answer = await self._solve(work.seed, sandbox)
-            work.label = _label_of(answer)
+            answer = await self._solve(work.seed, sandbox, session)
+            work.label = Cause.BUDGET if session is not None and session.spent else _label_of(answer)
         except BudgetError as error:
             why = f"{error.cause} ({error.message})"
             answer = (agent.partial and agent.partial(why)) or SolveResult(response="", error=error.message)
             work.label = Cause.BUDGET
+        answer = with_calls(answer, session)
         work.timing["model_ms"] = _since(started)
         work.answer = answer
         record = answer_record(work.step, work.fingerprint, work.problem, work.seed, answer, work.label)
@@ -187,17 +202,25 @@ class StepRunner:
             record["attempts"] = work.attempts + record.get("attempts", 1)
         if sandbox is not None and self._takes_sandbox:
             record["sandbox_used"] = True
+        self._keep(work, record)
+
+    def _keep(self, work: _Work, record: JsonDict) -> None:
         self._ctx.index.set_answer(work.step, self._ctx.journal.append(record))
         work.sealed = self._ctx.journal.checksum
 
-    async def _solve(self, seed: SeedResult, sandbox: Sandbox | None) -> SolveResult:
-        with boundary(Cause.SOLVER):
-            call = self._solve_call(seed, sandbox=sandbox) if self._takes_sandbox else self._solve_call(seed)
-            try:
-                async with asyncio.timeout(self._time_limit):
-                    answer = checked_answer(await call)
-            except TimeoutError as error:
-                raise self._too_late(error) from error
+    async def _solve(self, seed: SeedResult, sandbox: Sandbox | None, session: AgentSession | None) -> SolveResult:
+        try:
+            with boundary(Cause.SOLVER):
+                call = self._ctx.solver.solve(seed, sandbox, session.access if session is not None else None)
+                try:
+                    async with asyncio.timeout(self._time_limit):
+                        answer = checked_answer(await call)
+                except TimeoutError as error:
+                    raise self._too_late(error) from error
+        except BoundaryError as error:
+            if (real := real_cause(error, session)) is error:
+                raise
+            raise real from error
         if answer.error and answer.error_kind in _RAISED:
             raise _RAISED[answer.error_kind](answer.error)
         return answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from nemo_evaluator.config.kinds import METRICS
 from nemo_evaluator.core.errors import JudgeError, UsageError, boundary
@@ -15,7 +15,7 @@ from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import JsonDict, SeedResult, VerifyResult
 from nemo_evaluator.engine.given import checked_reward, checked_verdict
-from nemo_evaluator.environments.base import EvalEnvironment
+from nemo_evaluator.environments.base import EnvironmentFacts, EvalEnvironment
 from nemo_evaluator.scoring.canary import Checkable
 from nemo_evaluator.scoring.metric import Metric, MetricInput, MetricResult
 
@@ -65,8 +65,8 @@ class Verifier:
                 clients[_JUDGE_CLIENT], environment
             )
         unjudged = self._judge is None and self._stand_by is None and self._primary is None
-        if unjudged and lacks_judge(environment, allow_fallback=self._fallback):
-            raise UsageError(NEEDS_JUDGE, hint=judge_hint(environment))
+        if unjudged and lacks_judge(environment.facts(), allow_fallback=self._fallback):
+            raise UsageError(NEEDS_JUDGE, hint=judge_hint(environment.facts()))
 
     def _compose(self, scoring: ScoringConfig, clients: Mapping[str, Client]) -> None:
         if not scoring.metrics:
@@ -128,7 +128,7 @@ class Verifier:
     def _without_judge(self, verdict: VerifyResult) -> None:
         """What a benchmark measured without its judge stands only when that was asked for and it says how."""
         if not self._fallback or "fallback" not in verdict.scoring_details:
-            raise JudgeError(NEEDS_JUDGE, hint=judge_hint(self._environment), attempts=_NO_JUDGE)
+            raise JudgeError(NEEDS_JUDGE, hint=judge_hint(self._environment.facts()), attempts=_NO_JUDGE)
 
     @property
     def judged(self) -> bool:
@@ -140,8 +140,7 @@ class Verifier:
 
         Returns what it cost, by metric. Raises JudgeError when a judge cannot: its verdicts would mean nothing.
         """
-        definition = getattr(self._environment, "definition", None)
-        asked = definition is not None and definition.needs_judge
+        asked = self._environment.facts().needs_judge
         metrics = [*self._metrics, *([self._stand_by] if self._stand_by is not None and asked else [])]
         return {metric.name: await metric.check(first) for metric in metrics if isinstance(metric, Checkable)}
 
@@ -154,7 +153,7 @@ class Verifier:
     def aggregate(self, results: Path) -> JsonDict:
         """Further scores over all rows of a results file: the benchmark's summary, agreement of judges, ..."""
         scores: JsonDict = {}
-        summary = _summary_of(self._environment)
+        summary = self._environment.facts().summary
         if summary is not None:
             scores |= {name: {"value": value} for name, value in summary(_details(results)).items()}
         for metric in self._metrics:
@@ -184,21 +183,14 @@ def _is_short(key: str, value: object) -> bool:
     )
 
 
-def lacks_judge(environment: object, *, allow_fallback: bool) -> bool:
+def lacks_judge(facts: EnvironmentFacts, *, allow_fallback: bool) -> bool:
     """Whether a benchmark must not run without a judge: better said before the model is asked."""
-    definition = getattr(environment, "definition", None)
-    return definition is not None and definition.needs_judge and not (allow_fallback and definition.has_fallback)
+    return facts.needs_judge and not (allow_fallback and facts.has_fallback)
 
 
-def judge_hint(environment: object) -> str:
+def judge_hint(facts: EnvironmentFacts) -> str:
     """How to give a benchmark its judge, and whether it can do without."""
-    definition = getattr(environment, "definition", None)
-    return _ADD_JUDGE + (_FALL_BACK if definition is not None and definition.has_fallback else "")
-
-
-def _summary_of(environment: EvalEnvironment) -> Summary | None:
-    hook: Any = getattr(environment, "summary", None)
-    return hook if callable(hook) else None
+    return _ADD_JUDGE + (_FALL_BACK if facts.has_fallback else "")
 
 
 def _details(results: Path, key: str | None = None) -> Iterator[JsonDict]:

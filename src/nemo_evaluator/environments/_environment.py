@@ -16,7 +16,7 @@ from nemo_evaluator.datasets import DatasetRef, MappedRows, Rows, as_rows, open_
 from nemo_evaluator.datasets.lock import one_write
 from nemo_evaluator.environments._requirements import check_requirements
 from nemo_evaluator.environments._verdict import ScorerRunner, fingerprint
-from nemo_evaluator.environments.base import EvalEnvironment
+from nemo_evaluator.environments.base import EnvironmentFacts, EvalEnvironment
 from nemo_evaluator.environments.definition import BenchmarkDefinition, DatasetSource
 from nemo_evaluator.environments.fewshot import FewShot
 from nemo_evaluator.environments.prompt import PromptTemplate, template_text
@@ -46,7 +46,6 @@ class BenchmarkEnvironment(EvalEnvironment):
         self.params = self._checked(params)
         definition = self.definition = self._by_protocol()
         check_requirements(definition.requirements, definition.name)
-        self.endpoint_type = definition.endpoint_type
         self._config = {**definition.extra, **self.params}
         with one_write():
             raw = self._open(definition.dataset, num_examples)
@@ -65,8 +64,13 @@ class BenchmarkEnvironment(EvalEnvironment):
             self.judge_prompt = definition.judge_prompt
         if definition.parse_judge is not None:
             self.parse_judge = definition.parse_judge
-        if definition.summary is not None:
-            self.summary = definition.summary
+
+    @classmethod
+    def facts(cls) -> EnvironmentFacts:
+        """What the definition says."""
+        definition = cls.definition
+        needs = frozenset(definition.info.needs) | ({"judge"} if definition.needs_judge else set())
+        return EnvironmentFacts(needs, definition.endpoint_type, definition.has_fallback, definition.summary)
 
     async def seed(self, idx: int) -> SeedResult:
         row = self._dataset[idx]

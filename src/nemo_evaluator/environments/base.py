@@ -3,13 +3,60 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nemo_evaluator.core.types import JsonDict, SandboxSpec, SeedResult, VerifyResult
+from nemo_evaluator.core.types import Outcome, SandboxSpec, SeedResult, SolveResult, Step, VerifyResult
 
 if TYPE_CHECKING:
+    from nemo_evaluator.adapters.outside import ModelAccess
     from nemo_evaluator.sandbox.base import Sandbox
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentFacts:
+    """What the engine must know of a benchmark before it asks the first problem."""
+
+    # judge, sandbox, images, tools
+    needs: frozenset[str] = frozenset()
+    # chat or completions: what its prompts are written for.
+    endpoint_type: str = "chat"
+    # Whether it can say something without the judge that it needs.
+    has_fallback: bool = False
+    # From the scoring details of all rows to further numbers of the benchmark.
+    summary: Callable[..., Mapping[str, float]] | None = None
+    # Whether ``run_batch`` runs the whole benchmark at once.
+    batch: bool = False
+
+    @property
+    def needs_judge(self) -> bool:
+        """Whether verdicts are left to a judge."""
+        return "judge" in self.needs
+
+
+@dataclass(slots=True)
+class BatchRow:
+    """One finished problem of an environment that runs all of them itself: scored, or failed with a cause."""
+
+    problem_idx: int
+    seed: SeedResult
+    answer: SolveResult
+    outcome: Outcome
+    repeat: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BatchJob:
+    """What an environment that runs a whole benchmark at once is told."""
+
+    # The steps that are not finished yet, in order: on resume, those that the journal does not hold.
+    steps: Sequence[Step]
+    # Where its model calls go, so that budgets, cache and traffic hold.
+    model: ModelAccess | None
+    # A folder for its own files; it stays with the run.
+    folder: Path
 
 
 class EvalEnvironment(ABC):
@@ -60,9 +107,14 @@ class EvalEnvironment(ABC):
         """The sandboxes the problems will need, for pre-pulling; None when unknown or none."""
         return None
 
-    async def run_batch(self, solver: object, config: JsonDict) -> JsonDict | None:
-        """Run the whole benchmark at once and return its bundle; None means: use the loop."""
-        return None
+    @classmethod
+    def facts(cls) -> EnvironmentFacts:
+        """What the benchmark needs and how it is run."""
+        return EnvironmentFacts()
+
+    def run_batch(self, job: BatchJob) -> AsyncIterator[BatchRow]:
+        """Run the whole benchmark, giving rows as they are finished; called when the facts say ``batch``."""
+        raise NotImplementedError(f"{type(self).__name__} says batch and has no run_batch")
 
     async def prepare(self) -> None:  # noqa: B027 - a hook, not a duty
         """Called once before the first problem."""

@@ -55,7 +55,7 @@ class Budget:
         self.spent_usd = 0.0
         self.spent_tokens = 0
         self.spent_requests = 0
-        self._step = step
+        self.step = step
         self._started = monotonic()
         self._held_usd = self._held_tokens = 0.0
         self._held = 0
@@ -155,7 +155,7 @@ class Budget:
 
     def _end(self, limit: str) -> BoundaryError:
         self._ended = limit
-        if self._step:
+        if self.step:
             return BudgetError(f"{self.name}: budget of {limit} is used up")
         hint = "raise the budget and run again with --resume: nothing is asked twice"
         return BudgetExhausted(f"{self.name}: budget of {limit} is used up", hint=hint)

@@ -92,7 +92,8 @@ class ApptainerSandbox(ContainerSandbox):
             await self._start(argv)
             self.started = True
             self._groups = await self._memory_groups()
-            self.endpoints = {one.env_var: self.resolve_outside_endpoint(one.url) for one in outside_endpoints}
+            for one in outside_endpoints:
+                self.endpoints |= one.inside(self.resolve_outside_endpoint(one.url))
             if self.spec.entrypoint is not None:
                 await self.exec(f"{keepalive(self.spec)} >/dev/null 2>&1 &", background=True, timeout=30)
             await self._prepare_files()

@@ -41,10 +41,18 @@ class ExecResult:
 
 @dataclass(frozen=True, slots=True)
 class OutsideEndpoint:
-    """A URL of the host (the model proxy) that the sandbox may reach; inside, ``env_var`` holds the address to use."""
+    """A URL of the host (the model proxy) that the sandbox may reach; inside, ``env_var`` holds the address to use.
+
+    ``variables`` are set beside it; ``{url}`` in one of them stands for the address inside.
+    """
 
     url: str
     env_var: str = "MODEL_BASE_URL"
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def inside(self, url: str) -> dict[str, str]:
+        """The environment of commands that reach the endpoint as ``url``."""
+        return {self.env_var: url, **{name: value.replace("{url}", url) for name, value in self.variables.items()}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,7 @@ class DockerSandbox(Backend):
             if not (self.settings.read_only or self.settings.shared):
                 self._watching = asyncio.ensure_future(self._watch_disk())
             for endpoint in outside_endpoints:
-                self.endpoints[endpoint.env_var] = await self._let_in(endpoint.url)
+                self.endpoints |= endpoint.inside(await self._let_in(endpoint.url))
             await self._settle()
             await self._prepare_files()
         except BaseException:

@@ -106,7 +106,8 @@ class EcsSandbox(Backend):
             address = await self.provider.wait_running(self._task)
             self._tunnel = await self.provider.connect(address, [one.url for one in outside_endpoints])
             self._url = self._tunnel.url
-            self.endpoints = {one.env_var: self._tunnel.inside(one.url) for one in outside_endpoints}
+            for one in outside_endpoints:
+                self.endpoints |= one.inside(self._tunnel.inside(one.url))
             headers = {"Authorization": f"Bearer {self._token}"}
             self._session = aiohttp.ClientSession(headers=headers)
             await self._wait_healthy()

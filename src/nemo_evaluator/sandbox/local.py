@@ -103,7 +103,7 @@ class LocalSandbox(Backend):
         self.started = True
         try:
             for endpoint in outside_endpoints:
-                self.endpoints[endpoint.env_var] = await self._let_in(endpoint.url)
+                self.endpoints |= endpoint.inside(await self._let_in(endpoint.url))
             await self._prepare_files()
         except BaseException:
             await self.stop()
@@ -134,10 +134,6 @@ class LocalSandbox(Backend):
     async def _let_in(self, url: str) -> str:
         if self.settings.network == "host":
             return url
-        if self.settings.network != "model-only":
-            raise SandboxError(
-                f"network {self.settings.network!r} does not reach {url}", hint="set network: model-only on the sandbox"
-            )
         assert self._line is not None
         target = target_of(url)
         answer, fds = await self._line.ask({"op": "listen", "port": 0}, [])

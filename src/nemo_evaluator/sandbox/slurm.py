@@ -67,7 +67,8 @@ class SlurmSandbox(ContainerSandbox):
             raise SandboxError("no nodes for sandboxes", hint=NO_NODES)
         self._place = await self.slots.take()
         self._steps = Steps()
-        self.endpoints = {one.env_var: self.resolve_outside_endpoint(one.url) for one in outside_endpoints}
+        for one in outside_endpoints:
+            self.endpoints |= one.inside(self.resolve_outside_endpoint(one.url))
         try:
             if self.reaper is not None:
                 await self.reaper.watch_command(self.name, clean_up(self.name, self._removal(self._place)))

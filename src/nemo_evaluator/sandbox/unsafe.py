@@ -37,7 +37,8 @@ class UnsafeSandbox(Backend):
         log.warning("running untrusted code WITHOUT ISOLATION, because the sandbox says unsafe: true")
         self._folder = Path(tempfile.mkdtemp(prefix="nel-unsafe-"))
         self.base_env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self._folder), "LANG": "C.UTF-8"}
-        self.endpoints = {endpoint.env_var: endpoint.url for endpoint in outside_endpoints}
+        for endpoint in outside_endpoints:
+            self.endpoints |= endpoint.inside(endpoint.url)
         self.started = True
         await self._prepare_files()
 

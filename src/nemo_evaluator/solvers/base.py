@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult
 
 if TYPE_CHECKING:
+    from nemo_evaluator.adapters.outside import ModelAccess
     from nemo_evaluator.models import Client
     from nemo_evaluator.sandbox.base import Sandbox
+
+# What a solver may need for an attempt: a sandbox, and a door to the model for an agent that lives outside.
+SANDBOX: Final = "sandbox"
+MODEL: Final = "model"
+_KNOWN: Final = (SANDBOX, MODEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +30,13 @@ class SolverContext:
 
 @runtime_checkable
 class Solver(Protocol):
-    """One async call. A solver that wants the sandbox names a ``sandbox`` parameter.
+    """One async call.
 
-    Two optional methods: ``describe() -> JsonDict`` (the settings that change answers; part of the fingerprint)
-    and ``async close()``.
+    A solver says with ``needs`` what ``solve`` is called with by keyword: ``"sandbox"`` (a Sandbox, or None where the
+    benchmark has none) and ``"model"`` (a ModelAccess: URL and key for an agent that lives outside; in a sandbox the
+    same are set as MODEL_BASE_URL, MODEL_API_KEY, OPENAI_BASE_URL and OPENAI_API_KEY). Without ``needs``, the
+    parameters of ``solve`` say it. Two optional methods: ``describe() -> JsonDict`` (the settings that change answers;
+    part of the fingerprint) and ``async close()``.
     """
 
     async def solve(self, task: SeedResult) -> SolveResult:
@@ -34,18 +44,29 @@ class Solver(Protocol):
         ...
 
 
-class SandboxedSolver(Protocol):
-    """A solver that works inside a sandbox."""
+@dataclass(frozen=True, slots=True)
+class BoundSolver:
+    """A solver as the engine sees it: what it needs is said, whoever wrote it."""
 
-    async def solve(self, task: SeedResult, sandbox: Sandbox | None = None) -> SolveResult:
-        """Answer one problem inside ``sandbox``."""
-        ...
+    call: Callable[..., Awaitable[Any]]
+    needs: frozenset[str]
+    settings: JsonDict
+    close: Callable[[], Awaitable[None]] | None = None
+
+    def solve(self, task: SeedResult, sandbox: Sandbox | None, model: ModelAccess | None) -> Awaitable[Any]:
+        """Answer one problem with what the solver needs."""
+        given = {SANDBOX: sandbox, MODEL: model}
+        return self.call(task, **{name: given[name] for name in self.needs})
 
 
-def describe_solver(solver: object) -> JsonDict:
-    """The settings of a solver that change its answers."""
-    describe = getattr(solver, "describe", None)
-    if describe is not None:
-        described: JsonDict = describe()
-        return described
-    return {"class": f"{type(solver).__module__}.{type(solver).__qualname__}"}
+def bind_solver(solver: Any) -> BoundSolver:
+    """The one place where a solver's shape is looked at: solvers are anybody's code."""
+    parameters = inspect.signature(solver.solve).parameters
+    declared = getattr(solver, "needs", None)
+    needs = frozenset(_KNOWN) & frozenset(parameters if declared is None else declared)
+    settings = (
+        solver.describe()
+        if hasattr(solver, "describe")
+        else {"class": f"{type(solver).__module__}.{type(solver).__qualname__}"}
+    )
+    return BoundSolver(solver.solve, needs, settings, getattr(solver, "close", None))

@@ -13,6 +13,7 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.registry import load_object, nearest
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.solvers.base import MODEL
 
 if TYPE_CHECKING:
     from nemo_evaluator.solvers.base import SolverContext
@@ -34,8 +35,9 @@ class CustomSolver:
         self.inner = inner
         self._class_path = class_path
         self._settings = settings
-        # The user's own bound method, so that the engine sees whether it names a sandbox.
         self.solve = inner.solve
+        if hasattr(inner, "needs"):
+            self.needs = inner.needs
 
     def describe(self) -> JsonDict:
         """Class and settings, and whatever the solver says of itself."""
@@ -60,12 +62,14 @@ def build(config: CustomSolverConfig, context: SolverContext) -> CustomSolver:
     takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     settings = dict(config.config)
     if config.service is not None:
-        if "client" not in parameters and not takes_all:
+        outside = MODEL in getattr(kind, "needs", ())
+        if "client" in parameters or takes_all:
+            settings["client"] = context.clients[config.service]
+        elif not outside:
             raise UsageError(
                 f"{config.class_path} takes no client, but the solver names the service {config.service!r}",
-                hint="add a `client` parameter to the class, or remove `service`",
+                hint='add a `client` parameter to the class, or needs = ("model",), or remove `service`',
             )
-        settings["client"] = context.clients[config.service]
     unknown = [] if takes_all else [name for name in settings if name not in parameters]
     if unknown:
         close = nearest(unknown[0], list(parameters))

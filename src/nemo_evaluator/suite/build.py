@@ -22,12 +22,11 @@ from nemo_evaluator.engine.plan import Shard
 from nemo_evaluator.engine.scope import StepLimits
 from nemo_evaluator.engine.template import load_template
 from nemo_evaluator.engine.verify import Verifier
-from nemo_evaluator.environments.base import EvalEnvironment
 from nemo_evaluator.environments.registry import get_environment
-from nemo_evaluator.models import Client, endpoint_of
+from nemo_evaluator.models import Client, Endpoint, endpoint_of
 from nemo_evaluator.models.budget import Budget
 from nemo_evaluator.services import service_identity
-from nemo_evaluator.solvers.base import SolverContext, describe_solver
+from nemo_evaluator.solvers.base import MODEL, SANDBOX, SolverContext, bind_solver
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.suite.stop_rule import build_stop_rule
 
@@ -62,22 +61,28 @@ class Builder:
         environment = get_environment(bench.name, num_fewshot=bench.fewshot, params=bench.params)
         stack.push_async_callback(environment.close)
         clients = _Clients(self, bench, stack)
-        service = getattr(bench.solver, "service", None)
-        protocol = getattr(self._config.services.get(service or ""), "protocol", None)
-        if getattr(environment, "endpoint_type", None) == "completions" and protocol == "chat_completions":
+        facts, service = environment.facts(), bench.solver.model_service
+        if facts.endpoint_type == "completions" and service and clients[service].endpoint.protocol != "completions":
             _log.warning("%s is meant for text completions, and service %r speaks chat", bench.key, service)
         context = SolverContext(clients=clients, base_urls={name: one.url for name, one in self._running.items()})
         solver = SOLVERS.build(bench.solver.type, bench.solver, context)
-        close = getattr(solver, "close", None)
-        if close is not None:
-            stack.push_async_callback(close)
+        bound = bind_solver(solver)
+        if bound.close is not None:
+            stack.push_async_callback(bound.close)
         sandboxes: SandboxManager | None = None
         wanted = None if bench.sandbox.type == "none" else bench.sandbox
-        if wanted is not None or _needs_sandbox(environment):
+        if wanted is not None or SANDBOX in facts.needs:
             # Loaded by name: most runs need no sandbox, and starting must stay quick.
             sandboxes = load_object("nemo_evaluator.sandbox.manager:SandboxManager")(wanted, self._run_id)
             stack.push_async_callback(sandboxes.close)
-        settings = describe_solver(solver)
+        settings = bound.settings
+        if SANDBOX in bound.needs and wanted is not None:
+            # What an agent's tools can do depends on where they run.
+            settings = settings | {"sandbox": wanted.identity()}
+        door = None
+        if service and (MODEL in bound.needs or facts.batch):
+            door = load_object("nemo_evaluator.adapters.outside:AgentDoor")(self._endpoint(service, bench))
+            stack.push_async_callback(door.close)
         verifier = Verifier(environment, bench.scoring, clients)
         return Evaluation(
             environment=environment,
@@ -99,6 +104,7 @@ class Builder:
             skip_failed=bench.skip_failed,
             template=load_template(bench.instruction_template),
             sandboxes=sandboxes,
+            door=door,
             resume=resume,
             stop_rule=build_stop_rule(bench, environment.name, output_dir / safe_name(bench.key)),
             budgets=tuple(filter(None, (self._budget, _budget(f"the budget of {bench.key}", bench.budget)))),
@@ -108,7 +114,11 @@ class Builder:
         )
 
     def open_client(self, name: str, bench: BenchmarkConfig) -> Client:
-        """A client of one service, with as many requests at once as the benchmark has steps."""
+        """A client of one service."""
+        return open_client(self._endpoint(name, bench))
+
+    def _endpoint(self, name: str, bench: BenchmarkConfig) -> Endpoint:
+        """Where a service answers, with as many requests at once as the benchmark has steps."""
         service: Any = self._config.services[name]
         running = self._running[name]
         endpoint = endpoint_of(name, service, url=running.url, base_dir=self._base_dir)
@@ -122,7 +132,7 @@ class Builder:
             endpoint = replace(endpoint, identity=identity)
         if self._config.output.traffic == "none":
             endpoint = replace(endpoint, traffic=None)
-        return open_client(endpoint)
+        return endpoint
 
     def _traffic(self, task_dir: Path, stack: AsyncExitStack) -> Callable[[JsonDict], None] | None:
         keep = self._config.output.traffic
@@ -144,12 +154,6 @@ class Builder:
                 "generation": generation | (solver.get("generation") or {}),
             }
         return facts
-
-
-def _needs_sandbox(environment: EvalEnvironment) -> bool:
-    """True for a benchmark that runs code: without a sandbox of its own it gets the default one."""
-    info = getattr(getattr(environment, "definition", None), "info", None)
-    return "sandbox" in getattr(info, "needs", ())
 
 
 def _budget(name: str, config: BudgetConfig | None) -> Budget | None:

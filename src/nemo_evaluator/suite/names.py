@@ -56,9 +56,9 @@ def _judge(benchmark: BenchmarkConfig, path: tuple[str | int, ...]) -> Iterator[
     own = scoring.include_defaults and scoring.primary is None
     if "://" in name or ".py" in name or not own or any(metric.type in JUDGES for metric in scoring.metrics):
         return
-    environment = environment_class(name)
-    if lacks_judge(environment, allow_fallback=scoring.allow_fallback):
-        yield path, f"{name}: {NEEDS_JUDGE}", judge_hint(environment)
+    facts = environment_class(name).facts()
+    if lacks_judge(facts, allow_fallback=scoring.allow_fallback):
+        yield path, f"{name}: {NEEDS_JUDGE}", judge_hint(facts)
 
 
 def _rubric(metric: MetricConfig, path: tuple[str | int, ...]) -> Iterator[Found]:

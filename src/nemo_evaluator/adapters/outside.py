@@ -1,0 +1,168 @@
+"""The door for agents that live outside: the proxy of a service, with a session for every attempt at a problem.
+
+What an agent sends through its session is that step's traffic: it spends the step's budgets, counts its turns, and
+becomes its trajectory and usage. The key opens that session alone, and nothing once the attempt is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from nemo_evaluator.adapters import base
+from nemo_evaluator.adapters._bodies import finish_reason_of, texts_of
+from nemo_evaluator.adapters.proxy import Proxy
+from nemo_evaluator.core.errors import BoundaryError
+from nemo_evaluator.core.secrets import Secret
+from nemo_evaluator.core.types import JsonDict, ModelResponse, ToolCallInfo
+from nemo_evaluator.models.chat import parse_arguments
+from nemo_evaluator.models.cost import price_of, tokens_cost
+from nemo_evaluator.models.endpoint import Endpoint, Price
+from nemo_evaluator.models.faults import error_of
+from nemo_evaluator.models.types import CallScope, ModelReply, ModelRequest
+from nemo_evaluator.models.usage import usage_of
+
+# Besides MODEL_BASE_URL, which sandboxes set: our key, and the variables that OpenAI's own client reads.
+_VARIABLES: Final = {"OPENAI_BASE_URL": "{url}", "MODEL_API_KEY": "{key}", "OPENAI_API_KEY": "{key}"}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAccess:
+    """What an outside agent is given: a base URL, a key that is good for one attempt, and the model's name."""
+
+    url: str
+    api_key: Secret
+    model: str
+
+    def variables(self) -> dict[str, str]:
+        """The environment to run the agent with; ``{url}`` is left for whoever knows the address inside."""
+        key = self.api_key.reveal()
+        return {"MODEL_NAME": self.model, **{name: text.replace("{key}", key) for name, text in _VARIABLES.items()}}
+
+
+@dataclass(slots=True)
+class AgentSession:
+    """One attempt of one agent, and what it sent and got."""
+
+    access: ModelAccess
+    scope: CallScope
+    calls: list[tuple[list[JsonDict], ModelResponse]] = field(default_factory=list)
+    # Why the last call got no answer; None when it got one.
+    fault: BoundaryError | None = None
+
+    @property
+    def spent(self) -> str | None:
+        """The limit of the step that the agent ran into."""
+        return next((budget.ended for budget in self.scope.budgets if budget.step and budget.ended), None)
+
+    def usage(self) -> ModelResponse | None:
+        """All calls as one: what the agent's work cost."""
+        if not self.calls:
+            return None
+        replies = [reply for _, reply in self.calls]
+        whole = replace(replies[-1], request_body=None)
+        for name in ("prompt_tokens", "completion_tokens", "total_tokens", "reasoning_tokens", "cached_tokens"):
+            known = [value for reply in replies if (value := getattr(reply, name)) is not None]
+            setattr(whole, name, sum(known) if known else None)
+        costs = [reply.cost_usd for reply in replies if reply.cost_usd is not None]
+        whole.cost_usd = sum(costs) if costs else None
+        whole.latency_ms = sum(reply.latency_ms for reply in replies)
+        whole.queue_ms = sum(reply.queue_ms for reply in replies)
+        return whole
+
+
+class AgentDoor:
+    """The proxy of one service for the agents of one benchmark."""
+
+    def __init__(self, endpoint: Endpoint, *, host: str = "127.0.0.1") -> None:
+        self._ledger = _Ledger()
+        self._proxy = Proxy(endpoint, host=host, sessions_only=True, stages=(self._ledger,))
+        self._model = endpoint.model
+
+    async def start(self) -> None:
+        """Listen."""
+        await self._proxy.start()
+
+    async def close(self) -> None:
+        """Hang up on every agent."""
+        await self._proxy.stop()
+
+    @contextmanager
+    def session(self, scope: CallScope) -> Iterator[AgentSession]:
+        """A session for one attempt; afterwards its key opens nothing."""
+        url = self._proxy.session(scope)
+        access = ModelAccess(url, self._proxy.key_of(scope.session), self._model)
+        opened = self._ledger.sessions[scope.session] = AgentSession(access, scope)
+        try:
+            yield opened
+        finally:
+            del self._ledger.sessions[scope.session]
+            self._proxy.forget(scope.session)
+
+
+class _Ledger(base.Interceptor):
+    """Writes every call into the session that made it."""
+
+    place = base.Place.TRAFFIC
+    observes = True
+    best_effort = True
+
+    def __init__(self) -> None:
+        self.sessions: dict[str, AgentSession] = {}
+        self._endpoint: Endpoint | None = None
+        self._price: Price | None = None
+
+    def bind(self, endpoint: Endpoint) -> None:
+        """Learn the service and its price."""
+        self._endpoint = endpoint
+        self._price = price_of(endpoint)
+
+    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
+        """A call that got a reply."""
+        session = self.sessions.get(request.session or "")
+        if session is None or self._endpoint is None:
+            return reply
+        session.fault = None if reply.ok else error_of(reply, self._endpoint)
+        if reply.ok:
+            session.calls.append((_sent(reply.sent or request.body), self._response(reply)))
+        return reply
+
+    async def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
+        """A call that got none."""
+        session = self.sessions.get(request.session or "")
+        if session is not None:
+            session.fault = error
+
+    def _response(self, reply: ModelReply) -> ModelResponse:
+        content, reasoning, calls = texts_of(reply.body)
+        usage = usage_of(reply.body)
+        cost = tokens_cost(self._price, usage.prompt, usage.completion, usage.cached) if self._price else None
+        return ModelResponse(
+            content=content,
+            model=str(reply.body.get("model") or ""),
+            finish_reason=finish_reason_of(reply.body) or "",
+            prompt_tokens=usage.prompt,
+            completion_tokens=usage.completion,
+            total_tokens=usage.total,
+            reasoning_tokens=usage.reasoning,
+            cached_tokens=usage.cached,
+            latency_ms=reply.latency_ms,
+            queue_ms=reply.queue_ms,
+            raw_response={"id": reply.body.get("id")},
+            reasoning_content=reasoning or None,
+            tool_calls=[
+                ToolCallInfo(str(c["id"] or ""), str(c["name"] or ""), parse_arguments(c["arguments"])) for c in calls
+            ],
+            cost_usd=None if reply.from_cache else cost,
+            from_cache=reply.from_cache,
+        )
+
+
+def _sent(body: JsonDict) -> list[JsonDict]:
+    """What was asked, as messages, whichever protocol it was asked in."""
+    asked: Any = body.get("messages") or body.get("input") or body.get("prompt") or []
+    if isinstance(asked, str):
+        return [{"role": "user", "content": asked}]
+    return [message for message in asked if isinstance(message, dict)] if isinstance(asked, list) else []

@@ -1,0 +1,64 @@
+"""What an agent outside did during an attempt: whose fault its end was, and what its calls add to its answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nemo_evaluator.core.errors import BoundaryError, BudgetError
+from nemo_evaluator.core.failures import POLICY, Cause
+from nemo_evaluator.core.registry import load_object
+from nemo_evaluator.core.types import JsonDict, SolveResult
+from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
+
+if TYPE_CHECKING:
+    from nemo_evaluator.adapters.outside import AgentSession
+    from nemo_evaluator.sandbox.base import OutsideEndpoint
+
+
+def endpoints_of(session: AgentSession | None) -> tuple[OutsideEndpoint, ...]:
+    """The door to the model, as sandboxes are told of it."""
+    if session is None:
+        return ()
+    # Loaded by name: most runs need no sandbox, and starting must stay quick.
+    endpoint: type[OutsideEndpoint] = load_object("nemo_evaluator.sandbox.base:OutsideEndpoint")
+    return (endpoint(session.access.url, variables=session.access.variables()),)
+
+
+def real_cause(error: BoundaryError, session: AgentSession | None) -> BoundaryError:
+    """What ended an agent: the budget it ran into or the model that was gone, rather than the error it made of it."""
+    if session is None or error.cause is not Cause.SOLVER:
+        return error
+    if session.spent is not None:
+        return BudgetError(f"the step's budget of {session.spent} is used up")
+    if session.fault is not None and POLICY[session.fault.cause].retry:
+        return session.fault
+    return error
+
+
+def with_calls(answer: SolveResult, session: AgentSession | None) -> SolveResult:
+    """The answer with the usage and the trajectory that went through the door, unless the solver brought its own."""
+    if session is None or not session.calls:
+        return answer
+    if answer.model_response is None:
+        answer.model_response = session.usage()
+    if not answer.trajectory:
+        answer.trajectory = _trajectory(session)
+    return answer
+
+
+def _trajectory(session: AgentSession) -> list[JsonDict]:
+    """Every call in order. What a call repeats of the conversation before it is not told again."""
+    builder = TrajectoryBuilder(agent="outside", model=session.access.model)
+    told: list[JsonDict] = []
+    for sent, reply in session.calls:
+        known = len(told) if sent[: len(told)] == told else 0
+        for message in sent[known:]:
+            call = message.get("tool_call_id")
+            if message.get("role") == "tool" and call and len(builder):
+                text = message.get("content")
+                builder.observe(str(call), str(text), latency_ms=0.0, is_error=False, source="agent")
+            elif message.get("role") != "assistant" or not known:
+                builder.message(str(message.get("role", "user")), message.get("content"))
+        builder.agent(reply, reply.tool_calls)
+        told = sent
+    return builder.finish(calls=len(session.calls))

@@ -1,0 +1,55 @@
+"""Benchmarks that run themselves: an environment that runs all problems at once, its rows journalled as they come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from nemo_evaluator.core.errors import BoundaryError, SeedError, boundary
+from nemo_evaluator.core.failures import Cause
+from nemo_evaluator.core.types import Step
+from nemo_evaluator.engine.agents import real_cause
+from nemo_evaluator.engine.halt import HaltKind
+from nemo_evaluator.engine.step import StepContext, StepRunner
+from nemo_evaluator.environments.base import BatchJob
+
+
+async def run_batch(context: StepContext, steps: Sequence[Step], folder: Path) -> None:
+    """Let the environment work on ``steps``; an interrupt ends it, and what it gave until then is kept.
+
+    All its model calls belong to one session: nobody but the environment knows which problem a call is about.
+    """
+    runner, planned = StepRunner(context), set(steps)
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        session = None
+        if context.door is not None:
+            scope = context.scopes.enter(steps[0], f"batch{context.prints.answer('batch', steps[0])[:12]}")
+            session = stack.enter_context(context.door.session(scope))
+        job = BatchJob(steps, session.access if session is not None else None, folder)
+
+        async def work() -> None:
+            async for row in context.environment.run_batch(job):
+                step = Step(row.problem_idx, row.repeat)
+                if step not in planned:
+                    raise SeedError(f"the benchmark gave a row for step {step}, which was not asked for")
+                runner.take(step, row)
+
+        task, stopper = asyncio.ensure_future(work()), asyncio.ensure_future(context.halt.wait())
+        try:
+            await asyncio.wait({task, stopper}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                task.cancel()
+            with boundary(Cause.SOLVER):
+                await task
+        except asyncio.CancelledError:
+            if not context.halt:
+                raise
+        except BoundaryError as error:
+            cause = real_cause(error, session)
+            context.halt.set(HaltKind.ERROR, cause.message, error=cause)
+        finally:
+            stopper.cancel()
+            task.cancel()
