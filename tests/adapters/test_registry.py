@@ -117,7 +117,7 @@ async def test_places_decide_the_order():
     class At(Interceptor):
         def __init__(self, name: str, place: int) -> None:
             self.name = name
-            type(self).place = Place.CUSTOM
+            type(self).place = Place.EDIT
             self.place = place  # type: ignore[misc]
 
         async def on_request(self, request):

@@ -182,7 +182,7 @@ class Tiny:
     async def download(self, source: str, target: object) -> None: ...
 
     async def exec(self, command: object, **_: object) -> ExecResult:
-        return ExecResult(0, self.greeting, "")
+        return ExecResult(self.greeting, "", 0)
 
 
 async def test_custom_sandboxes_come_from_a_class(monkeypatch: pytest.MonkeyPatch) -> None:

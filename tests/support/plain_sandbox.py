@@ -40,5 +40,5 @@ class PlainSandbox:
         except TimeoutError:
             os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-            return ExecResult(-9, "", "", timed_out=True)
-        return ExecResult(process.returncode or 0, out.decode(), err.decode())
+            return ExecResult("", "", -9, timed_out=True)
+        return ExecResult(out.decode(), err.decode(), process.returncode or 0)

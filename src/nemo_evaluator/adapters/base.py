@@ -16,21 +16,14 @@ OUTSIDE: Final = "outside"
 
 
 class Place(IntEnum):
-    """Where a stage stands between the asker and the endpoint; the order in the YAML plays no part.
+    """Where a stage stands between the asker and the endpoint. Requests pass the places upwards, replies downwards.
 
-    Requests pass the places upwards, replies downwards.
+    All stages that change what is asked share one place, and all that only change what is answered another: there the
+    order of the config holds. Those that look on, or must stand next to the endpoint, have places of their own.
     """
 
-    COUNT = 10
-    MESSAGES = 20
-    GATHER_SYSTEM = 25
-    TOOLS = 30
-    REPLAY = 35
-    PARAMS = 40
-    DROP = 45
-    CUSTOM = 50
-    REFUSE = 55
-    REASONING = 60
+    EDIT = 20
+    REPLY = 60
     FINISH = 65
     STATS = 70
     STREAM = 75
@@ -48,7 +41,7 @@ class Interceptor:
     passed; ``best_effort`` that its own failure must not fail the request.
     """
 
-    place: ClassVar[int] = Place.CUSTOM
+    place: ClassVar[int] = Place.EDIT
     observes: ClassVar[bool] = False
     best_effort: ClassVar[bool] = False
     # Says that its log lines are meant to be read.

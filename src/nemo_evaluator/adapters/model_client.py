@@ -55,12 +55,14 @@ class ModelClient:
     cache_dir: str | Path | None = None
     retry: RetryConfig = field(default_factory=RetryConfig)
     reasoning_pattern: str | None = None
+    protocol: str = "chat_completions"
 
     def __post_init__(self) -> None:
         generation = {name: value for name in _GENERATION if (value := getattr(self, name)) is not None}
         endpoint = Endpoint(
             name=self.model,
             url=self.base_url,
+            protocol=self.protocol,
             model=self.model,
             api_key=Secret(self.api_key) if self.api_key else None,
             generation=generation,
@@ -72,7 +74,8 @@ class ModelClient:
             cache_dir=str(self.cache_dir) if self.cache_dir is not None else None,
         )
         self.base_url = endpoint.url
-        self._client = open_client(endpoint)
+        # What solvers and judges ask through.
+        self.client = open_client(endpoint)
 
     async def chat(
         self, prompt: str | None = None, system: str | None = None, messages: Sequence[Message] | None = None
@@ -81,7 +84,7 @@ class ModelClient:
         if messages is None:
             head: list[Message] = [{"role": "system", "content": system}] if system else []
             messages = [*head, {"role": "user", "content": prompt or ""}]
-        response = await self._client.chat(messages)
+        response = await self.client.chat(messages)
         response.request_prompt, response.request_system = prompt or "", system
         return response
 
@@ -93,7 +96,7 @@ class ModelClient:
         parts: list[JsonDict] = [{"type": "image_url", "image_url": {"url": u, "detail": detail}} for u in urls]
         head: list[Message] = [{"role": "system", "content": system}] if system else []
         content = [*parts, {"type": "text", "text": prompt}]
-        response = await self._client.chat([*head, {"role": "user", "content": content}])
+        response = await self.client.chat([*head, {"role": "user", "content": content}])
         response.request_prompt, response.request_system = prompt, system
         return response
 
@@ -101,7 +104,7 @@ class ModelClient:
         self, messages: Sequence[Message], tools: Sequence[JsonDict], **overrides: Any
     ) -> ToolCallingResponse:
         """Ask with tools at hand; overrides replace generation settings or add fields to the request."""
-        response = await self._client.chat(messages, tools=tools, generation=overrides)
+        response = await self.client.chat(messages, tools=tools, generation=overrides)
         return ToolCallingResponse(
             content=response.content,
             tool_calls=response.tool_calls,
@@ -112,15 +115,15 @@ class ModelClient:
 
     async def embed(self, text: str) -> list[float]:
         """The vector of a text."""
-        return (await self._client.embed([text]))[0]
+        return (await self.client.embed([text]))[0]
 
     async def embed_batch(self, texts: Sequence[str]) -> list[list[float]]:
         """The vectors of several texts, in order."""
-        return await self._client.embed(texts)
+        return await self.client.embed(texts)
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.close()
+        await self.client.close()
 
     async def __aenter__(self) -> ModelClient:
         return self

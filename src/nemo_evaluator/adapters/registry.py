@@ -4,30 +4,59 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 
 from nemo_evaluator.adapters.base import Interceptor
+from nemo_evaluator.adapters.staged import adapted
+from nemo_evaluator.adapters.types import StagedInterceptor
 from nemo_evaluator.config.kinds import INTERCEPTORS
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.kinds import settings_of
+from nemo_evaluator.core.kinds import Kind, settings_of
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.models.endpoint import StageSpec
 
 interceptor_registry: Final = INTERCEPTORS
+C = TypeVar("C", bound=type)
+
+
+class InterceptorRegistry:
+    """Names for interceptors of this process: a class by decorator, or a module that has a class ``Interceptor``.
+
+    ::
+
+        @InterceptorRegistry.register("shout")
+        class Shout(RequestInterceptor): ...
+
+        InterceptorRegistry.register("shout", "my_package.shout")
+    """
+
+    @staticmethod
+    def register(name: str, target: str | None = None) -> Callable[[C], C]:
+        """Register a module path, or the decorated class; later registrations win."""
+        if target is not None:
+            INTERCEPTORS.add(name, target if ":" in target else f"{target}:Interceptor", replace=True)
+
+        def decorate(kind: C) -> C:
+            INTERCEPTORS.add(name, Kind(build=kind), replace=True)
+            return kind
+
+        return decorate
 
 
 def build_stage(spec: StageSpec, base_dir: Path | None = None) -> Interceptor:
     """The stage of a spec: a registered name, ``module:Class``, or a Python file beside the config."""
     kind = _find(spec.name, base_dir)
-    if not (isinstance(kind, type) and issubclass(kind, Interceptor)):
+    if not (isinstance(kind, type) and issubclass(kind, (Interceptor, StagedInterceptor))):
         raise UsageError(
             f"{spec.name!r} is not an interceptor", hint="derive the class from nemo_evaluator.adapters.Interceptor"
         )
     _check(spec, kind)
-    return kind(**spec.config)
+    made = kind(**spec.config)
+    return made if isinstance(made, Interceptor) else adapted(made)
 
 
 def _find(name: str, base_dir: Path | None) -> Any:

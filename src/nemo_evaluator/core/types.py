@@ -51,6 +51,12 @@ class SeedResult:
     # Metadata keys that results need not repeat because the prompt or the target already carries them.
     shown: frozenset[str] = frozenset()
 
+    @property
+    def plain_messages(self) -> list[Message]:
+        """What prompt and system say, as messages."""
+        head: list[Message] = [{"role": "system", "content": self.system}] if self.system else []
+        return [*head, {"role": "user", "content": self.prompt}]
+
     def stored_metadata(self) -> JsonDict:
         """The metadata as it is written to files."""
         return {k: v for k, v in self.metadata.items() if k not in self.shown} if self.shown else self.metadata

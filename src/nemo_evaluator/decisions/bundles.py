@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -137,11 +137,14 @@ def discover_bundles(path: Path | str) -> dict[str, Run]:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """Benchmarks that both sides have, and those that only one side has."""
+    """Benchmarks that both sides have, and those of one side only; iterating gives (name, baseline, candidate)."""
 
     pairs: dict[str, tuple[Run, Run]]
     only_baseline: list[str]
     only_candidate: list[str]
+
+    def __iter__(self) -> Iterator[tuple[str, Run, Run]]:
+        return ((name, *sides) for name, sides in self.pairs.items())
 
 
 def match_bundles(baseline: dict[str, Run], candidate: dict[str, Run], *, by_name: bool = False) -> Matched:

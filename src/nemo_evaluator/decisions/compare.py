@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -46,11 +46,16 @@ _SUSPICIOUS_GAIN: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class PairedRecords:
-    """Two runs as columns, with the problems they share."""
+    """Two runs as columns, with the problems they share; unpacked, two mappings from (problem, repeat) to rows."""
 
     baseline: Rows
     candidate: Rows
     pairing: Pairing
+
+    def __iter__(self) -> Iterator[dict[tuple[int, int], JsonDict]]:
+        for rows in (self.baseline, self.candidate):
+            steps = zip(rows.problem.tolist(), rows.repeat.tolist(), strict=True)
+            yield {step: rows.full(at) for at, step in enumerate(steps)}
 
 
 def load_paired_records(baseline: Path | str, candidate: Path | str, *, pair_by: PairBy = "auto") -> PairedRecords:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from nemo_evaluator.core.documents import Document
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions._line import category_of
-from nemo_evaluator.decisions.pairing import Pairing
-from nemo_evaluator.decisions.rows import Ints, Rows
+from nemo_evaluator.decisions.pairing import Pairing, pair
+from nemo_evaluator.decisions.rows import Ints, Rows, rows_of
 
 MOST_FLIPS: Final = 500
+RowsByStep: TypeAlias = Mapping[tuple[int, int], JsonDict]
 _SHOWN: Final = 600
 
 
@@ -36,7 +39,7 @@ class Flip:
 
 
 @dataclass(frozen=True, slots=True)
-class FlipReport:
+class FlipReport(Document):
     """The four-field table, the flips, and their count by category."""
 
     contingency: dict[str, int]
@@ -50,19 +53,23 @@ class FlipReport:
 
 
 def build_flip_report(
-    baseline: Rows,
-    candidate: Rows,
-    pairing: Pairing,
+    baseline: Rows | RowsByStep,
+    candidate: Rows | RowsByStep,
+    pairing: Pairing | None = None,
     *,
     correct_above: float = 0.0,
     lower_is_better: bool = False,
     most: int = MOST_FLIPS,
 ) -> FlipReport:
     """Flips among paired problems; a problem is right when its mean reward is above ``correct_above``, or not above it
-    where lower is better.
+    where lower is better. Sides may be columns, or mappings from ``(problem_idx, repeat)`` to result rows.
 
     Texts are read for the first ``most`` flips of each kind; the counts are always complete.
     """
+    baseline, candidate = (
+        side if isinstance(side, Rows) else rows_of(list(side.values())) for side in (baseline, candidate)
+    )
+    pairing = pairing or pair(baseline, candidate)
     before = (pairing.baseline.rewards > correct_above) != lower_is_better
     after = (pairing.candidate.rewards > correct_above) != lower_is_better
     lost, won = np.flatnonzero(before & ~after), np.flatnonzero(~before & after)

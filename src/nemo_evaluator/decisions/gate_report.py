@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from nemo_evaluator.core.documents import Document
 from nemo_evaluator.core.files import write_json
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.report import REPORT_VERSION, RegressionReport
@@ -91,7 +92,7 @@ class BenchmarkGate:
 
 
 @dataclass(slots=True)
-class GateReport:
+class GateReport(Document):
     """The decision with everything it rests on."""
 
     verdict: GateVerdict

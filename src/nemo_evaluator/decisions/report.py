@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nemo_evaluator.core.documents import Document
 from nemo_evaluator.core.files import write_json
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.comparability import Difference
@@ -62,7 +63,7 @@ class Paired:
 
 
 @dataclass(slots=True)
-class RegressionReport:
+class RegressionReport(Document):
     """One candidate against one baseline on one benchmark."""
 
     benchmark: str

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,10 +17,11 @@ from nemo_evaluator.engine.progress import Progress, SilentProgress
 from nemo_evaluator.engine.template import load_template
 from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.environments.base import EvalEnvironment
+from nemo_evaluator.models.client import Client
 from nemo_evaluator.solvers.base import bind_solver
 
 if TYPE_CHECKING:
-    from nemo_evaluator.models import Client
+    from nemo_evaluator.adapters.model_client import ModelClient
     from nemo_evaluator.sandbox.manager import SandboxManager
 
 
@@ -31,7 +34,7 @@ async def run_evaluation(
     progress: Progress | None = None,
     problem_range: tuple[int, int] | None = None,
     max_concurrent: int = 32,
-    judge_client: Client | None = None,
+    judge_client: Client | ModelClient | None = None,
     sandbox_manager: SandboxManager | None = None,
     model_url: str | None = None,
     step_log_dir: str | Path | None = None,
@@ -48,41 +51,60 @@ async def run_evaluation(
 
     The bundle carries two private keys: ``_results`` (the rows) and ``_artifacts`` (the folder with journal, views and
     bundle). ``step_log_dir`` names that folder; without it a temporary one is made. ``allow_fallback`` lets a benchmark
-    that needs a judge run without one. Raises the error that stopped the
-    benchmark, if one did.
+    that needs a judge run without one. The environment is closed at the end, and the solver if it can be. Raises the
+    error that stopped the benchmark, if one did.
     """
-    settings = dict(config or {})
+    client = _client_of(solver)
+    settings: JsonDict = {"model": client.endpoint.model, "base_url": client.endpoint.url} if client is not None else {}
+    settings |= config or {}
     if model_url is not None:
         settings["base_url"] = model_url
+    named: JsonDict = {key: settings[key] for key in ("model", "base_url") if key in settings}
     folder = Path(step_log_dir) if step_log_dir else Path(tempfile.mkdtemp(prefix="nel-")) / safe_name(env.name)
-    clients = {"judge": judge_client} if judge_client is not None else None
-    finished = await evaluate(
-        Evaluation(
-            environment=env,
-            solver=solver,
-            task_dir=folder,
-            verifier=Verifier(env, None, clients, allow_fallback=allow_fallback),
-            service={key: settings[key] for key in ("model", "base_url") if key in settings},
-            solver_settings=bind_solver(solver).settings,
-            config=settings,
-            repeats=n_repeats,
-            max_problems=max_problems,
-            shuffle_seed=shuffle_seed,
-            shard=Shard(*shard_info) if shard_info else None,
-            problem_range=problem_range,
-            max_concurrent=max_concurrent,
-            max_system_retries=max_system_retries,
-            min_coverage=min_coverage,
-            skip_failed=skip_failed,
-            template=load_template(instruction_template),
-            sandboxes=sandbox_manager,
-            resume=resume,
-            progress=progress or SilentProgress(),
+    clients = {"judge": judge} if (judge := _client_of(judge_client)) is not None else None
+    async with AsyncExitStack() as stack:
+        for part in (env, solver):
+            if (close := getattr(part, "close", None)) is not None:
+                stack.push_async_callback(close)
+        finished = await evaluate(
+            Evaluation(
+                environment=env,
+                solver=solver,
+                task_dir=folder,
+                verifier=Verifier(env, None, clients, allow_fallback=allow_fallback),
+                service=client.describe() if client is not None else named,
+                solver_settings=bind_solver(solver).settings,
+                config=settings,
+                repeats=n_repeats,
+                max_problems=max_problems,
+                shuffle_seed=shuffle_seed,
+                shard=Shard(*shard_info) if shard_info else None,
+                problem_range=problem_range,
+                max_concurrent=max_concurrent,
+                max_system_retries=max_system_retries,
+                min_coverage=min_coverage,
+                skip_failed=skip_failed,
+                template=load_template(instruction_template),
+                sandboxes=sandbox_manager,
+                resume=resume,
+                progress=progress or SilentProgress(),
+            )
         )
-    )
     _raise_if_stopped(finished)
     rows = list(iter_jsonl(finished.task.results))
     return finished.bundle | {"_results": rows, "_artifacts": str(finished.task.root)}
+
+
+def _client_of(given: object) -> Client | None:
+    """The client behind a solver, a ``ModelClient`` or itself."""
+    while given is not None and not isinstance(given, Client):
+        given = getattr(given, "client", None)
+    return given
+
+
+def write_all(bundle: JsonDict, output_dir: str | Path) -> Path:
+    """Put the files of a finished evaluation (journal, rows, bundle) into a folder."""
+    return Path(shutil.copytree(bundle["_artifacts"], output_dir, dirs_exist_ok=True))
 
 
 def _raise_if_stopped(finished: Finished) -> None:

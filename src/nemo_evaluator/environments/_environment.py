@@ -85,13 +85,15 @@ class BenchmarkEnvironment(EvalEnvironment):
             prompt = row["fewshot"] + prompt
         row.pop("fewshot", None)
         target = row.get(self.definition.target_field, "")
-        return SeedResult(
+        problem = SeedResult(
             prompt=prompt,
             expected_answer=target if type(target) is str else str(target),
             metadata={"source": "byob", "benchmark": self.name, **row},
             system=self.definition.system_prompt,
             shown=self._shown,
         )
+        problem.messages = problem.plain_messages
+        return problem
 
     async def verify(
         self, response: str, expected: str, sandbox: Sandbox | None = None, **metadata: Any
@@ -156,6 +158,8 @@ class BenchmarkEnvironment(EvalEnvironment):
         problem: SeedResult = seed
         if self.definition.system_prompt and problem.system is None and problem.messages is None:
             problem.system = self.definition.system_prompt
+        if problem.messages is None and not problem.images:
+            problem.messages = problem.plain_messages
         return problem
 
     def _checked(self, params: JsonDict) -> JsonDict:

@@ -7,6 +7,7 @@ import inspect
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from pathlib import Path
 from time import perf_counter
 from types import CodeType
@@ -16,7 +17,7 @@ from nemo_evaluator.core.errors import ScorerError
 from nemo_evaluator.core.hashing import digest, digest_parts
 from nemo_evaluator.core.types import JsonDict, VerifyResult
 from nemo_evaluator.environments.definition import source_file
-from nemo_evaluator.scoring.types import SCORING_VERSION, ScorerInput
+from nemo_evaluator.scoring.types import SCORER_LOOP, SCORING_VERSION, ScorerInput
 
 # A call that takes longer than this on the event loop would hold up every other request.
 SLOW_SECONDS: Final = 0.005
@@ -25,6 +26,9 @@ OWN_SLOW_SECONDS: Final = 0.1
 _SLOW_CALLS: Final = 3
 _FORGIVEN: Final = 0.1
 _OURS: Final = "nemo_evaluator."
+# Scorers that wait for programs in sandboxes, at most.
+_WAITING: Final = 64
+_SANDBOXED: Final = f"{_OURS}scoring.code.code_sandbox@"
 _SHOWN: Final = 200
 
 
@@ -42,13 +46,18 @@ class ScorerRunner:
         self._is_ours = (function.__module__ or "").startswith(_OURS)
         self._pool: ThreadPoolExecutor | None = None
         self._slow = 0.0
+        if not self._is_async and not self._is_ours and _calls_sandbox(function):
+            # It waits for a program: the loop, which serves the sandbox, must not wait with it.
+            self._pool, self.in_thread = ThreadPoolExecutor(_WAITING, thread_name_prefix=f"nel-{self._method}"), True
 
     async def run(self, sample: ScorerInput) -> VerifyResult:
         """The verdict on one answer."""
         if self._is_async:
             scores = await self.function(sample)
         elif self.in_thread:
-            scores = await asyncio.get_running_loop().run_in_executor(self._pool, self.function, sample)
+            loop = asyncio.get_running_loop()
+            SCORER_LOOP.set(loop)
+            scores = await loop.run_in_executor(self._pool, copy_context().run, self.function, sample)
         else:
             started = perf_counter()
             scores = self.function(sample)
@@ -99,6 +108,16 @@ def fingerprint(functions: list[Callable[..., Any]], settings: JsonDict) -> str:
         _gather(function, files, versions, loose)
     texts = sorted(digest_parts(path.read_text(encoding="utf-8", errors="replace")) for path in files)
     return digest([SCORING_VERSION, texts, sorted(versions), loose, _plain(settings)])
+
+
+def _calls_sandbox(function: Callable[..., Any]) -> bool:
+    """Whether a scorer runs programs with ``code_sandbox``, itself or through the functions beside it."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    versions: set[str] = set()
+    _gather(function, set(), versions, [])
+    return (code is not None and "code_sandbox" in _names(code)) or any(
+        version.startswith(_SANDBOXED) for version in versions
+    )
 
 
 def _gather(function: Callable[..., Any], files: set[Path], versions: set[str], loose: list[str]) -> None:

@@ -72,8 +72,12 @@ class EvalEnvironment(ABC):
 
     @property
     def dataset(self) -> Sequence[Any]:
-        """The rows; not necessarily in memory."""
+        """The rows; not necessarily in memory. Subclasses may set them: ``self.dataset = [...]``."""
         return self._dataset
+
+    @dataset.setter
+    def dataset(self, rows: Sequence[Any]) -> None:
+        self._dataset = rows
 
     def __len__(self) -> int:
         return len(self.dataset)

@@ -35,6 +35,21 @@ class Interval:
     n: int
 
     @property
+    def mean(self) -> float:
+        """Another name of ``value``."""
+        return self.value
+
+    @property
+    def ci_lower(self) -> float | None:
+        """Another name of ``lower``."""
+        return self.lower
+
+    @property
+    def ci_upper(self) -> float | None:
+        """Another name of ``upper``."""
+        return self.upper
+
+    @property
     def width(self) -> float | None:
         """Upper minus lower, or ``None`` without bounds."""
         return None if self.lower is None or self.upper is None else self.upper - self.lower

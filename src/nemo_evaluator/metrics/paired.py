@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -30,16 +31,26 @@ class PairedTest:
     alternative: Alternative
 
     @property
+    def effect_size(self) -> float:
+        """The effect as a drop: positive when the candidate is worse."""
+        return -self.effect
+
+    @property
     def significant(self) -> bool:
         """Whether p is under 5 %."""
         return self.p_value < 0.05
 
 
-def mcnemar_test(worse: int, better: int, n: int, *, alternative: Alternative = "less") -> PairedTest:
+def mcnemar_test(
+    worse: int | Mapping[str, int], better: int = 0, n: int = 0, *, alternative: Alternative = "less"
+) -> PairedTest:
     """Exact McNemar: ``worse`` problems only the baseline solved, ``better`` only the candidate.
 
-    ``alternative="less"`` asks whether the candidate is worse.
+    Instead of the numbers, the ``contingency`` of a flip report. ``alternative="less"`` asks whether the candidate is
+    worse.
     """
+    if not isinstance(worse, int):
+        n, better, worse = sum(worse.values()), worse["candidate_only_correct"], worse["baseline_only_correct"]
     effect = (better - worse) / n if n else 0.0
     p_value = _exact_binomial(better, worse + better, alternative)
     return PairedTest("mcnemar", p_value, effect, n, worse + better, alternative)

@@ -141,6 +141,7 @@ class Endpoint:
     def describe(self) -> JsonDict:
         """What may change an answer, free of ports, keys and places: the service's part of a fingerprint."""
         parts = urlsplit(self.url)
+        stages = [[s.name, s.config] for s in self.stages if s.name not in OBSERVERS]
         return {
             "protocol": self.protocol,
             "model": self.model,
@@ -148,7 +149,9 @@ class Endpoint:
             "generation": self.generation,
             "extra_body": self.extra_body,
             "reasoning_pattern": self.reasoning_pattern,
-            "interceptors": [[s.name, s.config] for s in self.stages if s.name not in OBSERVERS],
+            "interceptors": stages,
+            # They run as listed; answers from before that was so may have been asked otherwise.
+            **({"interceptor_order": "as listed"} if len(stages) > 1 else {}),
         }
 
 

@@ -1,5 +1,6 @@
 """Sandboxes: places where untrusted code runs."""
 
+from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._backend import Backend, Exit, Job
 from nemo_evaluator.sandbox._fresh import run_fresh, run_judge
 from nemo_evaluator.sandbox.base import (
@@ -20,6 +21,7 @@ __all__ = [
     "Job",
     "OutsideEndpoint",
     "Sandbox",
+    "SandboxSpec",
     "VolumeMount",
     "run_fresh",
     "run_judge",

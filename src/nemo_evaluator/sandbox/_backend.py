@@ -66,6 +66,11 @@ class Backend(ABC):
         """True between ``start`` and ``stop``."""
         return self.started
 
+    @property
+    def container_ip(self) -> str | None:
+        """The address of the container; None for kinds that have none of their own."""
+        return None
+
     @abstractmethod
     async def start(self, *, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
         """Bring the sandbox up."""
@@ -85,8 +90,9 @@ class Backend(ABC):
     async def exec(
         self,
         command: str | Sequence[str],
-        *,
         timeout: float = 180.0,
+        *,
+        timeout_sec: float | None = None,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         stdin: bytes | None = None,
@@ -99,7 +105,7 @@ class Backend(ABC):
         self._check()
         job = Job(
             argv=self.shell(command) if isinstance(command, str) else list(command),
-            timeout=timeout,
+            timeout=timeout if timeout_sec is None else timeout_sec,
             cwd=cwd or self.spec.workdir,
             env=self._env(env),
             stdin=stdin,
@@ -193,9 +199,9 @@ class Backend(ABC):
         ended = await self._run(job, emit)
         out, err = streams["stdout"], streams["stderr"]
         return ExecResult(
-            exit_code=ended.code,
             stdout=out.text(),
             stderr=err.text(),
+            return_code=ended.code,
             timed_out=ended.timed_out,
             truncated=out.truncated or err.truncated,
             out_of_memory=ended.out_of_memory,

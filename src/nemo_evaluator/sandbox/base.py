@@ -20,9 +20,9 @@ class ExecResult:
     A command that a signal ended has the code 128 + signal, as a shell would say it.
     """
 
-    exit_code: int
     stdout: str
     stderr: str
+    return_code: int
     timed_out: bool = False
     truncated: bool = False
     out_of_memory: bool = False
@@ -31,12 +31,12 @@ class ExecResult:
     @property
     def ok(self) -> bool:
         """True when the command ended by itself with 0."""
-        return self.exit_code == 0 and not self.timed_out
+        return self.return_code == 0 and not self.timed_out
 
     @property
-    def return_code(self) -> int:
-        """Another name of ``exit_code``."""
-        return self.exit_code
+    def exit_code(self) -> int:
+        """Another name of ``return_code``."""
+        return self.return_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,11 @@ class Sandbox(Protocol):
         """True between ``start`` and ``stop``."""
         ...
 
+    @property
+    def container_ip(self) -> str | None:
+        """The address of the sandbox's container, where it has one that the host can reach."""
+        ...
+
     async def start(self, *, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
         """Bring the sandbox up; commands inside will reach ``outside_endpoints`` and see them in their environment."""
         ...
@@ -107,8 +112,9 @@ class Sandbox(Protocol):
     async def exec(
         self,
         command: str | Sequence[str],
-        *,
         timeout: float = 180.0,
+        *,
+        timeout_sec: float | None = None,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         stdin: bytes | None = None,
@@ -117,7 +123,7 @@ class Sandbox(Protocol):
         on_output: OnOutput | None = None,
         background: bool = False,
     ) -> ExecResult:
-        """Run a command (a string goes through a shell) with a hard deadline.
+        """Run a command (a string goes through a shell) with a hard deadline; ``timeout_sec`` is its other name.
 
         Whatever it started dies with it, unless ``background`` is set and it ended by itself: then what it left
         running lives on until the sandbox stops.

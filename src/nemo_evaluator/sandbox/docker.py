@@ -70,6 +70,7 @@ class DockerSandbox(Backend):
     _over_disk: bool = field(default=False, init=False)
     _shell: str = field(default="sh", init=False)
     _broken: str = field(default="", init=False)
+    _ip: str | None = field(default=None, init=False)
     _root_user: ClassVar[str | None] = "0"
 
     @property
@@ -81,6 +82,16 @@ class DockerSandbox(Backend):
     def container_id(self) -> str:
         """The engine's id of the container."""
         return self._id
+
+    @property
+    def container_ip(self) -> str | None:
+        """The address of the container in its network; None without one."""
+        return self._ip
+
+    async def _address(self) -> str | None:
+        found = await self.api.call("GET", f"/containers/{self._id}/json")
+        networks = found["NetworkSettings"]["Networks"] or {}
+        return next((one["IPAddress"] for one in networks.values() if one.get("IPAddress")), None)
 
     async def start(self, *, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
         """Create and start the container."""
@@ -98,6 +109,8 @@ class DockerSandbox(Backend):
             self._id = created["Id"]
             await self.api.call("POST", f"/containers/{self._id}/start")
             self.started = True
+            if self.settings.network not in ("none", "host"):
+                self._ip = await self._address()
             if not (self.settings.read_only or self.settings.shared):
                 self._watching = asyncio.ensure_future(self._watch_disk())
             for endpoint in outside_endpoints:

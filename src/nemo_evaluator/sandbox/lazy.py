@@ -68,9 +68,14 @@ class LazySandbox:
         self._outside_endpoints = [*self._outside_endpoints, *outside_endpoints]
         await self._get()
 
-    async def exec(self, command: str | Sequence[str], **options: Any) -> ExecResult:
+    @property
+    def container_ip(self) -> str | None:
+        """The address of the container; known once the sandbox is up."""
+        return getattr(self._real, "container_ip", None)
+
+    async def exec(self, command: str | Sequence[str], timeout: float = 180.0, **options: Any) -> ExecResult:
         """Run a command; see the contract."""
-        return await (await self._get()).exec(command, **options)
+        return await (await self._get()).exec(command, timeout=options.pop("timeout_sec", timeout), **options)
 
     async def run_fresh(self, command: Sequence[str], files: Mapping[str, bytes], **options: Any) -> ExecResult:
         """Run a program that needs nothing of this sandbox: a warm one serves, unless this one is up already."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator.scoring._judging import Measure, judge_program
 from nemo_evaluator.scoring._text import strip_reasoning
-from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
+from nemo_evaluator.scoring.types import SCORER_LOOP, Score, ScorerInput, found, versioned
 
 if TYPE_CHECKING:
     from nemo_evaluator.sandbox.base import Sandbox
@@ -94,9 +95,18 @@ def program_of(sample: ScorerInput) -> tuple[str, Measure, str]:
 
 
 @versioned("3", inline=False)
-async def code_sandbox(sample: ScorerInput, timeout: float = 30.0) -> Score:
-    """Does the code pass its tests in the sample's sandbox? ``_prompt``, ``_test``, ``_entry_point`` are metadata."""
-    return await code_sandbox_async(sample, sample.sandbox, timeout)
+def code_sandbox(sample: ScorerInput, timeout: float = 30.0) -> Any:
+    """Does the code pass its tests in the sample's sandbox? ``_prompt``, ``_test``, ``_entry_point`` are metadata.
+
+    In a plain function the score itself; in a coroutine, where nothing may block, something to await.
+    """
+    work = code_sandbox_async(sample, sample.sandbox, timeout)
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        home = SCORER_LOOP.get(None)
+        return asyncio.run_coroutine_threadsafe(work, home).result() if home is not None else asyncio.run(work)
+    return work
 
 
 @versioned("3", inline=False)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from nemo_evaluator.config.kinds import SCORERS
-from nemo_evaluator.scoring.types import Score, ScorerInput
+from nemo_evaluator.scoring.types import SCORER_LOOP, Score, ScorerInput
 
 _BUILT_IN: Final = {
     "answer_line": "line",
@@ -47,6 +47,7 @@ async def run_scorer(scorer: Callable[..., Any], sample: ScorerInput) -> Score:
     elif getattr(scorer, "inline", False):
         result = scorer(sample)
     else:
+        SCORER_LOOP.set(asyncio.get_running_loop())
         result = await asyncio.to_thread(scorer, sample)
     if inspect.isawaitable(result):
         result = await result

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+from asyncio import AbstractEventLoop
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 SCORING_VERSION: Final = "2"
 
 _QUESTIONS: Final = ("question", "problem", "sentence", "context", "input", "prompt")
+# The loop of the run, for scorers that work in a thread beside it.
+SCORER_LOOP: ContextVar[AbstractEventLoop] = ContextVar("scorer_loop")
 F = TypeVar("F", bound=Callable[..., Any])
 Score: TypeAlias = JsonDict
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
+from nemo_evaluator.core.types import ErrorKind as ErrorKind
 from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult
 
 if TYPE_CHECKING:

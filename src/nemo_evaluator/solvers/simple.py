@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
 
@@ -10,10 +10,12 @@ from nemo_evaluator.config import GenerationConfig
 from nemo_evaluator.config.fields import ServiceName
 from nemo_evaluator.config.solver_base import SolverBase
 from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult, SolveResult
 from nemo_evaluator.solvers.images import with_images
 
 if TYPE_CHECKING:
+    from nemo_evaluator.adapters.model_client import ModelClient
     from nemo_evaluator.models import Client
     from nemo_evaluator.solvers.base import SolverContext
 
@@ -39,25 +41,26 @@ class SimpleSolver:
 
     def __init__(
         self,
-        client: Client,
+        client: Client | ModelClient,
         system_prompt: str | None = None,
         *,
         generation: JsonDict | None = None,
         image_detail: ImageDetail = "auto",
         completions: bool | None = None,
     ) -> None:
-        self._client = client
+        inner: Any = getattr(client, "client", client)
+        self.client: Client = inner
         self._system = system_prompt
         self._generation = generation
         self._detail = image_detail
-        self._completions = client.endpoint.protocol == "completions" if completions is None else completions
+        self._completions = self.client.endpoint.protocol == "completions" if completions is None else completions
 
     async def solve(self, task: SeedResult) -> SolveResult:
         """One call. Raises the client's BoundaryErrors."""
         if self._completions:
-            reply = await self._client.complete(self._text(task), generation=self._generation)
+            reply = await self.client.complete(self._text(task), generation=self._generation)
         else:
-            reply = await self._client.chat(self._messages(task), generation=self._generation)
+            reply = await self.client.chat(self._messages(task), generation=self._generation)
         return SolveResult(response=reply.content, model_response=reply)
 
     def describe(self) -> JsonDict:
@@ -87,17 +90,46 @@ class SimpleSolver:
 
 
 class ChatSolver(SimpleSolver):
-    """The simple solver over a chat protocol."""
+    """The simple solver over a chat protocol: ``ChatSolver(ModelClient(base_url=..., model=...))``."""
 
-    def __init__(self, client: Client, system_prompt: str | None = None, *, generation: JsonDict | None = None) -> None:
+    def __init__(
+        self, client: Client | ModelClient, system_prompt: str | None = None, *, generation: JsonDict | None = None
+    ) -> None:
         super().__init__(client, system_prompt, generation=generation, completions=False)
 
 
 class CompletionSolver(SimpleSolver):
-    """The simple solver over text completions, for base models."""
+    """The simple solver over text completions, for base models; without a client it makes one of its own.
 
-    def __init__(self, client: Client, system_prompt: str | None = None, *, generation: JsonDict | None = None) -> None:
-        super().__init__(client, system_prompt, generation=generation, completions=True)
+    ::
+
+        CompletionSolver(base_url="http://localhost:8000/v1", model="m", max_tokens=64)
+    """
+
+    def __init__(
+        self,
+        client: Client | ModelClient | None = None,
+        system_prompt: str | None = None,
+        *,
+        generation: JsonDict | None = None,
+        **own: Any,
+    ) -> None:
+        if client is not None and own:
+            raise TypeError(f"{', '.join(own)}: settings of the client, which is given already")
+        self._own: ModelClient | None = None if client is not None else _own_client(own)
+        asked = client if client is not None else self._own
+        assert asked is not None
+        super().__init__(asked, system_prompt, generation=generation, completions=True)
+
+    async def close(self) -> None:
+        """Close the client, if it is this solver's own."""
+        if self._own is not None:
+            await self._own.close()
+
+
+def _own_client(settings: JsonDict) -> Any:
+    # By name: it brings the whole HTTP client along.
+    return load_object("nemo_evaluator.adapters.model_client:ModelClient")(**settings, protocol="completions")
 
 
 class VLMSolver(SimpleSolver):
@@ -105,7 +137,7 @@ class VLMSolver(SimpleSolver):
 
     def __init__(
         self,
-        client: Client,
+        client: Client | ModelClient,
         system_prompt: str | None = None,
         *,
         image_detail: ImageDetail = "auto",

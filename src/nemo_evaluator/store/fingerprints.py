@@ -50,7 +50,9 @@ class RunFingerprints:
 
 def problem_hash(seed: SeedResult) -> str:
     """Equal content, equal hash: what is asked, without who is asked and how it is graded."""
-    asked: list[Any] = [seed.messages if seed.messages is not None else seed.prompt]
+    # Messages that only repeat prompt and system are no other question.
+    plain = seed.messages is None or seed.messages == seed.plain_messages
+    asked: list[Any] = [seed.prompt if plain else seed.messages]
     if seed.system or seed.images or seed.sandbox_spec or seed.pre_agent_cmd:
         spec = asdict(seed.sandbox_spec) if seed.sandbox_spec else None
         asked += [seed.system, seed.images, spec, seed.pre_agent_cmd]

@@ -14,8 +14,6 @@ from nemo_evaluator.models.types import ModelReply, ModelRequest
 class Interceptor(base.Interceptor):
     """Joins all system messages with ``separator`` and puts them first; empty ones vanish."""
 
-    place = base.Place.GATHER_SYSTEM
-
     def __init__(self, separator: str = "\n\n") -> None:
         self._separator = separator
         self._changed = 0

@@ -13,8 +13,6 @@ from nemo_evaluator.models.types import ModelReply, ModelRequest
 class Interceptor(base.Interceptor):
     """Removes ``params``."""
 
-    place = base.Place.DROP
-
     def __init__(self, params: list[str]) -> None:
         self._params = frozenset(params)
         self._dropped = 0

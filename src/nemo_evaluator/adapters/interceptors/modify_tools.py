@@ -15,8 +15,6 @@ from nemo_evaluator.models.types import ModelReply, ModelRequest
 class Interceptor(base.Interceptor):
     """Strips ``strip_properties`` (also from ``required``) and adds ``add_properties`` where they are missing."""
 
-    place = base.Place.TOOLS
-
     def __init__(self, strip_properties: list[str] | None = None, add_properties: dict[str, Any] | None = None) -> None:
         if not strip_properties and not add_properties:
             raise UsageError(

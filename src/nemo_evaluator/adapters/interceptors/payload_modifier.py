@@ -22,8 +22,6 @@ class Interceptor(base.Interceptor):
     What is added is merged into objects that are there already, and wins over their values.
     """
 
-    place = base.Place.PARAMS
-
     def __init__(
         self,
         params_to_remove: list[str] | None = None,

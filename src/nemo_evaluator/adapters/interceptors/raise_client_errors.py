@@ -14,7 +14,7 @@ from nemo_evaluator.models.types import ModelReply, ModelRequest
 class Interceptor(base.Interceptor):
     """Raises the typed error of the reply; its status stays what the server said."""
 
-    place = base.Place.REFUSE
+    place = base.Place.REPLY
 
     def __init__(self) -> None:
         self._endpoint: Endpoint | None = None

@@ -22,7 +22,7 @@ class Interceptor(base.Interceptor):
     or with ``include_if_not_finished: false`` becomes reasoning, with an empty answer.
     """
 
-    place = base.Place.REASONING
+    place = base.Place.REPLY
     best_effort = True
 
     def __init__(

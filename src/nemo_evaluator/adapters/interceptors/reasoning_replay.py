@@ -19,7 +19,6 @@ from nemo_evaluator.models.types import ModelReply, ModelRequest
 class Interceptor(base.Interceptor):
     """Remembers reasoning by tool-call id, or by the start of the answer, and puts it into later requests."""
 
-    place = base.Place.REPLAY
     observes = True
     best_effort = True
 

@@ -16,8 +16,6 @@ _STRATEGIES = ("prepend", "append", "replace")
 class Interceptor(base.Interceptor):
     """Prepends, appends or replaces; a text-completion gets the text before or after its prompt."""
 
-    place = base.Place.MESSAGES
-
     def __init__(self, system_message: str, strategy: str = "prepend") -> None:
         if strategy not in _STRATEGIES:
             raise UsageError(

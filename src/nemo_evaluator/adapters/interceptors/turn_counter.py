@@ -33,7 +33,6 @@ class Interceptor(base.Interceptor):
     """Counts per session; without ``max_turns`` it only counts."""
 
     talks = True
-    place = base.Place.COUNT
 
     def __init__(
         self,
