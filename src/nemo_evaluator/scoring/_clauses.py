@@ -67,6 +67,7 @@ _BACK: Final = Mark.NOT | Mark.WRONG | Mark.CONTRARY | Mark.REFUSAL
 _WINDOW: Final = 200
 _TAIL: Final = 4000
 _BLANK: Final = " \t\n*_`\"'.:)(#>-$“"
+_COMMAS: Final = (",", "，", "、")
 _ARROWS: Final = ("->", "=>", "→")
 _NEAR: Final = 240
 _DENIES_BEFORE: Final = ("では", "でな", "じゃ")
@@ -202,6 +203,7 @@ class Ledger(Generic[V]):
         said = self.reader.read(clause.text, cued=cued or taken_up)
         if said is None:
             self._take_back(clause)
+            self._void = clause.has(VOID) and clause.edge[:1] in _COMMAS
             return cued and clause.edge[:1] == "\n"
         stance = _stance(clause, said) | self._supposing | (prefix if cued else 0)
         if clause.edge[:1] in ("?", "？"):
@@ -214,7 +216,7 @@ class Ledger(Generic[V]):
                 said, stance = kept, self._supposing
         if self._void and said.bare and not clause.opener & _BOUNDARY:
             stance |= Mark.CONTRARY
-        self._void = bool(stance & VOID) and clause.edge[:1] in (",", "，", "、")
+        self._void = bool(stance & VOID) and clause.edge[:1] in _COMMAS
         if stance & VOID:
             if stance & (Mark.NOT | Mark.WRONG) and self.values and set(said.values) >= set(self.values):
                 self.values, self.retracted = (), True
@@ -222,7 +224,9 @@ class Ledger(Generic[V]):
             self._denied = self._denied or cued
         elif self._counts(clause, said, stance, cued or taken_up):
             self._commit(clause, said, stance)
-        self._joined = bool(self.values) and clause.edge[:1] in (",", "，", "、")
+            self._joined = clause.edge[:1] in _COMMAS
+            return False
+        self._joined = False
         return False
 
     def _counts(self, clause: Clause, said: Said[V], stance: int, cued: bool) -> bool:

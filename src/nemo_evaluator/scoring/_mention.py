@@ -48,7 +48,8 @@ _FILLER: Final = re.compile(
     re.I,
 )
 _PLAINLY_SO: Final = re.compile(
-    r"(?:\b(?:it|that|this|he|she)(?:['’]s|\s+(?:is|was|must\s+be|must\s+have\s+been))|\A)\s*(?:the|an?)?[\s*\"'“]*\Z",
+    r"(?:\b(?:it|that|this|he|she)(?:['’]s|\s+(?:is|was|must\s+be|must\s+have\s+been))|\A"
+    r"|\A(?!.{0,80}\b(?:who|which)\b).{0,80}\b(?:is|was|are|were))\s*(?:the|an?)?[\s*\"'“]*\Z",
     re.I,
 )
 _MAYBE: Final = re.compile(r"\W*(?:maybe|perhaps|possibly|or)\s+\S", re.IGNORECASE)
@@ -100,7 +101,7 @@ class Mentions:
         self.strict = False  # only "it was ..." asserts: other names stand around
         self._phrases = tuple(phrases[:_MOST_PHRASES])
         self._question = fold(question)
-        self._names = any(phrase[:1].isupper() for phrase in phrases)
+        self._names = any(sign.isupper() for phrase in phrases for sign in phrase)
 
     def masked(self, text: str) -> str:
         """The text with every phrase as one letter, and lists that hold one as such."""
@@ -132,8 +133,10 @@ class Mentions:
         start, end = first.start(), first.end()
         if len(values) > 1:
             values = dict.fromkeys((0,))  # several spellings of one answer
-        if self.strict and not cued and not _PLAINLY_SO.search(clause, 0, start):
+        if self.strict and not cued and (not _PLAINLY_SO.search(clause, 0, start) or self.rival_names(clause[:start])):
             return None
+        if _PARTS.search(clause, 0, max(0, clause.rfind("(", 0, start))) and ")" not in clause[:start]:
+            return Said((0, OTHER), start, end)  # only in parentheses behind something else
         rivals = self._rivals(clause, start, end)
         asserted = _ASSERTED.search(clause, 0, start) is not None or (cued and not self.rival_names(clause[:start]))
         if rivals or (not asserted and self.rival_names(clause)):
@@ -160,10 +163,11 @@ class Mentions:
         """Whether the phrase is joined to something else by "or", "and" or a slash."""
         return _JOINED_AFTER.match(clause, end) is not None or _JOINED_BEFORE.search(clause, 0, start) is not None
 
-    def rival_names(self, text: str) -> bool:
-        return (self._names or len(text) > _LONG_CLAUSE) and any(
-            name[0] not in self._question for name in _NAME.finditer(text)
-        )
+    def rival_names(self, text: str, whole: int = 0) -> bool:
+        """Whether a clause (of a text of ``whole`` letters) names something that the question does not."""
+        if not self._names and max(len(text), whole) <= _LONG_CLAUSE:
+            return False
+        return any(name[0] not in self._question for name in _NAME.finditer(text.strip()))
 
 
 _KNOWN: Final = re.compile("[\ue000-\uf8fd]")

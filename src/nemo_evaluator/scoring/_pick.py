@@ -60,10 +60,12 @@ class _Patterns:
         given = rf"[\s:*_`\"'(\[$]*(?:(?:the\s+)?{noun}\s*)?[\s:*_`\"'(\[$]*([{upper}]){apart}(?!\s+[a-z]+ing\b)"
         self.said = re.compile(
             rf"(?:(?:correct|right|best|final|true)\s+{noun}\s*(?:\w+\s+)?(?:is|was|:|would\s+be|must\s+be|should\s+be)"
-            rf"|\b(?:choose|chose|select|pick|go(?:ing)?\s+with|opt(?:ing)?\s+for|settle\s+on|answer|say|said"
+            rf"|\b(?:choose|chose|select|pick|go(?:ing)?\s+with|opt(?:ing)?\s+for|settled?\s+on|lean(?:ing)?\s+towards?|answer|say|said"
             rf"|mean|leaves|think\s+it['’]s|ans\s*[:.=])"
             rf"|\b(?:it|that|this|there)(?:['’]s|\s+(?:is|was|must\s+be|should\s+be|has\s+to\s+be|would\s+be"
             rf"|could(?:\s+also)?\s+be|might(?:\s+also)?\s+be|may\s+be|can\s+only\s+be))"
+            rf"|\b(?:my|our)\s+(?:choice|pick|selection|guess|vote)\s+(?:is|would\s+be)"
+            rf"|\b(?:final|result|conclusion|verdict|choice|selection|pick)\s*[:=]|\b(?:choisis|dirais|wähle|elijo|escojo|выбираю|может\s+быть\s+и)"
             rf"|should\s+be|must\s+be|[-=]>|→|richtig\s+ist|korrekt\s+ist|c['’]est|correcte\s+est|correcta\s+es"
             rf"|es\s+la|应该?选择?|选择?|正确的?是|应该是|Правильный\s+вариант|верный\s+вариант|это)"
             rf"{given}",

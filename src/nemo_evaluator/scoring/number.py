@@ -43,8 +43,9 @@ _BOUND: Final = re.compile(
 )
 # A number that goes on as a formula is not the value: 18 + x, 18^2, 18x.
 _FORMULA: Final = re.compile(
-    r"\s?[\^!]|\s?[+*·×-]\s?[a-zA-Z](?![A-Za-z])|\s?\\[a-z]|[a-z](?![A-Za-z.])(?=\s*[+^=)]|\s*\Z)"
+    r"\s+and\s+(?:an?|one|three)\s+(?:half|third|quarter)|\s?[\^!]|\s?[+*·×-]\s?[a-zA-Z](?![A-Za-z])|\s?\\[a-z]|[a-z](?![A-Za-z.])(?=\s*[+^=)]|\s*\Z)"
 )
+_MINUS: Final = re.compile(r"\b(?:minus|negative)\s+\Z", re.IGNORECASE)
 _ASSERTS: Final = re.compile(
     r"(?:\b(?:it|that|this|one|result|total|answer|sum|value)(?:['’]s|\s+(?:is|was|should\s+be|must\s+be"
     r"|would\s+be|could(?:\s+also)?\s+be|might(?:\s+also)?\s+be|may\s+be|equals|comes\s+to))"
@@ -90,6 +91,8 @@ class Numbers:
         if match is None or _FORMULA.match(clause, match.end()):
             return None
         number = read(match, self._language)
+        if number is not None and _MINUS.search(clause, max(0, match.start() - 10), match.start()):
+            number = Number(f"-{number.text}", tuple(-value for value in number.readings))
         if number is None or _BOUND.search(clause, max(0, match.start() - 24), match.start()):
             return None
         values, end = [number], match.end()

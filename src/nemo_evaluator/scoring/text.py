@@ -9,9 +9,10 @@ from itertools import islice
 from typing import Any, Final
 
 from nemo_evaluator.scoring._claims import Kind, claims, foreign_claims
-from nemo_evaluator.scoring._clauses import Ledger, committed_text, declines, settle, tasks
+from nemo_evaluator.scoring._clauses import Ledger, clauses, committed_text, declines, settle, tasks
 from nemo_evaluator.scoring._mention import Mentions
 from nemo_evaluator.scoring._text import normalise, prepare, readable, unlatex, unmark
+from nemo_evaluator.scoring._vocabulary import Mark
 from nemo_evaluator.scoring.number import extract_number, language_of, parse_number
 from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
 
@@ -125,7 +126,9 @@ def _mentioned(text: str, reader: Mentions) -> tuple[int, ...] | None:
     if alone is not None:
         return alone.values
     ledger: Ledger[int] = Ledger(reader)
-    reader.strict = reader.rival_names(text)
+    denied = Mark.NOT | Mark.REJECT
+    said = (one.text for one in clauses(text, 0, len(text)) if not one.has(denied))
+    reader.strict = any(reader.rival_names(one, len(text)) for one in said)
     if len(text) <= _REGION:
         # A few words, or an answer that opens with the phrase, need no announcement.
         few = len(lines) == 1 and text.count(" ") < _SHORT // 2
