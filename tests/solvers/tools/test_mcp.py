@@ -9,14 +9,21 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
-from nemo_evaluator.core.errors import TransportError
+from nemo_evaluator.core.errors import MissingExtraError, TransportError
 from nemo_evaluator.core.types import SeedResult
 from nemo_evaluator.solvers.tools.mcp import McpTools
 
 SERVER = str(Path(__file__).parents[1] / "mcp_server.py")
 TASK = SeedResult("q", "a")
+pytestmark = pytest.mark.needs("mcp")
+
+
+def started_here() -> list[int]:
+    """The servers that this process has started over pipes."""
+    return [child.pid for child in psutil.Process().children() if "http" not in child.cmdline()]
 
 
 @pytest.fixture(params=["stdio", "http"])
@@ -26,7 +33,6 @@ def source(request: pytest.FixtureRequest) -> McpTools:
     return McpTools("notes", url=request.getfixturevalue("mcp_url"))
 
 
-@pytest.mark.needs("mcp")
 async def test_a_real_server_lists_runs_fails_and_times_out(source: McpTools) -> None:
     session = await source.open(TASK, None)
     try:
@@ -48,7 +54,6 @@ async def test_a_real_server_lists_runs_fails_and_times_out(source: McpTools) ->
         await session.close()
 
 
-@pytest.mark.needs("mcp")
 async def test_a_program_is_started_for_each_problem_and_ended_with_it() -> None:
     source = McpTools("notes", command=sys.executable, args=[SERVER])
     first, second = await asyncio.gather(source.open(TASK, None), source.open(TASK, None))
@@ -56,7 +61,8 @@ async def test_a_program_is_started_for_each_problem_and_ended_with_it() -> None
         last = await first.call("add_note", {"text": "a"}, 20)
     assert last.content == "2 notes"
     assert (await second.call("add_note", {"text": "b"}, 20)).content == "1 notes"
-    pids = [session._channel._process.pid for session in (first, second)]  # type: ignore[attr-defined]
+    pids = started_here()
+    assert len(pids) == 2
     await asyncio.gather(first.close(), second.close())
     for pid in pids:
         with pytest.raises(ProcessLookupError):
@@ -65,6 +71,7 @@ async def test_a_program_is_started_for_each_problem_and_ended_with_it() -> None
 
 ECHO = """
 import json, os, sys
+START = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "e", "version": "1"}}
 def say(message): print(json.dumps(message), flush=True)
 pinged = False
 for line in sys.stdin:
@@ -73,10 +80,11 @@ for line in sys.stdin:
     pinged = pinged or (number == 77 and request.get("result") == {})
     if method == "initialize":
         say({"jsonrpc": "2.0", "id": 77, "method": "ping"})
-        say({"jsonrpc": "2.0", "id": number, "result": {"protocolVersion": "2025-06-18"}})
+        say({"jsonrpc": "2.0", "id": number, "result": START})
     elif method == "tools/list":
-        cursor = request["params"].get("cursor")
-        page = {"tools": [{"name": "two" if cursor else "one"}]} | ({} if cursor else {"nextCursor": "x"})
+        cursor = request.get("params", {}).get("cursor")
+        tool = {"name": "two" if cursor else "one", "inputSchema": {"type": "object"}}
+        page = {"tools": [tool]} | ({} if cursor else {"nextCursor": "x"})
         print("a line that is no JSON", flush=True)
         say({"jsonrpc": "2.0", "id": number, "result": page})
     elif method == "tools/call" and request["params"]["name"] == "die":
@@ -122,9 +130,24 @@ async def test_a_program_that_will_not_end_is_ended() -> None:
         "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + ECHO + "\nwhile True: time.sleep(1)"
     )
     session = await McpTools("echo", command=sys.executable, args=["-c", stubborn]).open(TASK, None)
-    pid = session._channel._process.pid  # type: ignore[attr-defined]
+    [pid] = started_here()
     started = time.monotonic()
     await session.close()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 6
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+async def test_without_the_sdk_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError) as missing:
+        McpTools("x", command="x")
+    assert missing.value.hint == 'pip install "nemo-evaluator[mcp]"'
+
+
+async def test_answers_beside_the_protocol_are_a_failure_of_the_harness() -> None:
+    wrong = ECHO.replace('"content": content', '"content": 7')
+    session = await McpTools("echo", command=sys.executable, args=["-c", wrong]).open(TASK, None)
+    with pytest.raises(TransportError, match="does not keep to the protocol: content"):
+        await session.call("one", {}, 10)
+    await session.close()

@@ -70,3 +70,11 @@ class ToolSource(Protocol):
     async def close(self) -> None:
         """Let go of what all problems shared."""
         ...
+
+
+class RpcError(Exception):
+    """The server answered with an error."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code

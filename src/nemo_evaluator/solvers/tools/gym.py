@@ -11,12 +11,12 @@ import orjson
 
 from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.core.types import JsonDict, SeedResult
+from nemo_evaluator.models.http_proxy import proxy_url
 from nemo_evaluator.solvers.tools._openapi import Endpoint, endpoints_of, request_schema
 from nemo_evaluator.solvers.tools.base import Tool, ToolResult
 
 if TYPE_CHECKING:
-    from nemo_evaluator.models.http_proxy import proxy_url
-from nemo_evaluator.sandbox.base import Sandbox
+    from nemo_evaluator.sandbox.base import Sandbox
 
 _SEED: Final = "/seed_session"
 _ERROR_LIMIT: Final = 4096

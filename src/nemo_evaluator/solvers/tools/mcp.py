@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from nemo_evaluator._version import __version__
-from nemo_evaluator.core.errors import TransportError
+from nemo_evaluator.core.errors import MissingExtraError, TransportError
 from nemo_evaluator.core.types import JsonDict, SeedResult
-from nemo_evaluator.solvers.tools._jsonrpc import Channel, RpcError
-from nemo_evaluator.solvers.tools._mcp_http import HttpChannel
-from nemo_evaluator.solvers.tools._mcp_stdio import StdioChannel
-from nemo_evaluator.solvers.tools.base import Tool, ToolResult
+from nemo_evaluator.solvers.tools.base import RpcError, Tool, ToolResult
 
 if TYPE_CHECKING:
     from nemo_evaluator.sandbox.base import Sandbox
+    from nemo_evaluator.solvers.tools._mcp_sdk import Connection
 
-PROTOCOL: Final = "2025-06-18"
 _START_TIMEOUT: Final = 60.0
 
 
@@ -34,21 +31,20 @@ class McpTools:
     url: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if importlib.util.find_spec("mcp") is None:
+            raise MissingExtraError("the MCP SDK", extra="mcp")
+
     async def open(self, task: SeedResult, sandbox: Sandbox | None) -> McpSession:
         """Connect and shake hands. Raises TransportError when the server does not come up."""
-        channel: StdioChannel | HttpChannel
+        from nemo_evaluator.solvers.tools import _mcp_sdk  # noqa: PLC0415 - an extra
+
         if self.command is not None:
-            channel = StdioChannel(self.name, self.command, self.args, self.env)
-            await channel.start()
+            connection = _mcp_sdk.program(self.name, self.command, self.args, self.env)
         else:
-            channel = HttpChannel(self.name, self.url or "", self.headers)
-        session = McpSession(self.name, channel)
-        try:
-            await session.begin()
-        except BaseException:
-            await channel.close()
-            raise
-        return session
+            connection = _mcp_sdk.remote(self.name, self.url or "", self.headers)
+        await connection.open(_START_TIMEOUT)
+        return McpSession(self.name, connection)
 
     def describe(self) -> JsonDict:
         """The server by what starts or names it; environment and headers may hold secrets and are left out."""
@@ -61,43 +57,28 @@ class McpTools:
 class McpSession:
     """A connection to a server, for one problem."""
 
-    def __init__(self, name: str, channel: Channel) -> None:
+    def __init__(self, name: str, connection: Connection) -> None:
         self.name = name
-        self._channel = channel
-
-    async def begin(self) -> None:
-        """The handshake."""
-        params = {
-            "protocolVersion": PROTOCOL,
-            "capabilities": {},
-            "clientInfo": {"name": "nemo-evaluator", "version": __version__},
-        }
-        try:
-            agreed = await self._channel.request("initialize", params, _START_TIMEOUT)
-            if isinstance(self._channel, HttpChannel):
-                self._channel.agree(str(agreed.get("protocolVersion") or PROTOCOL))
-            await self._channel.notify("notifications/initialized")
-        except (RpcError, TimeoutError) as error:
-            raise TransportError(f"MCP server {self.name!r} does not shake hands: {error!r}") from error
+        self._connection = connection
 
     async def tools(self) -> list[Tool]:
         """Everything it lists, page by page."""
         tools: list[Tool] = []
-        params: JsonDict = {}
+        cursor: str | None = None
         while True:
             try:
-                page = await self._channel.request("tools/list", params, _START_TIMEOUT)
+                page = await self._connection.list_tools(cursor, _START_TIMEOUT)
             except (RpcError, TimeoutError) as error:
                 raise TransportError(f"MCP server {self.name!r} does not list its tools: {error!r}") from error
             tools += [_tool(one) for one in page.get("tools") or []]
-            if not page.get("nextCursor"):
+            cursor = page.get("nextCursor")
+            if not cursor:
                 return tools
-            params = {"cursor": page["nextCursor"]}
 
     async def call(self, tool: str, arguments: JsonDict, timeout: float) -> ToolResult:
         """Call one tool; what it answers in error is told to the model."""
         try:
-            result = await self._channel.request("tools/call", {"name": tool, "arguments": arguments}, timeout)
+            result = await self._connection.call_tool(tool, arguments, timeout)
         except TimeoutError:
             return ToolResult(f"The tool timed out after {timeout:g} s.", is_error=True)
         except RpcError as error:
@@ -106,7 +87,7 @@ class McpSession:
 
     async def close(self) -> None:
         """End the connection, and the program if it is ours."""
-        await self._channel.close()
+        await self._connection.close()
 
 
 def _tool(given: JsonDict) -> Tool:

@@ -1,0 +1,157 @@
+"""Connections to MCP servers through the official SDK (the extra ``mcp``); only :mod:`.mcp` loads this."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import ssl
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import IO, Any, Final
+
+import httpx2
+import mcp_types as types
+from mcp import ClientSession, MCPError
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from pydantic import BaseModel, ValidationError
+
+from nemo_evaluator._version import __version__
+from nemo_evaluator.core.errors import TransportError
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.models.http_proxy import proxy_url
+from nemo_evaluator.solvers.tools.base import RpcError
+
+# What a program started for a model may know of our environment beside what the SDK passes on.
+_PASSED_ON: Final = ("LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV")
+_LAST_WORDS: Final = 1000
+# What a server writes beside the protocol is its own affair, and what fails is raised.
+logging.getLogger("mcp").setLevel(logging.CRITICAL)
+logging.getLogger("client").setLevel(logging.CRITICAL)
+
+
+class Connection:
+    """A server, held by a task of its own: whoever enters the SDK's transports must also leave them."""
+
+    def __init__(self, name: str, streams: AbstractAsyncContextManager[Any], said: IO[str] | None = None) -> None:
+        self._name, self._streams, self._said = name, streams, said
+        self._over = asyncio.Event()
+        self._session: ClientSession | None = None
+
+    async def open(self, timeout: float) -> None:
+        """Connect and shake hands. Raises TransportError."""
+        ready: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._hold(ready))
+        try:
+            waits: list[asyncio.Future[Any]] = [self._task, ready]
+            await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            if not ready.done():
+                late = TimeoutError(f"not within {timeout:g} s")
+                error = _first(self._task.exception()) if self._task.done() else late
+                raise self._failure(error) from error
+            self._session = ready.result()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Leave; a program of ours is ended, with everything it started."""
+        self._over.set()
+        if self._session is None:
+            self._task.cancel()
+        await asyncio.wait([self._task])
+        if not self._task.cancelled():
+            self._task.exception()
+        if self._said is not None:
+            self._said.close()
+
+    async def list_tools(self, cursor: str | None, timeout: float) -> JsonDict:
+        """One page of its tools; raises as a call does."""
+        page = types.PaginatedRequestParams(cursor=cursor) if cursor else None
+        return await self._request(types.ListToolsRequest(params=page), types.ListToolsResult, timeout)
+
+    async def call_tool(self, tool: str, arguments: JsonDict, timeout: float) -> JsonDict:
+        """Call a tool. Raises RpcError for an error answer, TimeoutError, and TransportError when the way is broken."""
+        params = types.CallToolRequestParams(name=tool, arguments=arguments)
+        return await self._request(types.CallToolRequest(params=params), types.CallToolResult, timeout)
+
+    async def _request(self, request: types.ClientRequest, result: type[BaseModel], timeout: float) -> JsonDict:
+        assert self._session is not None
+        asked = asyncio.ensure_future(self._session.send_request(request, result))
+        try:
+            async with asyncio.timeout(timeout):
+                await asyncio.wait([asked, self._task], return_when=asyncio.FIRST_COMPLETED)
+            if not asked.done():
+                raise self._failure(_first(self._task.exception()))
+            answer: JsonDict = asked.result().model_dump(mode="json", by_alias=True, exclude_none=True)
+            return answer
+        except MCPError as error:
+            if error.code == types.CONNECTION_CLOSED:
+                raise self._failure(error) from error
+            raise RpcError(error.code, error.message) from error
+        except ValidationError as error:
+            raise self._unruly(error) from error
+        finally:
+            asked.cancel()
+            await asyncio.wait([asked])
+
+    async def _hold(self, ready: asyncio.Future[ClientSession]) -> None:
+        me = types.Implementation(name="nemo-evaluator", version=__version__)
+        async with self._streams as (reading, writing), ClientSession(reading, writing, client_info=me) as session:
+            await session.initialize()
+            if not ready.done():
+                ready.set_result(session)
+            await self._over.wait()
+
+    def _failure(self, error: BaseException | None) -> TransportError:
+        said = ""
+        if self._said is not None:
+            self._said.seek(0)
+            said = " | ".join(self._said.read()[-_LAST_WORDS:].split("\n")[-6:]).strip(" |")
+        if isinstance(error, ValidationError):
+            return self._unruly(error)
+        why = f"; it said: {said}" if said else f": {error}" if error is not None else ""
+        if isinstance(error, OSError) and not isinstance(error, TimeoutError):
+            return TransportError(f"MCP server {self._name!r} does not start: {error}")
+        if self._said is None:
+            return TransportError(f"MCP server {self._name!r} cannot be reached{why}")
+        return TransportError(f"MCP server {self._name!r} ended{why}")
+
+    def _unruly(self, error: ValidationError) -> TransportError:
+        found = error.errors()[0]
+        where = ".".join(map(str, found["loc"]))
+        return TransportError(f"MCP server {self._name!r} does not keep to the protocol: {where}: {found['msg']}")
+
+
+def program(name: str, command: str, args: Sequence[str], env: Mapping[str, str]) -> Connection:
+    """A program that we start."""
+    said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed with the connection
+    known = {key: os.environ[key] for key in _PASSED_ON if key in os.environ} | dict(env)
+    server = StdioServerParameters(command=command, args=list(args), env=known, encoding_error_handler="replace")
+    return Connection(name, stdio_client(server, errlog=said), said)
+
+
+def remote(name: str, url: str, headers: Mapping[str, str]) -> Connection:
+    """A server at a URL, by streamable HTTP."""
+    return Connection(name, _http(url, headers))
+
+
+@asynccontextmanager
+async def _http(url: str, headers: Mapping[str, str]) -> AsyncIterator[Any]:
+    tls = ssl.create_default_context()
+    # Every call has a bound of its own; a server may be silent until then.
+    waits = httpx2.Timeout(30.0, read=None)
+    proxy = proxy_url(url)
+    async with (
+        httpx2.AsyncClient(headers=dict(headers), timeout=waits, verify=tls, trust_env=False, proxy=proxy) as http,
+        streamable_http_client(url, http_client=http) as streams,
+    ):
+        yield streams
+
+
+def _first(error: BaseException | None) -> BaseException | None:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
