@@ -62,7 +62,7 @@ def test_all_names_build():
         ("progress_tracking", {"every": 0}, "at least 1", None),
         ("http_pairs_dump", {"dump_path": "x", "first_n": -1}, "at least 0", None),
         ("no.such.module:Thing", {}, "cannot import", "PYTHONPATH"),
-        ("absent.py", {}, "no interceptor file", "folder of the config"),
+        ("absent.py", {}, "there is no file", "looked in"),
         ("builtins:dict", {}, "not an interceptor", "derive"),
     ],
 )
@@ -85,7 +85,7 @@ async def test_a_file_beside_the_config(opened, tmp_path):
     async with opened("ok", StageSpec("mine.py", {"key": "mine"}), base_dir=tmp_path) as both:
         await both.ask({"model": "m", "messages": []})
     assert both.server.requests[0].body["mine"] == 1
-    with pytest.raises(UsageError, match="has no class 'Other'"):
+    with pytest.raises(UsageError, match="has no 'Other'"):
         build_stage(StageSpec("mine.py:Other"), tmp_path)
 
 

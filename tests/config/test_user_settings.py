@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from nemo_evaluator.cli.config import config as command
@@ -78,14 +79,33 @@ def test_wrong_keys_and_values_are_refused(arguments: tuple[str, ...], said: str
 
 def test_a_broken_settings_file_is_explained(write) -> None:
     settings_path().parent.mkdir(parents=True)
-    settings_path().write_text("output:\n  dri: x\n")
+    settings_path().write_text("output:\n  report: [pdf]\n")
     with pytest.raises(ConfigError) as caught:
         load_config(write(a=TEXT))
     problem = caught.value.problems[0]
-    assert (problem.path, problem.line, problem.source) == ("output.dri", 2, str(settings_path()))
+    assert (problem.path, problem.line, problem.source) == ("output.report[0]", 2, str(settings_path()))
     assert nel("show").exit_code == 1
     settings_path().write_text("")
     assert nel("show").exit_code == 0
+
+
+def test_keys_of_other_programs_are_a_warning_and_stay(write) -> None:
+    settings_path().parent.mkdir(parents=True)
+    settings_path().write_text("telemetry: {enabled: false}\noutput:\n  dri: x\n  dir: kept\n")
+    loaded = load_config(write(a=TEXT))
+    assert [line.partition(": ")[2] for line in loaded.warnings] == [
+        "telemetry is not a setting of nel",
+        "output.dri is not a setting of nel; did you mean output.dir?",
+    ]
+    assert loaded.config.output.dir == "kept"
+    assert "telemetry" in nel("show").stderr
+    assert nel("set", "defaults.timeout", "5").exit_code == 0
+    held = yaml.safe_load(settings_path().read_text())
+    assert held == {
+        "telemetry": {"enabled": False},
+        "output": {"dri": "x", "dir": "kept"},
+        "defaults": {"timeout": 5},
+    }
 
 
 def test_check_says_what_a_right_file_holds(write, tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -16,7 +14,7 @@ from nemo_evaluator.adapters.types import StagedInterceptor
 from nemo_evaluator.config.kinds import INTERCEPTORS
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.kinds import Kind, settings_of
-from nemo_evaluator.core.registry import load_object
+from nemo_evaluator.core.registry import load_from_file, load_object
 from nemo_evaluator.models.endpoint import StageSpec
 
 interceptor_registry: Final = INTERCEPTORS
@@ -62,27 +60,10 @@ def build_stage(spec: StageSpec, base_dir: Path | None = None) -> Interceptor:
 def _find(name: str, base_dir: Path | None) -> Any:
     file, _, attribute = name.partition(":")
     if file.endswith(".py"):
-        return _from_file(file, attribute or "Interceptor", base_dir)
+        return load_from_file(file, attribute or "Interceptor", base_dir)
     if ":" in name:
         return load_object(name)
     return INTERCEPTORS.get(name).builder()
-
-
-def _from_file(file: str, attribute: str, base_dir: Path | None) -> Any:
-    path = Path(file) if Path(file).is_absolute() else (base_dir or Path.cwd()) / file
-    if not path.is_file():
-        raise UsageError(f"no interceptor file {path}", hint="the path is relative to the folder of the config")
-    module_name = f"nel_interceptor_{path.stem}_{abs(hash(path.resolve()))}"
-    module = sys.modules.get(module_name)
-    if module is None:
-        found = importlib.util.spec_from_file_location(module_name, path)
-        assert found is not None and found.loader is not None
-        module = importlib.util.module_from_spec(found)
-        sys.modules[module_name] = module
-        found.loader.exec_module(module)
-    if not hasattr(module, attribute):
-        raise UsageError(f"{path} has no class {attribute!r}", hint=f"write it as {file}:ClassName")
-    return getattr(module, attribute)
 
 
 def _check(spec: StageSpec, kind: Any) -> None:

@@ -124,7 +124,7 @@ def _check_built(loaded: LoadedConfig) -> None:
 
 def _settings() -> dict[str, Any]:
     try:
-        return load_settings()
+        return load_settings(lambda text: click.echo(f"warning: {text}", err=True))
     except ConfigError as error:
         _fail(error)
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from nemo_evaluator.config.bench_file import declared_name
 from nemo_evaluator.config.benchmarks import BenchmarkConfig
 from nemo_evaluator.config.budgets import BudgetConfig
 from nemo_evaluator.config.cluster_base import ClusterConfig
@@ -99,7 +100,9 @@ def _with_sandbox(benchmark: Any, named: dict[str, Any]) -> Any:
 
 def _free_id(name: str, taken: set[str]) -> str:
     file, _, member = name.rpartition(".py:") if ".py:" in name else (name.removesuffix(".py"), "", "")
-    base = safe_name(member or (PurePath(file).name if name.endswith(".py") else file))[:100]
+    if name.endswith(".py"):
+        member = declared_name(name) or PurePath(file).name
+    base = safe_name(member or file)[:100]
     number, candidate = 1, base
     while candidate in taken:
         number += 1

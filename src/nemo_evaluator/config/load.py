@@ -79,12 +79,13 @@ def _load(
 ) -> LoadedConfig:
     resolved = resolve_self_references(apply_overrides(composed, overrides))
     plain = Document(prune_nulls(drop_variables(resolved.value)), resolved.marks)
-    plain.value = user_settings.under_config(plain.value, user_settings.load_settings())
+    said: list[str] = []
+    plain.value = user_settings.under_config(plain.value, user_settings.load_settings(said.append))
     if output_dir is not None and isinstance(plain.value.get("output", {}), dict):
         plain.value["output"] = {**plain.value.get("output", {}), "dir": str(output_dir)}
     document = playbooks.expand_playbooks(plain, source.parent if source else Path())
-    config, said = _validate(document, os.environ if environment is None else environment)
-    return LoadedConfig(config, copy.deepcopy(document.value), source, overrides, said, document)
+    config, more = _validate(document, os.environ if environment is None else environment)
+    return LoadedConfig(config, copy.deepcopy(document.value), source, overrides, said + more, document)
 
 
 def parse_eval_config(data: dict[str, Any]) -> EvalConfig:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import Field, ValidationError
 
-from nemo_evaluator.config._document import Document
+from nemo_evaluator.config._document import Document, deep_merge
 from nemo_evaluator.config._explain import explain
 from nemo_evaluator.config._yaml import read_document
 from nemo_evaluator.config.fields import Above0, Model, Name, Positive
 from nemo_evaluator.config.output import ReportFormat
 from nemo_evaluator.core.errors import ConfigError
 from nemo_evaluator.core.files import write_atomic
+from nemo_evaluator.core.registry import nearest
 
 
 class OutputSettings(Model):
@@ -68,15 +70,47 @@ def setting_names() -> list[str]:
     ]
 
 
-def load_settings() -> dict[str, Any]:
-    """The kept values as plain data; an absent file is empty, a wrong one is an error with its fix."""
+def load_settings(say: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
+    """The kept values as plain data; an absent file is empty, a wrong value is an error with its fix.
+
+    Other programs keep theirs in the same file: keys that are not ours are named to ``say`` and left alone.
+    """
     path = settings_path()
     if not path.is_file():
         return {}
     document = read_document(path)
-    if document.value is None:
-        return {}
-    return check_settings(document)
+    if not isinstance(document.value, dict):
+        return check_settings(document) if document.value is not None else {}
+    ours, foreign = _apart(document.value)
+    for name in _dotted(foreign):
+        close = nearest(name, setting_names())
+        say(f"{path}: {name} is not a setting of nel" + (f"; did you mean {close}?" if close else ""))
+    return check_settings(Document(ours, document.marks))
+
+
+def _apart(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The values that are ours, and the rest."""
+    ours: dict[str, Any] = {}
+    foreign: dict[str, Any] = {}
+    names = setting_names()
+    for group, kept in values.items():
+        known = any(name.startswith(f"{group}.") for name in names)
+        if not known or not isinstance(kept, dict):
+            (ours if known else foreign)[group] = kept
+            continue
+        for name, value in kept.items():
+            side = ours if f"{group}.{name}" in names else foreign
+            side.setdefault(group, {})[name] = value
+    return ours, foreign
+
+
+def _dotted(values: dict[str, Any]) -> list[str]:
+    groups = {name.split(".")[0] for name in setting_names()}
+    return [
+        name
+        for group, kept in values.items()
+        for name in ([f"{group}.{key}" for key in kept] if group in groups else [str(group)])
+    ]
 
 
 def check_settings(document: Document) -> dict[str, Any]:
@@ -90,8 +124,11 @@ def check_settings(document: Document) -> dict[str, Any]:
 
 
 def save_settings(values: dict[str, Any]) -> None:
-    """Keep these values."""
-    write_atomic(settings_path(), yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
+    """Keep these values, beside what others keep in the file."""
+    path = settings_path()
+    held = read_document(path).value if path.is_file() else None
+    foreign = _apart(held)[1] if isinstance(held, dict) else {}
+    write_atomic(path, yaml.safe_dump(deep_merge(values, foreign), sort_keys=False, allow_unicode=True))
 
 
 def under_config(raw: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:

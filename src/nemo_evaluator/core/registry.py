@@ -6,13 +6,18 @@ import difflib
 import importlib
 import importlib.util
 import re
+import sys
+import zlib
 from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar, cast
 
 from nemo_evaluator.core.errors import UsageError
 
 T = TypeVar("T")
+# The folder of the config that is run: code that it names by file lies beside it.
+code_folder: ContextVar[Path | None] = ContextVar("code_folder", default=None)
 _DECLARED: Final = re.compile(r"^(?:KIND\b|from .* import .*\bKIND\b)", re.MULTILINE)
 
 
@@ -23,10 +28,15 @@ def nearest(word: str, words: list[str]) -> str | None:
 
 
 def load_object(target: str) -> Any:
-    """Import ``package.module:attribute`` (or ``package.module.attribute``)."""
+    """Import ``package.module:attribute`` (or ``package.module.attribute``), or ``file.py:attribute``.
+
+    A file is looked for in the folder of the config (``code_folder``), then in the current one.
+    """
     module, _, attribute = target.partition(":") if ":" in target else target.rpartition(".")
+    if module.endswith(".py"):
+        return load_from_file(module, attribute)
     if not module or not attribute:
-        raise UsageError(f"{target!r} does not name an object", hint="write it as package.module:Name")
+        raise UsageError(f"{target!r} does not name an object", hint="write it as package.module:Name or file.py:Name")
     try:
         loaded = importlib.import_module(module)
     except ImportError as error:
@@ -39,6 +49,37 @@ def load_object(target: str) -> Any:
             raise UsageError(f"{module!r} has no attribute {attribute!r}")
         value = getattr(value, part)
     return value
+
+
+def code_file(file: str, folder: Path | None = None) -> Path:
+    """Where a Python file that a config names lies. Raises UsageError when it is nowhere."""
+    folders = [one for one in (folder or code_folder.get(), Path.cwd()) if one is not None]
+    found = next((path for one in folders if (path := one / Path(file).expanduser()).is_file()), None)
+    if found is None:
+        raise UsageError(f"there is no file {file}", hint=f"looked in {' and '.join(map(str, dict.fromkeys(folders)))}")
+    return found.resolve()
+
+
+def load_from_file(file: str, attribute: str, folder: Path | None = None) -> Any:
+    """``attribute`` of a Python file, which is imported once and may import its neighbours."""
+    path = code_file(file, folder)
+    name = f"nel_file_{path.stem}_{zlib.crc32(str(path).encode()):08x}"
+    module = sys.modules.get(name)
+    if module is None:
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None and spec.loader is not None
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        if str(path.parent) not in sys.path:
+            # At the end: it must not hide installed libraries.
+            sys.path.append(str(path.parent))
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+    if not hasattr(module, attribute):
+        raise UsageError(f"{path} has no {attribute!r}", hint=f"write it as {file}:Name")
+    return getattr(module, attribute)
 
 
 class Registry(Generic[T]):

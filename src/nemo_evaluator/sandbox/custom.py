@@ -23,7 +23,7 @@ class CustomConfig(SandboxBase):
     """A sandbox of your own."""
 
     type: Literal["custom"] = "custom"
-    class_path: Name = Field(description="The class, as `package.module:Name`.")
+    class_path: Name = Field(description="The class, as `package.module:Name`, or `file.py:Name` beside the config.")
     concurrency: Positive = Field(4, description="Most sandboxes at once.")
     config: Options = Field(default_factory=dict, description="Its settings.")
 

@@ -10,8 +10,9 @@ from pydantic import Field
 from nemo_evaluator.config.fields import AnyServiceName, Name, Options
 from nemo_evaluator.config.solver_base import SolverBase
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.hashing import digest_parts
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.core.registry import load_object, nearest
+from nemo_evaluator.core.registry import code_file, load_object, nearest
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.solvers.base import MODEL
 
@@ -24,7 +25,7 @@ class CustomSolverConfig(SolverBase):
 
     type: Literal["custom"] = "custom"
     service: AnyServiceName | None = Field(None, description="The model, if the solver uses one.")
-    class_path: Name = Field(description="The class, as `package.module:Name`.")
+    class_path: Name = Field(description="The class, as `package.module:Name`, or `file.py:Name` beside the config.")
     config: Options = Field(default_factory=dict, description="Its settings.")
 
 
@@ -42,7 +43,12 @@ class CustomSolver:
     def describe(self) -> JsonDict:
         """Class and settings, and whatever the solver says of itself."""
         own = self.inner.describe() if hasattr(self.inner, "describe") else {}
-        return {"type": "custom", "class_path": self._class_path, "config": self._settings, **own}
+        described = {"type": "custom", "class_path": self._class_path, "config": self._settings, **own}
+        file = self._class_path.partition(":")[0]
+        if file.endswith(".py"):
+            # A file changes without a new version: its text is part of what answers.
+            described["source"] = digest_parts(code_file(file).read_text(encoding="utf-8", errors="replace"))[:16]
+        return described
 
     async def close(self) -> None:
         """Close the solver, if it wants to be."""

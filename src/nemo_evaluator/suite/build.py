@@ -15,7 +15,7 @@ from nemo_evaluator.config import BenchmarkConfig, BudgetConfig, EvalConfig
 from nemo_evaluator.config.kinds import SOLVERS
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
-from nemo_evaluator.core.registry import load_object
+from nemo_evaluator.core.registry import code_folder, load_object
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.engine.evaluation import Evaluation
 from nemo_evaluator.engine.plan import Shard
@@ -52,6 +52,7 @@ class Builder:
         self._run_id = run_id
         # Files that the config names (interceptors) are looked for beside it.
         self._base_dir = base_dir
+        code_folder.set(base_dir)
         self._budget = _budget("the run's budget", config.budget)
 
     async def build(
@@ -88,7 +89,7 @@ class Builder:
             environment=environment,
             solver=solver,
             task_dir=output_dir / safe_name(bench.key),
-            name=bench.key if bench.key != safe_name(bench.name) else environment.name,
+            name=environment.name if bench.key in map(safe_name, (bench.name, environment.name)) else bench.key,
             verifier=verifier,
             service=clients[service].describe() if service else {},
             solver_settings=settings,

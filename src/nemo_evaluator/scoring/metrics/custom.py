@@ -17,7 +17,9 @@ class CustomMetric(MetricBase):
     """A metric of your own."""
 
     type: Literal["custom"] = "custom"
-    class_path: Name = Field(description="The class or function, as `package.module:Name`.")
+    class_path: Name = Field(
+        description="The class or function, as `package.module:Name`, or `file.py:Name` beside the config."
+    )
     config: Options = Field(default_factory=dict, description="Its settings.")
 
 
