@@ -9,7 +9,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from nemo_evaluator.cli.config import config as command
-from nemo_evaluator.config import load_config, quick_config, settings_path
+from nemo_evaluator.config import load_config, settings_path
 from nemo_evaluator.core.errors import ConfigError
 
 TEXT = """
@@ -35,7 +35,6 @@ def test_kept_values_are_defaults_of_every_run(write) -> None:
     assert load_config(write(a=TEXT + "output: {dir: own}\n")).config.output.dir == "own"
     assert load_config(write(a=TEXT), output_dir="flag").config.output.dir == "flag"
     assert load_config(write(a=TEXT), ["output.dir=override"]).config.output.dir == "override"
-    assert quick_config("gsm8k", "http://h/v1", "m").config.output.dir == "kept"
 
 
 def test_the_mirror_of_the_environment_wins(write, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,8 @@ import pytest
 from nemo_evaluator.core.files import dumps, iter_jsonl
 from nemo_evaluator.core.types import ModelResponse
 from nemo_evaluator.reports import write_trajectories_report
-from nemo_evaluator.solvers.trajectory import single_turn, validate_trajectory
+from nemo_evaluator.solvers.trajectory import single_turn
+from nemo_evaluator.testing import validate_trajectory
 
 
 def _call(problem: int, session: str = "s1", status: int | None = 200, **more: Any) -> dict[str, Any]:

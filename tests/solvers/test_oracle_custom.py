@@ -14,7 +14,7 @@ from nemo_evaluator.core.errors import SandboxError, SeedError, UsageError
 from nemo_evaluator.core.types import ErrorKind, SeedResult, SolveResult
 from nemo_evaluator.solvers.base import SolverContext
 from nemo_evaluator.solvers.oracle import OracleSolver
-from nemo_evaluator.solvers.trajectory import validate_trajectory
+from nemo_evaluator.testing import validate_trajectory
 
 NOTHING = SolverContext(clients={})
 

@@ -24,8 +24,7 @@ from nemo_evaluator.solvers.tools.base import Tool, ToolResult
 from nemo_evaluator.solvers.tools.gym import GymTools
 from nemo_evaluator.solvers.tools.mcp import McpTools
 from nemo_evaluator.solvers.tools.sandbox import SandboxTools
-from nemo_evaluator.solvers.trajectory import validate_trajectory
-from nemo_evaluator.testing import Say, ScriptedServer, Seen
+from nemo_evaluator.testing import Say, ScriptedServer, Seen, validate_trajectory
 
 MCP_SERVER = str(Path(__file__).parent / "mcp_server.py")
 USAGE = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from nemo_evaluator.core.types import ModelResponse, ToolCallInfo
-from nemo_evaluator.solvers.trajectory import TrajectoryBuilder, single_turn, validate_trajectory
+from nemo_evaluator.solvers.trajectory import TrajectoryBuilder, single_turn
+from nemo_evaluator.testing import validate_trajectory
 
 
 def _response(**changes: Any) -> ModelResponse:

@@ -12,8 +12,7 @@ from click.testing import CliRunner
 
 from nemo_evaluator.cli.main import nel
 from nemo_evaluator.core.files import iter_jsonl
-from nemo_evaluator.solvers.trajectory import validate_trajectory
-from nemo_evaluator.testing import Say, ScriptedServer, Seen
+from nemo_evaluator.testing import Say, ScriptedServer, Seen, validate_trajectory
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "configs"
 BENCHMARK = """

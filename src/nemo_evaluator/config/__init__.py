@@ -32,7 +32,6 @@ _MODULES = {
     "output": ("OutputConfig", "TrajectoriesConfig"),
     "playbooks": ("playbook_names",),
     "proxy": ("CacheConfig", "InterceptorConfig", "ModelTrafficConfig", "ProxyConfig"),
-    "quick": ("quick_config",),
     "scoring": ("MetricBase", "MetricConfig", "RubricMetric", "ScoringConfig"),
     "snapshot": ("SNAPSHOT", "snapshot_text", "write_snapshot"),
     "support": ("check_runtime",),

@@ -28,7 +28,6 @@ from nemo_evaluator.config.proxy import CacheConfig as CacheConfig
 from nemo_evaluator.config.proxy import InterceptorConfig as InterceptorConfig
 from nemo_evaluator.config.proxy import ModelTrafficConfig as ModelTrafficConfig
 from nemo_evaluator.config.proxy import ProxyConfig as ProxyConfig
-from nemo_evaluator.config.quick import quick_config as quick_config
 from nemo_evaluator.config.sandbox_base import ImageSandbox as ImageSandbox
 from nemo_evaluator.config.sandbox_base import SandboxBase as SandboxBase
 from nemo_evaluator.config.sandbox_base import SandboxConfig as SandboxConfig

@@ -5,51 +5,31 @@ Names are resolved on first use, so that a command line that asks no model does 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from nemo_evaluator.core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from nemo_evaluator.models.client import Client
-    from nemo_evaluator.models.endpoint import Endpoint, Price, StageSpec, Timeouts, endpoint_of
-    from nemo_evaluator.models.retry import RetryConfig
-    from nemo_evaluator.models.transport import Transport
-    from nemo_evaluator.models.types import CallScope, ModelReply, ModelRequest, Send, call_scope
+    from nemo_evaluator.models.client import Client as Client
+    from nemo_evaluator.models.endpoint import Endpoint as Endpoint
+    from nemo_evaluator.models.endpoint import Price as Price
+    from nemo_evaluator.models.endpoint import StageSpec as StageSpec
+    from nemo_evaluator.models.endpoint import Timeouts as Timeouts
+    from nemo_evaluator.models.endpoint import endpoint_of as endpoint_of
+    from nemo_evaluator.models.retry import RetryConfig as RetryConfig
+    from nemo_evaluator.models.transport import Transport as Transport
+    from nemo_evaluator.models.types import CallScope as CallScope
+    from nemo_evaluator.models.types import ModelReply as ModelReply
+    from nemo_evaluator.models.types import ModelRequest as ModelRequest
+    from nemo_evaluator.models.types import Send as Send
+    from nemo_evaluator.models.types import call_scope as call_scope
 
-_HOMES = {
-    "CallScope": "types",
-    "Client": "client",
-    "Endpoint": "endpoint",
-    "ModelReply": "types",
-    "ModelRequest": "types",
-    "Price": "endpoint",
-    "RetryConfig": "retry",
-    "Send": "types",
-    "StageSpec": "endpoint",
-    "Timeouts": "endpoint",
-    "Transport": "transport",
-    "call_scope": "types",
-    "endpoint_of": "endpoint",
+_MODULES = {
+    "client": ("Client",),
+    "endpoint": ("Endpoint", "Price", "StageSpec", "Timeouts", "endpoint_of"),
+    "retry": ("RetryConfig",),
+    "transport": ("Transport",),
+    "types": ("CallScope", "ModelReply", "ModelRequest", "Send", "call_scope"),
 }
 
-__all__ = [
-    "CallScope",
-    "Client",
-    "Endpoint",
-    "ModelReply",
-    "ModelRequest",
-    "Price",
-    "RetryConfig",
-    "Send",
-    "StageSpec",
-    "Timeouts",
-    "Transport",
-    "call_scope",
-    "endpoint_of",
-]
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{home}"), name)
+__getattr__, __dir__, __all__ = lazy_names(__name__, _MODULES)

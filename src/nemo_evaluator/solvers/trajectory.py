@@ -1,7 +1,7 @@
 """Trajectories: what happened between question and answer, as one ATIF-v1.6 document.
 
 A row's ``trajectory`` is a list with exactly one document, or empty. ``single_turn`` is the cheap form for one model
-call; ``TrajectoryBuilder`` grows a document turn by turn; ``validate_trajectory`` lists what is wrong with one.
+call; ``TrajectoryBuilder`` grows a document turn by turn; ``nemo_evaluator.testing.validate_trajectory`` checks one.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from typing import Any, Final
 
 from nemo_evaluator._version import __version__
 from nemo_evaluator.core.types import JsonDict, Message, ModelResponse, ToolCallInfo
-from nemo_evaluator.solvers._atif_check import validate_trajectory
 
-__all__ = ["ATIF_VERSION", "TrajectoryBuilder", "single_turn", "validate_trajectory"]
+__all__ = ["ATIF_VERSION", "TrajectoryBuilder", "single_turn"]
 
 ATIF_VERSION: Final = "ATIF-v1.6"
 AGENT_NAME: Final = "nemo-evaluator"
