@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from nemo_evaluator.cli.check import check
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.decisions import RunStatus, check_path
-from nemo_evaluator.decisions.findings import FailureClass, Level, RunCheck
+from nemo_evaluator.decisions.check.findings import FailureClass, Level, RunCheck
 
 GOOD = [1.0] * 60 + [0.0] * 40
 

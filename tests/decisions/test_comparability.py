@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nemo_evaluator.decisions import Run, compare_results, compare_runs
-from nemo_evaluator.decisions.comparability import differences, unstated
+from nemo_evaluator.decisions.compare.comparability import differences, unstated
 
 GOOD = [1.0] * 200
 

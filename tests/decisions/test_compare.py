@@ -11,7 +11,7 @@ import pytest
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.decisions import compare_results, compare_runs, gate_runs, load_paired_records, write_regression
-from nemo_evaluator.decisions.verdict import Verdict, judge, worst
+from nemo_evaluator.decisions.compare.verdict import Verdict, judge, worst
 from nemo_evaluator.metrics import Interval
 from nemo_evaluator.reports.compare import compare_text
 

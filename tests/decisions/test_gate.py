@@ -12,9 +12,9 @@ import pytest
 from nemo_evaluator.config.gate_policy import GatePolicy, PolicyDefaults
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.decisions import gate_runs, write_gate_report
-from nemo_evaluator.decisions.gate_report import GateVerdict, Status
+from nemo_evaluator.decisions.gate.report import GateVerdict, Status
+from nemo_evaluator.decisions.gate.thresholds import measure
 from nemo_evaluator.decisions.pairing import Pairing, Side
-from nemo_evaluator.decisions.thresholds import measure
 
 GOOD = [1.0] * 300 + [0.0] * 200
 

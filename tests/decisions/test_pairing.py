@@ -9,7 +9,7 @@ import pytest
 
 from nemo_evaluator.decisions import compare_results
 from nemo_evaluator.decisions.pairing import pair
-from nemo_evaluator.decisions.rows import rows_of
+from nemo_evaluator.runs.row_table import table_of
 
 
 def test_what_was_not_asked_and_what_was_not_scored_are_two_things(make_rows: Any) -> None:
@@ -25,24 +25,24 @@ def test_what_was_not_asked_and_what_was_not_scored_are_two_things(make_rows: An
 def test_a_problem_that_stands_there_twice_is_one_problem(make_rows: Any) -> None:
     doubled = make_rows([1.0, 0.0, 1.0, 1.0])
     doubled[1]["problem_hash"] = doubled[0]["problem_hash"]
-    found = pair(rows_of(doubled), rows_of(make_rows([1.0] * 4)))
+    found = pair(table_of(doubled), table_of(make_rows([1.0] * 4)))
     assert len(found) == 3
     assert sorted(found.baseline.rewards.tolist()) == [0.5, 1.0, 1.0]
     assert found.warnings == ("1 problems are in the baseline more than once; their answers are averaged",)
-    repeats = rows_of(make_rows([[1.0, 0.0]] * 4))
+    repeats = table_of(make_rows([[1.0, 0.0]] * 4))
     assert pair(repeats, repeats).warnings == ()
 
 
 def test_other_problems_under_the_same_index_are_named(make_rows: Any) -> None:
     other = make_rows([1.0] * 4)
     other[2]["problem_hash"] = "ff" * 16
-    found = pair(rows_of(make_rows([1.0] * 4)), rows_of(other), "index")
+    found = pair(table_of(make_rows([1.0] * 4)), table_of(other), "index")
     assert len(found) == 4
     assert found.warnings == ("1 of 4 problems paired by index are not the same: their content differs",)
 
 
 def test_no_common_problem_is_explained(make_rows: Any) -> None:
-    found = pair(rows_of(make_rows([1.0] * 4)), rows_of(make_rows([1.0] * 4, problem_hash="ff" * 16)))
+    found = pair(table_of(make_rows([1.0] * 4)), table_of(make_rows([1.0] * 4, problem_hash="ff" * 16)))
     assert found.warnings[0].startswith("no problem has the same content on both sides")
 
 
@@ -57,7 +57,7 @@ def test_unequal_repeats_are_said_and_do_no_harm(make_rows: Any) -> None:
 
 def test_the_range_of_rewards_is_not_made_up(make_rows: Any) -> None:
     """Five points of a scale that reached six so far: the next reward may be a hundred."""
-    few = pair(rows_of(make_rows([5.0, 6.0, 1.0])), rows_of(make_rows([4.0, 6.0, 2.0])))
+    few = pair(table_of(make_rows([5.0, 6.0, 1.0])), table_of(make_rows([4.0, 6.0, 2.0])))
     assert not few.bounded
     assert few.scale == 6.0
     report = compare_results(make_rows([-5.0, -9.0]), make_rows([-9.0, -6.0]), max_drop=10.0)

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from nemo_evaluator.config.gate_policy import PolicyDefaults
-from nemo_evaluator.decisions.gate_report import Remedy
+from nemo_evaluator.decisions.gate.data_needed import observed_spread, remedy_for
+from nemo_evaluator.decisions.gate.report import Remedy
+from nemo_evaluator.decisions.gate.thresholds import measure
 from nemo_evaluator.decisions.pairing import Pairing, pair
-from nemo_evaluator.decisions.remedy import observed_spread, remedy_for
-from nemo_evaluator.decisions.rows import Rows, rows_of
-from nemo_evaluator.decisions.thresholds import measure
 from nemo_evaluator.metrics import ANYTIME, PLANNED, Spending
+from nemo_evaluator.runs.row_table import RowTable, table_of
 
 ALPHA = 0.025
 
@@ -35,7 +35,7 @@ def _partial(rng: Any) -> tuple[Any, Any]:
 
 
 def _remedy(
-    rows: tuple[Rows, Rows], pairing: Pairing, limits: PolicyDefaults, breach: float, spending: Spending
+    rows: tuple[RowTable, RowTable], pairing: Pairing, limits: PolicyDefaults, breach: float, spending: Spending
 ) -> Remedy | None:
     found = measure(pairing, limits, confidence=0.95, spending=spending).limits
     unproved = [limit for limit in found if not limit.holds(ALPHA)]
@@ -74,7 +74,7 @@ def test_as_much_data_as_it_says_settles_it(
     rules, settled = PolicyDefaults.model_validate(limits), []
     for seed in range(10):
         base, other = draw(np.random.default_rng([seed, 1]))
-        rows = rows_of(make_rows(base)), rows_of(make_rows(other))
+        rows = table_of(make_rows(base)), table_of(make_rows(other))
         pairing = pair(*rows)
         remedy = _remedy(rows, pairing, rules, breach, spending)
         if remedy is None or remedy.problems_needed is None or remedy.problems_needed > 20_000:
@@ -92,7 +92,7 @@ def test_more_repeats_settle_it_too(make_rows: Any) -> None:
     rng = np.random.default_rng(3)
     chance = rng.random(300)
     drawn = [(rng.random((300, 4)) < chance[:, None]).astype(float) for _ in range(2)]
-    rows = rows_of(make_rows(list(drawn[0]))), rows_of(make_rows(list(drawn[1])))
+    rows = table_of(make_rows(list(drawn[0]))), table_of(make_rows(list(drawn[1])))
     rules = PolicyDefaults(max_drop=0.03)
     remedy = _remedy(rows, pair(*rows), rules, ALPHA, PLANNED)
     assert remedy is not None
@@ -105,14 +105,14 @@ def test_more_repeats_settle_it_too(make_rows: Any) -> None:
         tries = remedy.repeats_needed
         base = again.binomial(tries, chance) / tries
         other = again.binomial(tries, np.clip(chance + gap, 0, 1)) / tries
-        more = pair(rows_of(make_rows(base)), rows_of(make_rows(other)))
+        more = pair(table_of(make_rows(base)), table_of(make_rows(other)))
         settled.append(measure(more, rules, confidence=0.95).limits[0].holds(ALPHA))
     assert 0.6 <= np.mean(settled) <= 1.0
     assert remedy.repeats_needed > 4
 
 
 def test_no_difference_at_all_needs_a_number_too(make_rows: Any) -> None:
-    rows = rows_of(make_rows([1.0] * 30)), rows_of(make_rows([1.0] * 30))
+    rows = table_of(make_rows([1.0] * 30)), table_of(make_rows([1.0] * 30))
     rules = PolicyDefaults(max_drop=0.03)
     remedy = _remedy(rows, pair(*rows), rules, ALPHA, PLANNED)
     assert remedy is not None
@@ -120,7 +120,7 @@ def test_no_difference_at_all_needs_a_number_too(make_rows: Any) -> None:
     needed = remedy.problems_needed
     assert needed is not None
     for n, holds in ((needed, True), (needed - 1, False)):
-        more = pair(rows_of(make_rows([1.0] * n)), rows_of(make_rows([1.0] * n)))
+        more = pair(table_of(make_rows([1.0] * n)), table_of(make_rows([1.0] * n)))
         assert measure(more, rules, confidence=0.95).limits[0].holds(ALPHA) is holds
 
 
@@ -128,7 +128,7 @@ def test_the_spread_of_sides_that_were_not_asked_equally_often(make_rows: Any) -
     """The answers of a problem vary by 1/4; so do the means of 8 answers by 1/32 and of 2 by 1/8."""
     rng = np.random.default_rng(5)
     drawn = [rng.integers(0, 2, (4000, repeats)).astype(float) for repeats in (8, 2)]
-    rows = rows_of(make_rows(list(drawn[0]))), rows_of(make_rows(list(drawn[1])))
+    rows = table_of(make_rows(list(drawn[0]))), table_of(make_rows(list(drawn[1])))
     pairing = pair(*rows)
     spread = observed_spread(pairing, rows, float(pairing.differences.std(ddof=1)))
     assert spread is not None
@@ -139,7 +139,7 @@ def test_the_spread_of_sides_that_were_not_asked_equally_often(make_rows: Any) -
 
 def test_a_breach_of_one_of_two_limits_is_enough(make_rows: Any) -> None:
     """Both seem exceeded: the one that is the easier to show decides how much is needed."""
-    rows = rows_of(make_rows([1.0] * 105 + [0.0] * 45)), rows_of(make_rows([0.0] * 9 + [1.0] * 96 + [0.0] * 45))
+    rows = table_of(make_rows([1.0] * 105 + [0.0] * 45)), table_of(make_rows([0.0] * 9 + [1.0] * 96 + [0.0] * 45))
     pairing = pair(*rows)
     both = measure(pairing, PolicyDefaults(max_drop=0.02, max_relative_drop=0.04), confidence=0.95).limits
     assert all(limit.margin.value < 0 for limit in both)

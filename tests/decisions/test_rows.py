@@ -1,4 +1,4 @@
-"""Rows of any writer: what is odd in them is tidied or counted, never a crash and never a measurement."""
+"""RowTable of any writer: what is odd in them is tidied or counted, never a crash and never a measurement."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nemo_evaluator.decisions import compare_results, compare_runs
-from nemo_evaluator.decisions.rows import read_rows, rows_of
+from nemo_evaluator.runs.row_table import read_table, table_of
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from nemo_evaluator.decisions.rows import read_rows, rows_of
 def test_an_odd_field_costs_nothing_else(change: dict[str, Any], make_rows: Any) -> None:
     rows = make_rows([1.0] * 6)
     rows[3] |= change
-    found = rows_of(rows)
+    found = table_of(rows)
     assert (len(found), found.malformed) == (6, 0)
     assert found.reward.tolist() == [1.0] * 6
     assert found.problem.tolist() == list(range(6))
@@ -41,7 +41,7 @@ def test_an_odd_field_costs_nothing_else(change: dict[str, Any], make_rows: Any)
 def test_a_row_that_names_no_problem_is_counted(index: Any, make_rows: Any) -> None:
     rows = make_rows([1.0] * 6)
     rows[3]["problem_idx"] = index
-    found = rows_of(rows)
+    found = table_of(rows)
     assert (len(found), found.malformed) == (5, 1)
 
 
@@ -49,7 +49,7 @@ def test_a_row_that_names_no_problem_is_counted(index: Any, make_rows: Any) -> N
 def test_what_is_no_number_is_no_measurement(reward: Any, make_rows: Any) -> None:
     rows = make_rows([1.0] * 6)
     rows[3]["reward"] = reward
-    assert rows_of(rows).scored.tolist() == [True, True, True, False, True, True]
+    assert table_of(rows).scored.tolist() == [True, True, True, False, True, True]
 
 
 def test_rows_out_of_order_and_rewritten_keep_their_texts(make_rows: Any, tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_rows_out_of_order_and_rewritten_keep_their_texts(make_rows: Any, tmp_pa
     assert [(flip.problem_idx, flip.baseline_response) for flip in report.flips.regressions] == [(2, "base 2")]
     path = tmp_path / "results.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in shuffled))
-    rows = read_rows(path)
+    rows = read_table(path)
     assert [rows.full(at)["model_response"] for at in range(4)] == [f"base {at}" for at in range(4)]
     assert (rows.malformed, rows.repeated) == (1, 1)
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from nemo_evaluator.decisions import compare_results, compare_runs
-from nemo_evaluator.decisions.report import RegressionReport
-from nemo_evaluator.decisions.rows import rows_of
-from nemo_evaluator.decisions.shifts import Shift
+from nemo_evaluator.decisions.compare.report import RegressionReport
+from nemo_evaluator.decisions.compare.shifts import Shift
+from nemo_evaluator.runs.row_table import table_of
 
 GOOD = [1.0] * 100
 
@@ -58,7 +58,7 @@ def test_length_time_and_cost(make_rows: Any) -> None:
 def test_a_row_that_says_it_failed_has_no_reward(make_rows: Any) -> None:
     rows = make_rows(GOOD[:3])
     rows[1] |= {"status": "failed", "reward": 0.0, "failure": None}
-    assert rows_of(rows).scored.tolist() == [True, False, True]
+    assert table_of(rows).scored.tolist() == [True, False, True]
 
 
 def test_scores_of_the_bundles_side_by_side(write_run: Any) -> None:

@@ -18,7 +18,7 @@ from nel_support import SUMS, Nel, api, bench, rows
 from nemo_evaluator.config import BenchmarkConfig
 from nemo_evaluator.config.gate_policy import GatePolicy
 from nemo_evaluator.decisions import compare_runs, gate_runs
-from nemo_evaluator.decisions.gate_report import Status
+from nemo_evaluator.decisions.gate.report import Status
 from nemo_evaluator.suite.stop_rule import build_stop_rule
 from nemo_evaluator.testing import Say, ScriptedServer
 

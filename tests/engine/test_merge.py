@@ -18,7 +18,7 @@ from nemo_evaluator.engine.evaluation import Evaluation, Finished, evaluate
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.merge import merge_shards
 from nemo_evaluator.engine.plan import Shard
-from nemo_evaluator.store.find import find_bundles
+from nemo_evaluator.runs.find import find_bundles
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.lock import folder_lock
 from nemo_evaluator.store.sealed import seal

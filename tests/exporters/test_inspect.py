@@ -83,7 +83,7 @@ def test_an_export_that_breaks_leaves_the_old_log(run_dir: Path, monkeypatch: py
     (path,) = export_bundles("inspect", [run_dir / "gsm8k"])
     old = Path(path).read_bytes()
     (run_dir / "gsm8k" / "results.jsonl").write_bytes(b'{"problem_idx": 0}\nno json\n')
-    with pytest.raises(ExportError):
+    with pytest.raises(UsageError, match="no row at byte 19"):
         export_bundles("inspect", [run_dir / "gsm8k"])
     assert Path(path).read_bytes() == old
     assert [file.name for file in (run_dir / "gsm8k").iterdir() if file.name.startswith(".")] == []

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nemo_evaluator.decisions.gate_report import BenchmarkGate, GateReport, GateVerdict, Status
+from nemo_evaluator.decisions.gate.report import BenchmarkGate, GateReport, GateVerdict, Status
 from nemo_evaluator.reports.gate import gate_markdown, gate_text, limits, points
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.store.find import find_bundles
+from nemo_evaluator.runs.find import find_bundles
 
 
 def _touch(path: Path) -> Path:

@@ -10,8 +10,8 @@ import click
 from nemo_evaluator.cli._verdict import echo_verdict
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
-from nemo_evaluator.decisions.check import CheckLimits, check_path
-from nemo_evaluator.decisions.findings import FailureClass, RunStatus
+from nemo_evaluator.decisions.check.findings import FailureClass, RunStatus
+from nemo_evaluator.decisions.check.runs import CheckLimits, check_path
 from nemo_evaluator.reports.check import checks_text
 from nemo_evaluator.store.sums import MEND, damaged_files
 

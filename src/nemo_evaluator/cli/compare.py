@@ -10,8 +10,8 @@ import click
 
 from nemo_evaluator.cli._verdict import echo_verdict, finite, terminal_width
 from nemo_evaluator.core.files import dumps, write_atomic, write_json
-from nemo_evaluator.decisions.many import ComparisonSet, compare_paths
-from nemo_evaluator.decisions.options import DEFAULT_MAX_DROP, CompareOptions
+from nemo_evaluator.decisions.compare.compare_set import ComparisonSet, compare_paths
+from nemo_evaluator.decisions.compare.options import DEFAULT_MAX_DROP, CompareOptions
 from nemo_evaluator.reports.compare import set_text
 from nemo_evaluator.reports.compare_html import set_html
 from nemo_evaluator.reports.compare_markdown import compare_markdown, set_markdown

@@ -11,8 +11,8 @@ import click
 from nemo_evaluator.cli._verdict import echo_verdict, terminal_width
 from nemo_evaluator.config.gate_policy import load_gate_policy
 from nemo_evaluator.core.files import dumps, write_atomic
-from nemo_evaluator.decisions.gate import gate_runs
-from nemo_evaluator.decisions.gate_report import GateReport, write_gate_report
+from nemo_evaluator.decisions.gate.report import GateReport, write_gate_report
+from nemo_evaluator.decisions.gate.runs import gate_runs
 from nemo_evaluator.reports.gate import gate_markdown, gate_text
 
 

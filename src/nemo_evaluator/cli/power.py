@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
-from nemo_evaluator.decisions.power import Plan, Price, Question, plan_from_runs, plan_from_score
+from nemo_evaluator.decisions.power.plan import Plan, Price, Question, plan_from_runs, plan_from_score
 from nemo_evaluator.reports.power import plans_text
 
 _UNIT = click.FloatRange(0, 1, min_open=True, max_open=True)

@@ -1,78 +1,59 @@
-"""Decisions on finished runs: compare, gate, power, validity. Names are loaded on first use."""
+"""Decisions on finished runs: compare, gate, check, power. Names are loaded on first use."""
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from nemo_evaluator.core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from nemo_evaluator.decisions.bundles import Matched, Run, discover_bundles, find_runs, match_bundles
-    from nemo_evaluator.decisions.check import check_path, check_run
-    from nemo_evaluator.decisions.compare import (
-        PairedRecords,
-        compare_results,
-        compare_runs,
-        load_paired_records,
-    )
-    from nemo_evaluator.decisions.findings import RunCheck, RunStatus
-    from nemo_evaluator.decisions.flips import Flip, FlipReport, build_flip_report
-    from nemo_evaluator.decisions.gate import gate_runs
-    from nemo_evaluator.decisions.gate_report import BenchmarkGate, GateReport, GateVerdict, write_gate_report
-    from nemo_evaluator.decisions.many import ComparisonSet, compare_paths
-    from nemo_evaluator.decisions.options import CompareOptions
-    from nemo_evaluator.decisions.report import RegressionReport, write_regression
-    from nemo_evaluator.decisions.verdict import Relation, Verdict
+    from nemo_evaluator.decisions.check.findings import RunCheck as RunCheck
+    from nemo_evaluator.decisions.check.findings import RunStatus as RunStatus
+    from nemo_evaluator.decisions.check.runs import check_path as check_path
+    from nemo_evaluator.decisions.check.runs import check_run as check_run
+    from nemo_evaluator.decisions.compare.compare_set import ComparisonSet as ComparisonSet
+    from nemo_evaluator.decisions.compare.compare_set import compare_paths as compare_paths
+    from nemo_evaluator.decisions.compare.flips import Flip as Flip
+    from nemo_evaluator.decisions.compare.flips import FlipReport as FlipReport
+    from nemo_evaluator.decisions.compare.flips import build_flip_report as build_flip_report
+    from nemo_evaluator.decisions.compare.options import CompareOptions as CompareOptions
+    from nemo_evaluator.decisions.compare.report import RegressionReport as RegressionReport
+    from nemo_evaluator.decisions.compare.report import write_regression as write_regression
+    from nemo_evaluator.decisions.compare.runs import PairedRecords as PairedRecords
+    from nemo_evaluator.decisions.compare.runs import compare_results as compare_results
+    from nemo_evaluator.decisions.compare.runs import compare_runs as compare_runs
+    from nemo_evaluator.decisions.compare.runs import load_paired_records as load_paired_records
+    from nemo_evaluator.decisions.compare.verdict import Relation as Relation
+    from nemo_evaluator.decisions.compare.verdict import Verdict as Verdict
+    from nemo_evaluator.decisions.gate.report import BenchmarkGate as BenchmarkGate
+    from nemo_evaluator.decisions.gate.report import GateReport as GateReport
+    from nemo_evaluator.decisions.gate.report import GateVerdict as GateVerdict
+    from nemo_evaluator.decisions.gate.report import write_gate_report as write_gate_report
+    from nemo_evaluator.decisions.gate.runs import gate_runs as gate_runs
+    from nemo_evaluator.decisions.match import Matched as Matched
+    from nemo_evaluator.decisions.match import discover_bundles as discover_bundles
+    from nemo_evaluator.decisions.match import match_bundles as match_bundles
+    from nemo_evaluator.runs.bundle import Bundle
+    from nemo_evaluator.runs.find import find_runs as find_runs
 
-_MODULES = {
-    "bundles": ("Matched", "Run", "discover_bundles", "find_runs", "match_bundles"),
-    "check": ("check_path", "check_run"),
-    "findings": ("RunCheck", "RunStatus"),
-    "compare": ("PairedRecords", "compare_results", "compare_runs", "load_paired_records"),
-    "flips": ("Flip", "FlipReport", "build_flip_report"),
-    "gate": ("gate_runs",),
-    "gate_report": ("BenchmarkGate", "GateReport", "GateVerdict", "write_gate_report"),
-    "many": ("ComparisonSet", "compare_paths"),
-    "options": ("CompareOptions",),
-    "report": ("RegressionReport", "write_regression"),
-    "verdict": ("Relation", "Verdict"),
-}
-_HOME = {name: module for module, names in _MODULES.items() for name in names}
+    Run = Bundle
 
-__all__ = [
-    "BenchmarkGate",
-    "CompareOptions",
-    "ComparisonSet",
-    "Flip",
-    "FlipReport",
-    "GateReport",
-    "GateVerdict",
-    "Matched",
-    "PairedRecords",
-    "RegressionReport",
-    "Relation",
-    "Run",
-    "RunCheck",
-    "RunStatus",
-    "Verdict",
-    "build_flip_report",
-    "check_path",
-    "check_run",
-    "compare_paths",
-    "compare_results",
-    "compare_runs",
-    "discover_bundles",
-    "find_runs",
-    "gate_runs",
-    "load_paired_records",
-    "match_bundles",
-    "write_gate_report",
-    "write_regression",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+_ROOM = "nemo_evaluator.decisions"
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        f"{_ROOM}.check.findings": ("RunCheck", "RunStatus"),
+        f"{_ROOM}.check.runs": ("check_path", "check_run"),
+        f"{_ROOM}.compare.compare_set": ("ComparisonSet", "compare_paths"),
+        f"{_ROOM}.compare.flips": ("Flip", "FlipReport", "build_flip_report"),
+        f"{_ROOM}.compare.options": ("CompareOptions",),
+        f"{_ROOM}.compare.report": ("RegressionReport", "write_regression"),
+        f"{_ROOM}.compare.runs": ("PairedRecords", "compare_results", "compare_runs", "load_paired_records"),
+        f"{_ROOM}.compare.verdict": ("Relation", "Verdict"),
+        f"{_ROOM}.gate.report": ("BenchmarkGate", "GateReport", "GateVerdict", "write_gate_report"),
+        f"{_ROOM}.gate.runs": ("gate_runs",),
+        "match": ("Matched", "discover_bundles", "match_bundles"),
+        "nemo_evaluator.runs.bundle": ("Run=Bundle",),
+        "nemo_evaluator.runs.find": ("find_runs",),
+    },
+)

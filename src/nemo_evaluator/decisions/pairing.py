@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.decisions.rows import Floats, Ints, Rows
 from nemo_evaluator.metrics import Difference, Reading, Spending, by_problem, mean_difference
 from nemo_evaluator.metrics.groups import is_binary
+from nemo_evaluator.runs.row_table import Floats, Ints, RowTable
 
 PairBy: TypeAlias = Literal["auto", "content", "index"]
 
@@ -107,7 +107,7 @@ class Pairing:
         return len(self) / smaller if smaller else 0.0
 
 
-def pair(baseline: Rows, candidate: Rows, by: PairBy = "auto") -> Pairing:
+def pair(baseline: RowTable, candidate: RowTable, by: PairBy = "auto") -> Pairing:
     """Pair problems by content; by index only where hashes are absent, or when asked to."""
     # A step that failed before it was asked has no hash, and no reward to pair either.
     hashed = [bool((rows.content[rows.scored] != 0).all()) for rows in (baseline, candidate)]
@@ -129,7 +129,9 @@ def pair(baseline: Rows, candidate: Rows, by: PairBy = "auto") -> Pairing:
     return replace(found, warnings=tuple(_warnings(found, baseline, candidate, hashed, by_need)))
 
 
-def _warnings(found: Pairing, baseline: Rows, candidate: Rows, hashed: list[bool], by_need: bool) -> Iterator[str]:
+def _warnings(
+    found: Pairing, baseline: RowTable, candidate: RowTable, hashed: list[bool], by_need: bool
+) -> Iterator[str]:
     if not len(baseline) or not len(candidate):
         return
     if by_need:
@@ -146,17 +148,17 @@ def _warnings(found: Pairing, baseline: Rows, candidate: Rows, hashed: list[bool
             yield f"{side.doubled:,} problems are in the {word} more than once; their answers are averaged"
 
 
-def _absent(keys: NDArray[Any], other: Rows, use_content: bool) -> int:
+def _absent(keys: NDArray[Any], other: RowTable, use_content: bool) -> int:
     """How many of ``keys`` the other side was not asked at all, as far as its rows say."""
     return int(np.count_nonzero(np.isin(keys, _keys(other, use_content), invert=True)))
 
 
-def _keys(rows: Rows, use_content: bool) -> NDArray[Any]:
+def _keys(rows: RowTable, use_content: bool) -> NDArray[Any]:
     # Hashes as signed numbers sort differently, but equally on both sides.
     return rows.content.view(np.int64) if use_content else rows.problem
 
 
-def _side(rows: Rows, use_content: bool) -> Side:
+def _side(rows: RowTable, use_content: bool) -> Side:
     keys = _keys(rows, use_content)
     problems = len(np.unique(keys))
     if use_content and bool((keys == 0).any()):

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nemo_evaluator.core.files import iter_jsonl, safe_name
+from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.engine.evaluation import Evaluation, Finished, evaluate
 from nemo_evaluator.engine.halt import HaltKind
@@ -19,6 +19,7 @@ from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.environments.base import EvalEnvironment
 from nemo_evaluator.models.client import Client
 from nemo_evaluator.solvers.base import bind_solver
+from nemo_evaluator.runs.row_file import read_rows
 
 if TYPE_CHECKING:
     from nemo_evaluator.adapters.model_client import ModelClient
@@ -91,7 +92,7 @@ async def run_evaluation(
             )
         )
     _raise_if_stopped(finished)
-    rows = list(iter_jsonl(finished.task.results))
+    rows = [row.data for row in read_rows(finished.task.results)]
     return finished.bundle | {"_results": rows, "_artifacts": str(finished.task.root)}
 
 

@@ -19,7 +19,14 @@ from nemo_evaluator.store.index import StepIndex
 from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.records import total_tokens
-from nemo_evaluator.store.rows import failure_category, is_unparsed, result_row, scorer_rewards, trajectory_row
+from nemo_evaluator.store.view_rows import (
+    TRUNCATED,
+    failure_category,
+    is_unparsed,
+    result_row,
+    scorer_rewards,
+    trajectory_row,
+)
 
 _EXEMPLARS: Final = 3
 _EXEMPLAR_CHARS: Final = 500
@@ -89,7 +96,7 @@ class Columns:
         reason = answer.get("finish_reason")
         if reason:
             self.finish_reasons[reason] += 1
-            self.truncated += reason == "length"
+            self.truncated += reason in TRUNCATED
         for key in _TOKENS:
             count = answer.get(key)
             if count:

@@ -11,14 +11,13 @@ from typing import IO, Final
 import numpy as np
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import iter_jsonl
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.engine.plan import Plan
+from nemo_evaluator.runs.row_file import read_rows
 from nemo_evaluator.store.index import StepIndex
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.records import ANSWER, OUTCOME, RUN
 from nemo_evaluator.store.sealed import Damage, scan_records
-from nemo_evaluator.store.sums import verified
 
 # How far a shard got with a step.
 _NOTHING: Final = 0
@@ -83,8 +82,8 @@ class ShardJournal:
     def _keep_shown(self, results: Path) -> None:
         """A resumed journal also holds what its last session would not reuse; the rows say what stands."""
         shown = np.zeros(len(self.reached), dtype=bool)
-        for row in iter_jsonl(verified(results)):
-            at = self._number(row)
+        for row in read_rows(results):
+            at = self._number(row.data)
             if at is not None:
                 shown[at] = True
         fresh = (self.reached == _ANSWERED) & (self.answers >= self._session_at)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.engine._workplace import workplace
 from nemo_evaluator.engine.bundle import BundleFacts, build_bundle, store_bundle
@@ -16,13 +15,14 @@ from nemo_evaluator.engine.gather import Gathering
 from nemo_evaluator.engine.plan import Plan, make_plan
 from nemo_evaluator.engine.shards import ShardResult, check_same, find_shards, missing_shards, stopped
 from nemo_evaluator.engine.trajectories import trajectory_of
+from nemo_evaluator.runs.bundle import newest_bundle
+from nemo_evaluator.runs.scores import NOT_SCORES
 from nemo_evaluator.store.journal import Journal
-from nemo_evaluator.store.layout import TaskPaths, archive_previous, newest_bundle
+from nemo_evaluator.store.layout import TaskPaths, archive_previous
 from nemo_evaluator.store.lock import folder_lock
-from nemo_evaluator.store.sums import verified
 
 # Scores that follow from the rows alone.
-_FROM_ROWS: Final = ("pass@", "pass^", "mean_reward", "summary", "breakdowns", "runtime", "failures", "scorer:")
+_FROM_ROWS: Final = ("pass@", "pass^", "mean_reward", "scorer:", *NOT_SCORES)
 # Further scores over all rows: from the task folder of a shard and the merged results.
 Aggregate = Callable[[Path, Path], JsonDict]
 
@@ -71,11 +71,11 @@ def _merge_task(task: TaskPaths, shards: Sequence[ShardResult], aggregate: Aggre
 def _facts(shards: Sequence[ShardResult], plan: Plan) -> BundleFacts:
     config = {key: value for key, value in shards[0].config.items() if key not in ("shard", "shard_range", "resumed")}
     return BundleFacts(
-        name=shards[0].bundle["benchmark"]["name"],
+        name=shards[0].name,
         repeats=plan.repeats,
         config=config | plan.describe() | {"n_shards": len(shards)},
         min_coverage=config.get("min_coverage", 0.95),
-        elapsed=max(shard.bundle["benchmark"]["scores"]["runtime"]["elapsed_seconds"] for shard in shards),
+        elapsed=max(shard.runtime.elapsed_seconds or 0.0 for shard in shards),
         # The end of the last shard: merging again gives the same file.
         finished=max(shard.finished for shard in shards),
         stopped=stopped(shards),
@@ -104,11 +104,11 @@ def _write_rows(made: TaskPaths, shards: Sequence[ShardResult], plan: Plan) -> C
 def _set_aside(task: TaskPaths) -> None:
     """A run of its own that lies where the merged one goes is kept under ``previous/``, as a new run would do."""
     bundle = newest_bundle(task.root)
-    if bundle is None or "n_shards" not in read_json(verified(bundle))["config"]:
+    if bundle is None or "n_shards" not in bundle.config:
         archive_previous(task)
 
 
 def _lost_scores(shards: Sequence[ShardResult], found: JsonDict) -> list[str]:
     """Scores of the shards that are no sums of rows, and that could not be computed over all of them."""
-    names = {name for shard in shards for name in shard.bundle["benchmark"]["scores"]}
+    names = {name for shard in shards for name in shard.benchmark["scores"]}
     return sorted(name for name in names if name not in found and not name.startswith(_FROM_ROWS))

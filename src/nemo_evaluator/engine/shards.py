@@ -9,32 +9,43 @@ from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.store.find import SHARD
-from nemo_evaluator.store.layout import PREVIOUS, TaskPaths, newest_bundle
-from nemo_evaluator.store.records import RUN
-from nemo_evaluator.store.sealed import open_line
-from nemo_evaluator.store.sums import verified
+from nemo_evaluator.runs.bundle import Bundle, newest_bundle
+from nemo_evaluator.runs.find import SHARD
+from nemo_evaluator.runs.sessions import sessions
+from nemo_evaluator.store.layout import PREVIOUS
 
 # What may differ between the shards of one run: which part it is, what happened on the way, which port was free.
 _OWN: Final = frozenset({"shard", "shard_range", "resumed", "base_url", "rescored_from", "shuffle"})
 _FINISH: Final = "finish that shard with --resume, then merge again"
 
 
-class ShardResult:
-    """One shard of one benchmark. Raises UsageError when it has not ended."""
+class ShardResult(Bundle):
+    """One shard of one benchmark."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        path = newest_bundle(folder)
-        if path is None:
+    @classmethod
+    def of(cls, folder: Path) -> ShardResult:
+        """The shard of a task folder. Raises UsageError when it has not ended."""
+        bundle = newest_bundle(folder)
+        if bundle is None:
             raise UsageError(f"{folder} has no bundle yet", hint=_FINISH)
-        self.bundle: JsonDict = read_json(verified(path))
-        self.config: JsonDict = self.bundle["config"]
-        self.finished = datetime.fromisoformat(self.bundle["timestamp"]).astimezone(UTC)
-        if _last_start(TaskPaths(folder).journal) > self.finished.timestamp():
+        shard = cls(bundle.path, bundle.document)
+        if (
+            max((start.get("at") or 0.0 for start in sessions(shard.files.journal)), default=0.0)
+            > shard.finished.timestamp()
+        ):
             raise UsageError(f"{folder} was resumed after its bundle was written, and has not ended", hint=_FINISH)
+        return shard
+
+    @property
+    def folder(self) -> Path:
+        """Its task folder."""
+        return self.path.parent
+
+    @property
+    def finished(self) -> datetime:
+        """When it ended."""
+        return datetime.fromisoformat(self.timestamp).astimezone(UTC)
 
     @property
     def part(self) -> JsonDict | None:
@@ -55,7 +66,7 @@ def find_shards(root: Path) -> dict[str, list[ShardResult]]:
     for shard in sorted(folders, key=lambda path: int(path.name.partition("_")[2])):
         for journal in sorted(shard.rglob("journal.jsonl")):
             if PREVIOUS not in journal.relative_to(shard).parts:
-                tasks[str(journal.parent.relative_to(shard))].append(ShardResult(journal.parent))
+                tasks[str(journal.parent.relative_to(shard))].append(ShardResult.of(journal.parent))
     if not tasks:
         hint = "shards are written by `nel eval run --shard I/N`"
         raise UsageError(f"there are no shard_*/ folders with results in {root}", hint=hint)
@@ -96,20 +107,12 @@ def missing_shards(shards: Sequence[ShardResult], selected: int) -> list[str]:
 
 def stopped(shards: Sequence[ShardResult]) -> JsonDict | None:
     """Why shards ended early, if any did."""
-    early = {shard.folder.parent.name: shard.bundle["stopped"] for shard in shards if shard.bundle.get("stopped")}
+    early = {shard.folder.parent.name: shard.stopped for shard in shards if shard.stopped}
     kinds = [facts["kind"] for facts in early.values() if facts.get("kind")]
     if not early:
         return None
     reasons = "; ".join(f"{name}: {facts['reason']}" for name, facts in early.items() if facts.get("reason"))
     return ({"kind": kinds[0], "reason": reasons} if kinds else {}) | {"shards": early}
-
-
-def _last_start(journal: Path) -> float:
-    """When a run last began to write here. Only such lines are parsed: there are few of them in a long file."""
-    mark = b'{"kind":"%s"' % RUN.encode()
-    with journal.open("rb", buffering=1 << 20) as file:
-        starts = [open_line(line) for line in file if line.startswith(mark) and line.endswith(b"\n")]
-    return max((start.get("at") or 0.0 for start in starts if start is not None), default=0.0)
 
 
 def _short(value: object) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nemo_evaluator.core.types import JsonDict, ModelResponse
 from nemo_evaluator.solvers.trajectory import single_turn
 from nemo_evaluator.store.records import total_tokens
-from nemo_evaluator.store.rows import content_of, prompt_of
+from nemo_evaluator.store.view_rows import content_of, prompt_of
 
 
 def trajectory_of(answer: JsonDict) -> list[JsonDict]:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 from nemo_evaluator.config.kinds import METRICS
 from nemo_evaluator.core.errors import JudgeError, UsageError, boundary
 from nemo_evaluator.core.failures import Cause
-from nemo_evaluator.core.files import iter_jsonl
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import JsonDict, SeedResult, VerifyResult
 from nemo_evaluator.engine.given import checked_reward, checked_verdict
 from nemo_evaluator.environments.base import EnvironmentFacts, EvalEnvironment
+from nemo_evaluator.runs.row_file import read_rows
 from nemo_evaluator.scoring.canary import Checkable
 from nemo_evaluator.scoring.metric import Metric, MetricInput, MetricResult
 
@@ -194,10 +194,9 @@ def judge_hint(facts: EnvironmentFacts) -> str:
 
 
 def _details(results: Path, key: str | None = None) -> Iterator[JsonDict]:
-    for row in iter_jsonl(results):
-        if row.get("status") == "scored":
-            details = row.get("scoring_details") or {}
+    for row in read_rows(results):
+        if not row.failed:
             if key is None:
-                yield details
-            elif key in details:
-                yield details[key]
+                yield row.scoring_details
+            elif key in row.scoring_details:
+                yield row.scoring_details[key]

@@ -28,7 +28,8 @@ from nemo_evaluator.executors.detach import RUN_ID, start_detached
 from nemo_evaluator.executors.dryrun import describe_plan
 from nemo_evaluator.executors.request import RunRequest, at_home, load_request, shard_dir, shard_of
 from nemo_evaluator.executors.summary import summary_json, summary_text
-from nemo_evaluator.store.layout import PREVIOUS, TaskPaths, unfinished_answers
+from nemo_evaluator.runs.unfinished import unfinished_answers
+from nemo_evaluator.store.layout import PREVIOUS, TaskPaths
 from nemo_evaluator.store.lock import ensure_free, folder_lock
 from nemo_evaluator.store.runs import RunMeta, load_run, new_run_id, places, summary_of
 from nemo_evaluator.store.sums import FILE as SUMS

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import orjson
-
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.shapes import as_dict
 from nemo_evaluator.core.terminal import one_line
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.executors.detach import running_pid
-from nemo_evaluator.store.layout import TaskPaths, newest_bundle
+from nemo_evaluator.runs.bundle import newest_bundle
+from nemo_evaluator.runs.unfinished import read_checkpoint
+from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.records import OUTCOME
 from nemo_evaluator.store.runs import RunMeta
 from nemo_evaluator.store.sealed import scan_records
-from nemo_evaluator.store.sums import verified
 
 
 def status_of(meta: RunMeta) -> JsonDict:
@@ -32,7 +30,7 @@ def status_of(meta: RunMeta) -> JsonDict:
         "started_at": meta.started_at,
         "output_dir": meta.output_dir,
         "benchmarks": [_task(task) for task in tasks],
-        "failed": _failed(root),
+        "failed": as_dict(read_checkpoint(root).get("failed_benchmarks")),
     }
 
 
@@ -60,28 +58,18 @@ def _task(folder: Path) -> JsonDict:
         if record.get("kind") == OUTCOME:
             rewards[record["problem_idx"], record["repeat"]] = record.get("reward")
     scored = [reward for reward in rewards.values() if reward is not None]
-    bundle = newest_bundle(folder)
     return {
         "name": folder.name,
         "scored": len(scored),
         "failed": len(rewards) - len(scored),
         "mean_reward": sum(scored) / len(scored) if scored else None,
-        "status": _status(bundle) if bundle else "not finished",
+        "status": _status(folder),
     }
 
 
-def _status(bundle: Path) -> str:
+def _status(folder: Path) -> str:
     try:
-        return str(read_json(verified(bundle))["validity"]["status"])
+        bundle = newest_bundle(folder)
     except UsageError as error:
         return error.message
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        return f"{bundle} is not a bundle"
-
-
-def _failed(root: Path) -> JsonDict:
-    try:
-        failed = as_dict(as_dict(read_json(root / "checkpoint.json")).get("failed_benchmarks"))
-    except (OSError, orjson.JSONDecodeError):
-        return {}
-    return failed
+    return bundle.status if bundle else "not finished"

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.exporters._optional import load
-from nemo_evaluator.exporters.base import steps_of
+from nemo_evaluator.runs.row import Row
 
 NO_MODEL: Final = "none/none"
 NATIVE: Final = "reward"
@@ -25,7 +25,7 @@ _SAID: Final = ("reasoning", "explanation")
 _CONTEXT_EXCEEDED: Final = "context_exceeded"
 
 
-def to_sample(row: JsonDict, model_name: str) -> Any:
+def to_sample(row: Row, model_name: str) -> Any:
     """The row as an EvalSample."""
     log = load("inspect_ai.log")
     prompt = _text(row.get("prompt")) or _first_question(row) or _text(row.get("expected_answer")) or "(no prompt)"
@@ -61,12 +61,12 @@ def score_name(name: str) -> str:
     return name if short == NATIVE else short
 
 
-def _metadata(row: JsonDict) -> JsonDict:
+def _metadata(row: Row) -> JsonDict:
     kept = {key: row[key] for key in ("label", "attempts", "problem_hash", "cost_usd") if row.get(key) is not None}
     return {**(row.get("metadata") or {}), "scoring_details": row.get("scoring_details") or {}, **kept}
 
 
-def _scores(row: JsonDict) -> JsonDict:
+def _scores(row: Row) -> JsonDict:
     score = load("inspect_ai.scorer").Score
     extracted = row.get("extracted_answer")
     answer = None if extracted is None else _text(extracted)
@@ -85,7 +85,7 @@ def _extra_score(value: Any, answer: str | None, details: Any) -> Any:
     return load("inspect_ai.scorer").Score(value=value, answer=answer, explanation=said, metadata=facts or None)
 
 
-def _usage(row: JsonDict) -> Any:
+def _usage(row: Row) -> Any:
     counts = [row.get(key) for key in ("prompt_tokens", "completion_tokens", "tokens")]
     if all(count is None for count in counts):
         return None
@@ -98,7 +98,7 @@ def _usage(row: JsonDict) -> Any:
     )
 
 
-def _judges(row: JsonDict, model_name: str) -> JsonDict:
+def _judges(row: Row, model_name: str) -> JsonDict:
     """What judges used, by their model; a judge of the model's own name is left to the metadata of its score."""
     spent: Counter[str] = Counter()
     for key, facts in (row.get("scoring_details") or {}).items():
@@ -108,7 +108,7 @@ def _judges(row: JsonDict, model_name: str) -> JsonDict:
     return {name: usage(total_tokens=tokens) for name, tokens in spent.items() if tokens and name != model_name}
 
 
-def _output(row: JsonDict, model_name: str, usage: Any, seconds: float | None) -> Any:
+def _output(row: Row, model_name: str, usage: Any, seconds: float | None) -> Any:
     model = load("inspect_ai.model")
     reason = _STOP.get(_text(row.get("finish_reason")), "unknown")
     if row.get("label") == _CONTEXT_EXCEEDED:
@@ -118,9 +118,9 @@ def _output(row: JsonDict, model_name: str, usage: Any, seconds: float | None) -
     return model.ModelOutput(model=model_name, choices=[choice], usage=usage, time=seconds)
 
 
-def _messages(row: JsonDict, prompt: str) -> Iterator[Any]:
+def _messages(row: Row, prompt: str) -> Iterator[Any]:
     model = load("inspect_ai.model")
-    steps = steps_of(row)
+    steps = row.steps
     if not steps:
         yield model.ChatMessageUser(content=prompt)
         yield model.ChatMessageAssistant(content=_text(row.get("model_response")))
@@ -185,8 +185,8 @@ def _call(call: JsonDict) -> Any:
     )
 
 
-def _first_question(row: JsonDict) -> str:
-    return next((_text(step.get("message")) for step in steps_of(row) if step.get("source") == "user"), "")
+def _first_question(row: Row) -> str:
+    return next((_text(step.get("message")) for step in row.steps if step.get("source") == "user"), "")
 
 
 def _text(value: Any) -> str:

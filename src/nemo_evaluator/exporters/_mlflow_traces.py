@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.exporters._optional import load
-from nemo_evaluator.exporters.base import ExportBundle, ExportError, steps_of
+from nemo_evaluator.exporters.base import ExportBundle, ExportError
+from nemo_evaluator.runs.row import Row
 
 # Traces are linked to their run in batches; by this tag they are found also when it did not come to that.
 OWNER: Final = "nel.mlflow_run"
@@ -53,7 +54,7 @@ class TraceWriter:
             if not token:
                 return kept
 
-    def _trace(self, bundle: ExportBundle, row: JsonDict) -> str:
+    def _trace(self, bundle: ExportBundle, row: Row) -> str:
         start = _start_ns(bundle)
         repeat = row.get("repeat") or 0
         root = self._client.start_trace(
@@ -80,9 +81,9 @@ class TraceWriter:
         )
         return str(root.trace_id)
 
-    def _children(self, root: Any, row: JsonDict, start: int) -> int:
+    def _children(self, root: Any, row: Row, start: int) -> int:
         """The spans of the conversation, one after another; returns when the last of them ended."""
-        steps = steps_of(row)
+        steps = row.steps
         if not any(step.get("source") == "agent" for step in steps):
             took = start + int((row.get("latency_ms") or 0) * _NS_IN_MS)
             question = {"prompt": self._cut(row.get("prompt"))}
@@ -145,12 +146,12 @@ class TraceWriter:
         return text if len(text) <= self._limit else f"{text[: self._limit]}… ({len(text)} characters)"
 
 
-def _usage(row: JsonDict) -> JsonDict:
+def _usage(row: Row) -> JsonDict:
     names = ("prompt_tokens", "completion_tokens", "tokens", "latency_ms", "finish_reason")
     return {f"nel.{name}": row[name] for name in names if row.get(name) is not None}
 
 
-def _attributes(bundle: ExportBundle, row: JsonDict) -> JsonDict:
+def _attributes(bundle: ExportBundle, row: Row) -> JsonDict:
     metadata = row.get("metadata") or {}
     facts: JsonDict = {
         "nel.benchmark": bundle.name,
@@ -168,5 +169,5 @@ def _attributes(bundle: ExportBundle, row: JsonDict) -> JsonDict:
 
 def _start_ns(bundle: ExportBundle) -> int:
     """The run's own time: rows carry durations, not clock times, so each trace starts when the run is dated."""
-    stamp = str(bundle.document.get("timestamp") or "")
+    stamp = bundle.timestamp
     return int(datetime.fromisoformat(stamp).timestamp() * 1e9) if stamp else 0

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, get_args
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.core.shapes import as_dict
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.exporters import _inspect_sample as sample
 from nemo_evaluator.exporters._inspect_file import EvalFile, JsonFile
@@ -87,9 +88,8 @@ class _Seen:
 def to_header(bundle: ExportBundle, seen: _Seen) -> Any:
     """The bundle as an EvalLog without its samples."""
     log = load("inspect_ai.log")
-    bench = bundle.document["benchmark"]
-    coverage = bench.get("coverage") or {}
-    scored = coverage.get("scored", seen.count)
+    bench, coverage = bundle.benchmark, bundle.coverage
+    scored = seen.count if coverage.scored is None else coverage.scored
     reasons = "; ".join(bundle.validity.get("reasons") or [])
     error = bundle.document.get("error") or ((reasons or "there are no rows") if not seen.count else None)
     return log.EvalLog(
@@ -97,11 +97,11 @@ def to_header(bundle: ExportBundle, seen: _Seen) -> Any:
         eval=_spec(bundle, list(seen.ids)),
         plan=log.EvalPlan(name="nel", steps=[log.EvalPlanStep(solver=_solver(bundle), params={})]),
         results=log.EvalResults(
-            total_samples=coverage.get("planned") or seen.count,
+            total_samples=coverage.planned or seen.count,
             completed_samples=scored,
-            scores=_scores(bundle, scored, coverage.get("failed")),
+            scores=_scores(bundle, scored, coverage.failed),
             metadata={
-                "coverage": coverage,
+                "coverage": bench.get("coverage") or {},
                 "truncated_share": bench.get("truncated_share"),
                 "unparsed_share": bench.get("unparsed_share"),
                 "categories": bench.get("categories") or {},
@@ -115,11 +115,10 @@ def to_header(bundle: ExportBundle, seen: _Seen) -> Any:
 
 def _times(bundle: ExportBundle) -> dict[str, str]:
     """When it began and ended; the viewer computes with both."""
-    stamp = str(bundle.document.get("timestamp") or "")
+    stamp = bundle.timestamp
     if not stamp:
         return {}
-    elapsed = ((bundle.document["benchmark"].get("scores") or {}).get("runtime") or {}).get("elapsed_seconds") or 0.0
-    began = datetime.fromisoformat(stamp) - timedelta(seconds=elapsed)
+    began = datetime.fromisoformat(stamp) - timedelta(seconds=bundle.runtime.elapsed_seconds or 0.0)
     return {"started_at": began.isoformat(), "completed_at": stamp}
 
 
@@ -129,17 +128,17 @@ def _solver(bundle: ExportBundle) -> str:
 
 def _spec(bundle: ExportBundle, ids: list[int]) -> Any:
     log, model = load("inspect_ai.log"), load("inspect_ai.model")
-    config, bench = bundle.config, bundle.document["benchmark"]
+    config, bench = bundle.config, bundle.benchmark
     generation = config.get("generation") or {}
     known = model.GenerateConfig.model_fields
     return log.EvalSpec(
         eval_id=bundle.run_id,
         run_id=bundle.run_id,
-        created=str(bundle.document.get("timestamp") or ""),
+        created=bundle.timestamp,
         task=bundle.name,
         task_id=bundle.run_id,
         solver=_solver(bundle),
-        tags=["INVALID"] if bundle.validity.get("status") == "INVALID" else None,
+        tags=["INVALID"] if bundle.invalid else None,
         dataset=log.EvalDataset(
             name=bundle.name,
             samples=bench.get("samples"),
@@ -150,21 +149,24 @@ def _spec(bundle: ExportBundle, ids: list[int]) -> Any:
         model_base_url=config.get("base_url"),
         model_generate_config=model.GenerateConfig(**{k: v for k, v in generation.items() if k in known}),
         config=log.EvalConfig(epochs=bench.get("repeats") or 1, limit=config.get("max_problems")),
-        packages={"nemo_evaluator": str(bundle.document.get("sdk_version") or "")},
+        packages={"nemo_evaluator": bundle.sdk_version},
         scorers=[{"name": name} for name in _scorer_names(bundle)],
         metadata={"config_hash": bundle.document.get("config_hash"), "nel_config": config},
     )
 
 
 def _scorer_names(bundle: ExportBundle) -> list[str]:
-    return [sample.NATIVE, *(sample.score_name(name) for name in bundle.scores if name.startswith("scorer:"))]
+    return [sample.NATIVE, *(sample.score_name(one.name) for one in bundle.scores if one.name.startswith("scorer:"))]
 
 
 def _scores(bundle: ExportBundle, scored: int, failed: int | None) -> list[Any]:
     log = load("inspect_ai.log")
-    native = {name: raw for name, raw in bundle.scores.items() if not name.startswith("scorer:")}
+    raw = as_dict(bundle.benchmark.get("scores"))
+    native = {score.name: raw[score.name] for score in bundle.scores if not score.name.startswith("scorer:")}
     groups = {sample.NATIVE: native} | {
-        sample.score_name(name): {"mean": raw} for name, raw in bundle.scores.items() if name.startswith("scorer:")
+        sample.score_name(score.name): {"mean": raw[score.name]}
+        for score in bundle.scores
+        if score.name.startswith("scorer:")
     }
     return [
         log.EvalScore(
@@ -172,7 +174,7 @@ def _scores(bundle: ExportBundle, scored: int, failed: int | None) -> list[Any]:
             scorer=scorer,
             scored_samples=scored,
             unscored_samples=failed,
-            metrics={name: metric for name, raw in metrics.items() if (metric := _metric(name, raw)) is not None},
+            metrics={name: _metric(name, fields) for name, fields in metrics.items()},
         )
         for scorer, metrics in groups.items()
     ]
@@ -180,8 +182,6 @@ def _scores(bundle: ExportBundle, scored: int, failed: int | None) -> list[Any]:
 
 def _metric(name: str, raw: Any) -> Any:
     fields = raw if isinstance(raw, dict) else {"value": raw}
-    if not isinstance(fields.get("value"), int | float):
-        return None
     rest = {key: value for key, value in fields.items() if key != "value"}
     return load("inspect_ai.log").EvalMetric(name=name, value=float(fields["value"]), metadata=rest or None)
 

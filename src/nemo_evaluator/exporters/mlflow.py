@@ -144,15 +144,14 @@ class MlflowExporter:
         client.delete_run(run_id)
 
     def _create(self, client: Any, experiment: str, bundle: ExportBundle) -> str:
-        document = bundle.document
         tags = {
             _STATE: "started",
             "job_id": _job(bundle),
             **({_ORIGIN: bundle.origin} if bundle.origin else {}),
             "benchmark": bundle.name,
-            "config_hash": str(document.get("config_hash") or ""),
-            "sdk_version": str(document.get("sdk_version") or ""),
-            "validity": str(bundle.validity.get("status") or "UNCHECKED"),
+            "config_hash": bundle.config_hash,
+            "sdk_version": bundle.sdk_version,
+            "validity": bundle.status,
             **{str(key): str(value) for key, value in self.tags.items()},
         }
         if self.description:
@@ -163,10 +162,10 @@ class MlflowExporter:
             "run_id": bundle.run_id,
             "benchmark": bundle.name,
             "model": bundle.model,
-            "timestamp": document.get("timestamp"),
-            "sdk_version": document.get("sdk_version"),
-            "config_hash": document.get("config_hash"),
-            "n_results": document.get("n_results"),
+            "timestamp": bundle.timestamp,
+            "sdk_version": bundle.sdk_version,
+            "config_hash": bundle.config_hash,
+            "n_results": bundle.n_results,
             "results_dir": str(bundle.run_dir),
             **self.extra_metadata,
         }
@@ -188,7 +187,7 @@ class MlflowExporter:
     def _log_artifacts(self, client: Any, run_id: str, bundle: ExportBundle) -> None:
         task, target = bundle.path.parent, safe_name(bundle.name)
         if self.only_required:
-            chosen = [path for path in (bundle.path, task / "results.jsonl") if path.is_file()]
+            chosen = [path for path in (bundle.path, bundle.results) if path.is_file()]
         else:
             chosen = [path for path in sorted(task.rglob("*")) if path.is_file() and not self._excluded(path, task)]
         for path in chosen:

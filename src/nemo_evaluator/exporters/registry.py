@@ -13,7 +13,7 @@ from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.registry import nearest
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.exporters.base import Exporter, ExportError, read_bundle
-from nemo_evaluator.store.find import find_bundles
+from nemo_evaluator.runs.find import find_bundles
 
 
 def register_exporter(name: str, target: Callable[..., Exporter] | str) -> None:

@@ -118,20 +118,16 @@ def _metrics(bundles: Sequence[ExportBundle]) -> dict[str, float]:
 def _table(bundles: Sequence[ExportBundle]) -> list[list[Any]]:
     rows = []
     for bundle in bundles:
-        bench = bundle.document["benchmark"]
-        tail = [(bench.get("coverage") or {}).get("share"), str(bundle.validity.get("status") or "UNCHECKED")]
-        for name, raw in bundle.scores.items():
-            fields = raw if isinstance(raw, dict) else {"value": raw}
-            numbers = [fields.get("value"), fields.get("ci_lower"), fields.get("ci_upper")]
-            rows.append([bundle.name, bundle.model, bench.get("samples"), name, *numbers, *tail])
+        for score in bundle.scores:
+            numbers = [score.value, score.ci_lower, score.ci_upper, bundle.coverage.share]
+            rows.append([bundle.name, bundle.model, bundle.samples, score.name, *numbers, bundle.status])
     return rows
 
 
 def _artifact(bundles: Sequence[ExportBundle], identity: str) -> Any:
     artifact = load("wandb").Artifact(f"nel-{identity}", type="evaluation")
     for label, bundle in zip(_labels(bundles), bundles, strict=True):
-        results = bundle.path.parent / "results.jsonl"
-        for path in (bundle.path, results):
+        for path in (bundle.path, bundle.results):
             if path.is_file():
                 artifact.add_file(str(path), name=f"{safe_name(label)}/{path.name}")
     return artifact

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nemo_evaluator.reports.model import BenchmarkReport, Group, Score
+from nemo_evaluator.reports.model import BenchmarkReport
+from nemo_evaluator.runs.scores import Group, Score
 
 NONE = "–"
 

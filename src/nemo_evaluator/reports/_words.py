@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import textwrap
 
-from nemo_evaluator.decisions.shifts import Shift
+from nemo_evaluator.decisions.compare.shifts import Shift
 from nemo_evaluator.metrics import Interval
 
 NONE = "–"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from nemo_evaluator.decisions.findings import RunCheck, RunStatus
+from nemo_evaluator.decisions.check.findings import RunCheck, RunStatus
 from nemo_evaluator.reports import _words as words
 
 

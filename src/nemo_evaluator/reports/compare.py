@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.decisions.flips import Flip, FlipReport
-from nemo_evaluator.decisions.many import ComparisonSet, Entry
-from nemo_evaluator.decisions.report import RegressionReport
+from nemo_evaluator.decisions.compare.compare_set import ComparisonSet, Entry
+from nemo_evaluator.decisions.compare.flips import Flip, FlipReport
+from nemo_evaluator.decisions.compare.report import RegressionReport
 from nemo_evaluator.reports import _words as words
 
 LISTED: Final = 50

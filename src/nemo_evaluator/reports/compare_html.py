@@ -7,8 +7,8 @@ from typing import Final
 
 from markupsafe import Markup
 
-from nemo_evaluator.decisions.many import ComparisonSet, Entry
-from nemo_evaluator.decisions.report import RegressionReport
+from nemo_evaluator.decisions.compare.compare_set import ComparisonSet, Entry
+from nemo_evaluator.decisions.compare.report import RegressionReport
 from nemo_evaluator.reports import _words as words
 from nemo_evaluator.reports._difference_svg import Line, difference_plot
 from nemo_evaluator.reports._page import template

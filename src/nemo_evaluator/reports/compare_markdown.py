@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from nemo_evaluator.decisions.flips import Flip
-from nemo_evaluator.decisions.many import ComparisonSet
-from nemo_evaluator.decisions.report import RegressionReport
+from nemo_evaluator.decisions.compare.compare_set import ComparisonSet
+from nemo_evaluator.decisions.compare.flips import Flip
+from nemo_evaluator.decisions.compare.report import RegressionReport
 from nemo_evaluator.reports import _words as words
 from nemo_evaluator.reports.compare import (
     LISTED,

@@ -6,7 +6,8 @@ import csv
 import io
 from typing import Final
 
-from nemo_evaluator.reports.model import BenchmarkReport, EvalReport, Score
+from nemo_evaluator.reports.model import BenchmarkReport, EvalReport
+from nemo_evaluator.runs.scores import Score
 
 # The first seven columns are the documented ones; new columns come after them.
 COLUMNS: Final = (

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from nemo_evaluator.core.files import dumps, iter_jsonl
+from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.reports._steps import StepQuality, agent_steps
 from nemo_evaluator.reports._wire import StepCalls, WireCalls, cause_of, succeeded
-from nemo_evaluator.store.sums import verified
+from nemo_evaluator.runs.row_file import read_trajectories
+from nemo_evaluator.store.layout import TaskPaths
 
 ENRICHED: Final = "trajectories_enriched.jsonl"
 _FILLED: Final = (
@@ -64,7 +65,7 @@ def enrich_task(task: Path, wire: WireCalls) -> Enrichment:
     target = task / ENRICHED
     partial = target.with_suffix(".partial")
     with partial.open("wb") as out:
-        for row in iter_jsonl(verified(task / "trajectories.jsonl")):
+        for row in read_trajectories(TaskPaths(task).trajectories):
             calls = wire.of((row.get("problem_idx", -1), row.get("repeat") or 0))
             _reclassify(row, calls, done)
             _enrich(row, [call for call in calls.own if succeeded(call)], done)

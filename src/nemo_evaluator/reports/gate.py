@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from nemo_evaluator.decisions.gate_report import BenchmarkGate, GateReport, Status
+from nemo_evaluator.decisions.gate.report import BenchmarkGate, GateReport, Status
 from nemo_evaluator.reports import _words as words
 
 _MOST_WARNINGS: Final = 10

@@ -11,7 +11,8 @@ from markupsafe import Markup
 from nemo_evaluator.reports import _format as fmt
 from nemo_evaluator.reports import _svg as svg
 from nemo_evaluator.reports._page import template
-from nemo_evaluator.reports.model import BenchmarkReport, EvalReport, Group
+from nemo_evaluator.reports.model import BenchmarkReport, EvalReport
+from nemo_evaluator.runs.scores import Group
 
 _COLOURS: Final = 6
 _MOST_GROUPS: Final = 40
@@ -79,7 +80,7 @@ def _score_plots(report: EvalReport, names: dict[int, str]) -> list[Panel]:
         text = f"{fmt.number(head.value)} {'INVALID' if bench.invalid else head.name}"
         label, group = (bench.model or _UNNAMED, names[at]) if len(report.models) > 1 else (names[at], "")
         bounds = head.ci_lower, head.ci_upper
-        mark = svg.Mark(label, head.value, *bounds, text, colour[bench.model], bench.invalid, group)
+        mark = svg.Mark(label, head.value, *bounds, text, colour[bench.model], bool(bench.invalid), group)
         known = [value for value in (head.value, head.ci_lower, head.ci_upper) if value is not None]
         (shares if min(known) >= 0 and max(known) <= 1 else scaled.setdefault(head.name, [])).append(mark)
     titled = {"Scores with 95% intervals": shares} if shares else {}

@@ -3,12 +3,36 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.reports.model import BenchmarkReport, EvalReport, Score
+from nemo_evaluator.reports.model import BenchmarkReport, EvalReport
+from nemo_evaluator.runs.scores import Score
+
+_FIELDS: Final = (
+    "model",
+    "run_id",
+    "path",
+    "timestamp",
+    "sdk_version",
+    "config_hash",
+    "samples",
+    "repeats",
+    "n_results",
+    "coverage",
+    "truncated_share",
+    "unparsed_share",
+    "categories",
+    "breakdowns",
+    "failures",
+    "flaws",
+    "runtime",
+    "config",
+    "stop_rule",
+    "notes",
+)
 
 
 def render_json(report: EvalReport) -> str:
@@ -32,14 +56,19 @@ def _benchmark(bench: BenchmarkReport) -> JsonDict:
         "ci_upper": None if bench.headline is None else bench.headline.ci_upper,
         "n": None if bench.headline is None else bench.headline.n,
     }
-    rest = _plain(bench)
-    rest["validity"] = {"status": rest.pop("status"), "reasons": rest.pop("reasons")}
+    rest = {name: _value(getattr(bench, name)) for name in _FIELDS}
+    rest["validity"] = {"status": bench.status, "reasons": list(bench.reasons)}
     rest["scores"] = {score.name: _score(score) for score in _all_scores(bench)}
-    for name in ("headline", "scorers", "others", "name"):
-        rest.pop(name)
-    if rest["details"] is None:
-        rest.pop("details")
-    return {**head, **rest}
+    details = {} if bench.details is None else {"details": _plain(bench.details)}
+    return {**head, **rest, **details}
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_value(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _value(one) for key, one in value.items()}
+    return _plain(value) if dataclasses.is_dataclass(value) else value
 
 
 def _all_scores(bench: BenchmarkReport) -> list[Score]:

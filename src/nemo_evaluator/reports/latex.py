@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from nemo_evaluator.reports import _format as fmt
-from nemo_evaluator.reports.model import BenchmarkReport, EvalReport, Score
+from nemo_evaluator.reports.model import BenchmarkReport, EvalReport
+from nemo_evaluator.runs.scores import Score
 
 _ESCAPES: Final = str.maketrans(
     {

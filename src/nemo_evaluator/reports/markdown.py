@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from nemo_evaluator.reports import _format as fmt
 from nemo_evaluator.reports import _words as words
-from nemo_evaluator.reports.model import BenchmarkReport, EvalReport, Group, Score
+from nemo_evaluator.reports.model import BenchmarkReport, EvalReport
+from nemo_evaluator.runs.scores import Group, Score
 
 
 def render_markdown(report: EvalReport) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nemo_evaluator.decisions.power import Plan, PlanLine
+from nemo_evaluator.decisions.power.plan import Plan, PlanLine
 from nemo_evaluator.reports import _format as fmt
 from nemo_evaluator.reports import _words as words
 

@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from nemo_evaluator.core.files import iter_jsonl, read_json, write_json
+from nemo_evaluator.core.files import write_json
+from nemo_evaluator.core.shapes import as_dict
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.reports._calls import CallAccount, Examples
 from nemo_evaluator.reports._steps import StepQuality, agent_steps
 from nemo_evaluator.reports._wire import WireCalls, tokens_of
 from nemo_evaluator.reports.enrich import ENRICHED, enrich_task
-from nemo_evaluator.store.find import find_bundles
-from nemo_evaluator.store.sums import verified
+from nemo_evaluator.runs.bundle import Bundle, load_bundle
+from nemo_evaluator.runs.find import find_bundles
+from nemo_evaluator.runs.row_file import read_trajectories
 
 VERSION: Final = "trajectories_report-v0.1"
 FILE: Final = "trajectories_report.json"
@@ -24,14 +26,13 @@ def write_trajectories_report(output_dir: Path | str, *, enrich: bool = True) ->
     """Write the report for every benchmark under a folder, and the enriched trajectories where traffic was kept."""
     root = Path(output_dir)
     entries, written = [], []
-    for bundle in find_bundles(root):
-        task = bundle.parent
-        if not (task / "trajectories.jsonl").is_file():
+    for path in find_bundles(root):
+        bundle = load_bundle(path)
+        task, service = path.parent, bundle.config.get("service")
+        if not bundle.files.trajectories.is_file():
             continue
-        document = read_json(verified(bundle))
-        service = (document.get("config") or {}).get("service")
-        wire = WireCalls(task / "model_traffic.jsonl", service if isinstance(service, str) else "")
-        entry = _Account(wire).over(task, document)
+        wire = WireCalls(bundle.files.traffic, service if isinstance(service, str) else "")
+        entry = _Account(wire).over(bundle)
         if enrich and wire:
             entry["enrichment"] = enrich_task(task, wire).to_dict()
             written.append(task / ENRICHED)
@@ -62,13 +63,13 @@ class _Account:
     timeouts: Examples = field(default_factory=Examples)
     no_step: Examples = field(default_factory=Examples)
 
-    def over(self, task: Path, bundle: JsonDict) -> JsonDict:
+    def over(self, bundle: Bundle) -> JsonDict:
         """The entry of a benchmark."""
-        for row in iter_jsonl(verified(task / "trajectories.jsonl")):
+        for row in read_trajectories(bundle.files.trajectories):
             self._row(row)
-        summary = ((bundle.get("benchmark") or {}).get("scores") or {}).get("summary") or {}
+        summary = as_dict(as_dict(bundle.benchmark.get("scores")).get("summary"))
         return {
-            "bench": task.name,
+            "bench": bundle.path.parent.name,
             "trajectories": self._trajectories(summary.get("mean")),
             "tokens_stats": self._tokens(),
             "wire_calls": self.calls.to_dict() | {"unreadable_lines": self.wire.unreadable},

@@ -9,9 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-import orjson
-
-from nemo_evaluator.core.files import read_json, safe_name
+from nemo_evaluator.core.files import safe_name
 
 PREVIOUS: Final = "previous"
 # The files of a benchmark that nel writes; whatever else lies in its folder is somebody's own.
@@ -103,24 +101,3 @@ def archive_previous(task: TaskPaths) -> Moved | None:
 def previous_journals(task: TaskPaths) -> list[Path]:
     """The journals of runs that were moved aside, newest first."""
     return sorted((task.root / PREVIOUS).glob("*/journal.jsonl"), reverse=True)
-
-
-def unfinished_answers(task: TaskPaths) -> int:
-    """How many answers an earlier run left here without having come to its end; 0 when it has."""
-    if not task.journal.is_file():
-        return 0
-    try:
-        bundle = newest_bundle(task.root)
-        stopped = (read_json(bundle).get("stopped") or {}).get("kind") if bundle else "killed"
-    except (OSError, orjson.JSONDecodeError, AttributeError):
-        return 0
-    if stopped in (None, "rule"):
-        return 0
-    with task.journal.open("rb") as file:
-        return sum(line.startswith(b'{"kind":"answer"') for line in file)
-
-
-def newest_bundle(folder: Path) -> Path | None:
-    """The newest bundle of a task folder, by its stamp."""
-    found = TaskPaths(folder).bundles()
-    return found[-1] if found else None

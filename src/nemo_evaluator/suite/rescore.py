@@ -11,19 +11,19 @@ from typing import Any, Final
 
 from nemo_evaluator.config import BenchmarkConfig, EvalConfig
 from nemo_evaluator.core.errors import NelError, TransportError, UsageError
-from nemo_evaluator.core.files import read_json, safe_name
+from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.core.shapes import as_dict
 from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult
 from nemo_evaluator.engine.evaluation import Evaluation, evaluate
 from nemo_evaluator.engine.halt import HaltKind
 from nemo_evaluator.engine.progress import Progress, SilentProgress
 from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.reports import write_reports
+from nemo_evaluator.runs.bundle import newest_bundle
+from nemo_evaluator.runs.sessions import sessions
 from nemo_evaluator.services import RunningService, start_services
 from nemo_evaluator.store.fingerprints import RunFingerprints
-from nemo_evaluator.store.layout import TaskPaths, newest_bundle
-from nemo_evaluator.store.records import RUN
-from nemo_evaluator.store.sealed import scan_records
-from nemo_evaluator.store.sums import verified
+from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.suite.build import Builder
 from nemo_evaluator.suite.run import BenchmarkResult, Say, SuiteResult, use_datasets
 
@@ -114,10 +114,8 @@ def _journals(config: EvalConfig, options: RescoreOptions) -> dict[str, Path]:
 
 def _same_question(job: Evaluation, key: str, journal: Path) -> None:
     """Refuse a config that would ask something else: its answers would not be those that are stored."""
-    old: JsonDict = {}
-    for _, record in scan_records(journal):
-        if record.get("kind") == RUN:
-            old = record.get("fingerprints", {})
+    begun = sessions(journal)
+    old = as_dict(begun[-1].get("fingerprints")) if begun else {}
     verifier = job.verifier or Verifier(job.environment)
     new = RunFingerprints.of(
         service=job.service, solver=job.solver_settings, template=job.template, scorer=verifier.fingerprint
@@ -133,7 +131,7 @@ def _same_question(job: Evaluation, key: str, journal: Path) -> None:
 def _rule_of(task_dir: Path) -> JsonDict | None:
     """The stop rule of the run, without what it said of the scores of that time: what it left out stays out."""
     bundle = newest_bundle(task_dir)
-    stopped = (read_json(verified(bundle)).get("stopped") if bundle else None) or {}
+    stopped = bundle.stopped if bundle else {}
     if "rule" not in stopped:
         return None
     rule = {key: value for key, value in stopped["rule"].items() if key not in ("score", "difference", "decision")}
@@ -145,7 +143,7 @@ def _origin(options: RescoreOptions, key: str) -> JsonDict:
     return {
         "run_id": options.source_run_id,
         "output_dir": str(options.source),
-        "bundle": bundle.name if bundle else None,
+        "bundle": bundle.path.name if bundle else None,
     }
 
 

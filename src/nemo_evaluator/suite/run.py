@@ -20,7 +20,7 @@ from nemo_evaluator.core.errors import (
 from nemo_evaluator.core.storage import storage_error
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets.settings import DataSettings, configure
-from nemo_evaluator.decisions.stopping import rule_words
+from nemo_evaluator.decisions.stop_words import rule_words
 from nemo_evaluator.engine.bundle import INVALID
 from nemo_evaluator.engine.evaluation import Finished, evaluate
 from nemo_evaluator.engine.halt import Halt, HaltKind
@@ -29,7 +29,7 @@ from nemo_evaluator.engine.progress import Progress, SilentProgress
 from nemo_evaluator.reports import write_reports, write_trajectories_report
 from nemo_evaluator.services import start_services
 from nemo_evaluator.store.checkpoint import Checkpoint
-from nemo_evaluator.store.layout import newest_bundle
+from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.suite.build import Builder
 from nemo_evaluator.suite.export import check_exports, run_exports
 from nemo_evaluator.suite.interrupt import Interrupts
@@ -179,7 +179,7 @@ def _note(checkpoint: Checkpoint, result: BenchmarkResult, say: Say) -> None:
     elif result.task_dir is not None:
         if words := rule_words((result.bundle or {}).get("stopped")):
             say(f"{result.key}: stop rule: {words}")
-        checkpoint.completed(result.key, newest_bundle(result.task_dir) or result.task_dir)
+        checkpoint.completed(result.key, (TaskPaths(result.task_dir).bundles() or [result.task_dir])[-1])
 
 
 def use_datasets(config: EvalConfig) -> None:

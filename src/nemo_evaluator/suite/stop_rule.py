@@ -7,11 +7,10 @@ from pathlib import Path
 
 from nemo_evaluator.config import BenchmarkConfig, EvalConfig
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import iter_jsonl
-from nemo_evaluator.decisions.bundles import Run, discover_bundles
+from nemo_evaluator.decisions.match import discover_bundles
 from nemo_evaluator.engine.plan import Shard
 from nemo_evaluator.metrics.stop_rule import Baseline, StopRule
-from nemo_evaluator.store.sums import verified
+from nemo_evaluator.runs.bundle import Bundle
 
 
 def check_baselines(config: EvalConfig, shard: Shard | None) -> None:
@@ -69,7 +68,7 @@ def _baseline(bench: BenchmarkConfig, name: str, task_dir: Path) -> Baseline:
     return Baseline(rewards, bench.stop_when.max_drop, folder)
 
 
-def _runs(key: str, folder: str) -> dict[str, Run]:
+def _runs(key: str, folder: str) -> dict[str, Bundle]:
     try:
         runs = discover_bundles(folder)
     except UsageError as error:
@@ -81,10 +80,10 @@ def _runs(key: str, folder: str) -> dict[str, Run]:
     return runs
 
 
-def _rewards(run: Run) -> dict[str, float]:
+def _rewards(run: Bundle) -> dict[str, float]:
     """The mean reward of every problem, by problem hash."""
     sums: dict[str, list[float]] = defaultdict(list)
-    for row in iter_jsonl(verified(run.results)) if run.results.is_file() else ():
-        if row.get("reward") is not None and row.get("problem_hash"):
-            sums[row["problem_hash"]].append(float(row["reward"]))
+    for row in run.rows():
+        if row.reward is not None and row.problem_hash:
+            sums[row.problem_hash].append(float(row.reward))
     return {problem: sum(rewards) / len(rewards) for problem, rewards in sums.items()}

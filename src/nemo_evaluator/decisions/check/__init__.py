@@ -1,0 +1,1 @@
+"""Is a finished run fit to be used?"""

@@ -1,0 +1,67 @@
+"""What the answers themselves tell of a run's health: empty ones, reasoning that was not taken out, labels, retries."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from nemo_evaluator.runs.row import Row
+
+_DELIMITERS: Final = (
+    ("<think>", "</think>"),
+    ("<thinking>", "</thinking>"),
+    ("<reasoning>", "</reasoning>"),
+    ("[THINK]", "[/THINK]"),
+)
+
+
+@dataclass(slots=True)
+class Answers:
+    """Counts over the scored rows."""
+
+    scored: int = 0
+    empty: int = 0
+    # Reasoning whose beginning or end is missing, although the model ended by itself.
+    unmatched: int = 0
+    # Whole reasoning that stands in front of the answer.
+    kept: int = 0
+    retried: int = 0
+    labels: Counter[str] = field(default_factory=Counter)
+
+    def share(self, count: int) -> float:
+        """A count as a share of the scored rows."""
+        return count / self.scored if self.scored else 0.0
+
+    def add(self, row: Row) -> None:
+        """Count one row."""
+        if row.failed:
+            return
+        self.scored += 1
+        self.retried += row.attempts > 1
+        if row.label:
+            # The label says already why there is no proper answer.
+            self.labels[row.label] += 1
+            return
+        text = row.response
+        # An agent may leave its answer in a workspace and say nothing; saying nothing may even be right.
+        self.empty += not text.strip() and not row.trajectory and not row.right
+        if not row.truncated:
+            self._reasoning(text)
+
+    def _reasoning(self, text: str) -> None:
+        for opening, closing in _DELIMITERS:
+            opened, closed = text.count(opening), text.count(closing)
+            if opened or closed:
+                self.unmatched += opened != closed
+                self.kept += opened == closed
+                return
+
+
+def read_answers(rows: Iterable[Row]) -> Answers:
+    """One pass over the rows."""
+    answers = Answers()
+    for row in rows:
+        answers.add(row)
+    return answers

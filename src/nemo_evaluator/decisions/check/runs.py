@@ -1,0 +1,264 @@
+"""Is a finished run fit to be used? Every doubt by name, with its class, before anyone looks at the score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.failures import Cause
+from nemo_evaluator.core.shapes import as_dict, as_whole
+from nemo_evaluator.decisions.check.answers import Answers, read_answers
+from nemo_evaluator.decisions.check.findings import FailureClass, Finding, Level, RunCheck
+from nemo_evaluator.decisions.check.log_checks import drift, server_trouble
+from nemo_evaluator.metrics import by_problem
+from nemo_evaluator.runs.bundle import Bundle
+from nemo_evaluator.runs.find import find_runs
+from nemo_evaluator.runs.row_file import read_rows
+from nemo_evaluator.runs.row_table import RowTable, read_table
+from nemo_evaluator.runs.unfinished import Unfinished, find_unfinished
+
+# Ends that say nothing, or that the share of truncated answers speaks of; `none` is an answer that came from no model.
+_USUAL_ENDS: Final = frozenset(
+    {"stop", "end_turn", "stop_sequence", "eos", "length", "max_tokens", "tool_calls", "tool_use", "none"}
+)
+_EXAMPLE_CHARS: Final = 160
+_CLASS_OF_CAUSE: Final = {
+    Cause.JUDGE: FailureClass.JUDGE,
+    Cause.AUTH: FailureClass.JUDGE,
+    Cause.RATE_LIMIT: FailureClass.JUDGE,
+    Cause.TRANSPORT: FailureClass.INFRA,
+    Cause.SANDBOX: FailureClass.INFRA,
+    Cause.NOT_FOUND: FailureClass.INFRA,
+    Cause.CANCELLED: FailureClass.INFRA,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckLimits:
+    """From which share on something is more than a note."""
+
+    truncated: float = 0.05
+    unparsed: float = 0.05
+    failed: float = 0.005
+    refusals: float = 0.10
+    reasoning: float = 0.05
+    retried: float = 0.05
+    slow: float = 20.0
+
+
+def check_path(path: Path | str, limits: CheckLimits | None = None) -> list[RunCheck]:
+    """Check every run under a path, and name the benchmarks there that did not get as far as a bundle."""
+    finished = [check_run(run, limits) for run in find_runs(Path(path))]
+    return finished + [_check_unfinished(one) for one in find_unfinished(Path(path))]
+
+
+def check_run(run: Bundle, limits: CheckLimits | None = None) -> RunCheck:
+    """Check one run."""
+    try:
+        rows = read_table(run.results)
+    except UsageError as error:
+        broken = Finding("accounting", Level.INVALID, error.message, FailureClass.ACCOUNTING)
+        return RunCheck(run.name, run.run_id, str(run.path), 0, [broken])
+    subject = _Subject(run, rows, limits or CheckLimits(), read_answers(read_rows(run.results, lenient=True)))
+    findings = [finding for look in _LOOKS for finding in look(subject)]
+    return RunCheck(run.name, run.run_id, str(run.path), len(rows), findings)
+
+
+def _check_unfinished(one: Unfinished) -> RunCheck:
+    found = FailureClass.INFRA if one.cause is None else _class_of(one.cause)
+    return RunCheck(one.name, "", str(one.folder), 0, [Finding("finished", Level.INVALID, one.reason, found)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    run: Bundle
+    rows: RowTable
+    limits: CheckLimits
+    answers: Answers
+
+    def share(self, flags: np.ndarray) -> float:
+        scored = self.rows.scored
+        return float(flags[scored].mean()) if scored.any() else 0.0
+
+
+def _finished(subject: _Subject) -> Iterator[Finding]:
+    stopped = subject.run.stopped
+    kind = str(stopped.get("kind") or "")
+    if kind == "rule":
+        yield Finding("finished", Level.NOTE, f"stopped early by its rule: {stopped.get('reason')}")
+    elif kind:
+        why = f"not finished, stopped by {kind}: {stopped.get('reason')}"
+        cause = stopped.get("cause")
+        yield Finding("finished", Level.INVALID, why, _class_of(str(cause)) if cause else FailureClass.INFRA)
+    if subject.run.document.get("error"):
+        yield Finding("finished", Level.INVALID, str(subject.run.document["error"]), FailureClass.UNKNOWN)
+
+
+def _shard(subject: _Subject) -> Iterator[Finding]:
+    shard = as_dict(subject.run.config.get("shard"))
+    index, total = as_whole(shard.get("idx")), as_whole(shard.get("total"))
+    if index is not None and total is not None and total > 1:
+        words = f"part {index + 1} of {total}, not the whole benchmark (`nel eval merge` puts the parts together)"
+        yield Finding("shard", Level.NOTE, words)
+
+
+def _coverage(subject: _Subject) -> Iterator[Finding]:
+    rows, reasons = subject.rows, subject.run.invalid
+    found = FailureClass.CONFIG if subject.run.coverage.planned == 0 else _worst_class(rows)
+    for reason in reasons:
+        yield Finding("coverage", Level.INVALID, reason, found)
+    if not len(rows):
+        if not reasons:
+            yield Finding("coverage", Level.INVALID, "there are no rows", found)
+        return
+    failed = int((~rows.scored).sum())
+    if failed and not reasons:
+        share = failed / len(rows)
+        level = Level.DEGRADED if share > subject.limits.failed else Level.NOTE
+        yield Finding("coverage", level, f"{failed} of {len(rows)} rows failed ({share:.1%})", _worst_class(rows))
+
+
+def _causes(subject: _Subject) -> Iterator[Finding]:
+    rows = subject.rows
+    analysed = {line.cause: line.examples for line in (*subject.run.failures, *subject.run.flaws)}
+    codes, counts = np.unique(rows.cause[~rows.scored], return_counts=True)
+    for code, count in sorted(zip(codes.tolist(), counts.tolist(), strict=True), key=lambda item: -item[1]):
+        cause = rows.causes[code] or "unknown"
+        example = " ".join(" ".join(analysed.get(cause, ())[:1]).split())[:_EXAMPLE_CHARS]
+        words = f"{cause}: {count}" + (f", such as: {example}" if example else "")
+        yield Finding("failures", Level.NOTE, words, _class_of(cause))
+
+
+def _accounting(subject: _Subject) -> Iterator[Finding]:
+    rows, run = subject.rows, subject.run
+    written = run.document.get("n_results")
+    if isinstance(written, int) and written != len(rows):
+        message = f"the bundle counts {written} rows, the file holds {len(rows)}"
+        yield Finding("accounting", Level.INVALID, message, FailureClass.ACCOUNTING)
+    if rows.repeated:
+        message = f"{rows.repeated} rows came twice; the later ones count"
+        yield Finding("accounting", Level.DEGRADED, message, FailureClass.ACCOUNTING)
+    if rows.malformed:
+        message = f"{rows.malformed} line{'s are no rows' if rows.malformed > 1 else ' is no row'}"
+        yield Finding("accounting", Level.DEGRADED, message, FailureClass.ACCOUNTING)
+    planned = run.coverage.planned or 0
+    if planned > len(rows):
+        message = f"{planned - len(rows)} of {planned} planned steps have no row"
+        yield Finding("accounting", Level.DEGRADED, message, FailureClass.ACCOUNTING)
+
+
+def _repeats(subject: _Subject) -> Iterator[Finding]:
+    rows = subject.rows
+    if not len(rows):
+        return
+    _, counts = np.unique(rows.problem, return_counts=True)
+    asked = as_whole(subject.run.benchmark.get("repeats")) or int(counts.max())
+    uneven = int((counts != asked).sum())
+    if uneven:
+        message = f"{uneven} of {len(counts)} problems do not have {asked} rows"
+        yield Finding("repeats", Level.DEGRADED, message, FailureClass.ACCOUNTING)
+    if bool((rows.content != 0).all()):
+        first = rows.content[np.unique(rows.problem, return_index=True)[1]]
+        same = len(first) - len(np.unique(first))
+        if same:
+            yield Finding(
+                "repeats", Level.NOTE, f"{same} problem{'s have' if same > 1 else ' has'} the content of another"
+            )
+
+
+def _answers(subject: _Subject) -> Iterator[Finding]:
+    rows, limits, answers = subject.rows, subject.limits, subject.answers
+    labels = answers.labels
+    # Where a refusal is the right answer, it is no doubt.
+    refused = rows.refusal & ~(rows.reward >= 1)
+    for name, share, limit, words in (
+        ("truncated", subject.share(rows.truncated), limits.truncated, "of the answers are cut off"),
+        (
+            "context",
+            answers.share(labels[Cause.CONTEXT_EXCEEDED]),
+            limits.truncated,
+            "of the prompts do not fit the context",
+        ),
+        ("budget", answers.share(labels[Cause.BUDGET]), limits.truncated, "of the tasks ran out of their budget"),
+        ("unparsed", subject.share(rows.unparsed), limits.unparsed, "of the answers hold nothing that could be read"),
+        ("empty", answers.share(answers.empty), limits.unparsed, "of the answers are empty"),
+        ("reasoning", answers.share(answers.unmatched), limits.reasoning, "of the answers hold half a reasoning block"),
+        ("reasoning", answers.share(answers.kept), 1.0, "of the answers still hold their reasoning"),
+        ("refusals", subject.share(refused), limits.refusals, "of the answers look like refusals"),
+    ):
+        if share > 0:
+            over = share > limit
+            said = f"{share:.1%} {words}" + (f" (limit {100 * limit:g}%)" if over else "")
+            yield Finding(name, Level.DEGRADED if over else Level.NOTE, said, FailureClass.UNKNOWN)
+    if answers.share(answers.retried) > limits.retried:
+        words = f"{answers.share(answers.retried):.1%} of the steps were tried more than once"
+        yield Finding("retries", Level.NOTE, words, FailureClass.INFRA)
+
+
+def _finish_reasons(subject: _Subject) -> Iterator[Finding]:
+    rows = subject.rows
+    codes, counts = np.unique(rows.finish[rows.scored], return_counts=True)
+    table = {rows.finishes[code] or "none": count for code, count in zip(codes.tolist(), counts.tolist(), strict=True)}
+    unusual = {name: n for name, n in table.items() if name not in _USUAL_ENDS}
+    if unusual:
+        words = ", ".join(f"{name}: {n}" for name, n in unusual.items())
+        yield Finding("finish_reasons", Level.NOTE, words)
+
+
+def _latency(subject: _Subject) -> Iterator[Finding]:
+    latency = subject.rows.latency[subject.rows.scored]
+    if len(latency) < 20 or not latency.any():
+        return
+    middle, worst = float(np.median(latency)), float(latency.max())
+    if middle and worst / middle > subject.limits.slow:
+        message = f"the slowest answer took {worst / 1000:.1f} s, {worst / middle:.0f} times the median"
+        yield Finding("latency", Level.NOTE, message)
+
+
+def _score(subject: _Subject) -> Iterator[Finding]:
+    rows = subject.rows
+    scored = rows.scored
+    values = {score.name: score.value for score in subject.run.scores}
+    usual = {"pass@1", "mean_reward"} & as_dict(subject.run.benchmark.get("scores")).keys()
+    if not values or (usual and not usual & values.keys()):
+        if scored.any():
+            yield Finding("score", Level.INVALID, "the bundle has no score", FailureClass.ACCOUNTING)
+        return
+    # Other harnesses have metrics of their own, which the rows need not give.
+    value = values.get("pass@1", values.get("mean_reward"))
+    if scored.any() and value is not None:
+        again = float(by_problem(rows.problem[scored], rows.reward[scored]).means.mean())
+        if abs(again - value) > 1e-3:
+            message = f"the bundle says {value:.4f}, the rows give {again:.4f}"
+            yield Finding("score", Level.INVALID, message, FailureClass.ACCOUNTING)
+
+
+def _class_of(cause: str) -> FailureClass:
+    return _CLASS_OF_CAUSE.get(Cause(cause), FailureClass.UNKNOWN) if cause in list(Cause) else FailureClass.UNKNOWN
+
+
+def _worst_class(rows: RowTable) -> FailureClass:
+    codes = np.unique(rows.cause[~rows.scored]).tolist()
+    found = [_class_of(rows.causes[code]) for code in codes]
+    return min(found, key=list(FailureClass).index, default=FailureClass.ACCOUNTING)
+
+
+_LOOKS: Final[tuple[Callable[[_Subject], Iterator[Finding]], ...]] = (
+    _finished,
+    _shard,
+    _coverage,
+    _causes,
+    _accounting,
+    _repeats,
+    _score,
+    _answers,
+    _finish_reasons,
+    _latency,
+    lambda subject: drift(subject.run),
+    lambda subject: server_trouble(subject.run),
+)

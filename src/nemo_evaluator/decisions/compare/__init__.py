@@ -1,0 +1,1 @@
+"""Two runs side by side: is the candidate worse, better, the same?"""

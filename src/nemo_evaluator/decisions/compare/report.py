@@ -1,0 +1,189 @@
+"""What a comparison found: the report that is written, printed and attached to a gate decision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nemo_evaluator.core.documents import Document
+from nemo_evaluator.core.files import write_json
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.decisions.compare.comparability import Difference
+from nemo_evaluator.decisions.compare.flips import FlipReport
+from nemo_evaluator.decisions.compare.options import N_PERMUTATIONS
+from nemo_evaluator.decisions.compare.shifts import Shift
+from nemo_evaluator.decisions.compare.verdict import Relation, Verdict, mirrored
+from nemo_evaluator.metrics import Interval, PairedTest
+
+REPORT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RunSide:
+    """One side as the report names it."""
+
+    run_id: str
+    config: JsonDict
+    path: str
+    score: Interval
+    problems: int
+    rows: int
+    failed: int
+    invalid: list[str]
+
+    def to_dict(self) -> JsonDict:
+        """The side as JSON."""
+        return {
+            "run_id": self.run_id,
+            "config": self.config,
+            "path": self.path,
+            "score": interval_dict(self.score),
+            "problems": self.problems,
+            "rows": self.rows,
+            "failed_rows": self.failed,
+            "invalid": self.invalid,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """What paired and what did not."""
+
+    by: str
+    paired: int
+    only_baseline: int
+    only_candidate: int
+    unscored_baseline: int
+    unscored_candidate: int
+    share: float
+
+    def to_dict(self) -> JsonDict:
+        """The counts as JSON."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(slots=True)
+class RegressionReport(Document):
+    """One candidate against one baseline on one benchmark."""
+
+    benchmark: str
+    baseline: RunSide
+    candidate: RunSide
+    verdict: Verdict
+    relation: Relation
+    reasons: list[str]
+    threshold: float
+    confidence: float
+    difference: Interval
+    pairing: Paired
+    test: PairedTest
+    test_reason: str
+    sd: float | None
+    detectable: float | None
+    needed: int | None
+    score_deltas: dict[str, JsonDict]
+    runtime_deltas: dict[str, JsonDict]
+    category_deltas: dict[str, JsonDict]
+    flips: FlipReport | None
+    shifts: list[Shift]
+    differences: list[Difference]
+    missing: JsonDict
+    warnings: list[str] = field(default_factory=list)
+    direction: str = "higher_is_better"
+    # Problems that got worse and better, by however little.
+    moved: tuple[int, int] = (0, 0)
+    # Whether rewards are more than right or wrong, so that a problem may move without changing sides.
+    graded: bool = False
+
+    @property
+    def gain(self) -> Interval:
+        """The difference, turned so that above zero is good."""
+        return self.difference if self.direction == "higher_is_better" else mirrored(self.difference)
+
+    def to_dict(self) -> JsonDict:
+        """The report as JSON: the documented keys, and more."""
+        report: JsonDict = {
+            "report_version": REPORT_VERSION,
+            "benchmark": self.benchmark,
+            "baseline": self.baseline.to_dict(),
+            "candidate": self.candidate.to_dict(),
+            "verdict": str(self.verdict),
+            "relation": str(self.relation),
+            "verdict_reasons": self.reasons,
+            "threshold": self.threshold,
+            "direction": self.direction,
+            "confidence": self.confidence,
+            "difference": interval_dict(self.difference),
+            "pairing": self.pairing.to_dict(),
+            "detectable_drop": _round(self.detectable),
+            "problems_needed": self.needed,
+            "score_deltas": self.score_deltas,
+            "runtime_deltas": self.runtime_deltas,
+            "shifts": [shift.to_dict() for shift in self.shifts],
+            "config_differences": [difference.to_dict() for difference in self.differences],
+            "missing_data": self.missing,
+            "test_used": _TEST_KEYS[self.test.method],
+            "test_reason": self.test_reason,
+            _TEST_KEYS[self.test.method]: self._test(),
+        }
+        if self.warnings:
+            report["warnings"] = self.warnings
+        if self.category_deltas:
+            report["category_deltas"] = self.category_deltas
+        if self.flips is not None:
+            report["flip_report"] = self.flips.to_dict()
+        return report
+
+    def _test(self) -> JsonDict:
+        """The test in the terms of its format: what was lost is positive."""
+        test, gain = self.test, self.gain
+        found: JsonDict = {
+            "p_value": test.p_value,
+            "significant": test.significant,
+            "method": "exact_binomial" if test.method in ("mcnemar", "sign") else test.method,
+            "n_discordant": test.n_discordant,
+            "effect_size": _round(-test.effect),
+            "ci_lower": _round(None if gain.upper is None else -gain.upper),
+            "ci_upper": _round(None if gain.lower is None else -gain.lower),
+            "hypothesis": "the candidate is not worse",
+            "alternative": test.alternative,
+        }
+        key = _TEST_KEYS[test.method]
+        if key == "sign_test":
+            worse, better = self.moved
+            found |= {"n_positive": worse, "n_negative": better, "n_ties": test.n - worse - better}
+        elif key == "permutation_test":
+            found |= {"observed_mean_diff": _round(-test.effect), "n_permutations": N_PERMUTATIONS}
+            # Cohen's d for paired values, as this test has always been reported.
+            found["effect_size"] = _round(-test.effect / self.sd) if self.sd else None
+        return found
+
+
+_TEST_KEYS = {
+    "mcnemar": "mcnemar",
+    "sign": "sign_test",
+    "permutation": "permutation_test",
+    "permutation_limit": "permutation_test",
+}
+
+
+def interval_dict(interval: Interval) -> JsonDict:
+    """An interval as JSON."""
+    return {
+        "value": _round(None if interval.value != interval.value else interval.value),
+        "ci_lower": _round(interval.lower),
+        "ci_upper": _round(interval.upper),
+        "ci_method": interval.method,
+        "n": interval.n,
+    }
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)
+
+
+def write_regression(report: RegressionReport, path: Path | str) -> Path:
+    """Write a comparison as JSON."""
+    target = Path(path)
+    write_json(target, report.to_dict())
+    return target

@@ -1,0 +1,291 @@
+"""Candidate against baseline on one benchmark: the verdict on the paired mean difference, and what lies behind it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.decisions._search import first
+from nemo_evaluator.decisions.compare.caveats import WORDS, caveats
+from nemo_evaluator.decisions.compare.comparability import differences
+from nemo_evaluator.decisions.compare.deltas import runtime_deltas, score_deltas
+from nemo_evaluator.decisions.compare.flips import FlipReport, build_flip_report
+from nemo_evaluator.decisions.compare.options import CompareOptions, choose_test
+from nemo_evaluator.decisions.compare.report import Paired, RegressionReport, RunSide
+from nemo_evaluator.decisions.compare.shifts import shift_warnings, shifts
+from nemo_evaluator.decisions.compare.verdict import Judgement, Verdict, judge, mirrored
+from nemo_evaluator.decisions.missing_rows import hidden_loss, imagined, missing_range
+from nemo_evaluator.decisions.pairing import PairBy, Pairing, Side, pair
+from nemo_evaluator.decisions.usability import rows_of_run, unfit
+from nemo_evaluator.metrics import (
+    Interval,
+    Spending,
+    detectable_effect,
+    joint_spending,
+    problems_needed,
+    spending_of,
+)
+from nemo_evaluator.runs.bundle import Bundle
+from nemo_evaluator.runs.find import find_runs
+from nemo_evaluator.runs.row_table import RowTable, read_table, table_of
+
+# A comparison on less than half of the smaller side says little about either run.
+LEAST_SHARE: Final = 0.5
+# More categories than this are labels of problems, not groups.
+_MOST_CATEGORIES: Final = 1000
+# Equal differences are looked at up to this number.
+_MOST_EQUAL: Final = 1_000_000
+# A sure gain of more than this share of the scale calls for a second look.
+_SUSPICIOUS_GAIN: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class PairedRecords:
+    """Two runs as columns, with the problems they share; unpacked, two mappings from (problem, repeat) to rows."""
+
+    baseline: RowTable
+    candidate: RowTable
+    pairing: Pairing
+
+    def __iter__(self) -> Iterator[dict[tuple[int, int], JsonDict]]:
+        for rows in (self.baseline, self.candidate):
+            steps = zip(rows.problem.tolist(), rows.repeat.tolist(), strict=True)
+            yield {step: rows.full(at) for at, step in enumerate(steps)}
+
+
+def load_paired_records(baseline: Path | str, candidate: Path | str, *, pair_by: PairBy = "auto") -> PairedRecords:
+    """Read two runs and pair their problems."""
+    left, right = (read_table(one_run(path).results) for path in (baseline, candidate))
+    return PairedRecords(left, right, pair(left, right, pair_by))
+
+
+def one_run(path: Path | str) -> Bundle:
+    """The only run under a path."""
+    found = find_runs(Path(path))
+    if len(found) != 1:
+        names = ", ".join(sorted(run.name for run in found)) or "none"
+        raise UsageError(f"{path} holds {len(found)} benchmarks ({names})", hint="give the folder of one of them")
+    return found[0]
+
+
+def compare_runs(
+    baseline: Bundle | Path | str, candidate: Bundle | Path | str, options: CompareOptions | None = None, **changes: Any
+) -> RegressionReport:
+    """Compare two finished runs of one benchmark.
+
+    ``changes`` are fields of ``CompareOptions``: ``compare_runs(a, b, max_drop=0.02)``.
+    """
+    options = options or CompareOptions(**changes)
+    left, right = (run if isinstance(run, Bundle) else one_run(run) for run in (baseline, candidate))
+    return compare_columns(left, right, rows_of_run(left), rows_of_run(right), options)
+
+
+def compare_columns(
+    baseline: Bundle, candidate: Bundle, left: RowTable, right: RowTable, options: CompareOptions
+) -> RegressionReport:
+    """Compare two runs whose rows are already read."""
+    return _Comparison(baseline, candidate, left, right, options).report()
+
+
+def compare_results(
+    baseline: Sequence[JsonDict],
+    candidate: Sequence[JsonDict],
+    *,
+    baseline_bundle: JsonDict | None = None,
+    candidate_bundle: JsonDict | None = None,
+    **changes: Any,
+) -> RegressionReport:
+    """Compare rows held in memory."""
+    left = Bundle(Path("baseline"), baseline_bundle or {"run_id": "baseline"})
+    right = Bundle(Path("candidate"), candidate_bundle or {"run_id": "candidate"})
+    return _Comparison(left, right, table_of(baseline), table_of(candidate), CompareOptions(**changes)).report()
+
+
+class _Comparison:
+    """The steps of one comparison, on columns that are read once."""
+
+    def __init__(
+        self, baseline: Bundle, candidate: Bundle, left: RowTable, right: RowTable, options: CompareOptions
+    ) -> None:
+        self._runs, self._rows, self._options = (baseline, candidate), (left, right), options
+        self._pairing = pair(left, right, options.pair_by)
+        self._differences = differences(baseline, candidate)
+        self._shifts = shifts(left, right)
+        self._spending = joint_spending(spending_of(baseline.stopped), spending_of(candidate.stopped))
+        self._missing = missing_range(self._runs, self._rows)
+        self._unfit = [unfit(run, rows) for run, rows in zip(self._runs, self._rows, strict=True)]
+
+    def report(self) -> RegressionReport:
+        pairing, options = self._pairing, self._options
+        interval = self._interval()
+        sd = None if len(pairing) < 2 or pairing.alike(pairing.differences) else float(pairing.differences.std(ddof=1))
+        needed = self._needed(interval, sd)
+        judgement = self._guard(judge(interval, options.max_drop, needed=needed, better=options.better))
+        test, why = choose_test(pairing, options)
+        gain = options.better * pairing.differences
+        left, right = self._runs
+        return RegressionReport(
+            benchmark=left.name,
+            baseline=self._side(0),
+            candidate=self._side(1),
+            verdict=judgement.verdict,
+            relation=judgement.relation,
+            reasons=list(judgement.reasons),
+            threshold=options.max_drop,
+            confidence=options.confidence,
+            difference=interval,
+            pairing=self._paired(),
+            test=test,
+            test_reason=why,
+            sd=sd,
+            detectable=detectable_effect(sd, len(pairing), alpha=_alpha(options)) if sd else None,
+            needed=needed if judgement.verdict is Verdict.INCONCLUSIVE else None,
+            score_deltas=score_deltas(left, right),
+            runtime_deltas=runtime_deltas(left, right),
+            category_deltas=self._categories(),
+            flips=self._flips(),
+            shifts=self._shifts,
+            differences=self._differences,
+            missing=self._missing,
+            warnings=[*self._warnings(), *_too_good(interval, pairing, options)],
+            direction=options.direction,
+            moved=(int((gain < 0).sum()), int((gain > 0).sum())),
+            graded=not pairing.lattice,
+        )
+
+    def _needed(self, interval: Interval, sd: float | None) -> int | None:
+        """How many problems would settle it, if the difference seen so far is about the true one."""
+        options, pairing = self._options, self._pairing
+        distance = abs(options.better * interval.value + options.max_drop) if interval.n else 0.0
+        if distance == 0.0:
+            return None
+        if sd:
+            return problems_needed(distance, sd, alpha=_alpha(options))
+
+        def settles(n: int) -> bool:
+            found = pairing.reading(np.full(n, interval.value), self._spending).interval(options.confidence)
+            return judge(found, options.max_drop, better=options.better).verdict is not Verdict.INCONCLUSIVE
+
+        return first(settles, len(pairing) + 1, _MOST_EQUAL)
+
+    def _flips(self) -> FlipReport | None:
+        if not len(self._pairing):
+            return None
+        options = self._options
+        return build_flip_report(
+            *self._rows, self._pairing, correct_above=options.correct_above, lower_is_better=options.better < 0
+        )
+
+    def _interval(self) -> Interval:
+        pairing, confidence = self._pairing, self._options.confidence
+        return pairing.reading(pairing.differences, self._spending).interval(confidence)
+
+    def _guard(self, judgement: Judgement) -> Judgement:
+        """What no interval can make good: invalid runs, hardly any pairs, another scorer."""
+        reasons = [f"{word} {reason}" for word, run in zip(WORDS, self._unfit, strict=True) for reason in run]
+        if len(self._pairing) and self._pairing.share < LEAST_SHARE:
+            share = f"{self._pairing.share:.0%} of the smaller side"
+            reasons.append(f"only {len(self._pairing)} problems pair ({share})")
+        if reasons and judgement.verdict is not Verdict.BLOCK:
+            return Judgement(Verdict.INCONCLUSIVE, judgement.relation, (*reasons, *judgement.reasons))
+        if self._missing and not self._holds(judgement.verdict):
+            calmer = Verdict.INCONCLUSIVE if judgement.verdict is Verdict.PASS else Verdict.WARN
+            why = "rows that failed leave this open: it does not hold however they would have scored"
+            return Judgement(calmer, judgement.relation, (why, *judgement.reasons, *reasons))
+        scorer = [str(item) for item in self._differences if item.kind == "scorer"]
+        if scorer and judgement.verdict is Verdict.PASS:
+            return Judgement(Verdict.WARN, judgement.relation, (*scorer, *judgement.reasons))
+        return Judgement(judgement.verdict, judgement.relation, (*judgement.reasons, *reasons))
+
+    def _holds(self, verdict: Verdict) -> bool:
+        """Whether PASS stays PASS with every failed row counted against it, and BLOCK stays BLOCK."""
+        if verdict not in (Verdict.PASS, Verdict.BLOCK):
+            return True
+        options = self._options
+        against = options.better if verdict is Verdict.PASS else -options.better
+        pairing = imagined(self._runs, self._rows, self._pairing, against)
+        found = pairing.reading(pairing.differences, self._spending).interval(options.confidence)
+        return judge(found, options.max_drop, better=options.better).verdict is verdict
+
+    def _side(self, at: int) -> RunSide:
+        run, rows = self._runs[at], self._rows[at]
+        side = (self._pairing.baseline, self._pairing.candidate)[at]
+        return RunSide(
+            run_id=run.run_id,
+            config=run.config,
+            path=str(run.path),
+            score=_score(side, self._options.confidence, self._spending),
+            problems=side.problems,
+            rows=len(rows),
+            failed=int((~rows.scored).sum()),
+            invalid=self._unfit[at],
+        )
+
+    def _paired(self) -> Paired:
+        pairing = self._pairing
+        return Paired(
+            by=pairing.by,
+            paired=len(pairing),
+            only_baseline=pairing.only_baseline,
+            only_candidate=pairing.only_candidate,
+            unscored_baseline=pairing.baseline.unscored,
+            unscored_candidate=pairing.candidate.unscored,
+            share=round(pairing.share, 4),
+        )
+
+    def _categories(self) -> dict[str, JsonDict]:
+        left, pairing = self._rows[0], self._pairing
+        if not left.has_categories or not len(pairing) or len(left.categories) > _MOST_CATEGORIES:
+            return {}
+        codes = left.category[pairing.baseline.first]
+        order = np.argsort(codes, kind="stable")
+        present, starts = np.unique(codes[order], return_index=True)
+        out = {}
+        for code, at in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
+            before, after = pairing.baseline.rewards[at], pairing.candidate.rewards[at]
+            interval = pairing.reading(after - before, self._spending).interval(self._options.confidence)
+            out[left.categories[code]] = {
+                "baseline": round(float(before.mean()), 6),
+                "candidate": round(float(after.mean()), 6),
+                "delta": round(interval.value, 6),
+                "ci_lower": interval.lower,
+                "ci_upper": interval.upper,
+                "n": interval.n,
+            }
+        return out
+
+    def _warnings(self) -> list[str]:
+        categories = len(self._rows[0].categories)
+        many = f"{categories:,} categories are too many to be compared one by one"
+        return [
+            *caveats(self._runs, self._rows, self._pairing, self._differences),
+            *([many] if categories > _MOST_CATEGORIES else []),
+            *shift_warnings(self._shifts),
+            *hidden_loss(self._missing, self._options.max_drop, self._options.better),
+        ]
+
+
+def _alpha(options: CompareOptions) -> float:
+    return (1 - options.confidence) / 2
+
+
+def _too_good(interval: Interval, pairing: Pairing, options: CompareOptions) -> list[str]:
+    """A gain that no small change brings is more often a fault of the set-up."""
+    gain = interval if options.better > 0 else mirrored(interval)
+    if gain.lower is None or gain.lower <= _SUSPICIOUS_GAIN * pairing.scale:
+        return []
+    return ["the candidate is better by an unusual amount: make sure that both runs are what they seem"]
+
+
+def _score(side: Side, confidence: float, spending: Spending) -> Interval:
+    answers = int(side.answers.sum())
+    if not len(side.rewards):
+        return Interval(math.nan, None, None, "none", 0)
+    return spending.mean_interval(side.rewards, answers=answers, binary=side.binary, confidence=confidence)

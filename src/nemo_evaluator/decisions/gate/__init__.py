@@ -1,0 +1,1 @@
+"""A candidate against a policy: may it be released?"""

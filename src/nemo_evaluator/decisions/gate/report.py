@@ -1,0 +1,130 @@
+"""What a gate decided, and on what grounds."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from nemo_evaluator.core.documents import Document
+from nemo_evaluator.core.files import write_json
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.decisions.compare.report import REPORT_VERSION, RegressionReport
+
+
+class GateVerdict(StrEnum):
+    """The decision."""
+
+    GO = "GO"
+    NO_GO = "NO-GO"
+    INCONCLUSIVE = "INCONCLUSIVE"
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code under ``--strict``."""
+        return {GateVerdict.GO: 0, GateVerdict.NO_GO: 1, GateVerdict.INCONCLUSIVE: 2}[self]
+
+
+class Status(StrEnum):
+    """What is known of one benchmark."""
+
+    PASS = "PASS"
+    BREACH = "BREACH"
+    INSUFFICIENT = "INSUFFICIENT_EVIDENCE"
+    INVALID = "INVALID"
+    MISSING = "MISSING"
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """What would settle an open benchmark, as far as the data so far can tell."""
+
+    problems_needed: int | None
+    repeats_needed: int | None
+    words: str
+
+
+@dataclass(slots=True)
+class BenchmarkGate:
+    """One benchmark under the policy."""
+
+    benchmark: str
+    tier: str
+    status: Status
+    metric: str | None
+    direction: str
+    max_drop_threshold: float
+    max_relative_drop_threshold: float | None
+    baseline_score: float | None = None
+    candidate_score: float | None = None
+    delta: float | None = None
+    relative_drop_pct: float | None = None
+    delta_ci_lower: float | None = None
+    delta_ci_upper: float | None = None
+    ci_method: str | None = None
+    # The difference with every failed row counted against the candidate, and in its favour; None when none failed.
+    delta_worst_case: float | None = None
+    delta_best_case: float | None = None
+    # Whether rewards lie in [0, 1], so that a hundredth is a percentage point.
+    in_points: bool = True
+    n_paired: int = 0
+    p_pass: float | None = None
+    p_breach: float | None = None
+    p_breach_adjusted: float | None = None
+    absolute_breached: bool = False
+    relative_breached: bool = False
+    reasons: list[str] = field(default_factory=list)
+    remedy: Remedy | None = None
+    regression: RegressionReport | None = None
+
+    @property
+    def required(self) -> bool:
+        """Whether the benchmark has a say in the decision."""
+        return self.tier != "advisory"
+
+    def to_dict(self) -> JsonDict:
+        """The entry as JSON."""
+        out: JsonDict = {name: getattr(self, name) for name in self.__slots__ if name not in ("regression", "remedy")}
+        out["status"] = str(self.status)
+        out["remedy"] = None if self.remedy is None else asdict(self.remedy)
+        out["regression_report"] = None if self.regression is None else self.regression.to_dict()
+        return out
+
+
+@dataclass(slots=True)
+class GateReport(Document):
+    """The decision with everything it rests on."""
+
+    verdict: GateVerdict
+    reasons: list[str]
+    benchmarks: list[BenchmarkGate]
+    missing: list[str]
+    warnings: list[str]
+    baseline: str
+    candidate: str
+    confidence: float
+    correction: str
+    sequential: bool
+
+    def to_dict(self) -> JsonDict:
+        """The report as JSON."""
+        return {
+            "report_version": REPORT_VERSION,
+            "verdict": str(self.verdict),
+            "verdict_reasons": self.reasons,
+            "baseline": self.baseline,
+            "candidate": self.candidate,
+            "confidence": self.confidence,
+            "correction": self.correction,
+            "sequential": self.sequential,
+            "benchmarks": [entry.to_dict() for entry in self.benchmarks],
+            "missing": self.missing,
+            "warnings": self.warnings,
+        }
+
+
+def write_gate_report(report: GateReport, path: Path | str) -> Path:
+    """Write a decision as JSON."""
+    target = Path(path)
+    write_json(target, report.to_dict())
+    return target

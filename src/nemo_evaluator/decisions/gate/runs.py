@@ -1,0 +1,258 @@
+"""GO, NO-GO or INCONCLUSIVE for a candidate, by a policy, on intervals alone.
+
+A GO needs proof on *every* required benchmark, so it needs no correction for their number: one bad benchmark is let
+through with at most the chance that its own test errs. A NO-GO needs proof on *any*, so there the number counts
+and the policy's correction applies, within each tier: a critical benchmark is not diluted by supporting ones.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from nemo_evaluator.config.gate_policy import GatePolicy, PolicyDefaults, default_policy, load_gate_policy
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.decisions.compare.caveats import WORDS, caveats, unanswered_words
+from nemo_evaluator.decisions.compare.comparability import differences
+from nemo_evaluator.decisions.compare.options import CompareOptions
+from nemo_evaluator.decisions.compare.runs import LEAST_SHARE, compare_columns
+from nemo_evaluator.decisions.gate.data_needed import remedy_for
+from nemo_evaluator.decisions.gate.measurement import Measurement, settle
+from nemo_evaluator.decisions.gate.report import BenchmarkGate, GateReport, GateVerdict, Remedy, Status
+from nemo_evaluator.decisions.gate.thresholds import Measured, measure
+from nemo_evaluator.decisions.match import discover_bundles, match_bundles
+from nemo_evaluator.decisions.missing_rows import hidden_loss, imagined, missing_range, missing_rows
+from nemo_evaluator.decisions.pairing import Pairing, pair
+from nemo_evaluator.decisions.usability import rows_of_run, unfit
+from nemo_evaluator.metrics import ANYTIME, joint_spending, spending_of
+from nemo_evaluator.runs.bundle import Bundle
+from nemo_evaluator.runs.row_table import RowTable
+from nemo_evaluator.runs.unfinished import find_unfinished
+
+_GATED: Final = ("mean_reward", "pass@1")
+
+
+def gate_runs(
+    baseline: Path | str, candidate: Path | str, policy: GatePolicy | Path | str | None = None, *, details: bool = True
+) -> GateReport:
+    """Decide on a candidate. ``details`` attaches the full comparison of each benchmark."""
+    rules = policy if isinstance(policy, GatePolicy) else load_gate_policy(policy) if policy else default_policy()
+    return _Gate(Path(baseline), Path(candidate), rules, details).report()
+
+
+class _Gate:
+    def __init__(self, baseline: Path, candidate: Path, policy: GatePolicy, details: bool) -> None:
+        self._paths, self._policy, self._details = (baseline, candidate), policy, details
+        self._alpha = (1 - policy.confidence) / 2
+        self._baseline, self._candidate = discover_bundles(_folder(baseline)), discover_bundles(_folder(candidate))
+        self._matched = match_bundles(self._baseline, self._candidate, by_name=True)
+        self._warnings = [f"{name} is only in the baseline" for name in self._matched.only_baseline]
+        self._warnings += [f"{name} is only in the candidate" for name in self._matched.only_candidate]
+        for word, folder in zip(WORDS, map(_folder, self._paths), strict=True):
+            self._warnings += [f"{word}: {one.name} did not finish: {one.reason}" for one in find_unfinished(folder)]
+
+    def report(self) -> GateReport:
+        entries: list[BenchmarkGate] = []
+        measured: list[Measurement] = []
+        for name, (left, right) in self._matched.pairs.items():
+            entry = self._entry(name)
+            entries.append(entry)
+            found = self._measure(entry, left, right)
+            if found is not None:
+                measured.append(found)
+        settle(measured, correction=self._policy.correction, alpha=self._alpha)
+        for one in measured:
+            self._remedy(one, [other for other in measured if other.entry.tier == one.entry.tier])
+        missing = [name for name in self._policy.required() if name not in self._matched.pairs]
+        entries += [self._missing(name) for name in missing]
+        verdict, reasons = aggregate(entries)
+        return GateReport(
+            verdict,
+            reasons,
+            entries,
+            missing,
+            self._warnings,
+            str(self._paths[0]),
+            str(self._paths[1]),
+            self._policy.confidence,
+            self._policy.correction,
+            self._policy.sequential,
+        )
+
+    def _remedy(self, one: Measurement, family: list[Measurement]) -> None:
+        unproved = one.unproved(self._alpha)
+        if one.entry.status is not Status.INSUFFICIENT or not unproved or one.rows is None:
+            return
+        # The level that is left for the first breach to be shown among all limits of the tier.
+        tests = 1 if self._policy.correction == "none" else len(family)
+        breach_alpha = self._alpha / (tests * len(one.measured.limits))
+        one.entry.remedy = remedy_for(one.pairing, one.rows, unproved, alpha=self._alpha, breach_alpha=breach_alpha)
+
+    def _missing(self, name: str) -> BenchmarkGate:
+        entry = self._entry(name)
+        entry.status = Status.MISSING
+        sides = ("baseline", self._baseline), ("candidate", self._candidate)
+        lacking = [word for word, runs in sides if name not in runs]
+        entry.reasons.append(f"required by the policy, but not in the {' nor in the '.join(lacking)}")
+        close = nearest(name, sorted({*self._baseline, *self._candidate} - {*self._policy.benchmarks}))
+        if close:
+            entry.reasons.append(f"did the policy mean {close!r}?")
+        return entry
+
+    def _entry(self, name: str) -> BenchmarkGate:
+        limits = self._policy.resolve(name)
+        if limits.tier != "advisory" and limits.metric not in (None, *_GATED):
+            raise UsageError(
+                f"{name}: metric {limits.metric!r} cannot be gated",
+                hint=f"use {' or '.join(_GATED)}, or make the tier advisory",
+            )
+        return BenchmarkGate(
+            benchmark=name,
+            tier=limits.tier,
+            status=Status.INSUFFICIENT,
+            metric=limits.metric,
+            direction=limits.direction,
+            max_drop_threshold=limits.max_drop,
+            max_relative_drop_threshold=limits.max_relative_drop,
+        )
+
+    def _measure(self, entry: BenchmarkGate, left: Bundle, right: Bundle) -> Measurement | None:
+        limits = self._policy.resolve(entry.benchmark)
+        scorer = limits.metric if limits.metric and limits.metric not in _GATED else None
+        rows = _rows(left, limits.metric, scorer), _rows(right, limits.metric, scorer)
+        if scorer is not None and not any(side.scored.any() for side in rows):
+            entry.reasons.append(f"no row has a reward of {scorer!r}")
+            return None
+        pairing = pair(rows[0], rows[1])
+        unlike = differences(left, right)
+        better = 1.0 if limits.direction == "higher_is_better" else -1.0
+        notes = caveats((left, right), rows, pairing, unlike)
+        notes += hidden_loss(missing_range((left, right), rows), limits.max_drop, better)
+        self._warnings += [f"{entry.benchmark}: {note}" for note in notes]
+        if self._details and scorer is None:
+            entry.regression = compare_columns(left, right, *rows, self._options(limits))
+        entry.metric = limits.metric or ("pass@1" if pairing.lattice else "mean_reward")
+        entry.n_paired = len(pairing)
+        invalid = _unfit(left, right, rows, limits)
+        if invalid:
+            entry.status, entry.reasons = Status.INVALID, invalid
+        if len(pairing) < limits.min_paired:
+            _too_few(entry, limits)
+            return None
+        spending = (
+            ANYTIME
+            if self._policy.sequential
+            else joint_spending(spending_of(left.stopped), spending_of(right.stopped))
+        )
+
+        def read(pairs: Pairing) -> Measured:
+            return measure(pairs, limits, confidence=self._policy.confidence, spending=spending)
+
+        found = Measurement(entry, read(pairing), pairing, rows=rows)
+        self._warnings += [f"{entry.benchmark}: {note}" for note in found.measured.notes]
+        _fill(entry, found.measured, pairing)
+        found.doubts = [str(item) for item in unlike if item.kind == "scorer"]
+        found.doubts += [
+            unanswered_words(word, side)
+            for word, side in zip(WORDS, rows, strict=True)
+            if side.unanswered_share > limits.max_unanswered
+        ]
+        if pairing.share < LEAST_SHARE:
+            found.doubts.append(f"only {len(pairing)} problems pair ({pairing.share:.0%} of the smaller side)")
+        lost = missing_rows((left, right), rows)
+        if scorer is None and any(lost) and not pairing.bounded:
+            found.doubts.append(f"{sum(lost):,} rows failed, and rewards beyond [0, 1] set no bound to what they hide")
+        elif scorer is None and any(lost):
+            found.worst = read(imagined((left, right), rows, pairing, better))
+            found.best = read(imagined((left, right), rows, pairing, -better))
+            found.note_missing(lost, self._alpha)
+        return None if invalid else found
+
+    def _options(self, limits: PolicyDefaults) -> CompareOptions:
+        return CompareOptions(
+            max_drop=limits.max_drop,
+            confidence=self._policy.confidence,
+            seed=self._policy.seed,
+            direction=limits.direction,
+        )
+
+
+def _too_few(entry: BenchmarkGate, limits: PolicyDefaults) -> None:
+    n, least = entry.n_paired, limits.min_paired
+    if not n:
+        entry.reasons.append("no problem pairs")
+        return
+    entry.reasons.append(f"only {n:,} problems pair, the policy asks for {least:,}")
+    entry.remedy = Remedy(least, None, f"at least {least:,} paired problems (now {n:,}) are what the policy asks for")
+
+
+def aggregate(entries: list[BenchmarkGate]) -> tuple[GateVerdict, list[str]]:
+    """The decision over all benchmarks that have a say.
+
+    NO-GO: a breach, a missing benchmark, or an invalid run of a critical one. INCONCLUSIVE: anything unproved, an
+    invalid run of a supporting one, or nothing to decide on. GO: every required benchmark is proved to keep its limits.
+    """
+    required = [entry for entry in entries if entry.required]
+    stopped = [entry for entry in required if _stops(entry)]
+    if stopped:
+        return GateVerdict.NO_GO, [_reason(entry) for entry in stopped]
+    unproved = [entry for entry in required if entry.status is not Status.PASS]
+    if unproved:
+        return GateVerdict.INCONCLUSIVE, [_reason(entry) for entry in unproved]
+    if not required:
+        return GateVerdict.INCONCLUSIVE, ["no benchmark was evaluated, so nothing can be approved"]
+    kept = (
+        "the benchmark keeps its limits" if len(required) == 1 else f"all {len(required)} benchmarks keep their limits"
+    )
+    return GateVerdict.GO, [kept]
+
+
+def _stops(entry: BenchmarkGate) -> bool:
+    if entry.status in (Status.BREACH, Status.MISSING):
+        return True
+    return entry.status is Status.INVALID and entry.tier == "critical"
+
+
+def _reason(entry: BenchmarkGate) -> str:
+    return f"{entry.benchmark} ({entry.tier}): {entry.status}" + (f": {entry.reasons[0]}" if entry.reasons else "")
+
+
+def _fill(entry: BenchmarkGate, measured: Measured, pairing: Pairing) -> None:
+    delta = measured.delta
+    before = float(pairing.baseline.rewards.mean())
+    entry.in_points = pairing.bounded
+    entry.baseline_score = round(before, 6)
+    entry.candidate_score = round(float(pairing.candidate.rewards.mean()), 6)
+    entry.delta = round(delta.value, 6)
+    entry.relative_drop_pct = round(100 * delta.value / before, 4) if before else None
+    entry.delta_ci_lower, entry.delta_ci_upper, entry.ci_method = delta.lower, delta.upper, delta.method
+
+
+def _unfit(left: Bundle, right: Bundle, rows: tuple[RowTable, RowTable], limits: PolicyDefaults) -> list[str]:
+    """Why the numbers of a benchmark must not be used, whatever they are."""
+    reasons = [
+        f"{word} {reason}"
+        for word, run, side in zip(WORDS, (left, right), rows, strict=True)
+        for reason in unfit(run, side, min_coverage=limits.min_coverage)
+    ]
+    answers = rows[1].truncated[rows[1].scored]
+    if limits.max_truncated is not None and len(answers) and answers.mean() > limits.max_truncated:
+        reasons.append(
+            f"{answers.mean():.1%} of the candidate's answers are cut off, at most {limits.max_truncated:.0%} may be"
+        )
+    return reasons
+
+
+def _rows(run: Bundle, metric: str | None, scorer: str | None) -> RowTable:
+    rows = rows_of_run(run, scorer=scorer)
+    if metric == "pass@1":
+        rows.reward = np.where(rows.scored, rows.reward > 0, np.nan)
+    return rows
+
+
+def _folder(path: Path) -> Path:
+    """A bundle file stands for its folder."""
+    return path.parent if path.is_file() else path

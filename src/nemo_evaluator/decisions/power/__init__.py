@@ -1,0 +1,1 @@
+"""How many problems and repeats a question needs."""

@@ -1,0 +1,32 @@
+"""Whether a run may be decided upon at all, from what its bundle says and what its rows show."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from nemo_evaluator.runs.bundle import Bundle
+from nemo_evaluator.runs.row_table import RowTable, read_table
+
+_FLOOR: Final = 0.95
+
+
+def rows_of_run(run: Bundle, *, scorer: str | None = None) -> RowTable:
+    """The rows beside a bundle; none where the file is absent."""
+    return read_table(run.results, scorer=scorer)
+
+
+def unfit(run: Bundle, rows: RowTable, *, min_coverage: float | None = None) -> list[str]:
+    """Why the numbers of a run must not be used, whatever they are; empty when they may.
+
+    The rows are counted, too: a bundle knows nothing of a file that was cut afterwards. ``min_coverage`` is the run's
+    own unless it is given.
+    """
+    found = [f"is INVALID: {reason}" for reason in run.invalid]
+    if not len(rows):
+        return [*found, "has no rows"]
+    floor = min_coverage if min_coverage is not None else float(run.config.get("min_coverage") or _FLOOR)
+    planned = max(run.coverage.planned or 0, len(rows))
+    share = float(rows.scored.sum()) / planned
+    if share < floor and (min_coverage is not None or not found):
+        found.append(f"has scored {share:.1%} of its {planned:,} steps, at least {floor:.0%} is asked")
+    return found

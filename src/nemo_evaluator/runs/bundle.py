@@ -1,0 +1,272 @@
+"""A bundle (``eval-*.json``): the summary of one finished benchmark, whichever version or tool wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.failures import Cause
+from nemo_evaluator.core.files import read_json
+from nemo_evaluator.core.hashing import digest
+from nemo_evaluator.core.shapes import as_dict, as_list, as_number, as_whole
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.runs.row import Row
+from nemo_evaluator.runs.row_file import read_rows
+from nemo_evaluator.runs.scores import (
+    Coverage,
+    FailureLine,
+    Group,
+    Runtime,
+    Score,
+    pick_headline,
+    read_coverage,
+    read_failures,
+    read_group,
+    read_runtime,
+    read_score,
+)
+from nemo_evaluator.store.layout import TaskPaths
+from nemo_evaluator.store.runs import load_run
+from nemo_evaluator.store.sums import verified
+
+VALID: Final = "VALID"
+INVALID: Final = "INVALID"
+UNCHECKED: Final = "UNCHECKED"
+# Categories of the failure analysis whose rows were scored.
+_FLAWS: Final = frozenset({"refusal", "format_error", Cause.CONTEXT_EXCEEDED, Cause.BUDGET})
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """One finished benchmark of one model: what its bundle says, and the rows beside it."""
+
+    path: Path
+    document: JsonDict = field(repr=False)
+
+    @property
+    def benchmark(self) -> JsonDict:
+        """The part with the scores."""
+        return as_dict(self.document.get("benchmark"))
+
+    @property
+    def config(self) -> JsonDict:
+        """What was run."""
+        return as_dict(self.document.get("config"))
+
+    @property
+    def validity(self) -> JsonDict:
+        """VALID or INVALID, with reasons, as it was written."""
+        return as_dict(self.document.get("validity"))
+
+    @property
+    def name(self) -> str:
+        """The benchmark's name."""
+        return str(self.benchmark.get("name") or self.config.get("benchmark") or self.path.parent.name)
+
+    @property
+    def model(self) -> str:
+        """Which model was asked."""
+        return str(self.config.get("model") or "")
+
+    @property
+    def run_id(self) -> str:
+        """What names this bundle everywhere."""
+        return str(self.document.get("run_id") or self.path.stem)
+
+    @property
+    def timestamp(self) -> str:
+        """When it was finished."""
+        return str(self.document.get("timestamp") or "")
+
+    @property
+    def sdk_version(self) -> str:
+        """Which version of nel wrote it."""
+        return str(self.document.get("sdk_version") or "")
+
+    @property
+    def config_hash(self) -> str:
+        """The digest of its config."""
+        return str(self.document.get("config_hash") or "")
+
+    @property
+    def samples(self) -> int:
+        """How many problems have rows."""
+        return as_whole(self.benchmark.get("samples")) or 0
+
+    @property
+    def repeats(self) -> int:
+        """How often each problem was asked."""
+        return as_whole(self.benchmark.get("repeats")) or 1
+
+    @property
+    def n_results(self) -> int:
+        """How many rows were written."""
+        return as_whole(self.document.get("n_results")) or 0
+
+    @property
+    def files(self) -> TaskPaths:
+        """The files of its folder."""
+        return TaskPaths(self.path.parent)
+
+    @property
+    def results(self) -> Path:
+        """The rows beside the bundle."""
+        return self.files.results
+
+    @property
+    def run_dir(self) -> Path:
+        """The output folder of the run that it is of."""
+        return self.path.parent.parent
+
+    @property
+    def origin(self) -> str:
+        """What stays the same when the run is resumed, and differs between two that end in the same second: empty
+        for a bundle that lies in no run's folder."""
+        run = load_run(self.run_dir)
+        return f"{run.run_id}-{digest(run.output_dir)[:8]}/{self.path.parent.name}" if run is not None else ""
+
+    @property
+    def stopped(self) -> JsonDict:
+        """Why and how the run ended early; also what its stop rule did."""
+        return as_dict(self.document.get("stopped"))
+
+    @property
+    def stop_reason(self) -> str:
+        """Why the run ended before its plan did; empty when it did not."""
+        return str(self.stopped.get("reason") or self.stopped["kind"]) if self.stopped.get("kind") else ""
+
+    @property
+    def status(self) -> str:
+        """VALID, INVALID, or UNCHECKED where nothing is said."""
+        said = str(self.validity.get("status") or "")
+        return INVALID if self._error else said or (INVALID if self.reasons else UNCHECKED)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What speaks against its scores."""
+        said = [str(reason) for reason in as_list(self.validity.get("reasons"))]
+        return tuple(said + ([str(self._error)] if self._error else []))
+
+    @property
+    def invalid(self) -> tuple[str, ...]:
+        """Why the scores must not be used; empty when they may be."""
+        if self._error:
+            return (*self.reasons[:-1], f"the run failed: {self._error}")
+        return (self.reasons or ("the run is marked INVALID",)) if self.status == INVALID else ()
+
+    @property
+    def _error(self) -> Any:
+        return self.document.get("error") or self.benchmark.get("error")
+
+    @property
+    def coverage(self) -> Coverage:
+        """How much of the plan was measured."""
+        return read_coverage(as_dict(self.benchmark.get("coverage")))
+
+    @property
+    def truncated_share(self) -> float | None:
+        """The share of answers that were cut off."""
+        return as_number(self.benchmark.get("truncated_share"))
+
+    @property
+    def unparsed_share(self) -> float | None:
+        """The share of scored answers in which nothing could be read."""
+        return as_number(self.benchmark.get("unparsed_share"))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What must be said wherever the score is shown."""
+        return tuple(map(str, as_list(self.benchmark.get("notes"))))
+
+    @cached_property
+    def scores(self) -> tuple[Score, ...]:
+        """Every score, as it was named."""
+        found = (read_score(name, raw, self.samples) for name, raw in self._raw_scores.items())
+        return tuple(score for score in found if score is not None)
+
+    @property
+    def _raw_scores(self) -> JsonDict:
+        return as_dict(self.benchmark.get("scores"))
+
+    @cached_property
+    def headline(self) -> Score | None:
+        """The score that stands for the benchmark."""
+        found = pick_headline(self.scores)
+        fallback = found is not None and self.benchmark.get("fallback")
+        return replace(found, name=f"{found.name} (fallback)") if found is not None and fallback else found
+
+    @property
+    def scorers(self) -> tuple[Score, ...]:
+        """The scores of extra scorers."""
+        return tuple(score for score in self._beside_headline if score.name.startswith("scorer:"))
+
+    @property
+    def others(self) -> tuple[Score, ...]:
+        """All further scores."""
+        return tuple(score for score in self._beside_headline if not score.name.startswith("scorer:"))
+
+    @property
+    def _beside_headline(self) -> list[Score]:
+        headline = pick_headline(self.scores)
+        return [score for score in self.scores if score is not headline]
+
+    @property
+    def categories(self) -> tuple[Group, ...]:
+        """The score of each category."""
+        return tuple(read_group(name, raw) for name, raw in as_dict(self.benchmark.get("categories")).items())
+
+    @property
+    def breakdowns(self) -> dict[str, tuple[Group, ...]]:
+        """The scores by the values of other fields."""
+        return {
+            name: tuple(read_group(str(raw.get("group")), raw) for raw in groups)
+            for name, found in as_dict(self._raw_scores.get("breakdowns")).items()
+            if (groups := [raw for raw in as_list(found) if isinstance(raw, dict)])
+        }
+
+    @property
+    def failures(self) -> tuple[FailureLine, ...]:
+        """What broke steps."""
+        return tuple(line for line in self._analysed if line.cause not in _FLAWS)
+
+    @property
+    def flaws(self) -> tuple[FailureLine, ...]:
+        """What was wrong with answers that were scored all the same."""
+        return tuple(line for line in self._analysed if line.cause in _FLAWS)
+
+    @cached_property
+    def _analysed(self) -> tuple[FailureLine, ...]:
+        return read_failures(as_dict(self._raw_scores.get("failures")))
+
+    @cached_property
+    def runtime(self) -> Runtime:
+        """What the run took."""
+        return read_runtime(as_dict(self._raw_scores.get("runtime")))
+
+    def rows(self) -> Iterator[Row]:
+        """The rows, one at a time; none where the file is absent."""
+        return read_rows(self.results)
+
+
+def load_bundle(path: Path) -> Bundle:
+    """The bundle of a file. Raises UsageError when the file is not one, or is not what was written."""
+    try:
+        document: Any = read_json(verified(path))
+    except (OSError, orjson.JSONDecodeError) as error:
+        hint = "was it cut off? run again with --resume"
+        raise UsageError(f"cannot read {path}, it is not JSON: {error}", hint=hint) from error
+    if not isinstance(document, dict) or not isinstance(document.get("benchmark"), dict):
+        raise UsageError(f"{path} is not a bundle", hint="a bundle is the eval-*.json file in a task folder")
+    return Bundle(path, document)
+
+
+def newest_bundle(folder: Path) -> Bundle | None:
+    """The newest bundle of a task folder, by its stamp."""
+    found = TaskPaths(folder).bundles()
+    return load_bundle(found[-1]) if found else None

@@ -1,0 +1,64 @@
+"""``results.jsonl`` and ``trajectories.jsonl``, row by row: checked against their digests first, never held whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import iter_jsonl
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.runs.row import Row
+from nemo_evaluator.store.sums import verified
+
+
+def scan_rows(path: Path, start: int = 0) -> Iterator[tuple[int, Any]]:
+    """Every line that is not blank with its offset; None where it is not JSON. Raises UsageError for a changed file."""
+    loads, offset = orjson.loads, start
+    with verified(path).open("rb") as file:
+        file.seek(start)
+        for line in file:
+            try:
+                yield offset, loads(line)
+            except orjson.JSONDecodeError:
+                if line.strip():
+                    yield offset, None
+            offset += len(line)
+
+
+def read_rows(path: Path, *, lenient: bool = False) -> Iterator[Row]:
+    """The rows of a file; none where the file is absent. Raises UsageError for a line that is not a row, or skips it."""
+    for offset, row in scan_rows(path) if path.is_file() else ():
+        if isinstance(row, dict):
+            yield Row(row)
+        elif not lenient:
+            raise UsageError(f"{path} holds no row at byte {offset}", hint="was the file cut or overwritten?")
+
+
+def row_at(path: Path, offset: int) -> JsonDict:
+    """The row that starts at an offset."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        row: JsonDict = orjson.loads(file.readline())
+    return row
+
+
+def read_trajectories(path: Path) -> Iterator[JsonDict]:
+    """The rows of ``trajectories.jsonl``; none where the file is absent."""
+    return iter_jsonl(verified(path)) if path.is_file() else iter(())
+
+
+def with_trajectories(rows: Iterator[Row], path: Path) -> Iterator[Row]:
+    """The rows, each with its conversation where one was kept in ``trajectories.jsonl``."""
+    rest, passed = read_trajectories(path), dict[tuple[Any, Any], list[JsonDict]]()
+    for row in rows:
+        if row.trajectory:
+            yield row
+            continue
+        # Both files are in the same order, so hardly more than one conversation is held at a time.
+        while row.key not in passed and (line := next(rest, None)) is not None:
+            passed[line.get("problem_idx"), line.get("repeat", 0)] = line.get("trajectory") or []
+        yield Row(row.data | {"trajectory": passed.pop(row.key, [])})

@@ -1,0 +1,160 @@
+"""One line of ``results.jsonl`` as numbers: what decisions need of a row, whatever wrote it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.runs.row import category_of, cause_of
+from nemo_evaluator.store.view_rows import is_refusal
+
+NO_CATEGORY: Final = "unknown"
+
+_64_BITS: Final = (1 << 64) - 1
+_MOST: Final = (1 << 31) - 1
+
+
+@dataclass(slots=True)
+class Labels:
+    """Words as small numbers."""
+
+    names: list[str] = field(default_factory=list)
+    _codes: dict[str, int] = field(default_factory=dict)
+
+    def code(self, name: str) -> int:
+        """The number of a word, a new one if need be."""
+        found = self._codes.get(name)
+        if found is None:
+            found = self._codes[name] = len(self.names)
+            self.names.append(name)
+        return found
+
+
+class LineReader:
+    """Turns rows into tuples of numbers, and words into codes on the way."""
+
+    def __init__(self, scorer: str | None = None) -> None:
+        self._scorer = scorer
+        self.categories, self.causes, self.finishes = Labels(), Labels(), Labels()
+        self.causes.code("")
+        self.malformed = 0
+
+    def numbers(self, offset: int, row: Any) -> tuple[Any, ...] | None:
+        """The numbers of a row in the order of the columns; ``None`` (and counted) for what is not a row."""
+        if type(row) is dict:
+            try:
+                return self._numbers(offset, row)
+            except (TypeError, AttributeError, ValueError, OverflowError):
+                # Rows of other writers may hold a list where we hold a text; only such rows pay for being tidied.
+                tidy = _tidy(row)
+                if tidy is not None:
+                    return self._numbers(offset, tidy)
+        self.malformed += 1
+        return None
+
+    def _numbers(self, offset: int, row: JsonDict) -> tuple[Any, ...]:
+        get = row.get
+        index, repeat = get("problem_idx"), get("repeat") or 0
+        if (
+            type(index) is not int
+            or type(repeat) is not int
+            or not 0 <= repeat <= _MOST
+            or not -_MOST <= index <= _MOST
+        ):
+            raise ValueError("no problem_idx")
+        finish = get("finish_reason") or ""
+        text = get("model_response") or ""
+        reward = self._reward(row)
+        tokens, total = get("completion_tokens") or 0, get("tokens") or 0
+        latency, cost = get("latency_ms") or 0.0, get("cost_usd") or 0.0
+        # Adding raises for anything that is not a number.
+        if not math.isfinite(tokens + total + latency + cost):
+            raise ValueError("not a number")
+        return (
+            index,
+            repeat,
+            reward,
+            _content(get("problem_hash")),
+            hash(get("prompt") or ""),
+            _answer_key(get("expected_answer")),
+            self.categories.code(_category(row)),
+            self.causes.code(cause_of(row)),
+            self.finishes.code(finish),
+            tokens,
+            total,
+            latency,
+            cost,
+            bool(get("unparsed")),
+            is_refusal(text, finish),
+            # Saying nothing may be right; an agent may leave its answer elsewhere; a label says why there is none.
+            reward < 1 and (finish == "content_filter" or not (text.strip() or get("trajectory") or get("label"))),
+            offset,
+        )
+
+    def _reward(self, row: JsonDict) -> float:
+        if row.get("status", "scored") != "scored" or cause_of(row):
+            return math.nan
+        reward = row.get("reward") if self._scorer is None else _scorer_reward(row, self._scorer)
+        if not isinstance(reward, int | float) or not math.isfinite(reward):
+            return math.nan
+        return float(reward)
+
+
+def _category(row: JsonDict) -> str:
+    found = category_of(row)
+    return NO_CATEGORY if found is None else found
+
+
+def _tidy(row: JsonDict) -> JsonDict | None:
+    """The row with every field of the kind it should be; ``None`` when it does not say which problem it is about."""
+    index = _whole(row.get("problem_idx"))
+    if index is None:
+        return None
+    numbers = {name: _number(row.get(name)) for name in ("completion_tokens", "tokens", "latency_ms", "cost_usd")}
+    texts = {name: _text(row.get(name)) for name in ("finish_reason", "model_response", "prompt")}
+    parts = {name: _mapping(row.get(name)) for name in ("scorer_rewards", "scoring_details", "metadata")}
+    return row | numbers | texts | parts | {"problem_idx": index, "repeat": max(_whole(row.get("repeat")) or 0, 0)}
+
+
+def _whole(value: Any) -> int | None:
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    return value if type(value) is int and -_MOST <= value <= _MOST else None
+
+
+def _number(value: Any) -> float:
+    usable = isinstance(value, int | float) and abs(value) < _64_BITS
+    return float(value) if usable else 0.0
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+def _mapping(value: Any) -> JsonDict:
+    return value if isinstance(value, dict) else {}
+
+
+def _content(found: Any) -> int:
+    if not found:
+        return 0
+    try:
+        number = int(found, 16)
+    except (ValueError, TypeError):
+        number = int.from_bytes(hashlib.blake2b(str(found).encode(), digest_size=8).digest())
+    # All digits count, folded into 64 bits; 0 is kept for "no hash".
+    return (number ^ (number >> 64)) & _64_BITS or 1
+
+
+def _answer_key(expected: Any) -> int:
+    if type(expected) is str:
+        return hash(expected)
+    return 0 if expected is None else hash(repr(expected))
+
+
+def _scorer_reward(row: JsonDict, scorer: str) -> Any:
+    rewards = row.get("scorer_rewards") or {}
+    return rewards.get(scorer, rewards.get(scorer.removeprefix("scorer:")))

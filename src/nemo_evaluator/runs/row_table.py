@@ -1,0 +1,210 @@
+"""``results.jsonl`` as columns: one pass, only what decisions need, texts left on disk until they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.runs.row_file import row_at, scan_rows
+from nemo_evaluator.runs.row_parser import NO_CATEGORY, LineReader
+from nemo_evaluator.store.view_rows import TRUNCATED
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+Keys: TypeAlias = NDArray[np.uint64]
+Flags: TypeAlias = NDArray[np.bool_]
+
+_CHUNK: Final = 20_000
+
+
+@dataclass(slots=True)
+class RowTable:
+    """The columns of a run.
+
+    ``reward`` is NaN on a failed row; ``content``, ``prompt`` and ``expected`` are digests, 0 where a row has none.
+    ``unanswered`` are empty or content-filtered answers that were not right to be so.
+    ``tokens`` are those of the answer, ``total`` those of the whole exchange, 0 where a row does not say.
+    """
+
+    path: Path | None
+    problem: Ints
+    repeat: Ints
+    reward: Floats
+    content: Keys
+    prompt: Ints
+    expected: Ints
+    category: Ints
+    cause: Ints
+    finish: Ints
+    tokens: Floats
+    total: Floats
+    latency: Floats
+    cost: Floats
+    unparsed: Flags
+    refusal: Flags
+    unanswered: Flags
+    offset: Ints
+    categories: list[str]
+    causes: list[str]
+    finishes: list[str]
+    malformed: int = 0
+    # Rows of a (problem, repeat) that came again later; the later one counts.
+    repeated: int = 0
+    # Rows that came from memory rather than from a file; ``offset`` is then their place in it.
+    held: Sequence[JsonDict] | None = None
+
+    def __len__(self) -> int:
+        return len(self.problem)
+
+    @property
+    def scored(self) -> Flags:
+        """Which rows hold a measurement."""
+        return ~np.isnan(self.reward)
+
+    @property
+    def truncated(self) -> Flags:
+        """Which answers ended because they were too long."""
+        codes = [code for code, name in enumerate(self.finishes) if name in TRUNCATED]
+        return np.isin(self.finish, codes)
+
+    @property
+    def unanswered_share(self) -> float:
+        """Empty or content-filtered answers as a share of the scored rows."""
+        return float(self.unanswered[self.scored].mean()) if self.scored.any() else 0.0
+
+    @property
+    def has_categories(self) -> bool:
+        """Whether any row names its category."""
+        return any(name != NO_CATEGORY for name in self.categories)
+
+    def full(self, index: int) -> JsonDict:
+        """The whole row, read again from where it lies."""
+        if self.held is not None:
+            return dict(self.held[int(self.offset[index])])
+        assert self.path is not None
+        return row_at(self.path, int(self.offset[index]))
+
+    def take(self, keep: Flags | Ints) -> RowTable:
+        """The same columns, fewer rows."""
+        columns: dict[str, Any] = {name: getattr(self, name)[keep] for name in _COLUMNS}
+        return RowTable(
+            self.path,
+            **columns,
+            categories=self.categories,
+            causes=self.causes,
+            finishes=self.finishes,
+            malformed=self.malformed,
+            held=self.held,
+        )
+
+
+_COLUMNS: Final = {
+    "problem": np.int64,
+    "repeat": np.int64,
+    "reward": np.float64,
+    "content": np.uint64,
+    "prompt": np.int64,
+    "expected": np.int64,
+    "category": np.int64,
+    "cause": np.int64,
+    "finish": np.int64,
+    "tokens": np.float64,
+    "total": np.float64,
+    "latency": np.float64,
+    "cost": np.float64,
+    "unparsed": np.bool_,
+    "refusal": np.bool_,
+    "unanswered": np.bool_,
+    "offset": np.int64,
+}
+# What is kept in memory per row; the narrow types are widened by numpy where a sum needs it.
+_STORED: Final = _COLUMNS | {
+    "problem": np.int32,
+    "repeat": np.int32,
+    "category": np.int32,
+    "cause": np.int16,
+    "finish": np.int16,
+    "tokens": np.float32,
+    "total": np.float32,
+    "latency": np.float32,
+    "cost": np.float32,
+}
+
+
+def read_table(path: Path, *, scorer: str | None = None) -> RowTable:
+    """The columns of a ``results.jsonl``, none where it is absent; ``scorer`` takes that scorer's reward instead.
+
+    A line that is not JSON is counted and left out; a file in which most lines are not is refused.
+    """
+    reader = LineReader(scorer)
+    rows = _columns(path, reader, scan_rows(path) if path.is_file() else ())
+    if reader.malformed > len(rows):
+        raise UsageError(
+            f"{path}: {reader.malformed} lines are not result rows", hint="was the file cut or overwritten?"
+        )
+    return rows
+
+
+def table_of(results: Sequence[JsonDict], *, scorer: str | None = None) -> RowTable:
+    """The same columns from rows held in memory."""
+    rows = _columns(None, LineReader(scorer), enumerate(results))
+    rows.held = results
+    return rows
+
+
+def _columns(path: Path | None, reader: LineReader, lines: Iterable[tuple[int, Any]]) -> RowTable:
+    chunks = [_arrays(chunk) for chunk in _chunks(reader, lines)]
+    columns: dict[str, Any] = {
+        name: np.concatenate([chunk[name] for chunk in chunks]) if chunks else np.empty(0, dtype)
+        for name, dtype in _STORED.items()
+    }
+    return _last_of_each(
+        RowTable(
+            path,
+            **columns,
+            categories=reader.categories.names,
+            causes=reader.causes.names,
+            finishes=reader.finishes.names,
+            malformed=reader.malformed,
+        )
+    )
+
+
+def _chunks(reader: LineReader, lines: Iterable[tuple[int, Any]]) -> Iterator[list[tuple[Any, ...]]]:
+    chunk: list[tuple[Any, ...]] = []
+    for offset, row in lines:
+        numbers = reader.numbers(offset, row)
+        if numbers is None:
+            continue
+        chunk.append(numbers)
+        if len(chunk) >= _CHUNK:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def _arrays(chunk: list[tuple[Any, ...]]) -> dict[str, NDArray[Any]]:
+    columns = zip(_STORED.items(), zip(*chunk, strict=True), strict=True)
+    return {name: np.array(values, dtype=dtype) for (name, dtype), values in columns}
+
+
+def _last_of_each(rows: RowTable) -> RowTable:
+    """One row per (problem, repeat): of several the last one counts."""
+    if not len(rows):
+        return rows
+    step = rows.problem.astype(np.int64) * (int(rows.repeat.max()) + 1) + rows.repeat
+    if bool((step[1:] > step[:-1]).all()):
+        return rows
+    order = np.argsort(step, kind="stable")
+    last = np.r_[step[order][1:] != step[order][:-1], True]
+    kept = rows.take(order[last])
+    kept.repeated = len(rows) - len(kept)
+    return kept

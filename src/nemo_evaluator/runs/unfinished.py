@@ -1,0 +1,94 @@
+"""Benchmarks that were planned or begun and left no bundle: what a look at bundles alone would overlook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import read_json, safe_name
+from nemo_evaluator.core.shapes import as_dict, as_list
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.runs.bundle import newest_bundle
+from nemo_evaluator.store.layout import PREVIOUS, TaskPaths
+
+_STARTED: Final = "has no bundle: it is still running, or it was ended from outside (`nel eval resume` goes on with it)"
+_WAITING: Final = "was never started: the run is still busy with an earlier benchmark, or it was ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """One benchmark without a bundle, why that is, and the boundary that broke where it is known."""
+
+    name: str
+    folder: Path
+    reason: str
+    cause: str | None = None
+
+
+def find_unfinished(root: Path) -> list[Unfinished]:
+    """The unfinished benchmarks of every run at or under a folder; past runs and merged shards are left out."""
+    if not root.is_dir():
+        return []
+    found: dict[Path, Unfinished] = {}
+    for path in sorted(root.rglob("checkpoint.json")):
+        if _counts(path.parent, root):
+            found |= {one.folder: one for one in _of_run(path.parent, read_checkpoint(path.parent))}
+    for path in sorted(root.rglob("journal.jsonl")):
+        folder = path.parent
+        if folder not in found and _counts(folder, root) and not TaskPaths(folder).bundles():
+            found[folder] = _of_task(folder)
+    return [one for one in found.values() if not _merged(one.folder)]
+
+
+def _of_run(folder: Path, state: JsonDict) -> Iterator[Unfinished]:
+    failed = as_dict(state.get("failed_benchmarks"))
+    for key in dict.fromkeys(map(str, [*failed, *as_list(state.get("planned_benchmarks"))])):
+        task = TaskPaths(folder / safe_name(key))
+        if task.bundles():
+            continue
+        entry = as_dict(failed.get(key))
+        default = _STARTED if task.journal.is_file() else _WAITING
+        yield Unfinished(key, task.root, str(entry.get("error") or default), entry.get("cause"))
+
+
+def _of_task(folder: Path) -> Unfinished:
+    """A folder that was pointed at directly: the run it belongs to may know more."""
+    of_run = _of_run(folder.parent, read_checkpoint(folder.parent))
+    return next((one for one in of_run if one.folder == folder), Unfinished(folder.name, folder, _STARTED))
+
+
+def _counts(folder: Path, root: Path) -> bool:
+    return PREVIOUS not in folder.relative_to(root).parts
+
+
+def _merged(task: Path) -> bool:
+    """Whether this is a benchmark of a shard whose whole is there: the merge says what is missing."""
+    shard = task.parent
+    return shard.name.startswith("shard_") and bool(TaskPaths(shard.parent / task.name).bundles())
+
+
+def read_checkpoint(folder: Path) -> JsonDict:
+    """``checkpoint.json`` of an output folder; empty where it is absent or cut off."""
+    try:
+        return as_dict(read_json(folder / "checkpoint.json"))
+    except (OSError, orjson.JSONDecodeError):
+        return {}
+
+
+def unfinished_answers(task: TaskPaths) -> int:
+    """How many answers an earlier run left here without having come to its end; 0 when it has."""
+    if not task.journal.is_file():
+        return 0
+    try:
+        bundle = newest_bundle(task.root)
+    except UsageError:
+        return 0
+    if bundle is not None and bundle.stopped.get("kind") in (None, "rule"):
+        return 0
+    with task.journal.open("rb") as file:
+        return sum(line.startswith(b'{"kind":"answer"') for line in file)
