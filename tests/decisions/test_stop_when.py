@@ -191,6 +191,7 @@ def test_a_baseline_as_a_task_folder(runs: Runs) -> None:
 def test_a_baseline_on_other_problems_decides_nothing(runs: Runs) -> None:
     folder = runs.nel.folder
     shutil.copytree(folder / "base", folder / "other")
+    (folder / "other" / "sums" / "SHA256SUMS").unlink()
     results = folder / "other" / "sums" / "results.jsonl"
     results.write_text(re.sub(r'"problem_hash":"[0-9a-f]+"', '"problem_hash":"00"', results.read_text()))
     said, server = runs.run("stranger", right_of_ten(4), AGAINST | {"decided_against": "other"})
@@ -229,6 +230,7 @@ _REFUSED = {"nowhere": 1, "hollow": 1, "torn": 1, "sick": 2, "renamed": 2, "rowl
 
 def _edit(path: Path, name: str | None = None, **changes: Any) -> None:
     shutil.copytree(path.with_name("base"), path)
+    (path / "sums" / "SHA256SUMS").unlink()
     bundle = next(path.rglob("eval-*.json"))
     found = json.loads(bundle.read_text()) | changes
     if name is not None:

@@ -10,7 +10,7 @@ import pytest
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
-from nemo_evaluator.exporters import ExportError, export_bundles, get_exporter
+from nemo_evaluator.exporters import export_bundles, get_exporter
 
 pytestmark = [pytest.mark.needs("inspect"), pytest.mark.filterwarnings("ignore")]
 

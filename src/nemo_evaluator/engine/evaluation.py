@@ -31,6 +31,7 @@ from nemo_evaluator.engine.trajectories import trajectory_of
 from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.environments.base import EvalEnvironment
 from nemo_evaluator.models.types import CallScope, call_scope
+from nemo_evaluator.runs.index import kept_index
 from nemo_evaluator.solvers.base import bind_solver
 from nemo_evaluator.store.fingerprints import RunFingerprints
 from nemo_evaluator.store.index import History, StepIndex
@@ -164,7 +165,8 @@ class _Session:
         progress.started(self._name, self._tally, reuse if self._job.resume else None, todo)
         try:
             if todo and not self._halt:
-                await self._loop(reuse)
+                with kept_index(self._task, self._journal):
+                    await self._loop(reuse)
         finally:
             self._journal.flush()
             progress.finished(self._tally)

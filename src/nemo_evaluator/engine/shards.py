@@ -11,9 +11,8 @@ from typing import Final
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.bundle import Bundle, newest_bundle
-from nemo_evaluator.runs.find import SHARD
+from nemo_evaluator.runs.find import SHARD, task_folders
 from nemo_evaluator.runs.sessions import sessions
-from nemo_evaluator.store.layout import PREVIOUS
 
 # What may differ between the shards of one run: which part it is, what happened on the way, which port was free.
 _OWN: Final = frozenset({"shard", "shard_range", "resumed", "base_url", "rescored_from", "shuffle"})
@@ -64,9 +63,8 @@ def find_shards(root: Path) -> dict[str, list[ShardResult]]:
     tasks: dict[str, list[ShardResult]] = defaultdict(list)
     folders = [path for path in root.glob("shard_*") if SHARD.fullmatch(path.name)]
     for shard in sorted(folders, key=lambda path: int(path.name.partition("_")[2])):
-        for journal in sorted(shard.rglob("journal.jsonl")):
-            if PREVIOUS not in journal.relative_to(shard).parts:
-                tasks[str(journal.parent.relative_to(shard))].append(ShardResult.of(journal.parent))
+        for folder in task_folders(shard):
+            tasks[str(folder.relative_to(shard))].append(ShardResult.of(folder))
     if not tasks:
         hint = "shards are written by `nel eval run --shard I/N`"
         raise UsageError(f"there are no shard_*/ folders with results in {root}", hint=hint)

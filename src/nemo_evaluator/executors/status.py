@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 from nemo_evaluator.core.errors import UsageError
@@ -10,18 +11,17 @@ from nemo_evaluator.core.terminal import one_line
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.executors.detach import running_pid
 from nemo_evaluator.runs.bundle import newest_bundle
+from nemo_evaluator.runs.find import task_folders
+from nemo_evaluator.runs.folder import BenchmarkFolder
 from nemo_evaluator.runs.unfinished import read_checkpoint
-from nemo_evaluator.store.layout import TaskPaths
-from nemo_evaluator.store.records import OUTCOME
 from nemo_evaluator.store.runs import RunMeta
-from nemo_evaluator.store.sealed import scan_records
 
 
 def status_of(meta: RunMeta) -> JsonDict:
     """Everything that is known of a run."""
     root = Path(meta.output_dir)
     pid = running_pid(meta)
-    tasks = sorted(path.parent for path in root.glob("*/journal.jsonl"))
+    tasks = [folder for folder in task_folders(root) if folder.parent == root]
     return {
         "run_id": meta.run_id,
         "executor": meta.executor,
@@ -53,18 +53,7 @@ def describe_status(state: JsonDict) -> str:
 
 
 def _task(folder: Path) -> JsonDict:
-    rewards: dict[tuple[int, int], float | None] = {}
-    for _, record in scan_records(TaskPaths(folder).journal):
-        if record.get("kind") == OUTCOME:
-            rewards[record["problem_idx"], record["repeat"]] = record.get("reward")
-    scored = [reward for reward in rewards.values() if reward is not None]
-    return {
-        "name": folder.name,
-        "scored": len(scored),
-        "failed": len(rewards) - len(scored),
-        "mean_reward": sum(scored) / len(scored) if scored else None,
-        "status": _status(folder),
-    }
+    return {"name": folder.name, **asdict(BenchmarkFolder(folder).progress()), "status": _status(folder)}
 
 
 def _status(folder: Path) -> str:

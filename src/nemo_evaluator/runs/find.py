@@ -39,6 +39,12 @@ def find_runs(path: Path) -> list[Bundle]:
     return [load_bundle(file) for file in _under(path)]
 
 
+def task_folders(root: Path) -> list[Path]:
+    """The folders at and under a folder that hold a journal; past runs are left out."""
+    found = sorted(path.parent for path in root.rglob("journal.jsonl"))
+    return [folder for folder in found if PREVIOUS not in folder.relative_to(root).parts]
+
+
 def _under(root: Path) -> list[Path]:
     if root.is_file():
         return [root]

@@ -30,20 +30,27 @@ def scan_rows(path: Path, start: int = 0) -> Iterator[tuple[int, Any]]:
 
 
 def read_rows(path: Path, *, lenient: bool = False) -> Iterator[Row]:
-    """The rows of a file; none where the file is absent. Raises UsageError for a line that is not a row, or skips it."""
+    """The rows of a file; none where it is absent. Raises UsageError for a line that is not a row, or skips it.
+
+    A torn last line is skipped.
+    """
     for offset, row in scan_rows(path) if path.is_file() else ():
         if isinstance(row, dict):
             yield Row(row)
-        elif not lenient:
+        elif not lenient and _line(path, offset).endswith(b"\n"):
             raise UsageError(f"{path} holds no row at byte {offset}", hint="was the file cut or overwritten?")
 
 
 def row_at(path: Path, offset: int) -> JsonDict:
     """The row that starts at an offset."""
+    row: JsonDict = orjson.loads(_line(path, offset))
+    return row
+
+
+def _line(path: Path, offset: int) -> bytes:
     with path.open("rb") as file:
         file.seek(offset)
-        row: JsonDict = orjson.loads(file.readline())
-    return row
+        return file.readline()
 
 
 def read_trajectories(path: Path) -> Iterator[JsonDict]:

@@ -14,6 +14,7 @@ from nemo_evaluator.core.files import read_json, safe_name
 from nemo_evaluator.core.shapes import as_dict, as_list
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.bundle import newest_bundle
+from nemo_evaluator.runs.find import task_folders
 from nemo_evaluator.store.layout import PREVIOUS, TaskPaths
 
 _STARTED: Final = "has no bundle: it is still running, or it was ended from outside (`nel eval resume` goes on with it)"
@@ -38,9 +39,8 @@ def find_unfinished(root: Path) -> list[Unfinished]:
     for path in sorted(root.rglob("checkpoint.json")):
         if _counts(path.parent, root):
             found |= {one.folder: one for one in _of_run(path.parent, read_checkpoint(path.parent))}
-    for path in sorted(root.rglob("journal.jsonl")):
-        folder = path.parent
-        if folder not in found and _counts(folder, root) and not TaskPaths(folder).bundles():
+    for folder in task_folders(root):
+        if folder not in found and not TaskPaths(folder).bundles():
             found[folder] = _of_task(folder)
     return [one for one in found.values() if not _merged(one.folder)]
 

@@ -11,7 +11,7 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.storage import storage_error
@@ -20,6 +20,16 @@ from nemo_evaluator.store.sealed import Damage, JournalError, read_record, scan_
 
 _SYNC_EVERY: Final = 0.5
 _CHUNK: Final = 1 << 20
+
+
+class Listener(Protocol):
+    """Follows a journal: sees each record as it is handed over, and may have work for the thread that syncs."""
+
+    def note(self, offset: int, length: int, record: JsonDict) -> None:
+        """A record was handed over."""
+
+    def batch(self) -> Callable[[], None] | None:
+        """Work that is due."""
 
 
 class Journal:
@@ -36,6 +46,7 @@ class Journal:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sync_handle: asyncio.TimerHandle | None = None
         self.error: JournalError | None = None
+        self.listener: Listener | None = None
         # That of the record which was handed over last.
         self.checksum = ""
 
@@ -47,6 +58,8 @@ class Journal:
         offset = self._end
         self._end += len(line)
         self._lines.append(line)
+        if self.listener is not None:
+            self.listener.note(offset, len(line), record)
         if written is not None:
             self._callbacks.append(written)
         if len(self._lines) == 1:
@@ -91,6 +104,8 @@ class Journal:
             good.flush()
             os.fsync(good.fileno())
         repaired.replace(self.path)
+        # Its places are those of the old file.
+        self.path.with_name("index.sqlite").unlink(missing_ok=True)
         os.close(self._fd)
         self._fd = self._open()
         self._end = os.fstat(self._fd).st_size
@@ -121,7 +136,8 @@ class Journal:
             return
         try:
             # A duplicate descriptor, so that closing the journal meanwhile cannot hand the number to another file.
-            self._loop.run_in_executor(None, _sync, os.dup(self._fd))
+            work = self.listener.batch() if self.listener is not None else None
+            self._loop.run_in_executor(None, _sync, os.dup(self._fd), work)
         except OSError as error:  # No descriptor is left: what that ends, a request says.
             self._broken(error)
 
@@ -164,8 +180,10 @@ def _write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def _sync(fd: int) -> None:
+def _sync(fd: int, work: Callable[[], None] | None) -> None:
     try:
         os.fsync(fd)
     finally:
         os.close(fd)
+    if work is not None:
+        work()

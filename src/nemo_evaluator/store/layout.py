@@ -15,7 +15,7 @@ PREVIOUS: Final = "previous"
 # The files of a benchmark that nel writes; whatever else lies in its folder is somebody's own.
 _OWN: Final = re.compile(
     r"journal(\.damaged)?\.jsonl|results\.jsonl|trajectories(_enriched)?\.jsonl|model_traffic\.jsonl"
-    r"|runtime_stats\.json|failure_analysis\.json|SHA256SUMS|eval-.+\.json|.+_inspect\.(eval|json)"
+    r"|runtime_stats\.json|failure_analysis\.json|SHA256SUMS|index\.sqlite(-journal)?|eval-.+\.json|.+_inspect\.(eval|json)"
 )
 
 
@@ -54,6 +54,11 @@ class TaskPaths:
     def traffic(self) -> Path:
         """Model calls on the wire, when kept."""
         return self.root / "model_traffic.jsonl"
+
+    @property
+    def index(self) -> Path:
+        """The index of the rows; it can be built anew at any time."""
+        return self.root / "index.sqlite"
 
     def bundle(self, name: str, at: datetime) -> Path:
         """The path of a new bundle."""

@@ -1,0 +1,253 @@
+"""The index beside the rows: where each one is, and the fields it is looked up by, in SQLite.
+
+While a run writes, the index covers the journal and the run keeps it; afterwards it covers ``results.jsonl``. It holds
+nothing that cannot be read again: an index that is missing, older than its file or broken is built anew.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from nemo_evaluator.core.failures import POLICY, Cause
+from nemo_evaluator.core.failures import Row as RowPolicy
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.runs.row import Row, category_of
+from nemo_evaluator.store.journal import Journal
+from nemo_evaluator.store.layout import TaskPaths
+from nemo_evaluator.store.records import ANSWER, OUTCOME, total_tokens
+from nemo_evaluator.store.sealed import open_line
+from nemo_evaluator.store.view_rows import TRUNCATED, is_refusal, is_unparsed
+
+TRUNCATED_FLAG: Final = 1
+UNPARSED_FLAG: Final = 2
+REFUSED_FLAG: Final = 4
+# A row's number: problems above, repeats in the lower bits, so that the order of numbers is the order of rows.
+REPEAT_BITS: Final = 20
+_VERSION: Final = 1
+_WAIT: Final = 10.0
+_BATCH: Final = 5_000
+# How often a run writes what its journal got, in seconds.
+_EVERY: Final = 2.0
+_ABSENT: Final = frozenset(cause.value for cause in Cause if POLICY[cause].row is RowPolicy.ABSENT)
+_SCHEMA: Final = f"""
+CREATE TABLE source (name TEXT, upto INTEGER, stamp INTEGER);
+CREATE TABLE rows (id INTEGER PRIMARY KEY, at INTEGER, length INTEGER, answer INTEGER, reward REAL, cause TEXT,
+                   category TEXT, finish_reason TEXT, tokens INTEGER, latency_ms REAL, flags INTEGER);
+PRAGMA user_version = {_VERSION};
+"""
+_INSERT: Final = "INSERT OR REPLACE INTO rows VALUES (?,?,?,?,?,?,?,?,?,?,?)"
+# For looking up, made when somebody looks: a run that nobody watches does not pay for them.
+_LOOKUPS: Final = {
+    **{f"by_{name}": f"rows ({name})" for name in ("reward", "category", "finish_reason", "tokens", "latency_ms")},
+    "by_cause": "rows (cause) WHERE cause IS NOT NULL",
+    **{f"by_flag_{flag}": f"rows (id) WHERE flags & {flag}" for flag in (1, 2, 4)},
+}
+_Entry = tuple[Any, ...]
+
+
+class IndexWriter:
+    """Takes in rows or records and writes them in batches; several may write, what they write is the same."""
+
+    def __init__(self, task: TaskPaths, source: Path) -> None:
+        self.path, self._source = task.index, source
+        self.entries: list[_Entry] = []
+        # Answers without an outcome yet, by number: where they begin, and what the row takes from them.
+        self._answers: dict[int, tuple[int, _Entry]] = {}
+        self._end = 0
+        self._due = 0.0
+        self._lock, self.broken = threading.Lock(), False
+
+    def note(self, offset: int, length: int, record: JsonDict) -> None:
+        """Take in a record of the journal."""
+        self._end, kind = offset + length, record.get("kind")
+        if kind == ANSWER:
+            text, finish = record.get("response") or "", record.get("finish_reason")
+            flags = (finish in TRUNCATED) * TRUNCATED_FLAG | is_refusal(text, finish) * REFUSED_FLAG
+            facts = finish, total_tokens(record), record.get("latency_ms"), flags, category_of(record)
+            self._answers[_number(record["problem_idx"], record["repeat"])] = offset, facts
+        elif kind == OUTCOME:
+            number = _number(record["problem_idx"], record["repeat"])
+            answer, (finish, tokens, latency, flags, category) = self._answers.pop(number, _NO_ANSWER)
+            cause = record["failure"]["cause"] if record["status"] == "failed" else None
+            if cause not in _ABSENT:
+                flags |= is_unparsed(record) * UNPARSED_FLAG
+                category = category or category_of(record)
+                at = (number, offset, length, answer, record.get("reward"), cause)
+                self.entries.append((*at, category, finish, tokens, latency, flags))
+
+    def skip(self, end: int) -> None:
+        """Pass over a line that holds nothing."""
+        self._end = end
+
+    def add(self, offset: int, length: int, data: JsonDict) -> None:
+        """Take in a line of ``results.jsonl``."""
+        row = Row(data)
+        self._end = offset + length
+        flags = row.truncated * TRUNCATED_FLAG | row.unparsed * UNPARSED_FLAG | row.refused * REFUSED_FLAG
+        at = (_number(*row.key), offset, length, None, row.reward, row.cause or None)
+        self.entries.append((*at, row.category, row.finish_reason, row.tokens, row.latency_ms, flags))
+        if len(self.entries) >= _BATCH:
+            self.flush()
+
+    def batch(self) -> Callable[[], None] | None:
+        """The writing of what was taken in, for another thread to do; None until it is due again."""
+        if not self.entries or time.monotonic() < self._due:
+            return None
+        self._due = time.monotonic() + _EVERY
+        return self._batch(0)
+
+    def flush(self, *, whole: bool = False) -> None:
+        """Write what was taken in; ``whole`` when the source is finished, so that its time stands for its content."""
+        self._batch(self._source.stat().st_mtime_ns if whole else 0)()
+
+    def _batch(self, stamp: int) -> Callable[[], None]:
+        entries, self.entries = self.entries, []
+        upto = min((at for at, _ in self._answers.values()), default=self._end)
+        source = self._source.name, upto, stamp
+
+        def write() -> None:
+            with self._lock:
+                if self.broken:
+                    return
+                try:
+                    with _connect(self.path) as db:
+                        db.executemany(_INSERT, entries)
+                        db.execute("DELETE FROM source")
+                        db.execute("INSERT INTO source VALUES (?, ?, ?)", source)
+                except sqlite3.Error:
+                    # The rows are safe in their files: whoever reads next goes on from where the index ends.
+                    self.broken = True
+
+        return write
+
+    def start(self) -> None:
+        """Begin an empty index."""
+        try:
+            self.path.unlink(missing_ok=True)
+            with _connect(self.path) as db:
+                db.executescript(_SCHEMA)
+        except (sqlite3.Error, OSError):
+            self.broken = True
+
+
+_NO_ANSWER: Final[tuple[int | None, _Entry]] = (None, (None, 0, None, 0, None))
+
+
+def _number(problem: int, repeat: int) -> int:
+    return (problem << REPEAT_BITS) | repeat
+
+
+class _Connection(sqlite3.Connection):
+    """Closed at the end of its ``with``, and its transaction with it."""
+
+    def __exit__(self, *exception: Any) -> None:  # type: ignore[override]
+        super().__exit__(*exception)
+        self.close()
+
+
+def _connect(path: Path | str) -> _Connection:
+    db = sqlite3.connect(path, timeout=_WAIT, factory=_Connection)
+    # Nothing is lost with the index: what a crash of the machine leaves half written is built anew.
+    db.execute("PRAGMA synchronous = OFF")
+    return db
+
+
+def open_index(task: TaskPaths) -> tuple[sqlite3.Connection, Path]:
+    """The index of a benchmark's folder, up to date, and the file it covers; in memory where nothing can be written."""
+    source = _source(task)
+    if not _refresh(task, source).broken:
+        return _connect(task.index), source
+    memory = sqlite3.connect(":memory:")
+    memory.executescript(_SCHEMA)
+    memory.executemany(_INSERT, _take(IndexWriter(task, source), source, 0))
+    return memory, source
+
+
+def _source(task: TaskPaths) -> Path:
+    """The rows when they are whole; the journal while, or as long as, it has more to say."""
+    results, journal = task.results, task.journal
+    if not journal.is_file() or (results.is_file() and results.stat().st_mtime_ns >= journal.stat().st_mtime_ns):
+        return results
+    return journal
+
+
+@contextmanager
+def kept_index(task: TaskPaths, journal: Journal) -> Iterator[None]:
+    """Keep the index of a journal while it is written; a folder in which that cannot be done has none."""
+    journal.flush()
+    journal.listener = writer = _refresh(task, task.journal)
+    try:
+        yield
+    finally:
+        journal.listener = None
+        journal.flush()
+        writer.flush()
+
+
+def _refresh(task: TaskPaths, source: Path) -> IndexWriter:
+    writer, upto = IndexWriter(task, source), _covered(task, source)
+    if upto is None:
+        writer.start()
+    if source.is_file() and upto != source.stat().st_size:
+        _take(writer, source, upto or 0)
+        writer.flush(whole=source == task.results)
+    return writer
+
+
+def _covered(task: TaskPaths, source: Path) -> int | None:
+    """Up to which byte of its source the index goes; None when it is to be built anew."""
+    if not task.index.is_file():
+        return None
+    try:
+        with _connect(task.index) as db:
+            if db.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
+                return None
+            name, upto, stamp = db.execute("SELECT * FROM source").fetchone() or ("", 0, 0)
+    except sqlite3.DatabaseError:
+        return None
+    state = source.stat()
+    fits = name == source.name and upto <= state.st_size
+    return upto if fits and (source != task.results or (stamp, upto) == (state.st_mtime_ns, state.st_size)) else None
+
+
+def _take(writer: IndexWriter, source: Path, start: int) -> list[_Entry]:
+    """Take in a source from a byte on; returns what is not yet written."""
+    journal = source.name == TaskPaths(source.parent).journal.name
+    for offset, line in _lines(source, start) if source.is_file() else ():
+        record = open_line(line)
+        if record is None or (not journal and type(record.get("problem_idx")) is not int):
+            writer.skip(offset + len(line))
+        else:
+            (writer.note if journal else writer.add)(offset, len(line), record)
+    return writer.entries
+
+
+def _lines(path: Path, start: int) -> Iterator[tuple[int, bytes]]:
+    offset = start
+    with path.open("rb", buffering=1 << 20) as file:
+        file.seek(start)
+        for line in file:
+            if line.endswith(b"\n") or path.name == TaskPaths(path.parent).results.name:
+                yield offset, line
+            offset += len(line)
+
+
+def add_lookups(db: sqlite3.Connection) -> None:
+    """What makes looking up quick, unless it is there."""
+    known = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
+    try:
+        for name, on in _LOOKUPS.items():
+            if name not in known:
+                db.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {on}")
+        if len(known) < len(_LOOKUPS):
+            db.execute("ANALYZE")
+            db.commit()
+    except sqlite3.OperationalError:
+        # A folder that cannot be written, or a run that holds the index: looking up takes longer.
+        db.rollback()
