@@ -18,8 +18,8 @@ from nemo_evaluator.engine.template import load_template
 from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.environments.base import EvalEnvironment
 from nemo_evaluator.models.client import Client
-from nemo_evaluator.solvers.base import bind_solver
 from nemo_evaluator.runs.row_file import read_rows
+from nemo_evaluator.solvers.base import bind_solver
 
 if TYPE_CHECKING:
     from nemo_evaluator.adapters.model_client import ModelClient
