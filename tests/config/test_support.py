@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nemo_evaluator.config import check_runtime, load_config, parse_eval_config
-from nemo_evaluator.config import kinds as groups
+from nemo_evaluator.config import check_runtime, groups, load_config, parse_eval_config
 from nemo_evaluator.core.errors import ConfigError
 from nemo_evaluator.core.kinds import Kind, Kinds
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.kinds import Kinds, settings_of
+from nemo_evaluator.core.kinds import Kinds
+from nemo_evaluator.core.parameters import settings_of
 
 FILE = """
 from typing import Literal

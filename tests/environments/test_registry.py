@@ -100,7 +100,7 @@ def test_names() -> None:
 
 @pytest.mark.parametrize("uri", ["gym://localhost:9000", "harbor://x@1", "skills://gpqa", "container://i#t"])
 def test_schemes_that_are_known_answer_by_name(uri: str) -> None:
-    from nemo_evaluator.config.kinds import SCHEMES
+    from nemo_evaluator.config.groups import SCHEMES
 
     scheme = uri.partition(":")[0]
     if SCHEMES.get(scheme).missing is None:

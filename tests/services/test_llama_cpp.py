@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from nemo_evaluator.config import LlamaCppService
-from nemo_evaluator.config.kinds import SERVICES
+from nemo_evaluator.config.groups import SERVICES
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.services import service_identity, start_services

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from nemo_evaluator.config import SglangService, VllmService
-from nemo_evaluator.config.kinds import SERVICES
+from nemo_evaluator.config.groups import SERVICES
 from nemo_evaluator.core.errors import NotBuiltError, UsageError
 from nemo_evaluator.services import service_identity, start_services
 from nemo_evaluator.services.process import free_port

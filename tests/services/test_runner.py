@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from nemo_evaluator.config import ServiceBase
-from nemo_evaluator.config.kinds import SERVICES
+from nemo_evaluator.config.groups import SERVICES
 from nemo_evaluator.core.errors import TransportError, UsageError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict

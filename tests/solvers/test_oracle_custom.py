@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nemo_evaluator.config import CustomSolverConfig, OracleSolverConfig
-from nemo_evaluator.config.kinds import SOLVERS
+from nemo_evaluator.config.groups import SOLVERS
 from nemo_evaluator.core.errors import SandboxError, SeedError, UsageError
 from nemo_evaluator.core.types import ErrorKind, SeedResult, SolveResult
 from nemo_evaluator.solvers.base import SolverContext

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from nemo_evaluator.config import ToolCallingSolverConfig
-from nemo_evaluator.config.kinds import SOLVERS
+from nemo_evaluator.config.groups import SOLVERS
 from nemo_evaluator.core.errors import ContextExceededError, TransportError, UsageError
 from nemo_evaluator.core.turns import listen
 from nemo_evaluator.core.types import ErrorKind, SeedResult, SolveResult

@@ -11,9 +11,10 @@ from pydantic import ValidationError
 from nemo_evaluator.adapters.base import Interceptor
 from nemo_evaluator.adapters.staged import adapted
 from nemo_evaluator.adapters.types import StagedInterceptor
-from nemo_evaluator.config.kinds import INTERCEPTORS
+from nemo_evaluator.config.groups import INTERCEPTORS
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.kinds import Kind, settings_of
+from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.core.parameters import settings_of
 from nemo_evaluator.core.registry import load_from_file, load_object
 from nemo_evaluator.models.endpoint import StageSpec
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from nemo_evaluator.config.kinds import SCHEMES
+from nemo_evaluator.config.groups import SCHEMES
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.registry import builtin_modules, environment_class, list_environments
 

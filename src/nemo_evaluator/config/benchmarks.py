@@ -9,15 +9,8 @@ from pydantic_core import CoreSchema, PydanticCustomError
 
 from nemo_evaluator.config.budgets import BudgetConfig, StepLimits, StopWhen
 from nemo_evaluator.config.fields import Above0, Count, Int, Later, Model, Name, Positive, Share
-from nemo_evaluator.config.kinds import (
-    SANDBOXES,
-    SCHEMES,
-    KindOf,
-    check_name,
-    check_settings,
-    default_kind,
-    with_settings,
-)
+from nemo_evaluator.config.groups import SANDBOXES, SCHEMES
+from nemo_evaluator.config.kinds import KindOf, check_name, check_settings, default_kind, with_settings
 from nemo_evaluator.config.sandbox_base import SandboxBase
 from nemo_evaluator.config.scoring import ScoringConfig
 from nemo_evaluator.config.solver_base import SolverConfig

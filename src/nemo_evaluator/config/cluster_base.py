@@ -8,7 +8,8 @@ from typing import Annotated, Any, TypeAlias
 from nemo_evaluator.config.benchmarks import BenchmarkConfig
 from nemo_evaluator.config.fields import Model
 from nemo_evaluator.config.findings import Finding
-from nemo_evaluator.config.kinds import CLUSTERS, KindOf
+from nemo_evaluator.config.groups import CLUSTERS
+from nemo_evaluator.config.kinds import KindOf
 
 
 class ClusterBase(Model):

@@ -13,7 +13,8 @@ from pydantic import BaseModel
 
 from nemo_evaluator.config.fields import Refers, Role
 from nemo_evaluator.config.findings import Finding, Path, benchmarks_of, get_in
-from nemo_evaluator.config.kinds import CLUSTERS, METRICS, SERVICES, SOLVERS, marks
+from nemo_evaluator.config.groups import CLUSTERS, METRICS, SERVICES, SOLVERS
+from nemo_evaluator.config.kinds import marks
 from nemo_evaluator.core.kinds import Kinds
 from nemo_evaluator.core.registry import nearest
 

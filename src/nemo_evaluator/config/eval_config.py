@@ -15,7 +15,8 @@ from nemo_evaluator.config.cluster_base import ClusterConfig
 from nemo_evaluator.config.cross_check import cross_check
 from nemo_evaluator.config.datasets import DatasetsConfig
 from nemo_evaluator.config.fields import Model
-from nemo_evaluator.config.kinds import CLUSTERS, default_kind
+from nemo_evaluator.config.groups import CLUSTERS
+from nemo_evaluator.config.kinds import default_kind
 from nemo_evaluator.config.output import OutputConfig
 from nemo_evaluator.config.sandbox_base import SandboxConfig
 from nemo_evaluator.config.service_base import ModelService, ServiceConfig

@@ -17,7 +17,8 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 from typing_extensions import TypedDict
 
 from nemo_evaluator.config.fields import Above0, Model, Name, Options
-from nemo_evaluator.config.kinds import EXPORTERS, check_name, check_settings
+from nemo_evaluator.config.groups import EXPORTERS
+from nemo_evaluator.config.kinds import check_name, check_settings
 
 ReportFormat = Literal["markdown", "html", "csv", "json", "latex"]
 _REPORTS: list[ReportFormat] = ["markdown"]

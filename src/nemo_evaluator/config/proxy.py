@@ -8,7 +8,8 @@ from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, field_validat
 from pydantic_core import CoreSchema
 
 from nemo_evaluator.config.fields import Above0, Count, EnvMap, Model, Name, Options, Positive
-from nemo_evaluator.config.kinds import INTERCEPTORS, check_name, check_settings, with_settings
+from nemo_evaluator.config.groups import INTERCEPTORS
+from nemo_evaluator.config.kinds import check_name, check_settings, with_settings
 
 CacheMode = Literal["off", "read", "write"]
 

@@ -8,7 +8,8 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import Field, model_validator
 
 from nemo_evaluator.config.fields import Above0, EnvMap, Model, Positive
-from nemo_evaluator.config.kinds import SANDBOXES, KindOf
+from nemo_evaluator.config.groups import SANDBOXES
+from nemo_evaluator.config.kinds import KindOf
 
 # How long and how many: an answer does not depend on it.
 _OPERATIONAL = {"concurrency", "timeout", "verify_timeout", "slots_per_node", "node_pool", "sif_cache_dir"}

@@ -11,7 +11,8 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from nemo_evaluator.config.fields import Above0, Count, Model, Name, Positive, Temperature
-from nemo_evaluator.config.kinds import METRICS, KindOf
+from nemo_evaluator.config.groups import METRICS
+from nemo_evaluator.config.kinds import KindOf
 
 
 class MetricBase(Model):

@@ -9,7 +9,8 @@ from pydantic_core import PydanticCustomError
 
 from nemo_evaluator.config.fields import Above0, EnvMap, Later, Model, Name, Port, Positive, Protocol, Regex, Role
 from nemo_evaluator.config.generation import GenerationConfig
-from nemo_evaluator.config.kinds import SERVICES, KindOf
+from nemo_evaluator.config.groups import SERVICES
+from nemo_evaluator.config.kinds import KindOf
 from nemo_evaluator.config.proxy import InterceptorConfig, ProxyConfig
 from nemo_evaluator.config.traffic import PriceConfig, RetryConfig, TimeoutsConfig
 

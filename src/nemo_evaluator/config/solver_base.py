@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from nemo_evaluator.config.fields import Model
-from nemo_evaluator.config.kinds import SOLVERS, KindOf
+from nemo_evaluator.config.groups import SOLVERS
+from nemo_evaluator.config.kinds import KindOf
 
 TimeoutStrategy = Literal["override", "task", "max"]
 

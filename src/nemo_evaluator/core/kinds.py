@@ -14,16 +14,15 @@ declaration: what a config may hold, "did you mean", what cannot run yet, the JS
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Final, get_type_hints
-
-from pydantic import BaseModel, ConfigDict, create_model
+from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import Registry, load_object
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 NOT_YET: Final = "not supported yet"
 
@@ -61,7 +60,13 @@ class Kinds(Registry[Kind]):
     def schema(self, name: str) -> type[BaseModel]:
         """The schema of a kind's settings."""
         kind = self.get(name)
-        return kind.settings or settings_of(kind.builder(), self._supplied)
+        if kind.settings is not None:
+            return kind.settings
+        # Loaded by name: a scorer is found without the library that checks settings.
+        made: type[BaseModel] = load_object("nemo_evaluator.core.parameters:settings_of")(
+            kind.builder(), self._supplied
+        )
+        return made
 
     def get(self, name: str) -> Kind:
         """The kind of a word. A bare callable counts as a kind whose settings are its parameters."""
@@ -84,32 +89,3 @@ class Kinds(Registry[Kind]):
     def ready(self) -> list[str]:
         """The words that can run."""
         return [name for name in self.names() if self.get(name).missing is None]
-
-
-class _Settings(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid", arbitrary_types_allowed=True, protected_namespaces=(), hide_input_in_errors=True
-    )
-
-
-class _AnySettings(_Settings):
-    model_config = ConfigDict(extra="allow")
-
-
-@lru_cache(maxsize=256)
-def settings_of(build: Any, supplied: tuple[str, ...] = ()) -> type[BaseModel]:
-    """The schema that the parameters of a class or function make: names, types and defaults."""
-    made = vars(build).get("__init__", build) if isinstance(build, type) else build
-    parameters = inspect.signature(build).parameters.values()
-    try:
-        types = get_type_hints(made)
-    except NameError:
-        # A type that is imported for checkers only: the value is taken as it is.
-        types = {}
-    keyword = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.name not in supplied]
-    fields: dict[str, Any] = {
-        p.name: (types.get(p.name, Any), ... if p.default is p.empty else p.default) for p in keyword
-    }
-    takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    name = getattr(build, "__qualname__", "Settings").replace(".", "")
-    return create_model(f"{name}Settings", __base__=_AnySettings if takes_all else _Settings, **fields)

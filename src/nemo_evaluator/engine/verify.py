@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from nemo_evaluator.config.kinds import METRICS
+from nemo_evaluator.config.groups import METRICS
 from nemo_evaluator.core.errors import JudgeError, UsageError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.hashing import digest

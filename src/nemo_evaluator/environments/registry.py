@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from nemo_evaluator.config.kinds import SCHEMES
+from nemo_evaluator.config.groups import SCHEMES
 from nemo_evaluator.core.errors import NelError, NotBuiltError, UsageError
 from nemo_evaluator.core.hashing import digest_parts
 from nemo_evaluator.core.registry import Registry, nearest

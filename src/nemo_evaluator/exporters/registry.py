@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from nemo_evaluator.config.kinds import EXPORTERS
+from nemo_evaluator.config.groups import EXPORTERS
 from nemo_evaluator.core.errors import NelError, UsageError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.registry import nearest

@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from nemo_evaluator.config import SandboxConfig
-from nemo_evaluator.config.kinds import SANDBOXES, default_kind
+from nemo_evaluator.config.groups import SANDBOXES
+from nemo_evaluator.config.kinds import default_kind
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.types import SandboxSpec, SeedResult

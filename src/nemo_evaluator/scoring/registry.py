@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Final
 
-from nemo_evaluator.config.kinds import SCORERS
+from nemo_evaluator.config.groups import SCORERS
 from nemo_evaluator.scoring.types import SCORER_LOOP, Score, ScorerInput
 
 _BUILT_IN: Final = {

@@ -10,7 +10,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any, Protocol
 
-from nemo_evaluator.config.kinds import SERVICES
+from nemo_evaluator.config.groups import SERVICES
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.services.base import RunningService, Say

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from nemo_evaluator.adapters.door import open_client
 from nemo_evaluator.adapters.traffic_log import TrafficLog
 from nemo_evaluator.config import BenchmarkConfig, BudgetConfig, EvalConfig
-from nemo_evaluator.config.kinds import SOLVERS
+from nemo_evaluator.config.groups import SOLVERS
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.registry import code_folder, load_object

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from nemo_evaluator.config import BenchmarkConfig, Document, EvalConfig, MetricConfig
-from nemo_evaluator.config.kinds import SCHEMES
+from nemo_evaluator.config.groups import SCHEMES
 from nemo_evaluator.core.errors import ConfigError, UsageError
 from nemo_evaluator.core.registry import nearest
 from nemo_evaluator.engine.template import load_template

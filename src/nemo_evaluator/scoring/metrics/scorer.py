@@ -7,7 +7,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field
 
 from nemo_evaluator.config.fields import Name
-from nemo_evaluator.config.kinds import SCORERS, check_name
+from nemo_evaluator.config.groups import SCORERS
+from nemo_evaluator.config.kinds import check_name
 from nemo_evaluator.config.scoring import MetricBase
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.scoring.custom import ScorerMetric
