@@ -106,7 +106,7 @@ def test_no_port_of_a_whole_run_is_open_to_another_network(other_network, tmp_pa
     with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         for line in process.stderr:
-            if "steps to do" in line:
+            if "samples to run" in line:
                 break
         ports = [port for pid in _family(process.pid) for port in _listening(pid)]
         open_ports = _reachable(other_network, ports)

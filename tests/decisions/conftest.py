@@ -73,7 +73,7 @@ def write(
     scored = [row for row in rows if row["reward"] is not None]
     repeats = 1 + max((row["repeat"] for row in rows), default=0)
     share = len(scored) / len(rows) if rows else 0.0
-    reasons = [] if share >= 0.95 else [f"coverage {share:.1%} is under the floor of 95%"]
+    reasons = [] if share >= 0.95 else [f"coverage {share:.1%} is below the minimum of 95%"]
     scores = headline_scores(
         np.array([row["problem_idx"] for row in scored], dtype=int),
         np.array([row["reward"] for row in scored], dtype=float),

@@ -191,7 +191,7 @@ def test_advice_follows_the_larger_part() -> None:
     steady = rng.normal(0, 1, 100)[problem] + rng.normal(0, 0.1, 200)
     assert variance_components(problem, noisy).advice == "more repeats"
     assert variance_components(problem, steady).advice == "more problems"
-    assert variance_components(np.arange(100), noisy[:100]).advice == "repeats needed to tell"
+    assert variance_components(np.arange(100), noisy[:100]).advice == "unknown without repeats"
 
 
 def test_missing_bounds() -> None:

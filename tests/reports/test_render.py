@@ -323,8 +323,8 @@ def test_a_flaw_of_a_scored_answer_is_no_failure(write_task: Any, bundle_of: Any
     assert [line.cause for line in bench.failures] == ["transport"]
     assert [line.cause for line in bench.flaws] == ["budget", "context_exceeded", "format_error", "refusal"]
     text = render(report, "markdown")
-    assert text.index("### Failures by cause") < text.index("| transport |") < text.index("### Flaws in scored answers")
-    assert text.index("### Flaws in scored answers") < text.index("| format_error |")
+    assert text.index("### Failures by cause") < text.index("| transport |") < text.index("### Answer problems")
+    assert text.index("### Answer problems") < text.index("| format_error |")
 
 
 def test_of_many_categories_the_largest_are_drawn_and_all_are_listed(write_task: Any, bundle_of: Any) -> None:

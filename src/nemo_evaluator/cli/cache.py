@@ -17,7 +17,7 @@ _AGES: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _SIZES: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 _DIR = click.option("--dir", "folder", type=click.Path(path_type=Path), help="The store; default: your cache folder.")
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Output JSON.")
 
 
 @click.group()

@@ -37,7 +37,7 @@ _SHARE = click.FloatRange(0, 1)
     help="Share of answers in which nothing could be read, and of empty ones.",
 )
 @click.option("--max-refusals", type=_SHARE, default=_DEFAULTS.refusals, show_default=True, help="Share of refusals.")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--json", "as_json", is_flag=True, help="Output JSON.")
 @click.option("--strict/--no-strict", default=True, show_default=True, help="Exit 2 on DEGRADED, or 0.")
 def check(run: Path, as_json: bool, strict: bool, **limits: float) -> None:
     """Check every benchmark of a finished RUN: coverage, failures, accounting, truncation, and more.

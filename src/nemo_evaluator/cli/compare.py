@@ -62,7 +62,7 @@ _TESTS = ["auto", "mcnemar", "sign", "permutation"]
     callback=finite,
     default=0.95,
     show_default=True,
-    help="Of the interval; shared out among several candidates.",
+    help="Confidence level of the interval; divided among several candidates (Bonferroni).",
 )
 @click.option(
     "--direction",

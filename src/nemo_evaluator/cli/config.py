@@ -31,7 +31,7 @@ def config() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_context
 def check(context: click.Context, file: str, overrides: tuple[str, ...], as_json: bool) -> None:
-    """Say everything that is wrong with FILE, or that it is right."""
+    """Report all problems in FILE, or that there are none."""
     try:
         loaded = load_config(file, overrides)
         _check_built(loaded)

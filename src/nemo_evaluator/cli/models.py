@@ -10,7 +10,7 @@ import click
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.services.packaged import PACKAGED, PackagedModel, model_file, packaged_model, pull, remove
 
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Output JSON.")
 
 
 @click.group()

@@ -31,12 +31,12 @@ _UNIT = click.FloatRange(0, 1, min_open=True, max_open=True)
     show_default=True,
     help="Assumed correlation of the two sides' answers, unless two runs are given.",
 )
-@click.option("--repeats", type=click.IntRange(min=1), multiple=True, help="Repeats to plan for; may be given again.")
+@click.option("--repeats", type=click.IntRange(min=1), multiple=True, help="Repeats to plan for; repeatable.")
 @click.option(
     "--benchmarks", type=click.IntRange(min=1), help="Size of the suite.  [default: as many as there are in RUN]"
 )
 @click.option("--usd-per-answer", type=click.FloatRange(min=0), help="Price of one answer.")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--json", "as_json", is_flag=True, help="Output JSON.")
 @click.pass_context
 def power(
     context: click.Context, /, run: Path | None, candidate: Path | None, drop: float, as_json: bool, **flags: Any

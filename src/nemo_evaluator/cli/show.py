@@ -39,7 +39,7 @@ class _Listener:
 @click.option("--fewshot", type=click.IntRange(0), help="Worked examples before the problem.")
 @click.option("--param", "-p", "params", multiple=True, metavar="KEY=VALUE", help="A parameter of the benchmark.")
 @click.option("--system-prompt", help="The solver's system prompt, as in a config.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON for machines, images whole.")
+@click.option("--json", "as_json", is_flag=True, help="Output JSON, with whole images.")
 def show(
     name: str, index: int, fewshot: int | None, params: tuple[str, ...], system_prompt: str | None, as_json: bool
 ) -> None:

@@ -47,7 +47,7 @@ class BenchmarkConfig(Model):
     solver: SolverConfig = Field(description="What answers.")
     repeats: Positive = Field(1, description="Answers per problem.")
     max_problems: Positive | None = Field(None, description="Most problems; a random subset unless shuffling is off.")
-    max_concurrent: Positive = Field(32, description="Most steps at once.")
+    max_concurrent: Positive = Field(32, description="Maximum concurrent steps.")
     fewshot: Count | None = Field(None, description="Worked examples in the prompt.")
     context_window: Later[Positive] = Field(None, description="Context of the model, in tokens, for agents.")
     timeout: Above0 = Field(1800.0, description="Seconds for one step.")

@@ -43,7 +43,7 @@ class ImageSandbox(SandboxBase):
     image: str | None = Field(None, description="Image; null: the image that the problem names.")
     image_template: str | None = Field(None, description="Image name with `{fields}` of the problem's metadata.")
     timeout: Above0 = Field(1800.0, description="Longest life of one sandbox, in seconds.")
-    concurrency: Positive = Field(4, description="Most sandboxes at once.")
+    concurrency: Positive = Field(4, description="Maximum concurrent sandboxes.")
     container_env: EnvMap = Field(default_factory=dict, description="Environment inside.")
 
 

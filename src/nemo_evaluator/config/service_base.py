@@ -53,7 +53,7 @@ class ModelService(ServiceBase):
     retry: RetryConfig = Field(default_factory=RetryConfig, description="Retries of failed requests.")
     price: PriceConfig | None = Field(None, description="Price of the model; null: the packaged price, if known.")
     max_concurrent: Positive | None = Field(
-        None, description="Most requests at once to this service; null: `max_concurrent` of the benchmark."
+        None, description="Maximum concurrent requests to this service; null: `max_concurrent` of the benchmark."
     )
     proxy: ProxyConfig | None = Field(None, description="What happens to requests and answers on the way.")
     interceptors: list[InterceptorConfig] | None = Field(None, description="Short for `proxy.interceptors`.")

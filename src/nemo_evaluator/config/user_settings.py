@@ -38,7 +38,7 @@ class DatasetSettings(Model):
 class BenchmarkSettings(Model):
     """Defaults of every benchmark."""
 
-    max_concurrent: Positive | None = Field(None, description="Most steps at once.")
+    max_concurrent: Positive | None = Field(None, description="Maximum concurrent steps.")
     timeout: Above0 | None = Field(None, description="Seconds for one step.")
 
 

@@ -120,7 +120,7 @@ def validity(columns: Columns, facts: BundleFacts) -> JsonDict:
         causes = ", ".join(f"{count} {cause}" for cause, count in columns.failures.most_common(3))
         missing = columns.planned - columns.scored
         reasons.append(
-            f"coverage {share:.1%} is under the floor of {facts.min_coverage:.0%}: "
+            f"coverage {share:.1%} is below the minimum of {facts.min_coverage:.0%}: "
             f"{missing} of {columns.planned} steps are not scored" + (f" ({causes})" if causes else "")
         )
     if facts.missing_shards:

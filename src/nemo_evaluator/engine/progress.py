@@ -1,4 +1,4 @@
-"""Progress of a benchmark: a live line on a terminal, plain lines otherwise, JSON lines for machines."""
+"""Progress of a benchmark: a live line on a terminal, plain lines otherwise, JSON lines for scripts."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class LineProgress(_Ticking):
         """How many steps, and what is reused."""
         if reuse is not None:
             self._stream.write(f"{self._name}: resume: {describe_reuse(reuse)}\n")
-        self._stream.write(f"{self._name}: {todo} of {tally.planned} steps to do\n")
+        self._stream.write(f"{self._name}: {todo} of {tally.planned} samples to run\n")
         self._stream.flush()
 
     def tick(self, tally: Tally) -> None:

@@ -119,7 +119,7 @@ def load_benchmark_file(path: str | Path) -> list[str]:
     except NelError:
         raise
     except Exception as error:
-        raise UsageError(_import_message(file, error), hint="mend the file; it is imported as it stands") from error
+        raise UsageError(_import_message(file, error), hint="fix the file; it is imported as it is") from error
     finally:
         _registering.pop()
     _files[file] = registered

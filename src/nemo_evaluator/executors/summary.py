@@ -24,12 +24,12 @@ def summary_text(result: SuiteResult, output_dir: Path) -> str:
     lines.append(f"Completed {done} benchmark(s).{f' {failed} failed.' if failed else ''} Results: {output_dir}")
     lines += [f"Report: {path}" for path in result.reports]
     if result.exit_code:
-        lines.append("Run the same command with --resume to go on: nothing that was answered is asked again.")
+        lines.append("Run the same command with --resume to continue; finished answers are reused.")
     return "\n".join(lines)
 
 
 def summary_json(result: SuiteResult, output_dir: Path) -> JsonDict:
-    """The same for machines."""
+    """The same as JSON."""
     return {
         "event": "result",
         "exit_code": result.exit_code,

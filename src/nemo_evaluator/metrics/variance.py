@@ -10,7 +10,7 @@ import numpy as np
 
 from nemo_evaluator.metrics.groups import Floats, Ints, by_problem
 
-Advice = Literal["more problems", "more repeats", "repeats needed to tell"]
+Advice = Literal["more problems", "more repeats", "unknown without repeats"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def variance_components(problem: Ints, reward: Floats) -> VarianceComponents:
         return VarianceComponents(math.nan, math.nan, groups, float(rows), "more problems")
     repeats = groups / float((1 / problems.counts).sum())
     if rows == groups:
-        return VarianceComponents(float(reward.var(ddof=1)), math.nan, groups, 1.0, "repeats needed to tell")
+        return VarianceComponents(float(reward.var(ddof=1)), math.nan, groups, 1.0, "unknown without repeats")
     squares = float((reward**2).sum())
     explained = float((problems.totals**2 / problems.counts).sum())
     within = max(squares - explained, 0.0) / (rows - groups)

@@ -123,7 +123,7 @@ def _outcomes(bench: BenchmarkReport) -> Panel:
     counted = sum(part.count for part in slices)
     if cover.planned is not None and cover.planned > counted:
         slices.append(svg.Slice("not done", cover.planned - counted, "gone"))
-    return Panel("What became of the steps", svg.share_bar([part for part in slices if part.count]))
+    return Panel("Outcomes", svg.share_bar([part for part in slices if part.count]))
 
 
 def _groups(title: str, groups: tuple[Group, ...]) -> Panel:

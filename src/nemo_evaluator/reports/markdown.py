@@ -58,7 +58,7 @@ def _warnings(report: EvalReport, names: dict[int, str]) -> list[str]:
         for at, bench in enumerate(report.benchmarks)
         for note in bench.notes
     ]
-    found = ["", "## Not to be used", "", *lines] if lines else []
+    found = ["", "## Do not use these scores", "", *lines] if lines else []
     return [*found, "", "## Notes", "", *notes] if notes else found
 
 
@@ -73,7 +73,7 @@ def _behind(bench: BenchmarkReport, name: str, many: bool) -> list[str]:
         sections += ["", f"### By {words.line(field)}", "", *_groups(field, groups)]
     for title, what, lines in (
         ("Failures by cause", "Cause", bench.failures),
-        ("Flaws in scored answers", "Flaw", bench.flaws),
+        ("Answer problems", "Flaw", bench.flaws),
     ):
         if lines:
             rows = [

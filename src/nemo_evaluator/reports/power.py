@@ -26,7 +26,7 @@ def _plan(plan: Plan) -> str:
         f"{plan.benchmark}: to find a drop of {asked.drop:g} with {asked.power:.0%} chance at {asked.confidence:.0%}"
         " confidence, or to rule it out (paired comparison)",
         f"  from {plan.basis}",
-        f"  score {plan.score:.4f}, a problem's difference varies by {plan.sd:.4f} (standard deviation)",
+        f"  score {plan.score:.4f}, per-problem SD of the difference {plan.sd:.4f}",
     ]
     if plan.problems_now is not None:
         found = "no drop" if plan.detectable_now is None else f"a drop of {plan.detectable_now:.4f}"

@@ -24,7 +24,7 @@ class CustomConfig(SandboxBase):
 
     type: Literal["custom"] = "custom"
     class_path: Name = Field(description="The class, as `package.module:Name`, or `file.py:Name` beside the config.")
-    concurrency: Positive = Field(4, description="Most sandboxes at once.")
+    concurrency: Positive = Field(4, description="Maximum concurrent sandboxes.")
     config: Options = Field(default_factory=dict, description="Its settings.")
 
 

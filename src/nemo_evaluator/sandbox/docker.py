@@ -41,7 +41,7 @@ class DockerConfig(ImageSandbox):
     type: Literal["docker"] = "docker"
     memory: Size = Field("4g", description="Memory limit.")
     cpus: Above0 = Field(2.0, description="CPU limit.")
-    pids: Positive = Field(512, description="Most processes and threads inside.")
+    pids: Positive = Field(512, description="Maximum processes and threads inside.")
     network: Literal["none", "bridge", "host", "model-only"] = Field(
         "none", description="Network; `bridge` reaches the internet, `model-only` nothing but the model proxy."
     )

@@ -43,9 +43,9 @@ class LocalConfig(SandboxBase):
     type: Literal["local"] = "local"
     memory: Size = Field("4g", description="Memory limit.")
     cpus: Above0 = Field(2.0, description="CPU limit.")
-    pids: Positive = Field(512, description="Most processes and threads inside.")
+    pids: Positive = Field(512, description="Maximum processes and threads inside.")
     timeout: Above0 = Field(1800.0, description="Longest life of one sandbox, in seconds.")
-    concurrency: Positive = Field(4, description="Most sandboxes at once.")
+    concurrency: Positive = Field(4, description="Maximum concurrent sandboxes.")
     network: Literal["none", "host", "model-only"] = Field("none", description="Network inside.")
     read_only: bool = Field(False, description="Make the working directory read-only too.")
     runtime: Literal["bwrap", "runsc"] | None = Field(None, description="What isolates; null: the best one found.")

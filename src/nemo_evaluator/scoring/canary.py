@@ -13,7 +13,7 @@ from nemo_evaluator.scoring.metric import MetricInput, MetricResult
 # Wrong, rude and careless at once, so that it is worse by most rubrics.
 _WRONG: Final = "berlin, obviously. what a stupid question"
 _HINT: Final = (
-    "use another judge or mend the rubric, then run again with --resume (finished answers are reused); for a rubric "
+    "use another judge or fix the rubric, then run again with --resume (finished answers are reused); for a rubric "
     "that rightly gives both the same grade, set canaries: false on the metric"
 )
 

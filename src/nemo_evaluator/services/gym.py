@@ -31,10 +31,10 @@ class Gym:
     def plan(self, name: str, service: GymService) -> Launch:
         """``server_cmd`` through the shell, with ``PORT`` in its environment."""
         if service.image:
-            raise NotBuiltError(f"services.{name}.image: Gym servers in containers are not built in this version")
+            raise NotBuiltError(f"services.{name}.image: Gym servers in containers are not supported yet")
         if not service.server_cmd:
             raise NotBuiltError(
-                f"services.{name}: serving a benchmark as a Gym server is not built in this version",
+                f"services.{name}: serving a benchmark as a Gym server is not supported yet",
                 hint=f"give services.{name}.server_cmd, or the url of a running server",
             )
         return Launch(

@@ -35,7 +35,7 @@ class LlamaCppService(ModelService):
     protocol: Protocol = Field("chat_completions", description="How requests are written.")
     served_model_name: str | None = Field(None, description="Name in requests; null: the name of the service.")
     context_size: Positive = Field(8192, description="Context of one slot, in tokens.")
-    slots: Positive = Field(4, description="Requests served at once.")
+    slots: Positive = Field(4, description="Concurrent requests.")
     threads: Positive | None = Field(None, description="CPU threads; null: as many as there are cores.")
     port: Port | None = Field(None, description="Port of the server; null: any free one.")
     startup_timeout: Above0 = Field(120.0, description="Seconds until the server must be up.")

@@ -18,7 +18,7 @@ class OpenClawSolverConfig(SolverBase):
     service: ServiceName = Field(description="The model.")
     thinking: str = Field("high", description="Thinking level.")
     context_window: Positive | None = Field(None, description="Context of the model, in tokens.")
-    max_concurrent: Positive = Field(4, description="Most agents at once.")
+    max_concurrent: Positive = Field(4, description="Maximum concurrent agents.")
     idle_timeout_seconds: Above0 = Field(600.0, description="Seconds without output before an agent is stopped.")
     run_timeout: Above0 | None = Field(None, description="Seconds for the agent.")
     timeout_strategy: TimeoutStrategy = Field(

@@ -58,7 +58,7 @@ class ToolCallingSolverConfig(SolverBase):
     resource_service: GymName | None = Field(None, description="Gym service whose tools are offered.")
     sandbox_tools: bool = Field(False, description="Offer bash and file tools inside the sandbox.")
     mcp_servers: list[McpServer] = Field(default_factory=list, description="MCP servers whose tools are offered.")
-    max_turns: Positive = Field(50, description="Most model calls.")
+    max_turns: Positive = Field(50, description="Maximum model calls.")
     system_prompt: str | None = Field(None, description="System prompt.")
     generation: GenerationConfig | None = Field(None, description="Generation settings over those of the service.")
     tool_timeout: Above0 = Field(180.0, description="Seconds for one tool call.")

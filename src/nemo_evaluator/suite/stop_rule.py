@@ -57,7 +57,7 @@ def _baseline(bench: BenchmarkConfig, name: str, task_dir: Path) -> Baseline:
     if run.invalid:
         raise UsageError(
             f"{bench.key}: the baseline {folder} is INVALID, so nothing can be decided against it: {run.invalid[0]}",
-            hint="mend it with `nel eval run --resume`, or take another baseline",
+            hint="complete it with `nel eval run --resume`, or take another baseline",
         )
     rewards = _rewards(run)
     if not rewards:

@@ -30,7 +30,7 @@ from nemo_evaluator.testing.scripted import ScriptedServer
 @click.option("--delay", default=0.0, help="Seconds before each answer.")
 @click.option("--jitter", default=0.0, help="Up to this many seconds more, by chance.")
 @click.option("--rate-limit", type=float, help="Requests per second; 429 beyond.")
-@click.option("--burst", type=float, help="Requests allowed at once; one second's worth by default.")
+@click.option("--burst", type=float, help="Requests allowed in a burst; one second's worth by default.")
 @click.option("--retry-after", type=float, help="Retry-After of those 429s, in seconds.")
 @click.option("--p500", default=0.0, help="Share of requests that get a 500.")
 @click.option("--p429", default=0.0, help="Share of requests that get a 429.")

@@ -1,4 +1,4 @@
-"""``nel eval``: run evaluations and look after runs."""
+"""``nel eval``: run evaluations and manage runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LAZY: Final = {
     "run": (f"{_HERE}.run:run", "Run a config, or one benchmark in quick mode."),
     "status": (f"{_HERE}.status:status", "How a run is doing."),
     "stop": (f"{_HERE}.stop:stop", "Stop a run; nothing is lost."),
-    "resume": (f"{_HERE}.resume:resume", "Go on with a run that stopped."),
+    "resume": (f"{_HERE}.resume:resume", "Resume a stopped run."),
     "logs": (f"{_HERE}.logs:logs", "Show the log of a run."),
     "runs": (f"{_HERE}.runs:runs", "List the runs of this user."),
     "jobs": (f"{_HERE}.runs:runs", "The same as `runs`."),
@@ -27,4 +27,4 @@ LAZY: Final = {
 
 @click.group(cls=LazyGroup, lazy=LAZY, name="eval")
 def evaluate() -> None:
-    """Run evaluations and look after runs."""
+    """Run evaluations and manage runs."""

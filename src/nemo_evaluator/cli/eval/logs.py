@@ -21,7 +21,7 @@ from nemo_evaluator.store.runs import find_run
 @click.option("--follow", "-f", is_flag=True, help="Go on printing until the run ends.")
 @click.option("--lines", "-n", type=click.IntRange(1), help="Only the last N lines.")
 def logs(run_id: str | None, output_dir: str | None, follow: bool, lines: int | None) -> None:
-    """Print what a run said."""
+    """Print a run's log."""
     meta = find_run(run_id, output_dir)
     path = Path(meta.output_dir) / LOG
     if not path.is_file():

@@ -14,7 +14,7 @@ _CUT = 60
 
 
 @click.command()
-@click.option("--offline", is_flag=True, help="Do not look whether they are running.")
+@click.option("--offline", is_flag=True, help="Skip checking whether they are running.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def runs(offline: bool, as_json: bool) -> None:
     """List runs, newest first."""

@@ -14,7 +14,7 @@ from nemo_evaluator.store.runs import find_run
 
 @click.command()
 @run_selectors
-@click.option("--watch", "-w", is_flag=True, help="Look again until the run ends.")
+@click.option("--watch", "-w", is_flag=True, help="Refresh until the run ends.")
 @click.option("--interval", default=5.0, show_default=True, help="Seconds between looks with --watch.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def status(run_id: str | None, output_dir: str | None, watch: bool, interval: float, as_json: bool) -> None:

@@ -144,7 +144,7 @@ def _accounting(subject: _Subject) -> Iterator[Finding]:
         message = f"{rows.repeated} rows came twice; the later ones count"
         yield Finding("accounting", Level.DEGRADED, message, FailureClass.ACCOUNTING)
     if rows.malformed:
-        message = f"{rows.malformed} line{'s are no rows' if rows.malformed > 1 else ' is no row'}"
+        message = f"{rows.malformed} malformed line{'s' if rows.malformed > 1 else ''}"
         yield Finding("accounting", Level.DEGRADED, message, FailureClass.ACCOUNTING)
     planned = run.coverage.planned or 0
     if planned > len(rows):
@@ -185,7 +185,7 @@ def _answers(subject: _Subject) -> Iterator[Finding]:
             "of the prompts do not fit the context",
         ),
         ("budget", answers.share(labels[Cause.BUDGET]), limits.truncated, "of the tasks ran out of their budget"),
-        ("unparsed", subject.share(rows.unparsed), limits.unparsed, "of the answers hold nothing that could be read"),
+        ("unparsed", subject.share(rows.unparsed), limits.unparsed, "of the answers could not be parsed"),
         ("empty", answers.share(answers.empty), limits.unparsed, "of the answers are empty"),
         ("reasoning", answers.share(answers.unmatched), limits.reasoning, "of the answers hold half a reasoning block"),
         ("reasoning", answers.share(answers.kept), 1.0, "of the answers still hold their reasoning"),

@@ -76,14 +76,16 @@ def judge(interval: Interval, max_drop: float, *, needed: int | None = None, bet
     drop, limit = "drop" if better > 0 else "rise", f"the limit of {max_drop:g}"
     found = f"{interval.value:+.4f} [{interval.lower:+.4f}, {interval.upper:+.4f}] over {interval.n:,} problems"
     if relation is Relation.WORSE:
-        return Judgement(Verdict.BLOCK, relation, (f"the {drop} is surely more than {limit}: {found}",))
+        return Judgement(Verdict.BLOCK, relation, (f"the {drop} is more than {limit}: {found}",))
     if relation is Relation.INFERIOR and gain.value < -max_drop:
         return Judgement(Verdict.BLOCK, relation, (f"a {drop} is certain and its estimate is beyond {limit}: {found}",))
     if relation is Relation.INFERIOR:
         return Judgement(Verdict.WARN, relation, (f"a {drop} is certain and may be beyond {limit}: {found}",))
     if relation is Relation.UNKNOWN:
         more = f"; about {needed:,} problems would settle it" if needed else ""
-        return Judgement(Verdict.INCONCLUSIVE, relation, (f"a {drop} beyond {limit} is not excluded: {found}{more}",))
+        return Judgement(
+            Verdict.INCONCLUSIVE, relation, (f"a {drop} beyond {limit} cannot be ruled out: {found}{more}",)
+        )
     words = {
         Relation.SUPERIOR: "the candidate is better",
         Relation.EQUIVALENT: f"the difference is within {limit} both ways",
