@@ -76,9 +76,7 @@ def _status(one: Measurement, p_breach: float, alpha: float) -> None:
         broken = [limit for limit in limits if one.p_breach(limit) <= alpha]
         entry.absolute_breached = any(limit.name == "max_drop" for limit in broken)
         entry.relative_breached = any(limit.name == "max_relative_drop" for limit in broken)
-        entry.reasons += [
-            f"{limit.name} is exceeded beyond doubt, by {-limit.margin.value:.4f}" for limit in broken
-        ]
+        entry.reasons += [f"{limit.name} is exceeded beyond doubt, by {-limit.margin.value:.4f}" for limit in broken]
         return
     open_limits = one.unproved(alpha)
     entry.reasons += [f"{limit.name} is inconclusive at this confidence" for limit in open_limits]
