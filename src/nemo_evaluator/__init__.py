@@ -1,50 +1,42 @@
-"""nel: an evaluator for language models and agents. Public names load on first use."""
+"""nel: an evaluator for language models and agents. Public names load on first use.
+
+``__init__.pyi`` beside this file gives editors and type checkers the same names; a test keeps the two equal.
+"""
 
 from __future__ import annotations
 
-import importlib
-from typing import Any, Final
+from typing import Final
 
-_HOMES: Final = {
-    "__version__": "_version",
-    "EvalEnvironment": "environments.base",
-    "SeedResult": "core.types",
-    "VerifyResult": "core.types",
-    "register": "environments.registry",
-    "get_environment": "environments.registry",
-    "list_environments": "environments.registry",
-    "load_benchmark_file": "environments.registry",
-    "benchmark": "environments.custom",
-    "scorer": "environments.custom",
-    "ScorerInput": "scoring",
-    "exact_match": "scoring",
-    "multichoice_regex": "scoring",
-    "answer_line": "scoring",
-    "fuzzy_match": "scoring",
-    "numeric_match": "scoring",
-    "code_sandbox": "scoring",
-    "code_sandbox_async": "scoring",
-    "needs_judge": "scoring",
-    "run_evaluation": "engine.api",
-    "ModelClient": "adapters.model_client",
-    "Solver": "solvers.base",
-    "SolveResult": "core.types",
-    "ChatSolver": "solvers.simple",
-    "CompletionSolver": "solvers.simple",
-    "VLMSolver": "solvers.simple",
+from nemo_evaluator.core.lazy import lazy_names
+
+_MODULES: Final = {
+    "_version": ("__version__",),
+    "adapters.model_client": ("ModelClient",),
+    "core.types": ("SeedResult", "SolveResult", "VerifyResult"),
+    "engine.api": ("run_evaluation",),
+    "environments.base": ("EvalEnvironment",),
+    "environments.custom": ("benchmark", "scorer"),
+    "environments.registry": ("get_environment", "list_environments", "load_benchmark_file", "register"),
+    "runs.folder": ("open_run",),
+    "scoring": (
+        "ScorerInput",
+        "answer_line",
+        "code_sandbox",
+        "code_sandbox_async",
+        "exact_match",
+        "fuzzy_match",
+        "multichoice_regex",
+        "needs_judge",
+        "numeric_match",
+    ),
+    "solvers.base": ("Solver",),
+    "solvers.simple": ("ChatSolver", "CompletionSolver", "VLMSolver"),
 }
 
 __package_name__: Final = "nemo-evaluator"
-__all__ = sorted([*_HOMES, "__package_name__"])
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__, _, _names = lazy_names(__name__, {f"{__name__}.{home}": names for home, names in _MODULES.items()})
+__all__ = sorted([*_names, "__package_name__"])
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_HOMES]
+    return __all__

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.runs.folder import BenchmarkFolder, open_run
+from nemo_evaluator.runs.folder import BenchmarkFolder, Progress, open_run
 from nemo_evaluator.runs.index import kept_index, open_index
 from nemo_evaluator.runs.query import RowFilter
 from nemo_evaluator.store.journal import Journal
@@ -130,6 +130,8 @@ def test_it_follows_the_journal_while_a_run_writes(tmp_path: Path) -> None:
 
     asyncio.run(go_on())
     assert [row.reward for row in folder.rows()] == [1.0, 0.0, 0.5]
+    # A failed row that was done again is counted once.
+    assert folder.progress() == Progress(scored=3, failed=0, mean_reward=0.5)
 
 
 def test_a_cancelled_step_is_no_row(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from nemo_evaluator.core.failures import POLICY, Cause, Row
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.engine.plan import Plan
-from nemo_evaluator.runs.index import IndexWriter
 from nemo_evaluator.store.index import StepIndex
 from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import TaskPaths
@@ -162,8 +161,7 @@ def write_views(
     trajectory_of: Callable[[JsonDict], list[JsonDict]],
 ) -> Columns:
     """Write results.jsonl and trajectories.jsonl in the order of the problems, and gather the columns."""
-    columns, index_writer, offset = Columns(planned=len(plan)), IndexWriter(task, task.results), 0
-    index_writer.start()
+    columns = Columns(planned=len(plan))
     rows_file, turns_file = _Replacing(task.results), _Replacing(task.trajectories)
     with rows_file as results, turns_file as trajectories:
         for problem in _in_order(plan):
@@ -179,15 +177,10 @@ def write_views(
                 answer = journal.read_at(answer_at) if answer_at is not None else None
                 rows += 1
                 category = columns.add(answer, outcome)
-                row = result_row(answer, outcome)
-                line = dumps(row) + b"\n"
-                results(line)
-                index_writer.add(offset, len(line), row)
-                offset += len(line)
+                results(dumps(result_row(answer, outcome)) + b"\n")
                 turns = trajectory_of(answer) if answer is not None else []
                 trajectories(dumps(trajectory_row(answer, outcome, turns, category)) + b"\n")
             columns.samples += rows > 0
-    index_writer.flush(whole=True)
     columns.digests = {file.path: file.digest for file in (rows_file, turns_file)}
     return columns
 

@@ -31,7 +31,7 @@ from nemo_evaluator.engine.trajectories import trajectory_of
 from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.environments.base import EvalEnvironment
 from nemo_evaluator.models.types import CallScope, call_scope
-from nemo_evaluator.runs.index import kept_index
+from nemo_evaluator.runs.index import kept_index, settle_index
 from nemo_evaluator.solvers.base import bind_solver
 from nemo_evaluator.store.fingerprints import RunFingerprints
 from nemo_evaluator.store.index import History, StepIndex
@@ -280,6 +280,7 @@ class _Session:
         # Answers that were under way when the rule stopped the run stay in the journal, and out of the score.
         used = self._plan.first(self._stop.problems) if self._ruled and self._stop is not None else self._plan
         columns = write_views(self._task, used, self._journal, self._index, trajectory_of)
+        settle_index(self._task, columns.scored + columns.failed)
         if halt.kind is HaltKind.BUDGET and not self._ruled:
             columns.planned = columns.scored + columns.failed
         worked = self._tally.done > self._tally.reused

@@ -59,7 +59,7 @@ def _merge_task(task: TaskPaths, shards: Sequence[ShardResult], aggregate: Aggre
         # From here on there are only renames, and no bundle until everything that it speaks of is in its place.
         for old in task.bundles():
             old.unlink()
-        for path in (made.journal, made.results, made.trajectories, made.traffic, made.index):
+        for path in (made.journal, made.results, made.trajectories, made.traffic):
             if path.exists():
                 path.replace(task.root / path.name)
             else:

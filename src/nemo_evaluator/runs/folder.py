@@ -85,8 +85,7 @@ class BenchmarkFolder:
         """Counts of the rows so far, from the index."""
         db, _ = open_index(TaskPaths(self.path))
         with closing(db):
-            query = "SELECT count(*), count(cause), count(reward), sum(reward) FROM rows"
-            rows, failed, rewards, total = db.execute(query).fetchone()
+            rows, failed, rewards, total = db.execute("SELECT * FROM totals").fetchone()
         return Progress(rows - failed, failed, total / rewards if rewards else None)
 
     def rows(
@@ -99,8 +98,7 @@ class BenchmarkFolder:
             return
         db, source = open_index(task)
         with closing(db), source.open("rb") as file:
-            if which or order != "problem_idx":
-                add_lookups(db)
+            add_lookups(db, [*(which.fields() if which else ()), order.removeprefix("-")])
             for at, length, answer in places(db, which or RowFilter(), order, offset, limit):
                 file.seek(at)
                 data: JsonDict = orjson.loads(file.read(length))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -37,16 +37,20 @@ _EVERY: Final = 2.0
 _ABSENT: Final = frozenset(cause.value for cause in Cause if POLICY[cause].row is RowPolicy.ABSENT)
 _SCHEMA: Final = f"""
 CREATE TABLE source (name TEXT, upto INTEGER, stamp INTEGER);
+CREATE TABLE totals (rows INTEGER, failed INTEGER, rewards INTEGER, sum REAL);
+INSERT INTO totals VALUES (0, 0, 0, 0.0);
 CREATE TABLE rows (id INTEGER PRIMARY KEY, at INTEGER, length INTEGER, answer INTEGER, reward REAL, cause TEXT,
                    category TEXT, finish_reason TEXT, tokens INTEGER, latency_ms REAL, flags INTEGER);
 PRAGMA user_version = {_VERSION};
 """
-_INSERT: Final = "INSERT OR REPLACE INTO rows VALUES (?,?,?,?,?,?,?,?,?,?,?)"
+_INSERT: Final = "INTO rows VALUES (?,?,?,?,?,?,?,?,?,?,?)"
 # For looking up, made when somebody looks: a run that nobody watches does not pay for them.
 _LOOKUPS: Final = {
-    **{f"by_{name}": f"rows ({name})" for name in ("reward", "category", "finish_reason", "tokens", "latency_ms")},
-    "by_cause": "rows (cause) WHERE cause IS NOT NULL",
-    **{f"by_flag_{flag}": f"rows (id) WHERE flags & {flag}" for flag in (1, 2, 4)},
+    **{name: f"rows ({name})" for name in ("reward", "category", "finish_reason", "tokens", "latency_ms")},
+    "cause": "rows (cause, category) WHERE cause IS NOT NULL",
+    "truncated": f"rows (category) WHERE flags & {TRUNCATED_FLAG}",
+    "unparsed": f"rows (category) WHERE flags & {UNPARSED_FLAG}",
+    "refused": f"rows (category) WHERE flags & {REFUSED_FLAG}",
 }
 _Entry = tuple[Any, ...]
 
@@ -117,7 +121,7 @@ class IndexWriter:
                     return
                 try:
                     with _connect(self.path) as db:
-                        db.executemany(_INSERT, entries)
+                        _put(db, entries)
                         db.execute("DELETE FROM source")
                         db.execute("INSERT INTO source VALUES (?, ?, ?)", source)
                 except sqlite3.Error:
@@ -137,6 +141,29 @@ class IndexWriter:
 
 
 _NO_ANSWER: Final[tuple[int | None, _Entry]] = (None, (None, 0, None, 0, None))
+
+
+def _put(db: sqlite3.Connection, entries: list[_Entry]) -> None:
+    """Write entries, and keep the totals: those of rows that are there already are taken off first."""
+    db.execute("SAVEPOINT entries")
+    try:
+        db.executemany(f"INSERT {_INSERT}", entries)
+        old: list[_Entry] = []
+    except sqlite3.IntegrityError:
+        db.execute("ROLLBACK TO entries")
+        entries = list({entry[0]: entry for entry in entries}.values())
+        found = (db.execute("SELECT * FROM rows WHERE id = ?", entry[:1]).fetchone() for entry in entries)
+        old = [row for row in found if row is not None]
+        db.executemany(f"INSERT OR REPLACE {_INSERT}", entries)
+    db.execute("RELEASE entries")
+    added, gone = _totals(entries), _totals(old)
+    change = [plus - minus for plus, minus in zip(added, gone, strict=True)]
+    db.execute("UPDATE totals SET rows = rows + ?, failed = failed + ?, rewards = rewards + ?, sum = sum + ?", change)
+
+
+def _totals(entries: list[_Entry]) -> tuple[int, int, int, float]:
+    rewards = [entry[4] for entry in entries if entry[4] is not None]
+    return len(entries), sum(entry[5] is not None for entry in entries), len(rewards), float(sum(rewards))
 
 
 def _number(problem: int, repeat: int) -> int:
@@ -165,16 +192,28 @@ def open_index(task: TaskPaths) -> tuple[sqlite3.Connection, Path]:
         return _connect(task.index), source
     memory = sqlite3.connect(":memory:")
     memory.executescript(_SCHEMA)
-    memory.executemany(_INSERT, _take(IndexWriter(task, source), source, 0))
+    _put(memory, _take(IndexWriter(task, source), source, 0))
     return memory, source
 
 
+def settle_index(task: TaskPaths, rows: int) -> None:
+    """The rows were written: the index of the journal stands for them if it holds as many, and is of no use if not."""
+    if _refresh(task, task.journal).broken:
+        return
+    with _connect(task.index) as db:
+        stamp = task.results.stat().st_mtime_ns
+        db.execute("UPDATE source SET stamp = ? WHERE (SELECT rows FROM totals) = ?", (stamp, rows))
+
+
 def _source(task: TaskPaths) -> Path:
-    """The rows when they are whole; the journal while, or as long as, it has more to say."""
+    """The rows once they are whole, by way of the journal if its index stands for them; else the journal."""
     results, journal = task.results, task.journal
-    if not journal.is_file() or (results.is_file() and results.stat().st_mtime_ns >= journal.stat().st_mtime_ns):
+    if not journal.is_file():
         return results
-    return journal
+    if not results.is_file() or results.stat().st_mtime_ns < journal.stat().st_mtime_ns:
+        return journal
+    settled = (journal.name, journal.stat().st_size, results.stat().st_mtime_ns)
+    return journal if _covers(task) == settled else results
 
 
 @contextmanager
@@ -202,18 +241,25 @@ def _refresh(task: TaskPaths, source: Path) -> IndexWriter:
 
 def _covered(task: TaskPaths, source: Path) -> int | None:
     """Up to which byte of its source the index goes; None when it is to be built anew."""
-    if not task.index.is_file():
-        return None
-    try:
-        with _connect(task.index) as db:
-            if db.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
-                return None
-            name, upto, stamp = db.execute("SELECT * FROM source").fetchone() or ("", 0, 0)
-    except sqlite3.DatabaseError:
+    name, upto, stamp = _covers(task)
+    if name != source.name:
         return None
     state = source.stat()
-    fits = name == source.name and upto <= state.st_size
-    return upto if fits and (source != task.results or (stamp, upto) == (state.st_mtime_ns, state.st_size)) else None
+    fits = upto <= state.st_size if source == task.journal else (upto, stamp) == (state.st_size, state.st_mtime_ns)
+    return upto if fits else None
+
+
+def _covers(task: TaskPaths) -> tuple[str, int, int]:
+    """What the index says of itself: the name of its source, up to where, and of which time the rows are."""
+    if task.index.is_file():
+        try:
+            with _connect(task.index) as db:
+                if db.execute("PRAGMA user_version").fetchone() == (_VERSION,):
+                    name, upto, stamp = db.execute("SELECT * FROM source").fetchone() or ("", 0, 0)
+                    return name, upto, stamp
+        except sqlite3.DatabaseError:
+            return "", 0, 0
+    return "", 0, 0
 
 
 def _take(writer: IndexWriter, source: Path, start: int) -> list[_Entry]:
@@ -238,14 +284,14 @@ def _lines(path: Path, start: int) -> Iterator[tuple[int, bytes]]:
             offset += len(line)
 
 
-def add_lookups(db: sqlite3.Connection) -> None:
-    """What makes looking up quick, unless it is there."""
+def add_lookups(db: sqlite3.Connection, names: Iterable[str]) -> None:
+    """What makes looking up by these fields quick, unless it is there."""
     known = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
+    missing = [name for name in names if name in _LOOKUPS and f"by_{name}" not in known]
     try:
-        for name, on in _LOOKUPS.items():
-            if name not in known:
-                db.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {on}")
-        if len(known) < len(_LOOKUPS):
+        for name in missing:
+            db.execute(f"CREATE INDEX IF NOT EXISTS by_{name} ON {_LOOKUPS[name]}")
+        if missing:
             db.execute("ANALYZE")
             db.commit()
     except sqlite3.OperationalError:

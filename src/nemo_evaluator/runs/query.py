@@ -13,6 +13,7 @@ from nemo_evaluator.runs.index import REFUSED_FLAG, REPEAT_BITS, TRUNCATED_FLAG,
 
 Order = Literal["problem_idx", "-problem_idx", "reward", "-reward", "tokens", "-tokens", "latency_ms", "-latency_ms"]
 _ORDERS: Final = {"problem_idx": "id", "reward": "reward", "tokens": "tokens", "latency_ms": "latency_ms"}
+_LOOKED_UP: Final = {"status": "cause", "min_reward": "reward", "max_reward": "reward"}
 _FLAGS: Final = {"truncated": TRUNCATED_FLAG, "unparsed": UNPARSED_FLAG, "refused": REFUSED_FLAG}
 
 
@@ -33,6 +34,11 @@ class RowFilter:
 
     def __bool__(self) -> bool:
         return self != RowFilter()
+
+    def fields(self) -> list[str]:
+        """What is asked about, by the names of lookups."""
+        asked = {name for name in self.__slots__ if getattr(self, name) not in (None, False)}
+        return [_LOOKED_UP.get(name, name) for name in asked if self.status != "scored" or name != "status"]
 
     def where(self) -> tuple[str, list[Any]]:
         """The condition in SQL, and its values."""
@@ -66,7 +72,7 @@ def places(
         raise UsageError(f"rows cannot be ordered by {order!r}", hint=hint)
     direction = " DESC" if order.startswith("-") else ""
     where, values = which.where()
-    by = f"{_ORDERS[name]}{direction}" + ("" if name == "problem_idx" else ", id")
+    by = f"{_ORDERS[name]}{direction}" + ("" if name == "problem_idx" else f", id{direction}")
     query = f"SELECT at, length, answer FROM rows{where} ORDER BY {by} LIMIT ? OFFSET ?"
     yield from db.execute(query, [*values, -1 if limit is None else limit, offset])
 
