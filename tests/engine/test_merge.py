@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from nemo_evaluator.core.errors import JudgeError, TransportError, UsageError
+from nemo_evaluator.core.errors import JudgeError, SandboxError, TransportError, UsageError
 from nemo_evaluator.core.files import iter_jsonl, read_json
 from nemo_evaluator.engine import merge as merge_module
 from nemo_evaluator.engine.evaluation import Evaluation, Finished, evaluate
@@ -135,7 +135,7 @@ async def test_shards_cut_differently_fit_together_where_they_cover_the_whole(ru
 
 async def test_what_overlaps_is_taken_once_from_the_shard_that_got_furthest(runs: Runs) -> None:
     await runs.whole()
-    runs.scripted.answer = lambda prompt: TransportError("reset")
+    runs.scripted.answer = lambda prompt: SandboxError("gone")
     await runs.shard(0, 2)
     runs.scripted.answer = type(runs.scripted).answer
     await runs.shard(1, 2)
@@ -200,6 +200,7 @@ async def test_a_resumed_shard_counts_as_its_own_rows_say(runs: Runs) -> None:
     runs.scripted.answer = three_then_stop
     await runs.shard(0, 2, resume=True, max_concurrent=1, halt=halt, **new)
     own = (runs.parts / "shard_0" / "sums" / "results.jsonl").read_bytes()
+    runs.scripted.answer = lambda prompt: "new"
     await runs.shard(1, 2)
     bundle = runs.merge()
     merged = (runs.parts / "sums" / "results.jsonl").read_bytes()

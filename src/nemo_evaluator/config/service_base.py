@@ -49,7 +49,7 @@ class ModelService(ServiceBase):
     reasoning_pattern: Regex | None = Field(
         None, description="Regular expression of reasoning text inside the content; it is cut out and kept apart."
     )
-    timeouts: TimeoutsConfig = Field(default_factory=TimeoutsConfig, description="Longest waits of one request.")
+    timeouts: TimeoutsConfig = Field(default_factory=TimeoutsConfig, description="Longest waits.")
     retry: RetryConfig = Field(default_factory=RetryConfig, description="Retries of failed requests.")
     price: PriceConfig | None = Field(None, description="Price of the model; null: the packaged price, if known.")
     max_concurrent: Positive | None = Field(

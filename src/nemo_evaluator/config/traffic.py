@@ -10,12 +10,15 @@ from nemo_evaluator.config.proxy import Status
 
 
 class TimeoutsConfig(Model):
-    """The longest waits of one request, in seconds. Every wait has a bound."""
+    """The longest waits, in seconds. Every wait has a bound."""
 
     connect: Above0 = Field(10.0, description="Until the connection stands.")
     first_byte: Above0 = Field(600.0, description="Until the first byte of the answer.")
     idle: Above0 = Field(120.0, description="Between two pieces of the answer.")
     total: Above0 = Field(1800.0, description="For the whole request.")
+    outage: Above0 = Field(
+        600.0, description="For a server that was there and is gone: the run pauses so long, then stops resumably."
+    )
 
 
 class RetryConfig(Model):

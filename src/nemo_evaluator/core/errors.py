@@ -9,6 +9,7 @@
     ├── NotBuiltError            a kind that the schema knows and this version cannot run
     └── BoundaryError            something outside failed; carries a Cause of the policy table
         ├── TransportError       connection, 5xx, timeout, bad JSON        (public alias: InfraError)
+        │   └── OutageError      a server that is gone, for longer than is waited for it
         ├── RateLimitError       429
         ├── AuthError            401, 403
         ├── NotFoundError        404
@@ -104,6 +105,12 @@ class TransportError(BoundaryError):
     """Connection refused or reset, 5xx, timeout, or an answer that is not what the protocol says."""
 
     cause = Cause.TRANSPORT
+
+
+class OutageError(TransportError):
+    """Nothing answers at an endpoint, and it was waited for long enough: the benchmark stops, to be resumed."""
+
+    cause = Cause.OUTAGE
 
 
 class RateLimitError(BoundaryError):
@@ -203,6 +210,7 @@ ERROR_OF_CAUSE: Final[dict[Cause, type[BoundaryError]]] = {
     kind.cause: kind
     for kind in (
         TransportError,
+        OutageError,
         RateLimitError,
         AuthError,
         NotFoundError,

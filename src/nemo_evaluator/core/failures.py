@@ -11,6 +11,7 @@ class Cause(StrEnum):
     """The boundary that broke."""
 
     TRANSPORT = "transport"
+    OUTAGE = "outage"
     RATE_LIMIT = "rate_limit"
     AUTH = "auth"
     NOT_FOUND = "not_found"
@@ -62,7 +63,8 @@ class Policy:
 
 
 POLICY: Final[dict[Cause, Policy]] = {
-    Cause.TRANSPORT: Policy(retry=True, redo=Redo.ALL, row=Row.FAILED),
+    Cause.TRANSPORT: Policy(retry=True, redo=Redo.ALL, row=Row.FAILED, stop=Stop.IF_FIRST),
+    Cause.OUTAGE: Policy(retry=False, redo=Redo.ALL, row=Row.ABSENT, stop=Stop.AT_ONCE),
     Cause.RATE_LIMIT: Policy(retry=True, redo=Redo.ALL, row=Row.FAILED),
     Cause.AUTH: Policy(retry=False, redo=Redo.ALL, row=Row.ABSENT, stop=Stop.AT_ONCE),
     Cause.NOT_FOUND: Policy(retry=False, redo=Redo.ALL, row=Row.ABSENT, stop=Stop.AT_ONCE),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Final
+from unicodedata import combining, east_asian_width
 
 _CONTROLS: Final = {*range(0x20), *range(0x7F, 0xA0)} - {ord("\n"), ord("\t")}
 _LINES_AND_DIRECTIONS: Final = (*range(0x2028, 0x202F), *range(0x2066, 0x206A))
@@ -29,3 +30,24 @@ def one_line(text: str, most: int | None = None) -> str:
 def indented(text: str, indent: str) -> str:
     """Text of several lines that cannot be taken for lines of ours: all but the first begin with ``indent``."""
     return harmless(text).replace("\n", f"\n{indent}")
+
+
+def cells(text: str) -> int:
+    """How many columns of a terminal a line takes: wide characters take two."""
+    return len(text) if text.isascii() else sum(_cells_of(char) for char in text)
+
+
+def fitted(text: str, width: int) -> str:
+    """The line, cut to so many columns."""
+    if cells(text) <= width:
+        return text
+    taken = 0
+    for at, char in enumerate(text):
+        taken += _cells_of(char)
+        if taken > width - 1:
+            return f"{text[:at]}…"
+    return text
+
+
+def _cells_of(char: str) -> int:
+    return 0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1

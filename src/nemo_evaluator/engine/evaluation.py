@@ -203,7 +203,13 @@ class _Session:
         if not self._verifier.judged:
             return {}
         token = call_scope.set(
-            CallScope("canary", self._name, budgets=self._job.budgets, interrupted=lambda: self._halt.interrupted)
+            CallScope(
+                "canary",
+                self._name,
+                budgets=self._job.budgets,
+                interrupted=lambda: self._halt.interrupted,
+                health=self._tally.health,
+            )
         )
         try:
             with boundary(Cause.SEED):
@@ -259,7 +265,14 @@ class _Session:
             reuse=reuse,
             stop=self._stop,
             door=job.door,
-            scopes=Scopes(self._name, job.budgets, job.step_limits, job.traffic, lambda: self._halt.interrupted),
+            scopes=Scopes(
+                self._name,
+                job.budgets,
+                job.step_limits,
+                job.traffic,
+                lambda: self._halt.interrupted,
+                self._tally.health,
+            ),
         )
         if job.door is not None:
             await job.door.start()

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import math
+import os
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Protocol, TextIO
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, Protocol, TextIO
 
 from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.terminal import fitted, harmless
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.engine.tally import Tally
 
 if TYPE_CHECKING:
     from nemo_evaluator.engine.resume import ReusePlan
+
+
+_WIDTH: Final = 80
 
 
 class Progress(Protocol):
@@ -98,8 +105,15 @@ class LineProgress(_Ticking):
     def tick(self, tally: Tally) -> None:
         """Rate, ETA, score so far, failures by cause, requests in flight."""
         line = f"{self._name}: {describe(tally)}"
-        self._stream.write(f"\r\x1b[2K{line}" if self._live else f"{line}\n")
+        # A line that is as wide as the terminal would go on in the next one, and every redraw add one more.
+        self._stream.write(f"\r\x1b[2K{fitted(line, self._width() - 1)}" if self._live else f"{line}\n")
         self._stream.flush()
+
+    def _width(self) -> int:
+        try:
+            return os.get_terminal_size(self._stream.fileno()).columns or _WIDTH
+        except (OSError, ValueError):
+            return _WIDTH
 
     def last(self, tally: Tally) -> None:
         """The state at the end."""
@@ -136,7 +150,7 @@ class JsonProgress(_Ticking):
 
 def describe(tally: Tally) -> str:
     """One line about a running benchmark."""
-    parts = [f"{tally.done}/{tally.planned}"]
+    parts = [f"{tally.done}/{tally.planned}", *_troubles(tally)]
     if tally.mean_reward is not None:
         parts.append(f"{'mean_reward' if tally.fractional else 'pass@1'} {tally.mean_reward:.3f}")
     parts.append(f"{tally.rate:.1f} steps/s")
@@ -149,9 +163,21 @@ def describe(tally: Tally) -> str:
     if tally.cost_usd:
         projected = tally.cost_usd / max(1, tally.done - tally.reused) * (tally.planned - tally.reused)
         parts.append(f"${tally.cost_usd:.4f}" + (f" of about ${projected:.2f}" if tally.done >= 20 else ""))
-    if tally.failed:
-        parts.append("failed: " + ", ".join(f"{count} {cause}" for cause, count in tally.failed.items()))
     return " | ".join(parts)
+
+
+def _troubles(tally: Tally) -> Iterator[str]:
+    """What keeps the benchmark from going on as it should, which comes first: a narrow line is cut at its end."""
+    if (outage := tally.health.paused) is not None:
+        now = time.monotonic()
+        wait, left = max(0, math.ceil(outage.next_try - now)), _clock(max(0.0, outage.gives_up - now))
+        yield f"paused, next try in {wait} s, gives up in {left}: {outage.service}: {harmless(outage.reason)}"
+    # A copy: requests come and go while this is read.
+    retrying = {why: count for why, count in tally.health.retrying.copy().items() if count > 0}
+    if retrying:
+        yield f"retrying: {sum(retrying.values())}, {max(retrying, key=lambda why: retrying[why])}"
+    if tally.failed:
+        yield "failed: " + ", ".join(f"{count} {cause}" for cause, count in tally.failed.copy().items())
 
 
 def describe_reuse(reuse: ReusePlan) -> str:
@@ -175,6 +201,8 @@ def _facts(tally: Tally) -> JsonDict:
         "steps_per_second": round(tally.rate, 2),
         "eta_seconds": tally.eta_seconds,
         "in_flight": tally.in_flight,
+        "retrying": sum(tally.health.retrying.copy().values()),
+        "paused": (outage := tally.health.paused) and f"{outage.service}: {outage.reason}",
         "tokens": tally.tokens,
         "cost_usd": tally.cost_usd or None,
     }

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.models.budget import Budget
+from nemo_evaluator.models.health import Health
 from nemo_evaluator.models.types import CallScope, call_scope
 
 
@@ -29,6 +30,7 @@ class Scopes:
     limits: StepLimits | None = None
     traffic: Callable[[JsonDict], None] | None = None
     interrupted: Callable[[], bool] | None = None
+    health: Health | None = None
 
     def enter(self, step: Step, session: str) -> CallScope:
         """Make the running task call models on behalf of ``step``."""
@@ -51,6 +53,7 @@ class Scopes:
             budgets,
             self.traffic,
             interrupted=self.interrupted,
+            health=self.health,
         )
         call_scope.set(scope)
         return scope

@@ -56,6 +56,7 @@ _BACKOFF_START: Final = 1.0
 _BACKOFF_CAP: Final = 30.0
 # The benchmark stops when this many first answers are all refusals of the request as such.
 _FIRST_REJECTIONS: Final = 8
+_NO_ANSWER: Final = "check the URL, the model and the server's log, then run the same command with --resume"
 # A rule that has decided, or a budget that is spent, lets the requests in flight finish: they are paid for.
 _DRAIN: Final = 60.0
 
@@ -231,7 +232,9 @@ class StepRunner:
             return BudgetError(f"the step's {limits.seconds:g} s are used up")
         if timeout is None:
             return error
-        return TransportError(f"no answer within the benchmark's timeout of {timeout:g} s")
+        # While the server is gone nothing could have answered: that is no try of this step.
+        gone = self._ctx.tally.health.paused is not None
+        return TransportError(f"no answer within the benchmark's timeout of {timeout:g} s", attempts=0 if gone else 1)
 
     async def _judge(self, work: _Work, sandbox: Sandbox | None) -> None:
         assert work.answer is not None
@@ -262,12 +265,14 @@ class StepRunner:
         self._stop_early(error, policy.stop)
 
     def _stop_early(self, error: BoundaryError, stop: Stop) -> None:
-        if stop is Stop.IF_FIRST and self._ctx.tally.scored == 0:
+        tally = self._ctx.tally
+        if stop is Stop.IF_FIRST and tally.scored <= tally.reused:
             self._rejections += 1
-            if self._rejections >= min(_FIRST_REJECTIONS, max(1, self._ctx.tally.planned)):
-                self._ctx.halt.set(
-                    HaltKind.ERROR, f"the first requests were all rejected: {error.message}", error=error
-                )
+            rejected = error.cause is Cause.REQUEST_REJECTED
+            if self._rejections >= (min(_FIRST_REJECTIONS, max(1, tally.planned)) if rejected else _FIRST_REJECTIONS):
+                word, hint = ("rejected", error.hint) if rejected else ("without an answer", error.hint or _NO_ANSWER)
+                told = type(error)(f"the first requests were all {word}: {error.message}", hint=hint)
+                self._ctx.halt.set(HaltKind.ERROR, told.message, error=told)
         if error.cause is Cause.SOLVER and not self._ctx.skip_failed:
             hint = "set skip_failed: true to record such rows as failed and go on"
             failure = SolverError(f"the solver raised: {error.message}", hint=hint)

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from nemo_evaluator.core.types import Outcome, Scored
+from nemo_evaluator.models.health import Health
 
 
 @dataclass(slots=True)
@@ -22,6 +23,7 @@ class Tally:
     cost_usd: float = 0.0
     in_flight: int = 0
     failed: Counter[str] = field(default_factory=Counter)
+    health: Health = field(default_factory=Health)
     started: float = field(default_factory=time.monotonic)
 
     @property

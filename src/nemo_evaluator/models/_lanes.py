@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from nemo_evaluator.models._files import raise_file_limit
+from nemo_evaluator.models.breaker import Breaker
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.http_proxy import HttpProxy
 from nemo_evaluator.models.limiter import Limiter
@@ -18,10 +19,11 @@ DEFAULT_CONCURRENT = 1024
 
 @dataclass(slots=True)
 class Lane:
-    """A pool and a limiter, and how many clients hold them."""
+    """A pool, a limiter and a breaker, and how many clients hold them."""
 
     pool: Pool
     limiter: Limiter
+    breaker: Breaker
     key: tuple[str, str]
     holders: int = 0
 
@@ -38,7 +40,8 @@ def take_lane(endpoint: Endpoint, proxy: HttpProxy | None = None) -> Lane:
     if lane is None:
         raise_file_limit(4 * cap)
         # The limiter bounds the number of requests, so the pool has no bound and nobody waits in it.
-        lane = lanes[key] = Lane(Pool(endpoint.url, proxy), Limiter(cap), key)
+        limiter = Limiter(cap)
+        lane = lanes[key] = Lane(Pool(endpoint.url, proxy), limiter, Breaker(limiter), key)
     lane.limiter.cap = max(lane.limiter.cap, cap)
     lane.holders += 1
     return lane

@@ -54,12 +54,13 @@ OBSERVERS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """The longest waits of one request, in seconds."""
+    """The longest waits of one request, in seconds, and of all for a server that is gone."""
 
     connect: float = 10.0
     first_byte: float = 600.0
     idle: float = 120.0
     total: float = 1800.0
+    outage: float = 600.0
 
 
 @dataclass(frozen=True, slots=True)

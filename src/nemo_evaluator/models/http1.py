@@ -27,11 +27,14 @@ _HEAD_TOO_LARGE: Final = f"the headers are larger than {LARGEST_HEAD // 2**10} K
 
 
 class WireError(Exception):
-    """An exchange failed below the level of HTTP statuses; the text says how. ``status``: if one had come, which."""
+    """An exchange failed below the level of HTTP statuses; the text says how. ``status``: if one had come, which.
 
-    def __init__(self, text: str, status: int = 0) -> None:
+    ``connected``: whether there was a connection at all.
+    """
+
+    def __init__(self, text: str, status: int = 0, *, connected: bool = True) -> None:
         super().__init__(text)
-        self.status = status
+        self.status, self.connected = status, connected
 
 
 class Keeper(Protocol):

@@ -9,6 +9,7 @@ cannot be obeyed by counting those in flight. A 429 on its own takes half a plac
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from dataclasses import dataclass
 from time import monotonic
@@ -51,6 +52,8 @@ class Limiter:
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._alarm: asyncio.TimerHandle | None = None
         self._paused_until = 0.0
+        # During an outage: one request at a time, each held until the one before it has failed.
+        self._one_by_one = False
         self._slow_start = True
         self._cut_at = -1.0
         self._limited_share = 0.0
@@ -113,6 +116,8 @@ class Limiter:
     def leave_cancelled(self) -> None:
         """Give the place back; nothing is learnt."""
         self.in_flight -= 1
+        if self._one_by_one:
+            self._paused_until = 0.0
         self._wake()
 
     def leave_limited(self, sent_at: float, now: float, retry_after: float | None) -> None:
@@ -135,6 +140,18 @@ class Limiter:
                 self._limited_share, self._limited_streak = 0.0, 0
         self._wake()
 
+    def hold(self, until: float) -> None:
+        """Nobody goes before ``until``, then one alone, until the next ``hold`` or ``reopen``."""
+        self._one_by_one, self._paused_until = True, until
+        self._wake()
+
+    def reopen(self) -> None:
+        """The server is back: begin as at the start."""
+        self._one_by_one, self._paused_until = False, 0.0
+        self.limit, self._slow_start = max(self.limit, float(min(_START, self.cap))), True
+        self._note(monotonic(), "back")
+        self._wake()
+
     def snapshot(self) -> dict[str, object]:
         """Where the limiter stands, and how it got there."""
         return {
@@ -148,7 +165,11 @@ class Limiter:
         }
 
     def _free(self, now: float) -> bool:
-        if self.in_flight >= int(self.limit) or now < self._paused_until:
+        if now < self._paused_until:
+            return False
+        if self._one_by_one:
+            return True
+        if self.in_flight >= int(self.limit):
             return False
         if self.rate is None:
             return True
@@ -157,6 +178,8 @@ class Limiter:
 
     def _admit(self, now: float) -> None:
         self.in_flight += 1
+        if self._one_by_one:
+            self._paused_until = math.inf
         if self.in_flight > self.max_in_flight:
             self.max_in_flight = self.in_flight
         if self.rate is not None:
@@ -174,8 +197,10 @@ class Limiter:
             if not waiter.done():
                 self._admit(now)
                 waiter.set_result(None)
-        if self._waiters and self._alarm is None and self.in_flight < int(self.limit):
+        if self._waiters and self._alarm is None and (self._one_by_one or self.in_flight < int(self.limit)):
             when = max(self._paused_until, now)
+            if when == math.inf:
+                return
             if self.rate is not None:
                 when = max(when, now + (1.0 - self._tokens) / self.rate)
             self._alarm = self._loop.call_later(when - now + 0.001, self._ring)

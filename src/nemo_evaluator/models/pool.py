@@ -82,7 +82,7 @@ class Pool:
     async def _connect(self, bound: float) -> Connection:
         loop = asyncio.get_running_loop()
         context = _tls_context() if self._tls else None
-        connection = Connection(self, loop)
+        connection, where = Connection(self, loop), f"{self._host}:{self._port}"
         try:
             async with asyncio.timeout(bound):
                 if self._proxy is not None:
@@ -90,12 +90,12 @@ class Pool:
                 else:
                     await loop.create_connection(lambda: connection, self._host, self._port, ssl=context)
         except TimeoutError as error:
-            by = f" through the proxy {self._proxy}" if self._proxy else ""
-            raise WireError(f"no connection{by} within {bound:g} s (timeouts.connect)") from error
+            by = f" through the proxy {self._proxy}" if self._proxy else f" to {where}"
+            raise WireError(f"no connection{by} within {bound:g} s (timeouts.connect)", connected=False) from error
         except TunnelError as error:
-            raise WireError(str(error)) from error
+            raise WireError(str(error), connected=False) from error
         except OSError as error:
-            raise WireError(f"no connection: {error.strerror or error} ({self._host}:{self._port})") from error
+            raise WireError(f"no connection: {error.strerror or error} ({where})", connected=False) from error
         self._all.add(connection)
         return connection
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from functools import partial
 from time import monotonic
 
@@ -12,6 +13,7 @@ import orjson
 from nemo_evaluator.core.errors import (
     BoundaryError,
     InterruptedRunError,
+    OutageError,
     RateLimitError,
     RequestRejectedError,
     TransportError,
@@ -21,10 +23,12 @@ from nemo_evaluator.core.slots import lent_slot
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models._lanes import Lane, leave_lane, take_lane
 from nemo_evaluator.models.answer import Answer
+from nemo_evaluator.models.breaker import Breaker
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.faults import error_of, retry_after, stream_error
 from nemo_evaluator.models.guard import guard_completions
 from nemo_evaluator.models.heads import Heads
+from nemo_evaluator.models.health import Health
 from nemo_evaluator.models.http1 import WireError
 from nemo_evaluator.models.http_proxy import proxy_for
 from nemo_evaluator.models.limiter import LONGEST_PAUSE, Limiter
@@ -90,10 +94,12 @@ class Transport:
         body = self._body(request)
         data = self._encoded(body)
         attempt, queued = 0, 0.0
+        lane = self._lane or self.lane
+        limiter, breaker = lane.limiter, lane.breaker
         while True:
             attempt += 1
             try:
-                limiter, asked_at = (self._lane or self.lane).limiter, monotonic()
+                asked_at = monotonic()
                 if not limiter.enter(asked_at):
                     await limiter.wait()
                     queued += (monotonic() - asked_at) * 1000.0
@@ -101,6 +107,9 @@ class Transport:
             except TransportError as error:
                 failed: BoundaryError = error
                 failed.attempts = attempt
+                if self._outage(request, failed, breaker):
+                    attempt -= 1
+                    continue
                 if not endpoint.retry.wants(failed, attempt):
                     self.stats.failures += 1
                     raise
@@ -109,12 +118,35 @@ class Transport:
                 reply.sent = body
                 if reply.status < 400:
                     self.stats.replies += 1
+                    if breaker.open or not breaker.healthy or breaker.streak:
+                        breaker.answered()
                     return reply
                 failed = error_of(reply, endpoint)
+                if self._outage(request, failed, breaker):
+                    attempt -= 1
+                    continue
                 if not endpoint.retry.wants(failed, attempt):
                     self.stats.failures += 1
                     return reply
-            await self._back_off(failed, attempt)
+            await self._back_off(failed, attempt, request.scope.health if request.scope is not None else None)
+
+    def _outage(self, request: ModelRequest, failed: BoundaryError, breaker: Breaker) -> bool:
+        """Whether a failed request waits for the server to come back, which is no try of its own."""
+        wire = failed.__cause__ if isinstance(failed.__cause__, WireError) else None
+        if wire is None and (failed.status is None or failed.status < 500):
+            breaker.alive()
+            return False
+        on_status = self.endpoint.retry.retry_on_status
+        if failed.status is not None and on_status is not None and failed.status not in on_status:
+            return False
+        try:
+            breaker.failed(id(request), failed, self.endpoint, connected=wire is None or wire.connected)
+        except OutageError:
+            self.stats.failures += 1
+            raise
+        if breaker.outage is not None and request.scope is not None and request.scope.health is not None:
+            request.scope.health.outage = breaker.outage
+        return breaker.open
 
     def _encoded(self, body: JsonDict) -> bytes:
         try:
@@ -137,7 +169,7 @@ class Transport:
             body = {**body, "stream_options": {"include_usage": True}}
         return body
 
-    async def _back_off(self, failed: BoundaryError, attempt: int) -> None:
+    async def _back_off(self, failed: BoundaryError, attempt: int, health: Health | None) -> None:
         asked = failed.retry_after if isinstance(failed, RateLimitError) else None
         longest = min(self.endpoint.timeouts.total, LONGEST_PAUSE)
         if asked is not None and asked > longest:
@@ -146,7 +178,8 @@ class Transport:
             raise failed
         self.stats.retries += 1
         async with lent_slot():
-            await asyncio.sleep(self.endpoint.retry.delay(failed, attempt))
+            with health.retry(failed) if health is not None else nullcontext():
+                await asyncio.sleep(self.endpoint.retry.delay(failed, attempt))
 
     async def _once(self, request: ModelRequest, data: bytes, limiter: Limiter) -> ModelReply:
         """One try: one exchange, and what the limiter learns from it."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.models.health import Health
 from nemo_evaluator.models.stream import Stream
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class CallScope:
     vary_seed: bool = True
     # Says when the run was interrupted: from then on nothing new is sent, not even a retry.
     interrupted: Callable[[], bool] | None = None
+    # Where whoever shows progress sees retries and outages.
+    health: Health | None = None
 
 
 call_scope: ContextVar[CallScope | None] = ContextVar("call_scope", default=None)

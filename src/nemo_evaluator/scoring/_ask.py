@@ -14,6 +14,7 @@ from nemo_evaluator.core.errors import (
     InterruptedRunError,
     JudgeError,
     NotFoundError,
+    OutageError,
     RequestRejectedError,
 )
 from nemo_evaluator.core.slots import lent_slot
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 # Failures that end the benchmark, whoever meets them.
-STOPS: Final = (AuthError, NotFoundError, BudgetExhausted, InterruptedRunError)
+STOPS: Final = (AuthError, NotFoundError, OutageError, BudgetExhausted, InterruptedRunError)
 _MAX_TOKENS: Final = 2048
 _PAUSE: Final = 0.5
 _SHOWN: Final = 160
