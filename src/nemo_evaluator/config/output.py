@@ -27,7 +27,10 @@ _REPORTS: list[ReportFormat] = ["markdown"]
 class TrajectoriesConfig(Model):
     """What is written about trajectories."""
 
-    enrich: bool = Field(True, description="Write `trajectories_enriched.jsonl`.")
+    enrich: bool | None = Field(
+        None,
+        description="Write `trajectories_enriched.jsonl`; null does so where traffic is kept, true keeps it.",
+    )
 
 
 class ExportBlock(TypedDict):
@@ -59,6 +62,9 @@ class OutputConfig(Model):
     )
     export_config: dict[str, Options] = Field(default_factory=dict, description="Settings by exporter name.")
     strict_export: bool = Field(False, description="A failing export fails the run.")
+    rows: Literal["lean", "full"] = Field(
+        "lean", description="`full` rows of `results.jsonl` also hold the trajectory and the columns of the prompt."
+    )
     traffic: Literal["none", "metadata", "bodies"] = Field("none", description="What `model_traffic.jsonl` keeps.")
     trajectories: TrajectoriesConfig = Field(default_factory=TrajectoriesConfig, description="Trajectory files.")
 
@@ -102,6 +108,17 @@ class OutputConfig(Model):
         if problems:
             raise ValidationError.from_exception_data("export", problems, hide_input=True)
         return names
+
+    @model_validator(mode="after")
+    def _keeps_what_it_enriches_from(self) -> OutputConfig:
+        if not self.trajectories.enrich or self.traffic != "none":
+            return self
+        if "traffic" in self.model_fields_set:
+            raise PydanticCustomError(
+                "nothing_to_enrich_from", "trajectories.enrich needs the traffic: set traffic to metadata or bodies"
+            )
+        self.traffic = "bodies"
+        return self
 
     @model_validator(mode="after")
     def _takes_settings(self) -> OutputConfig:

@@ -159,8 +159,10 @@ def write_views(
     journal: Journal,
     index: StepIndex,
     trajectory_of: Callable[[JsonDict], list[JsonDict]],
+    *,
+    full: bool = False,
 ) -> Columns:
-    """Write results.jsonl and trajectories.jsonl in the order of the problems, and gather the columns."""
+    """Write results.jsonl (``full``: with trajectories) and trajectories.jsonl by problem, and gather the columns."""
     columns = Columns(planned=len(plan))
     rows_file, turns_file = _Replacing(task.results), _Replacing(task.trajectories)
     with rows_file as results, turns_file as trajectories:
@@ -177,8 +179,9 @@ def write_views(
                 answer = journal.read_at(answer_at) if answer_at is not None else None
                 rows += 1
                 category = columns.add(answer, outcome)
-                results(dumps(result_row(answer, outcome)) + b"\n")
                 turns = trajectory_of(answer) if answer is not None else []
+                row = result_row(answer, outcome)
+                results(dumps(row | {"trajectory": turns} if full and turns else row) + b"\n")
                 trajectories(dumps(trajectory_row(answer, outcome, turns, category)) + b"\n")
             columns.samples += rows > 0
     columns.digests = {file.path: file.digest for file in (rows_file, turns_file)}

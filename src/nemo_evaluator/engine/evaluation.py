@@ -157,6 +157,7 @@ class _Session:
         self._moved = sorted(history.looked_at - {self._planned_end})
         if self._moved and self._job.stop_rule is not None:
             self._job.stop_rule.forgo_last_look()
+        self._say_choices()
         reuse = await self._decide(history)
         todo = reuse.count(ASK, self._plan) + reuse.count(VERIFY, self._plan)
         self._canaries = await self._check_judges() if todo and not self._halt else history.canaries
@@ -175,6 +176,17 @@ class _Session:
         if self._halt.kind is HaltKind.ERROR and self._halt.error is not None and not self._tally.done:
             raise self._halt.error
         return self._finish(reuse, history)
+
+    def _say_choices(self) -> None:
+        """What a reader of the score might take otherwise: which problems it is over, and whose reward it is."""
+        config = self._plan.describe()
+        if self._job.max_problems is not None and (selection := config["shuffle"].get("selection")):
+            self._job.say(f"{self._name}: {selection}")
+        if beside := self._verifier.beside:
+            self._job.say(
+                f"{self._name}: the reward is the benchmark's own scorer's; beside it stand {', '.join(beside)}. "
+                "For one of them as the reward: scoring.primary, or include_defaults: false"
+            )
 
     def _load(self) -> History:
         """What the journal holds; damaged records are named and set aside, and their steps are done again."""
@@ -292,7 +304,8 @@ class _Session:
         job, halt = self._job, self._halt
         # Answers that were under way when the rule stopped the run stay in the journal, and out of the score.
         used = self._plan.first(self._stop.problems) if self._ruled and self._stop is not None else self._plan
-        columns = write_views(self._task, used, self._journal, self._index, trajectory_of)
+        full = job.environment.full_rows
+        columns = write_views(self._task, used, self._journal, self._index, trajectory_of, full=full)
         settle_index(self._task, columns.scored + columns.failed)
         if halt.kind is HaltKind.BUDGET and not self._ruled:
             columns.planned = columns.scored + columns.failed
@@ -353,7 +366,9 @@ class _Session:
         config: JsonDict = {"benchmark": self._name} | self._job.config
         config |= {"repeats": plan.repeats, "max_problems": self._job.max_problems}
         config |= plan.describe()
-        config["min_coverage"] = self._job.min_coverage
+        config |= {"reward_from": self._verifier.reward_from, "min_coverage": self._job.min_coverage}
+        if self._job.environment.full_rows:
+            config["rows"] = "full"
         config["fingerprints"] = self._prints.parts
         if self._job.resume:
             config["resumed"] = {"reused": reuse.count(REUSE, plan), "reasons": dict(reuse.reasons)}

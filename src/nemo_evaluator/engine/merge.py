@@ -96,7 +96,7 @@ def _write_rows(made: TaskPaths, shards: Sequence[ShardResult], plan: Plan) -> C
                     shutil.copyfileobj(source, out)
     journal = Journal(made.journal)
     try:
-        return write_views(made, plan, journal, index, trajectory_of)
+        return write_views(made, plan, journal, index, trajectory_of, full=shards[0].config.get("rows") == "full")
     finally:
         journal.close()
 

@@ -48,6 +48,15 @@ class Plan:
         """The same plan, ended after so many problems."""
         return replace(self, problems=self.problems[:problems])
 
+    @property
+    def selection(self) -> str:
+        """Which problems these are, in words; empty when they are all."""
+        if self.selected >= self.dataset_size:
+            return ""
+        if not self.shuffled:
+            return f"the first {self.selected} of {self.dataset_size:,} problems"
+        return f"{self.selected} of {self.dataset_size:,} problems, drawn at random (shuffle_seed {self.shuffle_seed})"
+
     def steps(self, start: int = 0) -> Iterator[Step]:
         """Every step from a problem of the plan on, repeats of a problem one after another."""
         for problem in self.problems[start:] if start else self.problems:
@@ -63,6 +72,7 @@ class Plan:
                 "applied": self.shuffled,
                 "ds_full_size": self.dataset_size,
                 "ds_effective_size": self.selected,
+                **({"selection": self.selection} if self.selection else {}),
             },
         }
         if self.shard is not None:

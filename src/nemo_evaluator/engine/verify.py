@@ -77,6 +77,16 @@ class Verifier:
         prints = [metric.fingerprint for metric in self._metrics]
         self.fingerprint = digest([self.fingerprint, self._defaults, self._primary, prints])
 
+    @property
+    def reward_from(self) -> str:
+        """Whose value the reward is: a metric, a judge where the benchmark leaves its verdict to one, or its own."""
+        return self._primary or self._judge or "benchmark"
+
+    @property
+    def beside(self) -> list[str]:
+        """Metrics that are measured and are not the reward, although nobody said so."""
+        return [f"scorer:{metric.name}" for metric in self._metrics] if self.reward_from == "benchmark" else []
+
     async def verify(
         self, response: str, seed: SeedResult, sandbox: Sandbox | None = None, given: VerifyResult | None = None
     ) -> VerifyResult:

@@ -90,7 +90,7 @@ class BenchmarkEnvironment(EvalEnvironment):
             expected_answer=target if type(target) is str else str(target),
             metadata={"source": "byob", "benchmark": self.name, **row},
             system=self.definition.system_prompt,
-            shown=self._shown,
+            shown=frozenset() if self.full_rows else self._shown,
         )
         problem.messages = problem.plain_messages
         return problem

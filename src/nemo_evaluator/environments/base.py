@@ -67,6 +67,8 @@ class EvalEnvironment(ABC):
     """
 
     name: str = ""
+    # Whether rows repeat the columns that the prompt shows already, and hold the trajectory (``output.rows: full``).
+    full_rows: bool = False
     # The dataset: a plain list, or any lazily read sequence.
     _dataset: Sequence[Any] = ()
 

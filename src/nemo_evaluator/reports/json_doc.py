@@ -34,6 +34,8 @@ _FIELDS: Final = (
     "notes",
 )
 
+_BY_NAME: Final = ("metric", "score", "ci_lower", "ci_upper", "n", "samples", "repeats")
+
 
 def render_json(report: EvalReport) -> str:
     """The whole report, indented."""
@@ -41,7 +43,9 @@ def render_json(report: EvalReport) -> str:
         "model": next((model for model in report.models if model), ""),
         "models": list(report.models),
         "n_benchmarks": len(report.benchmarks),
-        "benchmarks": [_benchmark(bench) for bench in report.benchmarks],
+        "benchmarks": (benchmarks := [_benchmark(bench) for bench in report.benchmarks]),
+        # The same by name, as far as the headline goes; of several runs of one benchmark the last.
+        "by_name": {bench["benchmark"]: {key: bench[key] for key in _BY_NAME} for bench in benchmarks},
         "unfinished": [{"benchmark": one.name, "reason": one.reason, "cause": one.cause} for one in report.unfinished],
     }
     return orjson.dumps(document, option=orjson.OPT_INDENT_2, default=str).decode() + "\n"

@@ -61,6 +61,7 @@ class Builder:
         """Everything ``evaluate`` needs. Raises a NelError with the fix when something cannot be had."""
         environment = get_environment(bench.name, num_fewshot=bench.fewshot, params=bench.params)
         stack.push_async_callback(environment.close)
+        environment.full_rows = self._config.output.rows == "full"
         clients = _Clients(self, bench, stack)
         facts, service = environment.facts(), bench.solver.model_service
         if facts.endpoint_type == "completions" and service and clients[service].endpoint.protocol != "completions":

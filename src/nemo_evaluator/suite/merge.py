@@ -74,7 +74,7 @@ def _merge(folder: Path, say: Say) -> Merged:
         return Merged(merged, [])
     output = sums.config.output
     write_reports(folder, output.report)
-    if output.traffic != "none" and output.trajectories.enrich:
+    if output.traffic != "none" and output.trajectories.enrich is not False:
         write_trajectories_report(folder)
     return Merged(merged, run_exports(output, folder, say), output.strict_export)
 

@@ -123,7 +123,7 @@ async def run_suite(config: EvalConfig, options: SuiteOptions) -> SuiteResult:
                 raise
         result.interrupted = interrupts.asked
     result.reports = write_reports(options.output_dir, config.output.report) if _any_bundle(result) else []
-    if _any_bundle(result) and config.output.traffic != "none" and config.output.trajectories.enrich:
+    if _any_bundle(result) and config.output.traffic != "none" and config.output.trajectories.enrich is not False:
         write_trajectories_report(options.output_dir)
     if _any_bundle(result):
         result.export_errors = run_exports(config.output, options.output_dir, options.say, shard=options.shard)
