@@ -14,7 +14,8 @@ from nel_support import SUMS
 
 from nemo_evaluator.cli.main import nel as command
 from nemo_evaluator.core.errors import NelError
-from nemo_evaluator.executors.run_here import RunRequest, run_local
+from nemo_evaluator.executors.request import RunRequest
+from nemo_evaluator.executors.start import start
 from nemo_evaluator.testing import ScriptedServer
 
 # NEL_FLIPS=1000 for the long form.
@@ -40,7 +41,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             "output": {"dir": "good", "report": ["markdown", "json"], "progress_interval": 1},
         }
         (root / "c.yaml").write_text(json.dumps(config))
-        assert run_local(RunRequest(config_file="c.yaml", no_progress=True)) == 0
+        assert start(RunRequest(config_file="c.yaml", no_progress=True)) == 0
         yield root / "good"
     os.chdir(before)
     os.environ.clear()
@@ -95,7 +96,7 @@ def test_flips(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         # A flipped name in the checkpoint adds a benchmark that never ran; no score is another one.
         assert read == 1 or set(table[1].splitlines()) <= set(shown.splitlines()), where
         try:
-            again = run_local(RunRequest(config_file=str(copy / "full_config.yaml"), resume=True, no_progress=True))
+            again = start(RunRequest(config_file=str(copy / "full_config.yaml"), resume=True, no_progress=True))
         except NelError:
             assert source.name == "full_config.yaml", where
             continue

@@ -163,7 +163,7 @@ def test_background_status_logs_stop_resume(nel: Nel, serve: Serve, sums: Sums) 
     state = json.loads(nel("eval", "status", "--json").stdout)
     assert state["running"] and state["benchmarks"][0]["scored"] > 0
     assert state["run_id"] in nel("eval", "runs").stdout
-    assert "RUNNING" in nel("eval", "runs").stdout
+    assert " running " in nel("eval", "runs").stdout
     nel("eval", "stop")
     pace[0] = 0.0
     assert json.loads(nel("eval", "status", "--json").stdout)["running"] is False

@@ -4,9 +4,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from nemo_evaluator.testing import ScriptedServer
 
@@ -71,3 +74,26 @@ def rows(folder: Path, drop: set[str] | frozenset[str] = frozenset()) -> list[di
     """The rows of results.jsonl, without some fields."""
     lines = (folder / "results.jsonl").read_bytes().splitlines()
     return [{key: value for key, value in json.loads(line).items() if key not in drop} for line in lines]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Start scripted servers, each in a thread of its own; all are gone after the test."""
+    with ExitStack() as stack:
+        yield lambda *script, **options: stack.enter_context(ScriptedServer(*script, **options))
+
+
+@pytest.fixture
+def nel(tmp_path: Path) -> Nel:
+    return Nel(tmp_path)
+
+
+@pytest.fixture
+def sums(tmp_path: Path) -> Sums:
+    """Write a benchmark file with so many problems; returns its name."""
+
+    def write(size: int) -> str:
+        (tmp_path / "sums.py").write_text(SUMS.format(size=size))
+        return "sums.py"
+
+    return write

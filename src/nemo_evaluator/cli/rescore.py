@@ -14,13 +14,13 @@ from nemo_evaluator.config import LoadedConfig, check_runtime, load_config, writ
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.terminal import harmless
-from nemo_evaluator.executors.console import Console
-from nemo_evaluator.executors.summary import summary_json, summary_text
 from nemo_evaluator.store.lock import folder_lock
 from nemo_evaluator.store.runs import RunMeta, find_run, new_run_id, places, run_in, summary_of
+from nemo_evaluator.suite.console import Console
 from nemo_evaluator.suite.names import check_names
 from nemo_evaluator.suite.rescore import RescoreOptions
 from nemo_evaluator.suite.rescore import rescore as rescore_run
+from nemo_evaluator.suite.summary import summary_json, summary_text
 
 
 @click.command()
@@ -87,7 +87,7 @@ def _find(run: str) -> _Source:
     if folder.is_dir():
         source = _Source(folder, run_in(folder))
     else:
-        meta = find_run(run_id=run)
+        meta = find_run(run)
         source = _Source(Path(meta.output_dir), meta)
     if not (source.folder / "full_config.yaml").is_file():
         raise UsageError(

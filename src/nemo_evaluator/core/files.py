@@ -35,7 +35,7 @@ def scrub_json(data: bytes, option: int = 0) -> bytes:
     return data
 
 
-def write_atomic(path: Path, data: bytes | str) -> None:
+def write_atomic(path: Path, data: bytes | str, *, mode: int = 0o644) -> None:
     """Write a whole file so that a reader sees the old or the new content, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -44,7 +44,7 @@ def write_atomic(path: Path, data: bytes | str) -> None:
             file.write(valid_text(data).encode() if isinstance(data, str) else data)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
+        Path(temporary).chmod(mode)
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

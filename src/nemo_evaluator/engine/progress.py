@@ -155,7 +155,7 @@ def describe(tally: Tally) -> str:
         parts.append(f"{'mean_reward' if tally.fractional else 'pass@1'} {tally.mean_reward:.3f}")
     parts.append(f"{tally.rate:.1f} steps/s")
     if tally.eta_seconds is not None and tally.done < tally.planned:
-        parts.append(f"ETA {_clock(tally.eta_seconds)}")
+        parts.append(f"ETA {clock(tally.eta_seconds)}")
     if tally.in_flight:
         parts.append(f"{tally.in_flight} in flight")
     if tally.tokens:
@@ -208,7 +208,8 @@ def _facts(tally: Tally) -> JsonDict:
     }
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
+    """A duration for people."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

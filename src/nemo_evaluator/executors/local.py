@@ -1,14 +1,29 @@
-"""``local``: the run happens on this machine."""
+"""``local``: the run happens on this machine, in the foreground or in a process of its own."""
 
 from __future__ import annotations
 
+import os
+import socket
+import sys
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from nemo_evaluator.config.cluster_base import ClusterBase
 from nemo_evaluator.config.fields import EnvMap, Later, NotYet, Size
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.core.processes import end_process, is_alive, start_time
+from nemo_evaluator.executors.base import Executor, Job, Life
+from nemo_evaluator.executors.request import carried_secrets, worker_command, write_request
+from nemo_evaluator.store.layout import LOG
+from nemo_evaluator.store.lock import holder_of
+from nemo_evaluator.store.runs import RunMeta, refreshed
+
+_GRACE: Final = 20.0
 
 
 class LocalCluster(ClusterBase):
@@ -20,4 +35,72 @@ class LocalCluster(ClusterBase):
     container_env: Annotated[EnvMap, NotYet()] = Field(default_factory=dict, description="Environment of the run.")
 
 
-KIND: Final = Kind(LocalCluster)
+@dataclass(frozen=True, slots=True)
+class LocalHandle:
+    """The process of a run that was started in the background. Once it holds the folder's lock, that says more."""
+
+    pid: int
+    began: int
+    host: str
+
+
+class Local(Executor):
+    """Runs on this machine."""
+
+    def start(self, job: Job) -> int:
+        """Run here and now, or with ``--background`` in a session of its own."""
+        if job.request.submit:
+            raise UsageError("the local cluster has nothing to submit to", hint="use --background to run detached")
+        if not job.request.background:
+            from nemo_evaluator.executors.worker import work  # noqa: PLC0415 - the whole engine
+
+            return work(job)
+        handle = _detach(job)
+        job.run.noting(handle).save()
+        told = {"event": "started", "run_id": job.run.run_id, "pid": handle.pid, "output_dir": job.run.output_dir}
+        lines = [f"Started in the background: pid {handle.pid}, run {job.run.run_id}"]
+        lines += [f"  nel eval {command} {job.run.run_id}" for command in ("status", "logs -f", "stop")]
+        print(dumps(told).decode() if job.request.as_json else "\n".join(lines), flush=True)
+        return 0
+
+    def life(self, run: RunMeta) -> Life | None:
+        """The process that holds the folder; before it has come that far, the one that was started."""
+        holder = holder_of(Path(run.output_dir))
+        here = socket.gethostname()
+        if holder is not None and (holder.host != here or holder.run_id in ("", run.run_id)):
+            return _life("running", holder.pid, holder.host)
+        run = refreshed(run)
+        handle = run.handle(LocalHandle)
+        if handle is None or "exit_code" in run.details or handle.host != here:
+            return None
+        return _life("starting", handle.pid, here) if is_alive(handle.pid, handle.began) else None
+
+    def stop(self, run: RunMeta) -> None:
+        """SIGTERM, upon which it sends nothing new; SIGKILL when it does not end."""
+        life = self.life(run)
+        if life is None:
+            raise UsageError(f"run {run.run_id} is not running", hint=f"see `nel eval status {run.run_id}`")
+        if life.facts["host"] != socket.gethostname():
+            raise UsageError(f"run {run.run_id} is running on {life.facts['host']}", hint="stop it on that host")
+        end_process(life.facts["pid"], _GRACE)
+
+
+def _life(state: Literal["starting", "running"], pid: int, host: str) -> Life:
+    elsewhere = "" if host == socket.gethostname() else f" on {host}"
+    return Life(state, f"pid {pid}{elsewhere}", {"pid": pid, "host": host})
+
+
+def _detach(job: Job) -> LocalHandle:
+    file = write_request(job.request, job.run.run_id, job.folder)
+    log = (os.POSIX_SPAWN_OPEN, 1, str(job.folder / LOG), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    pid = os.posix_spawn(
+        sys.executable,
+        [sys.executable, *worker_command(file)],
+        os.environ | carried_secrets(job.request),
+        file_actions=[(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0), log, (os.POSIX_SPAWN_DUP2, 1, 2)],
+        setsid=True,
+    )
+    return LocalHandle(pid, start_time(pid), socket.gethostname())
+
+
+KIND: Final = Kind(LocalCluster, Local)

@@ -1,19 +1,32 @@
-"""What ``nel eval run`` was asked to do, and the config that follows from it."""
+"""What ``nel eval run`` was asked to do, the config that follows from it, and the file in which a run is told of it.
+
+The file holds no secret: what is one travels to the worker in an environment variable.
+"""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
+
+import orjson
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from nemo_evaluator.config import SNAPSHOT, LoadedConfig, load_config, load_mapping
+from nemo_evaluator.core.arguments import masked_arguments
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import dumps, write_atomic
+from nemo_evaluator.core.secrets import MASK
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.engine.plan import Shard
-from nemo_evaluator.store.runs import run_in
+from nemo_evaluator.store.lock import ensure_free
+from nemo_evaluator.store.runs import RunMeta, run_in
+from nemo_evaluator.store.sums import altered
 
 _ENDINGS: Final = ("/chat/completions", "/completions", "/responses")
+_KEYS: Final = ("NEMO_API_KEY", "NVIDIA_API_KEY")
+_CARRIED: Final = "NEL_REQUEST_SECRETS"
 _SHARD_VARIABLES: Final = (
     ("NEL_SHARD_IDX", "NEL_TOTAL_SHARDS"),
     ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT"),
@@ -22,10 +35,11 @@ _SHARD_VARIABLES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """The flags of ``nel eval run``."""
+    """The flags of ``nel eval run``, and for a worker: where they were given, for which run, in which command."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     config_file: str | None = None
-    api_key: str | None = None
     bench: str | None = None
     model_url: str | None = None
     model_id: str | None = None
@@ -48,8 +62,71 @@ class RunRequest:
     as_json: bool = False
     no_progress: bool = False
     verbose: bool = False
-    # The command that does the same in the background, where it is not the one that was given.
-    words: tuple[str, ...] = ()
+    cwd: str | None = None
+    run_id: str | None = None
+    # As others may read it.
+    command: tuple[str, ...] = ()
+
+
+def resume_request(run: RunMeta, *, background: bool, as_json: bool, command: tuple[str, ...] = ()) -> RunRequest:
+    """The request that continues a run: its own config again, in its own folder."""
+    folder = Path(run.output_dir)
+    ensure_free(folder)
+    snapshot = folder / SNAPSHOT
+    if not snapshot.is_file():
+        raise UsageError(f"{snapshot} is gone", hint="run the original command with --resume instead")
+    if altered(snapshot):
+        hint = f"if the change was meant: nel eval run {snapshot} --resume"
+        raise UsageError(f"{snapshot} is damaged, or was changed since the run", hint=hint)
+    return RunRequest(str(snapshot), resume=True, background=background, as_json=as_json, command=command)
+
+
+def write_request(request: RunRequest, run_id: str, folder: Path) -> Path:
+    """Write a request where the worker of a run finds it; only its owner may read it."""
+    path = _file(folder, run_id)
+    write_atomic(path, dumps(asdict(_masked(request)) | {"run_id": run_id}, indent=True) + b"\n", mode=0o600)
+    return path
+
+
+def carried_secrets(request: RunRequest) -> dict[str, str]:
+    """The variables that a worker needs besides the request file; empty when that says everything."""
+    if _masked(request) == request:
+        return {}
+    return {_CARRIED: dumps({"override": request.override, "model_url": request.model_url}).decode()}
+
+
+def read_request(path: Path) -> RunRequest:
+    """The request of a file, with its secrets, which are taken out of the environment."""
+    try:
+        request = TypeAdapter(RunRequest).validate_json(path.read_bytes())
+        request = replace(request, **orjson.loads(os.environ.pop(_CARRIED, "{}")))
+    except (OSError, ValidationError, orjson.JSONDecodeError, TypeError) as error:
+        raise UsageError(f"{path} cannot be read as a request", hint="start the run again") from error
+    if any(MASK in word for word in (*request.override, request.model_url or "")):
+        raise UsageError(f"{path} lacks its secrets", hint=f"they travel in the environment, as {_CARRIED}")
+    return replace(request, override=tuple(request.override))
+
+
+def remove_requests(folder: Path, *, but: str) -> None:
+    """Remove the request files of earlier runs in a folder."""
+    for path in folder.glob(_file(folder, "*").name):
+        if path != _file(folder, but):
+            path.unlink(missing_ok=True)
+
+
+def worker_command(file: Path) -> list[str]:
+    """The arguments of a Python interpreter that does what a request file says."""
+    return ["-m", "nemo_evaluator.cli.main", "eval", "run", "--request", str(file)]
+
+
+def _file(folder: Path, run_id: str) -> Path:
+    return folder / f"nel_request-{run_id}.json"
+
+
+def _masked(request: RunRequest) -> RunRequest:
+    words = masked_arguments([word for override in request.override for word in ("-O", override)])
+    url = masked_arguments([request.model_url])[0] if request.model_url else None
+    return replace(request, override=tuple(words[1::2]), model_url=url)
 
 
 def at_home(request: RunRequest) -> tuple[RunRequest, Path | None]:
@@ -113,9 +190,9 @@ def _quick(request: RunRequest) -> JsonDict:
         "model": request.model_id,
         "generation": generation,
     }
-    if request.api_key:
+    if key := next((name for name in _KEYS if os.environ.get(name)), None):
         # By reference: the key itself must not reach the snapshot of the config.
-        service["api_key"] = "${NEMO_API_KEY}" if os.environ.get("NEMO_API_KEY") else "${NVIDIA_API_KEY}"
+        service["api_key"] = f"${{{key}}}"
     solver: JsonDict = {"type": "simple", "service": "model"}
     if request.system_prompt is not None:
         solver["system_prompt"] = request.system_prompt

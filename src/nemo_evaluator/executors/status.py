@@ -1,64 +1,126 @@
-"""The state of a run, read from its files: works while it runs and after."""
+"""The status of a run: its life, which its executor knows, and its numbers, read from its folder."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.shapes import as_dict
+from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.core.shapes import as_count, as_dict, as_list, as_number
 from nemo_evaluator.core.terminal import one_line
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.executors.detach import running_pid
+from nemo_evaluator.engine.progress import clock
+from nemo_evaluator.executors.base import State, status_of
 from nemo_evaluator.runs.bundle import newest_bundle
 from nemo_evaluator.runs.find import task_folders
 from nemo_evaluator.runs.folder import BenchmarkFolder
 from nemo_evaluator.runs.unfinished import read_checkpoint
+from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.runs import RunMeta
 
 
-def status_of(meta: RunMeta) -> JsonDict:
+@dataclass(frozen=True, slots=True)
+class BenchmarkStatus:
+    """How far one benchmark is. ``rate`` is in steps a second since it was last started."""
+
+    name: str
+    status: str
+    total: int | None = None
+    scored: int = 0
+    failed: int = 0
+    mean_reward: float | None = None
+    rate: float | None = None
+    eta_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
     """Everything that is known of a run."""
-    root = Path(meta.output_dir)
-    pid = running_pid(meta)
-    tasks = [folder for folder in task_folders(root) if folder.parent == root]
-    return {
-        "run_id": meta.run_id,
-        "executor": meta.executor,
-        "running": pid is not None,
-        "pid": pid,
-        "started_at": meta.started_at,
-        "output_dir": meta.output_dir,
-        "benchmarks": [_task(task) for task in tasks],
-        "failed": as_dict(read_checkpoint(root).get("failed_benchmarks")),
-    }
+
+    run_id: str
+    executor: str
+    state: State
+    running: bool
+    where: str
+    pid: int | None
+    exit_code: int | None
+    started_at: str
+    output_dir: str
+    benchmarks: list[BenchmarkStatus]
+    failed: JsonDict
 
 
-def describe_status(state: JsonDict) -> str:
-    """The state for people."""
-    running = f"yes, pid {state['pid']}" if state["running"] else "no"
+def read_status(run: RunMeta) -> RunStatus:
+    """The status of a run, while it runs and after."""
+    life, root = status_of(run), Path(run.output_dir)
+    checkpoint = read_checkpoint(root)
+    failed, sessions = as_dict(checkpoint.get("failed_benchmarks")), as_dict(checkpoint.get("sessions"))
+    by_folder = {safe_name(key): as_dict(session) for key, session in sessions.items()}
+    begun = [folder for folder in task_folders(root) if folder.parent == root]
+    waiting = {safe_name(str(key)) for key in as_list(checkpoint.get("planned_benchmarks")) if key not in failed}
+    waiting -= {task.name for task in begun}
+    return RunStatus(
+        run_id=run.run_id,
+        executor=run.executor,
+        state=life.state,
+        running=life.alive,
+        where=life.where,
+        pid=life.facts.get("pid"),
+        exit_code=life.facts.get("exit_code"),
+        started_at=run.started_at,
+        output_dir=run.output_dir,
+        benchmarks=[
+            *(_read_benchmark(task, by_folder.get(task.name, {}), running=life.alive) for task in begun),
+            *(BenchmarkStatus(name, "not started") for name in sorted(waiting)),
+        ],
+        failed=failed,
+    )
+
+
+def describe(status: RunStatus) -> str:
+    """The status for people, with what to do when the run did not come to its end."""
+    where = f" ({status.where})" if status.where else ""
     lines = [
-        f"Run:      {state['run_id']}",
-        f"Executor: {state['executor']}",
-        f"Running:  {running}",
-        f"Output:   {state['output_dir']}",
+        f"Run:      {status.run_id}",
+        f"Executor: {status.executor}",
+        f"Running:  {'yes' if status.running else 'no'}",
+        f"State:    {status.state}{where}",
+        f"Output:   {status.output_dir}",
+        *(f"  {_describe_benchmark(one)}" for one in status.benchmarks),
     ]
-    for task in state["benchmarks"]:
-        mean = f", mean reward {task['mean_reward']:.3f}" if task["mean_reward"] is not None else ""
-        failed = f", {task['failed']} failed" if task["failed"] else ""
-        lines.append(f"  {task['name']}: {task['scored']} scored{failed}{mean} [{task['status']}]")
-    errors = {name: one_line(str(as_dict(entry).get("error"))) for name, entry in state["failed"].items()}
+    errors = {name: one_line(str(as_dict(entry).get("error"))) for name, entry in status.failed.items()}
     lines += [f"  {name}: FAILED: {error}" for name, error in errors.items()]
+    if status.state == "not started":
+        lines.append(f"To see why: nel eval logs {status.run_id}")
+    elif status.state in ("failed", "stopped", "killed"):
+        lines.append(f"To continue (finished answers are reused): nel eval resume {status.run_id}")
     return "\n".join(lines)
 
 
-def _task(folder: Path) -> JsonDict:
-    return {"name": folder.name, **asdict(BenchmarkFolder(folder).progress()), "status": _status(folder)}
+def _describe_benchmark(one: BenchmarkStatus) -> str:
+    parts = [f"{one.scored + one.failed}/{one.total} done"] if one.total is not None else [f"{one.scored} scored"]
+    parts += [f"{one.failed} failed"] if one.failed else []
+    parts += [f"mean reward {one.mean_reward:.3f}"] if one.mean_reward is not None else []
+    parts += [f"{one.rate:.1f} steps/s"] if one.rate is not None else []
+    parts += [f"ETA {clock(one.eta_seconds)}"] if one.eta_seconds is not None else []
+    return f"{one.name}: {', '.join(parts)} [{one.status}]"
 
 
-def _status(folder: Path) -> str:
+def _read_benchmark(folder: Path, session: JsonDict, *, running: bool) -> BenchmarkStatus:
+    """The numbers of one benchmark; ``session`` is what was noted when it was last started."""
+    done = BenchmarkFolder(folder).progress()
+    rows, total, began = done.scored + done.failed, as_count(session.get("planned")), as_number(session.get("at"))
     try:
         bundle = newest_bundle(folder)
+        status = bundle.status if bundle else "running" if running else "not finished"
     except UsageError as error:
-        return error.message
-    return bundle.status if bundle else "not finished"
+        bundle, status = None, error.message
+    going, journal = running and bundle is None, TaskPaths(folder).journal
+    rate = None
+    if began is not None and journal.is_file():
+        elapsed = (time.time() if going else journal.stat().st_mtime) - began
+        rate = max(0, rows - (as_count(session.get("done")) or 0)) / elapsed if elapsed > 0 else None
+    left = (total - rows) / rate if going and rate and total is not None else None
+    return BenchmarkStatus(folder.name, status, total, done.scored, done.failed, done.mean_reward, rate, left)

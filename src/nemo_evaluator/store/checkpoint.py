@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -27,6 +28,12 @@ class Checkpoint:
     def planned(self, keys: Iterable[str]) -> None:
         """Note what is to be run, so that a benchmark that never started is missed."""
         self._state["planned_benchmarks"] = list(keys)
+        write_json(self._path, self._state)
+
+    def started(self, key: str, *, planned: int, done: int) -> None:
+        """Note that a benchmark begins: how many steps it has, and how many of them an earlier session has done."""
+        session = {"at": round(time.time(), 3), "planned": planned, "done": done}
+        self._state.setdefault("sessions", {})[key] = session
         write_json(self._path, self._state)
 
     def completed(self, key: str, bundle_path: Path) -> None:

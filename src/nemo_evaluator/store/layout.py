@@ -12,6 +12,7 @@ from typing import Final
 from nemo_evaluator.core.files import safe_name
 
 PREVIOUS: Final = "previous"
+LOG: Final = "nel_eval.log"
 # The files of a benchmark that nel writes; whatever else lies in its folder is somebody's own.
 _OWN: Final = re.compile(
     r"journal(\.damaged)?\.jsonl|results\.jsonl|trajectories(_enriched)?\.jsonl|model_traffic\.jsonl"

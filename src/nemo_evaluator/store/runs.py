@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
-import orjson
+from pydantic import TypeAdapter, ValidationError
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import read_json, write_json
+from nemo_evaluator.core.files import write_json
 from nemo_evaluator.core.types import JsonDict
 
 FILE: Final = "nel_run.json"
+# It becomes the name of a folder.
+_ID: Final = re.compile(r"\w[\w.-]*")
+H = TypeVar("H")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,25 @@ class RunMeta:
         found = [Path(there)] if there else []
         found += [Path(self.output_dir, from_here).resolve()] if from_here else []
         return next((path for path in found if path.is_dir()), None)
+
+    def noting(self, handle: Any) -> RunMeta:
+        """The same run, with what its executor must know of it later: a dataclass of plain values."""
+        return replace(self, details=self.details | asdict(handle))
+
+    def handle(self, kind: type[H]) -> H | None:
+        """What its executor has noted; None when that is not there, or not of this kind."""
+        try:
+            return TypeAdapter(kind).validate_python(self.details)
+        except ValidationError:
+            return None
+
+    def age(self, now: datetime) -> timedelta | None:
+        """How long ago it was started, where that can be read."""
+        try:
+            started = datetime.fromisoformat(self.started_at)
+        except ValueError:
+            return None
+        return now - (started if started.tzinfo else started.replace(tzinfo=UTC))
 
     def save(self) -> None:
         """Write the run to its output folder and to the registry."""
@@ -77,9 +100,10 @@ def summary_of(benchmarks: Sequence[str]) -> str:
 def load_run(folder: Path) -> RunMeta | None:
     """The run recorded in a folder, if there is one that can be read."""
     try:
-        return RunMeta(**read_json(folder / FILE))
-    except (OSError, TypeError, orjson.JSONDecodeError):
+        run = TypeAdapter(RunMeta).validate_json((folder / FILE).read_bytes())
+    except (OSError, ValidationError):
         return None
+    return run if _ID.fullmatch(run.run_id) else None
 
 
 def run_in(folder: Path) -> RunMeta | None:
@@ -88,30 +112,49 @@ def run_in(folder: Path) -> RunMeta | None:
     return replace(run, output_dir=str(folder.resolve())) if run is not None else None
 
 
+def refreshed(run: RunMeta) -> RunMeta:
+    """A run as its folder records it now; the folder may be gone or hold another run."""
+    there = run_in(Path(run.output_dir))
+    return there if there is not None and there.run_id == run.run_id else run
+
+
 def list_runs() -> Iterator[RunMeta]:
     """All registered runs, newest first."""
     root = registry_dir()
-    folders = sorted(root.iterdir(), reverse=True) if root.is_dir() else []
-    for folder in folders:
+    for folder in sorted(root.iterdir(), reverse=True) if root.is_dir() else ():
         run = load_run(folder)
-        if run is not None:
-            yield run
+        if run is not None and run.run_id == folder.name:
+            yield refreshed(run)
 
 
-def find_run(run_id: str | None = None, output_dir: str | Path | None = None) -> RunMeta:
-    """The run with an id, or the one whose output folder this is (default: ``./eval_results``)."""
-    if run_id is not None:
-        run = load_run(registry_dir() / run_id)
-        if run is None:
-            raise UsageError(f"no run {run_id!r} is known", hint="`nel eval runs` lists them")
-        if not Path(run.output_dir).is_dir():
-            hint = "if it was moved, give -o with its folder of today"
-            raise UsageError(f"the folder of run {run_id}, {run.output_dir}, is gone", hint=hint)
-        return run
-    folder = Path(output_dir or "eval_results")
+def known_run(which: str) -> RunMeta:
+    """The registered run with an id, or with the only one that begins like this. Raises UsageError."""
+    found = [run for run in list_runs() if run.run_id.startswith(which)]
+    found = [run for run in found if run.run_id == which] or found
+    if not found:
+        raise UsageError(f"no run {which!r} is known", hint="`nel eval runs` lists them")
+    if len(found) > 1:
+        ids = ", ".join(run.run_id for run in found[:5])
+        raise UsageError(f"{len(found)} runs begin with {which!r}", hint=f"give more of the id: {ids}")
+    return found[0]
+
+
+def find_run(which: str | None = None, output_dir: str | Path | None = None) -> RunMeta:
+    """The run with an id, the beginning of one, or a folder (default: ``./eval_results``). Raises UsageError."""
+    folder = Path(output_dir or which or "eval_results")
     run = run_in(folder)
-    if run is None:
-        raise UsageError(f"no run was started in {folder}", hint="give -o DIR or -r RUN_ID; `nel eval runs` lists runs")
+    if run is not None:
+        return run
+    if which is None or output_dir is not None or folder.is_dir():
+        raise UsageError(f"no run was started in {folder}", hint="name a run by its id or folder; see `nel eval runs`")
+    run = known_run(which)
+    if not Path(run.output_dir).is_dir():
+        hint = "if it was moved, name it by its folder of today"
+        raise UsageError(f"the folder of run {run.run_id}, {run.output_dir}, is gone", hint=hint)
+    there = load_run(Path(run.output_dir))
+    if there is not None and there.run_id != run.run_id:
+        hint = f"that one is run {there.run_id}"
+        raise UsageError(f"the folder of run {run.run_id}, {run.output_dir}, holds a later run", hint=hint)
     return run
 
 

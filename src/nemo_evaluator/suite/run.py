@@ -26,6 +26,8 @@ from nemo_evaluator.engine.evaluation import Finished, evaluate
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.plan import Shard
 from nemo_evaluator.engine.progress import Progress, SilentProgress
+from nemo_evaluator.engine.resume import ReusePlan
+from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.reports import write_reports, write_trajectories_report
 from nemo_evaluator.services import start_services
 from nemo_evaluator.store.checkpoint import Checkpoint
@@ -115,7 +117,8 @@ async def run_suite(config: EvalConfig, options: SuiteOptions) -> SuiteResult:
                 for bench in config.benchmarks:
                     if interrupts.asked:
                         break
-                    one = await _run_one(bench, builder, options, interrupts)
+                    noted = _Noted(options.progress, checkpoint, bench.key)
+                    one = await _run_one(bench, builder, options, interrupts, noted)
                     result.benchmarks.append(one)
                     _note(checkpoint, one, options.say)
         except asyncio.CancelledError:
@@ -130,8 +133,20 @@ async def run_suite(config: EvalConfig, options: SuiteOptions) -> SuiteResult:
     return result
 
 
+class _Noted:
+    """Progress of one benchmark whose start is noted in the checkpoint, for whoever asks for the status."""
+
+    def __init__(self, shown: Progress, checkpoint: Checkpoint, key: str) -> None:
+        self._shown, self._checkpoint, self._key = shown, checkpoint, key
+        self.finished = shown.finished
+
+    def started(self, name: str, tally: Tally, reuse: ReusePlan | None, todo: int) -> None:
+        self._checkpoint.started(self._key, planned=tally.planned, done=tally.done)
+        self._shown.started(name, tally, reuse, todo)
+
+
 async def _run_one(
-    bench: BenchmarkConfig, builder: Builder, options: SuiteOptions, interrupts: Interrupts
+    bench: BenchmarkConfig, builder: Builder, options: SuiteOptions, interrupts: Interrupts, progress: Progress
 ) -> BenchmarkResult:
     result = BenchmarkResult(bench.key)
     halt = Halt()
@@ -140,7 +155,7 @@ async def _run_one(
         async with AsyncExitStack() as stack:
             job = await builder.build(bench, options.output_dir, stack, resume=options.resume, shard=options.shard)
             result.task_dir = job.task_dir
-            job.halt, job.progress, job.say, job.fresh = halt, options.progress, options.say, options.fresh
+            job.halt, job.progress, job.say, job.fresh = halt, progress, options.say, options.fresh
             finished = await evaluate(job)
         _take(result, finished)
     except NelError as error:

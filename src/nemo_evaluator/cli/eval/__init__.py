@@ -18,7 +18,7 @@ LAZY: Final = {
     "logs": (f"{_HERE}.logs:logs", "Show the log of a run."),
     "runs": (f"{_HERE}.runs:runs", "List the runs of this user."),
     "jobs": (f"{_HERE}.runs:runs", "The same as `runs`."),
-    "clean": (f"{_HERE}.clean:clean", "Remove runs from the list; outputs stay."),
+    "clean": (f"{_HERE}.clean:clean_runs", "Remove runs from the list; outputs stay."),
     "report": ("nemo_evaluator.cli.report:eval_report", "Render a report from a run's folder."),
     "merge": (f"{_HERE}.merge:merge", "Merge the shards of a run."),
     "rescore": ("nemo_evaluator.cli.rescore:rescore", "Score stored answers again, without asking the model."),

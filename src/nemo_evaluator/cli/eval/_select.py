@@ -1,14 +1,30 @@
-"""The options by which a run is found."""
+"""How a run is named on the command line."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import click
 
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.store.runs import find_run
 
-def run_selectors(command: Callable[..., Any]) -> Callable[..., Any]:
+
+def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--run-id`` and ``--output-dir`` to a command."""
     command = click.option("--output-dir", "-o", help="Output folder of the run (default: ./eval_results).")(command)
-    return click.option("--run-id", "-r", help="Id of the run; see `nel eval runs`.")(command)
+    return click.option("--run-id", "-r", help="Id of the run, or its beginning; see `nel eval runs`.")(command)
+
+
+def with_run(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Call a command with the ``run`` that its argument RUN (an id, its beginning, or a folder) or an option names."""
+
+    @functools.wraps(command)
+    def found(*args: Any, which: str | None, run_id: str | None, output_dir: str | None, **more: Any) -> Any:
+        if sum(word is not None for word in (which, run_id, output_dir)) > 1:
+            raise UsageError("name the run once", hint="give RUN, --run-id or --output-dir")
+        return command(*args, run=find_run(which or run_id, output_dir), **more)
+
+    return click.argument("which", metavar="[RUN]", required=False)(run_options(found))

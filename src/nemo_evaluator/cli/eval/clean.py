@@ -9,24 +9,28 @@ from typing import Final
 import click
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.executors.detach import running_pid
-from nemo_evaluator.store.runs import RunMeta, forget_run, list_runs
+from nemo_evaluator.executors.base import clean, status_of
+from nemo_evaluator.store.runs import RunMeta, known_run, list_runs
 
 _UNITS: Final = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1), "m": timedelta(days=30)}
 
 
-@click.command()
+@click.command("clean")
+@click.argument("which", metavar="[RUN]...", nargs=-1)
 @click.option("--older-than", metavar="AGE", help="Only runs older than this: 24h, 7d, 4w, 2m.")
 @click.option("--executor", help="Only runs of this executor.")
 @click.option("--all", "everything", is_flag=True, help="Every run that has ended.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-def clean(older_than: str | None, executor: str | None, everything: bool, dry_run: bool, yes: bool) -> None:
+def clean_runs(
+    which: tuple[str, ...], older_than: str | None, executor: str | None, everything: bool, dry_run: bool, yes: bool
+) -> None:
     """Remove ended runs from the list of runs. Their output folders are not touched."""
-    if not (older_than or executor or everything):
-        raise UsageError("say which runs", hint="--older-than 7d, --executor local, or --all")
-    before = datetime.now(UTC) - _age(older_than) if older_than else None
-    chosen = [run for run in list_runs() if _matches(run, before, executor)]
+    if not (which or older_than or executor or everything):
+        raise UsageError("say which runs", hint="a RUN, --older-than 7d, --executor local, or --all")
+    least = _age(older_than) if older_than else None
+    named = [known_run(word) for word in which] if which else list_runs()
+    chosen = [run for run in named if _matches(run, least, executor)]
     for run in chosen:
         click.echo(f"{'would remove' if dry_run else 'remove'} {run.run_id}  {run.output_dir}")
     if not chosen:
@@ -35,15 +39,16 @@ def clean(older_than: str | None, executor: str | None, everything: bool, dry_ru
     if dry_run or not (yes or click.confirm(f"Remove {len(chosen)} run(s) from the list?")):
         return
     for run in chosen:
-        forget_run(run.run_id)
+        clean(run)
 
 
-def _matches(run: RunMeta, before: datetime | None, executor: str | None) -> bool:
+def _matches(run: RunMeta, least: timedelta | None, executor: str | None) -> bool:
     if executor is not None and run.executor != executor:
         return False
-    if before is not None and datetime.fromisoformat(run.started_at) >= before:
+    age = run.age(datetime.now(UTC))
+    if least is not None and (age is None or age < least):
         return False
-    return running_pid(run) is None
+    return not status_of(run).alive
 
 
 def _age(text: str) -> timedelta:

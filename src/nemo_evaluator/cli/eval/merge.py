@@ -6,18 +6,18 @@ from pathlib import Path
 
 import click
 
-from nemo_evaluator.cli.eval._select import run_selectors
+from nemo_evaluator.cli.eval._select import run_options
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.terminal import one_line
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.executors.summary import headline
 from nemo_evaluator.store.runs import find_run
 from nemo_evaluator.suite.merge import merge_run
+from nemo_evaluator.suite.summary import headline
 
 
 @click.command()
 @click.argument("folder", required=False, type=click.Path(file_okay=False))
-@run_selectors
+@run_options
 @click.option("--repeats", "-n", type=int, help="How many repeats the shards have: refuses them when they do not.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.pass_context

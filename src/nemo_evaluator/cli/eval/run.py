@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 from typing import Final
 
 import click
 from click.core import ParameterSource
 
+from nemo_evaluator.core.arguments import masked_arguments
 from nemo_evaluator.core.errors import UsageError
 
 _QUICK: Final = {
@@ -49,20 +52,26 @@ _QUICK: Final = {
 @click.option("--json", "as_json", is_flag=True, help="Progress and result as JSON lines on stdout.")
 @click.option("--no-progress", is_flag=True, help="No progress lines.")
 @click.option("--verbose", "-v", is_flag=True, help="Log what happens inside, on stderr.")
+@click.option("--request", "request_file", hidden=True, type=click.Path(dir_okay=False))
 @click.pass_context
-def run(ctx: click.Context, /, config_file: str | None, api_key: str | None, **flags: object) -> None:
+def run(
+    ctx: click.Context, /, config_file: str | None, api_key: str | None, request_file: str | None, **flags: object
+) -> None:
     """Run the benchmarks of CONFIG_FILE, or one benchmark in quick mode (--bench, --model-url, --model-id).
 
     Exit codes: 0 done, 1 config or usage error, 2 a benchmark failed, 3 finished but INVALID (coverage under its
     floor), 4 budget spent, 130 interrupted. Every one but 1 can be continued with --resume.
     """
+    from nemo_evaluator.executors.request import RunRequest  # noqa: PLC0415 - heavy, only for this command
+    from nemo_evaluator.executors.start import start, start_worker  # noqa: PLC0415
+
+    if request_file is not None:
+        ctx.exit(start_worker(Path(request_file)))
     _refuse_quick_flags(ctx, config_file)
     if api_key is not None:
         os.environ["NEMO_API_KEY"] = api_key
-    from nemo_evaluator.executors.run_here import RunRequest, run_local  # noqa: PLC0415 - heavy, only for this command
-
-    key = os.environ.get("NEMO_API_KEY") or os.environ.get("NVIDIA_API_KEY")
-    ctx.exit(run_local(RunRequest(config_file=config_file, api_key=key, **flags)))  # type: ignore[arg-type]
+    command = tuple(masked_arguments(sys.argv[1:]))
+    ctx.exit(start(RunRequest(config_file=config_file, command=command, **flags)))  # type: ignore[arg-type]
 
 
 def _refuse_quick_flags(ctx: click.Context, config_file: str | None) -> None:

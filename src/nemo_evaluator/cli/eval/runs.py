@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 
 from nemo_evaluator.core.files import dumps
-from nemo_evaluator.executors.detach import running_pid
+from nemo_evaluator.executors.base import status_of
 from nemo_evaluator.store.runs import list_runs
 
 _CUT = 60
@@ -19,7 +19,7 @@ _CUT = 60
 def runs(offline: bool, as_json: bool) -> None:
     """List runs, newest first."""
     found = list(list_runs())
-    states = ["-" if offline else ("RUNNING" if running_pid(run) else "ended") for run in found]
+    states = ["-" if offline else status_of(run).state for run in found]
     if as_json:
         rows = [asdict(run) | {"state": state} for run, state in zip(found, states, strict=True)]
         click.echo(dumps(rows).decode())
@@ -27,7 +27,7 @@ def runs(offline: bool, as_json: bool) -> None:
     if not found:
         click.echo("No tracked runs.")
         return
-    click.echo(f"{'RUN_ID':26} {'EXECUTOR':10} {'STATE':10} {'BENCHMARKS':30} OUTPUT_DIR")
+    click.echo(f"{'RUN_ID':26} {'EXECUTOR':10} {'STATE':11} {'BENCHMARKS':30} OUTPUT_DIR")
     for run, state in zip(found, states, strict=True):
         folder = run.output_dir if len(run.output_dir) <= _CUT else "..." + run.output_dir[3 - _CUT :]
-        click.echo(f"{run.run_id:26} {run.executor:10} {state:10} {run.config_summary[:28]:30} {folder}")
+        click.echo(f"{run.run_id:26} {run.executor:10} {state:11} {run.config_summary[:28]:30} {folder}")

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import click
 
-from nemo_evaluator.cli.eval._select import run_selectors
-from nemo_evaluator.executors.detach import stop as stop_run
-from nemo_evaluator.store.runs import find_run
+from nemo_evaluator.cli.eval._select import with_run
+from nemo_evaluator.core.files import dumps
+from nemo_evaluator.executors.base import executor_of
+from nemo_evaluator.executors.status import describe, read_status
+from nemo_evaluator.store.runs import RunMeta
 
 
 @click.command()
-@run_selectors
-def stop(run_id: str | None, output_dir: str | None) -> None:
+@with_run
+@click.option("--json", "as_json", is_flag=True, help="The run's status afterwards, as JSON.")
+def stop(run: RunMeta, as_json: bool) -> None:
     """Ask a running evaluation to close cleanly, and wait until it has."""
-    click.echo(stop_run(find_run(run_id, output_dir)))
+    executor_of(run.executor).stop(run)
+    status = read_status(run)
+    click.echo(dumps(status).decode() if as_json else describe(status))

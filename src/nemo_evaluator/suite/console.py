@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +13,7 @@ from nemo_evaluator.core.terminal import harmless
 from nemo_evaluator.engine.progress import JsonProgress, LineProgress, Progress, SilentProgress
 from nemo_evaluator.engine.resume import ReusePlan
 from nemo_evaluator.engine.tally import Tally
-
-LOG = "nel_eval.log"
+from nemo_evaluator.store.layout import LOG
 
 
 class Console:
@@ -21,8 +21,9 @@ class Console:
 
     def __init__(self, output_dir: Path, *, as_json: bool, quiet: bool, interval: float, append: bool) -> None:
         output_dir.mkdir(parents=True, exist_ok=True)
-        self._log = _Log((output_dir / LOG).open("a" if append else "w", encoding="utf-8", buffering=1))
-        self._to_log_only = _same_file(sys.stderr, self._log)
+        log = (output_dir / LOG).open("a" if append else "w", encoding="utf-8", buffering=1)
+        self._log = _Log(log)
+        self._to_log_only = _same_file(sys.stderr, log)
         self.as_json = as_json
         self._quiet = quiet
         self._interval = interval
@@ -88,9 +89,9 @@ class _Both:
             part.finished(tally)
 
 
-def _same_file(one: TextIO, other: _Log) -> bool:
+def _same_file(one: TextIO, other: TextIO) -> bool:
     """True when stderr already goes to the log, as it does in the background."""
     try:
-        return Path(f"/proc/self/fd/{one.fileno()}").resolve() == Path(other.name).resolve()
+        return os.path.sameopenfile(one.fileno(), other.fileno())
     except OSError:
         return False

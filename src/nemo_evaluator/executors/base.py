@@ -1,0 +1,147 @@
+"""The contract of executors: where a run happens. Commands and the list of runs know nothing else of them.
+
+A run is started from a request. Wherever that happens, what runs there is ``worker.py``, and what it writes is the
+same run folder. So an executor only has to start the worker, to know whether it lives, and to stop it.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal, cast
+
+from nemo_evaluator.config import LoadedConfig
+from nemo_evaluator.config.kinds import CLUSTERS
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.executors.request import RunRequest
+from nemo_evaluator.runs.find import task_folders
+from nemo_evaluator.runs.unfinished import unfinished_answers
+from nemo_evaluator.store.layout import LOG, PREVIOUS, TaskPaths
+from nemo_evaluator.store.runs import RunMeta, forget_run, refreshed
+
+State = Literal["starting", "running", "finished", "failed", "stopped", "killed", "not started", "ended", "unknown"]
+# The worker's exit codes. An INVALID run has come to its end, too; a spent budget has not.
+_ENDS: Final[dict[int, State]] = {0: "finished", 3: "finished", 4: "stopped", 130: "stopped"}
+_LOOK: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A request that was checked: what an executor starts."""
+
+    request: RunRequest
+    loaded: LoadedConfig
+    run: RunMeta
+
+    @property
+    def folder(self) -> Path:
+        """Where the run writes."""
+        return Path(self.run.output_dir)
+
+    def refuse_unfinished(self) -> None:
+        """An unfinished run is continued or set aside on purpose, never by the way."""
+        if self.request.resume or self.request.fresh:
+            return
+        for bench in self.loaded.config.benchmarks:
+            task = TaskPaths(self.folder / safe_name(bench.key))
+            if answers := unfinished_answers(task):
+                again = shlex.join(["nel", *self.request.command])
+                raise UsageError(
+                    f"{task.root} holds an unfinished run with {answers} answers",
+                    hint=f"choose what to do with it:\n    {again} --resume   # continue; finished answers are reused\n"
+                    f"    {again} --fresh    # start over; the earlier run is moved to {task.root / PREVIOUS}/",
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """Whether a run lives, where (for people, and as ``facts`` for scripts), or how it ended."""
+
+    state: State
+    where: str = ""
+    facts: JsonDict = field(default_factory=dict)
+
+    @property
+    def alive(self) -> bool:
+        """True while something may still be written."""
+        return self.state in ("starting", "running")
+
+
+class Executor(ABC):
+    """Where runs happen. It keeps no state of its own: what it must know of a run later is the run's handle."""
+
+    @abstractmethod
+    def start(self, job: Job) -> int:
+        """Start what was asked, or do it when it is to be waited for; returns the exit code."""
+
+    @abstractmethod
+    def life(self, run: RunMeta) -> Life | None:
+        """Where a run lives; None when it does not."""
+
+    @abstractmethod
+    def stop(self, run: RunMeta) -> None:
+        """Ask a living run to close, wait until it has, and insist if need be."""
+
+    def resume(self, job: Job) -> int:
+        """Continue a run: as a rule that is to start it again, since the worker finds what was answered."""
+        return self.start(job)
+
+    def status(self, run: RunMeta) -> Life:
+        """Where a run lives, or how it ended."""
+        return self.life(run) or _end(refreshed(run))
+
+    def logs(self, run: RunMeta, *, tail: int | None = None, follow: bool = False) -> Iterator[str]:
+        """The lines of a run's log, or the last of them; with ``follow`` until the run ends."""
+        path = Path(run.output_dir) / LOG
+        if not path.is_file():
+            raise UsageError(f"{path} does not exist", hint="the run has not logged anything yet")
+        with path.open(encoding="utf-8", errors="replace") as file:
+            yield from file if tail is None else deque(file, maxlen=tail)
+            while follow:
+                over = self.life(run) is None
+                yield from file  # What it wrote before it ended is read after that was seen.
+                if over:
+                    return
+                time.sleep(_LOOK)
+
+    def clean(self, run: RunMeta) -> None:
+        """Let go of what is kept of a run outside its folder."""
+        forget_run(run.run_id)
+
+
+def executor_of(word: str) -> Executor:
+    """The executor of a cluster type. Raises UsageError when there is none, or not in this version."""
+    return cast(Executor, CLUSTERS.build(word))
+
+
+def status_of(run: RunMeta) -> Life:
+    """The status of a run, also of one whose executor is not there any more."""
+    try:
+        return executor_of(run.executor).status(run)
+    except UsageError as error:
+        return Life("unknown", error.message)
+
+
+def clean(run: RunMeta) -> None:
+    """Take an ended run off the list, also one whose executor is not there any more."""
+    if run.executor in CLUSTERS.ready():
+        executor_of(run.executor).clean(run)
+    else:
+        forget_run(run.run_id)
+
+
+def _end(run: RunMeta) -> Life:
+    code, folder = run.details.get("exit_code"), Path(run.output_dir)
+    if isinstance(code, int):
+        return Life(_ENDS.get(code, "failed"), facts={"exit_code": code})
+    if not task_folders(folder):
+        return Life("not started")
+    # Before exit codes were noted, every run ended like this.
+    return Life("killed" if "host" in run.details else "ended")

@@ -1,0 +1,73 @@
+"""From a request to a run: what is checked for every executor before one of them starts anything."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nemo_evaluator.config import LoadedConfig, check_runtime
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.storage import storage_error
+from nemo_evaluator.executors.base import Job, executor_of
+from nemo_evaluator.executors.request import RunRequest, at_home, load_request, read_request, shard_dir, shard_of
+from nemo_evaluator.executors.worker import work
+from nemo_evaluator.store.lock import ensure_free
+from nemo_evaluator.store.runs import RunMeta, load_run, new_run_id, places, summary_of
+from nemo_evaluator.suite.dry_run import describe_plan
+from nemo_evaluator.suite.names import check_names
+
+
+def start(request: RunRequest) -> int:
+    """Hand a request to the executor of its config, or describe it (``--dry-run``); returns the exit code."""
+    job = _prepare(request)
+    if request.dry_run:
+        shard = shard_of(job.request)
+        print(asyncio.run(describe_plan(job.loaded.config, job.folder, shard, as_json=request.as_json)))
+        return 0
+    executor = executor_of(job.run.executor)
+    ensure_free(job.folder)
+    job.refuse_unfinished()
+    try:
+        return executor.resume(job) if request.resume else executor.start(job)
+    except OSError as error:
+        raise storage_error(error) from error
+
+
+def start_worker(file: Path) -> int:
+    """Do what a request file says, in this process: an executor has brought it to where it is to run."""
+    try:
+        return work(_prepare(read_request(file)))
+    except OSError as error:
+        raise storage_error(error) from error
+
+
+def _prepare(request: RunRequest) -> Job:
+    if request.resume and request.fresh:
+        raise UsageError("--resume and --fresh exclude each other", hint="give one of them")
+    if request.cwd:
+        os.chdir(request.cwd)
+    request, config_dir = at_home(request)
+    loaded = load_request(request)
+    check_runtime(loaded.config, document=loaded.document)
+    check_names(loaded.config, document=loaded.document)
+    shard = shard_of(request)
+    # Elsewhere, the environment may not say it.
+    request = replace(request, cwd=str(Path.cwd()), shard=f"{shard.index}/{shard.total}" if shard else None)
+    output_dir = shard_dir(Path(loaded.config.output.dir), shard)
+    return Job(request, loaded, _run(request, loaded, output_dir, config_dir or Path()))
+
+
+def _run(request: RunRequest, loaded: LoadedConfig, output_dir: Path, config_dir: Path) -> RunMeta:
+    old = load_run(output_dir) if request.resume else None
+    return RunMeta(
+        run_id=request.run_id or (old.run_id if old else new_run_id()),
+        executor=loaded.config.cluster.type,
+        output_dir=str(output_dir.resolve()),
+        started_at=datetime.now(UTC).isoformat(),
+        config_summary=summary_of([bench.name for bench in loaded.config.benchmarks]),
+        details=places(output_dir, cwd=Path.cwd(), config_dir=config_dir)
+        | ({"shard": request.shard} if request.shard else {}),
+    )

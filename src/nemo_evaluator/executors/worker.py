@@ -1,0 +1,115 @@
+"""The run itself, in this process: what every executor starts, wherever that is."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import socket
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import uvloop
+
+from nemo_evaluator.config import SNAPSHOT, write_snapshot
+from nemo_evaluator.core.errors import NelError
+from nemo_evaluator.core.files import dumps, scrub_json, write_atomic
+from nemo_evaluator.core.logs import CleanFormatter
+from nemo_evaluator.core.secrets import scrub
+from nemo_evaluator.core.terminal import harmless
+from nemo_evaluator.executors.base import Job
+from nemo_evaluator.executors.request import remove_requests, shard_of
+from nemo_evaluator.store.lock import folder_lock
+from nemo_evaluator.store.runs import RunMeta, load_run
+from nemo_evaluator.store.sums import FILE as SUMS
+from nemo_evaluator.store.sums import record_sums
+from nemo_evaluator.suite.console import Console
+from nemo_evaluator.suite.run import SuiteOptions, SuiteResult, run_suite
+from nemo_evaluator.suite.summary import summary_json, summary_text
+
+PID_FILE: Final = "nel.pid"
+# Files of a run, besides its reports, that are not to change when it has ended.
+_KEPT: Final = (SNAPSHOT, "checkpoint.json", "trajectories_report.json")
+
+
+def work(job: Job) -> int:
+    """Run to the end while holding the folder; returns the exit code, which is noted with the run."""
+    with folder_lock(job.folder, run_id=job.run.run_id, say=_to_stderr):
+        job.refuse_unfinished()
+        remove_requests(job.folder, but=job.run.run_id)
+        run = _noted(job)
+        run.save()
+        code: int | None = None
+        try:
+            code = _run(job)
+            return code
+        except NelError as error:
+            code = error.exit_code
+            raise
+        finally:
+            if code is not None:
+                replace(run, details=run.details | {"exit_code": code}).save()
+
+
+def _noted(job: Job) -> RunMeta:
+    """The run as it is listed from now on: with the handle that its executor has noted, and without an earlier end."""
+    old = load_run(job.folder)
+    details = old.details if old is not None and old.run_id == job.run.run_id else {}
+    details = details | job.run.details | {"pid": os.getpid(), "host": socket.gethostname()}
+    details.pop("exit_code", None)
+    return replace(job.run, details=details)
+
+
+def _to_stderr(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _run(job: Job) -> int:
+    request, loaded, folder = job.request, job.loaded, job.folder
+    if request.verbose:
+        handler = logging.StreamHandler()
+        handler.setFormatter(CleanFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        logging.basicConfig(level=logging.DEBUG, handlers=[handler])
+    config = loaded.config
+    # The files that it speaks of change from here on; it is written again at the end.
+    (folder / SUMS).unlink(missing_ok=True)
+    write_snapshot(loaded, folder, run_id=job.run.run_id, command=["nel", *request.command])
+    pid_file = folder / PID_FILE
+    write_atomic(pid_file, f"{os.getpid()}\n")
+    console = Console(
+        folder,
+        as_json=request.as_json,
+        quiet=request.no_progress,
+        interval=config.output.progress_interval,
+        append=request.resume or request.background,
+    )
+    options = SuiteOptions(
+        output_dir=folder,
+        run_id=job.run.run_id,
+        resume=request.resume,
+        fresh=request.fresh,
+        shard=shard_of(request),
+        base_dir=job.run.place("config_dir") if loaded.source else None,
+        progress=console.progress(),
+        say=console.say,
+    )
+    # Objects made so far live for the whole run: the collector need not look at them again.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+    try:
+        result: SuiteResult = uvloop.run(run_suite(config, options))
+        _tell(console, result, folder)
+        record_sums(folder, [*result.reports, *(folder / name for name in _KEPT)])
+    finally:
+        pid_file.unlink(missing_ok=True)
+        console.close()
+    return result.exit_code
+
+
+def _tell(console: Console, result: SuiteResult, folder: Path) -> None:
+    if console.as_json:
+        print(scrub_json(dumps(summary_json(result, folder))).decode(), flush=True)
+    else:
+        print(harmless(scrub(summary_text(result, folder))), flush=True)

@@ -1,0 +1,28 @@
+"""Fixtures for tests of executors."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from executor_bench import Bench
+from nel_support import Serve, Sums, serve, sums
+
+from nemo_evaluator.store.runs import find_run
+
+__all__ = ["serve", "sums"]
+# Every executor that this version has keeps the same contract.
+EXECUTORS = ["local"]
+
+
+@pytest.fixture(params=EXECUTORS)
+def on(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Serve, sums: Sums
+) -> Iterator[Bench]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    made = Bench(request.param, tmp_path, serve, sums)
+    yield made
+    for file in tmp_path.glob("*/nel.lock"):
+        run = find_run(output_dir=file.parent)
+        if made.executor.life(run):
+            made.executor.stop(run)

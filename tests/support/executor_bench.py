@@ -1,0 +1,62 @@
+"""For tests of executors: one run of a small benchmark, of any size and pace, on one executor."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from nel_support import Serve, Sums, api, bench, rows
+
+from nemo_evaluator.core.files import read_json
+from nemo_evaluator.executors.base import Executor, executor_of
+from nemo_evaluator.executors.request import RunRequest
+from nemo_evaluator.executors.start import start
+from nemo_evaluator.store.runs import RunMeta, find_run
+from nemo_evaluator.testing import Say
+
+
+class Bench:
+    """A config on one executor, and a server whose pace can be changed."""
+
+    def __init__(self, word: str, folder: Path, serve: Serve, sums: Sums) -> None:
+        self.word, self.folder, self._sums = word, folder, sums
+        self.executor: Executor = executor_of(word)
+        self.pace = 0.0
+        self.server = serve(lambda seen: Say("6", delay=self.pace))
+
+    def config(self, steps: int, name: str = "c.json", **output: Any) -> str:
+        parts = {
+            "cluster": {"type": self.word},
+            "services": {"model": api(self.server.url)},
+            "benchmarks": [bench(self._sums(steps), max_concurrent=4)],
+            "output": {"dir": "o", "progress_interval": 0.2} | output,
+        }
+        (self.folder / name).write_text(json.dumps(parts))
+        return name
+
+    def start(self, steps: int = 6, **flags: Any) -> int:
+        return start(RunRequest(config_file=self.config(steps), command=("eval", "run", "c.json"), **flags))
+
+    def run(self, folder: str = "o") -> RunMeta:
+        return find_run(output_dir=self.folder / folder)
+
+    def rows(self, folder: str = "o") -> int:
+        return len(rows(self.folder / folder / "sums"))
+
+    def until(self, condition: Callable[[], object], seconds: float = 60) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, (self.folder / "o" / "nel_eval.log").read_text()
+            time.sleep(0.02)
+
+    def until_over(self, folder: str = "o") -> str:
+        self.until(lambda: not self.executor.status(self.run(folder)).alive)
+        return self.executor.status(self.run(folder)).state
+
+    def kill(self) -> None:
+        """What a crash of the machine or of the run is like."""
+        os.kill(read_json(self.folder / "o" / "nel.lock")["pid"], signal.SIGKILL)
+        self.until_over()
