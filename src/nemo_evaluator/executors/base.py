@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, Literal, cast
 
 from nemo_evaluator.config import LoadedConfig
-from nemo_evaluator.config.kinds import CLUSTERS
+from nemo_evaluator.config.groups import CLUSTERS
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.types import JsonDict
