@@ -170,7 +170,7 @@ def _troubles(tally: Tally) -> Iterator[str]:
     """What keeps the benchmark from going on as it should, which comes first: a narrow line is cut at its end."""
     if (outage := tally.health.paused) is not None:
         now = time.monotonic()
-        wait, left = max(0, math.ceil(outage.next_try - now)), _clock(max(0.0, outage.gives_up - now))
+        wait, left = max(0, math.ceil(outage.next_try - now)), clock(max(0.0, outage.gives_up - now))
         yield f"paused, next try in {wait} s, gives up in {left}: {outage.service}: {harmless(outage.reason)}"
     # A copy: requests come and go while this is read.
     retrying = {why: count for why, count in tally.health.retrying.copy().items() if count > 0}
