@@ -4,8 +4,9 @@ BIN := $(VENV)/bin
 # Which extras the virtual environment has; scripts/setup.sh writes these files.
 DEV := $(VENV)/.with-dev
 LOCAL := $(VENV)/.with-local
+DOCS := $(VENV)/.with-docs
 
-.PHONY: help setup lock parts demo test check bench clean
+.PHONY: help setup lock parts demo test check bench docs clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -14,6 +15,9 @@ export VENV PYTHON
 
 $(DEV): pyproject.toml scripts/requirements.txt
 	@bash scripts/setup.sh dev,local
+
+$(DOCS): pyproject.toml scripts/requirements.txt
+	@bash scripts/setup.sh docs
 
 $(LOCAL): pyproject.toml scripts/requirements.txt
 	@bash scripts/setup.sh local
@@ -35,8 +39,11 @@ test: parts  ## run every test
 check: $(DEV)  ## lint, types, layers
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
 
+docs: $(DOCS)  ## build the documentation as a site, in site/
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
 bench: $(DEV)  ## speed, memory and disk as ratios, measured in one run
 	@$(BIN)/python -m bench
 
 clean:  ## remove what the build made
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache build dist site

@@ -4,5 +4,5 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 printf 'hatchling\nuv\n' | "${VENV:-.venv}/bin/uv" pip compile --quiet --universal --upgrade --python-version 3.11 --generate-hashes \
-  --no-annotate --no-emit-index-url --custom-compile-command 'make lock' --extra dev --extra local --extra parts \
+  --no-annotate --no-emit-index-url --custom-compile-command 'make lock' --extra dev --extra local --extra parts --extra docs \
   --output-file scripts/requirements.txt pyproject.toml -

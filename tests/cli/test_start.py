@@ -1,5 +1,6 @@
 """Starting takes a blink, and the public face is what it says."""
 
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -68,4 +69,5 @@ def test_every_command_can_be_loaded_and_helps() -> None:
 def test_the_version_is_said() -> None:
     nel = str(Path(sys.executable).with_name("nel"))
     done = subprocess.run([nel, "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout == f"nel {nemo_evaluator.__version__}\n"
+    machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
+    assert done.stdout == f"nel {nemo_evaluator.__version__} ({machine})\n"

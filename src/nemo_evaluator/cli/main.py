@@ -38,9 +38,11 @@ LAZY: Final = {
 def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if not value or ctx.resilient_parsing:
         return
-    from nemo_evaluator._version import __version__  # noqa: PLC0415 - reads package metadata, only for this flag
+    import platform  # noqa: PLC0415 - only for this flag, as the next one, which reads package metadata
 
-    click.echo(f"nel {__version__}")
+    from nemo_evaluator._version import __version__  # noqa: PLC0415
+
+    click.echo(f"nel {__version__} (Python {platform.python_version()}, {platform.system()} {platform.machine()})")
     ctx.exit()
 
 

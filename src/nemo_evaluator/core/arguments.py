@@ -31,7 +31,7 @@ def hide_arguments() -> None:
         before = sys.orig_argv[: len(sys.orig_argv) - len(words)]
         sys.stdout.flush()
         sys.stderr.flush()
-        os.execve(sys.executable, [*before, *masked], os.environ | carried_arguments(words))
+        os.execve(sys.executable, [*before, *masked], os.environ | carried_arguments(words))  # noqa: S606 - nel itself again
 
 
 def masked_arguments(words: Sequence[str]) -> list[str]:

@@ -104,7 +104,7 @@ class Mirror:
 def _read_index(path: Path, changed: int) -> tuple[MirrorEntry, ...]:
     """The entries of an index, read once per state of the file."""
     try:
-        value = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)
+        value = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506 - a safe loader
         return tuple(MirrorEntry(**entry) for entry in value["datasets"])
     except (yaml.YAMLError, KeyError, TypeError) as error:
         raise UsageError(f"{path} is not a mirror index: {error}") from error

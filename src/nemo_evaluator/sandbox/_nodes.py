@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from nemo_evaluator.core.errors import SandboxError
 
-_LOOPBACK = ("localhost", "127.0.0.1", "0.0.0.0", "::1")
+_LOOPBACK = ("localhost", "127.0.0.1", "0.0.0.0", "::1")  # noqa: S104 - looked for, never bound
 
 
 @dataclass(frozen=True, slots=True)
