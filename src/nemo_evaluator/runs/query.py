@@ -73,7 +73,11 @@ def places(
     direction = " DESC" if order.startswith("-") else ""
     where, values = which.where()
     by = f"{_ORDERS[name]}{direction}" + ("" if name == "problem_idx" else f", id{direction}")
-    query = f"SELECT at, length, answer FROM rows{where} ORDER BY {by} LIMIT ? OFFSET ?"
+    page = f"rows{where} ORDER BY {by} LIMIT ? OFFSET ?"
+    if limit is not None:
+        # Numbers first, which a lookup alone can give; then the places of those few.
+        page = f"rows WHERE id IN (SELECT id FROM {page}) ORDER BY {by}"
+    query = f"SELECT at, length, answer FROM {page}"
     yield from db.execute(query, [*values, -1 if limit is None else limit, offset])
 
 

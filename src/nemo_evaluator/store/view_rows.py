@@ -133,8 +133,14 @@ def is_unparsed(outcome: JsonDict) -> bool:
 
 def is_refusal(text: str, finish_reason: str | None) -> bool:
     """True for an answer that begins like a refusal, or was filtered."""
+    if finish_reason == "content_filter":
+        return True
     head = text[:_HEAD].lower().replace("’", "'")
-    return finish_reason == "content_filter" or any(phrase in head for phrase in _REFUSALS)
+    # A plain loop: this is done for every row.
+    for phrase in _REFUSALS:  # noqa: SIM110
+        if phrase in head:
+            return True
+    return False
 
 
 def failure_category(answer: JsonDict | None, outcome: JsonDict) -> str | None:
