@@ -13,7 +13,7 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.engine.evaluation import Evaluation, Finished, evaluate
 from nemo_evaluator.engine.halt import HaltKind
 from nemo_evaluator.engine.plan import Shard
-from nemo_evaluator.engine.progress import Progress, SilentProgress
+from nemo_evaluator.engine.progress import LineProgress, Progress, SilentProgress
 from nemo_evaluator.engine.template import load_template
 from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.environments.base import EvalEnvironment
@@ -32,7 +32,7 @@ async def run_evaluation(
     n_repeats: int = 1,
     max_problems: int | None = None,
     config: JsonDict | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     problem_range: tuple[int, int] | None = None,
     max_concurrent: int = 32,
     judge_client: Client | ModelClient | None = None,
@@ -52,8 +52,9 @@ async def run_evaluation(
 
     The bundle carries two private keys: ``_results`` (the rows) and ``_artifacts`` (the folder with journal, views and
     bundle). ``step_log_dir`` names that folder; without it a temporary one is made. ``allow_fallback`` lets a benchmark
-    that needs a judge run without one. The environment is closed at the end, and the solver if it can be. Raises the
-    error that stopped the benchmark, if one did.
+    that needs a judge run without one; ``progress=True`` shows a line that goes along, in notebooks too. The
+    environment is closed at the end, and the solver if it can be. Raises the error that stopped the benchmark, if one
+    did.
     """
     client = _client_of(solver)
     settings: JsonDict = {"model": client.endpoint.model, "base_url": client.endpoint.url} if client is not None else {}
@@ -88,7 +89,7 @@ async def run_evaluation(
                 template=load_template(instruction_template),
                 sandboxes=sandbox_manager,
                 resume=resume,
-                progress=progress or SilentProgress(),
+                progress=LineProgress() if progress is True else progress or SilentProgress(),
             )
         )
     _raise_if_stopped(finished)

@@ -92,7 +92,8 @@ class LineProgress(_Ticking):
     def __init__(self, stream: TextIO | None = None, *, interval: float = 60.0, live: bool | None = None) -> None:
         super().__init__()
         self._stream = stream or sys.stderr
-        self._live = self._stream.isatty() if live is None else live
+        # A notebook is no terminal, and draws a line again all the same.
+        self._live = self._stream.isatty() or "ipykernel" in sys.modules if live is None else live
         self.interval = 0.25 if self._live else interval
 
     def announce(self, tally: Tally, reuse: ReusePlan | None, todo: int) -> None:
