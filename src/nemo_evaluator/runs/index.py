@@ -12,17 +12,19 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator.core.failures import POLICY, Cause
 from nemo_evaluator.core.failures import Row as RowPolicy
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.row import Row, category_of
-from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.records import ANSWER, OUTCOME, total_tokens
 from nemo_evaluator.store.sealed import open_line
 from nemo_evaluator.store.view_rows import TRUNCATED, is_refusal, is_unparsed
+
+if TYPE_CHECKING:
+    from nemo_evaluator.store.journal import Journal
 
 TRUNCATED_FLAG: Final = 1
 UNPARSED_FLAG: Final = 2
