@@ -95,7 +95,6 @@ EDITS = [
     ("max_problems: 5", "metrics: []", "benchmarks[0].metrics", "under scoring"),
     ("max_problems: 5", "system_prompt: hi", "benchmarks[0].system_prompt", "under solver"),
     # keys that are missing
-    ("    protocol: chat_completions\n    model", "    model", "services.model.protocol", "add protocol:"),
     ("    url: http://localhost:8000", "    prot: 1", "services.tools.prot", "'port'"),
     ("type: simple\n      ", "", "benchmarks[0].solver", "add type: one of agent"),
     ("type: docker\n    ", "", "sandboxes.code", "add type: one of apptainer"),

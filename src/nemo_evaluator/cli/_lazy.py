@@ -27,6 +27,19 @@ class LazyGroup(click.Group):
             return command
         return super().get_command(ctx, cmd_name)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command of the first word; for a word that is unknown, the command that was probably meant is told."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            peers = importlib.import_module("nemo_evaluator.cli._peers")
+            meant = peers.better_command(ctx.command_path, args[0], self.list_commands(ctx))
+            if meant is None:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean: {meant}", ctx) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, from the table, without importing any."""
         rows = [(name, line) for name, (_, line) in self._lazy.items()]

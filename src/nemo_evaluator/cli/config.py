@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -12,6 +13,7 @@ import yaml
 from nemo_evaluator.cli._errors import problem_place, render_error
 from nemo_evaluator.config import LoadedConfig, check_runtime, config_schema, load_config, load_settings
 from nemo_evaluator.config._document import Document
+from nemo_evaluator.config.env_file import use_env_file
 from nemo_evaluator.config.overrides import parse_value
 from nemo_evaluator.config.reference import reference_markdown
 from nemo_evaluator.config.user_settings import check_settings, save_settings, setting_names, settings_path
@@ -28,11 +30,13 @@ def config() -> None:
 @config.command()
 @click.argument("file", type=click.Path())
 @click.option("-O", "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Change one value.")
+@click.option("--env-file", type=click.Path(dir_okay=False), help="NAME=VALUE lines (default: .env beside the config).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_context
-def check(context: click.Context, file: str, overrides: tuple[str, ...], as_json: bool) -> None:
+def check(context: click.Context, file: str, overrides: tuple[str, ...], env_file: str | None, as_json: bool) -> None:
     """Report all problems in FILE, or that there are none."""
     try:
+        use_env_file(Path(file).parent, env_file)
         loaded = load_config(file, overrides)
         _check_built(loaded)
     except ConfigError as error:

@@ -75,6 +75,11 @@ def main() -> None:
         click.echo(scrub(render_error(told)), err=True)
         sys.exit(told.exit_code)
     except click.ClickException as error:
+        if isinstance(error, click.NoSuchOption):
+            from nemo_evaluator.cli._peers import better_option  # noqa: PLC0415
+
+            meant = better_option(error.option_name)
+            error.possibilities = [meant] if meant else error.possibilities
         error.show()
         sys.exit(EXIT_USAGE)
     except (click.Abort, KeyboardInterrupt):

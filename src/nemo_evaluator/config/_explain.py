@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from nemo_evaluator.config._document import Document, Path, show_path
 from nemo_evaluator.config._schema_walk import class_at, field_at, kinds_at
+from nemo_evaluator.config.default_solver import models_to_ask
 from nemo_evaluator.core.errors import Problem
 from nemo_evaluator.core.registry import nearest
 from nemo_evaluator.core.secrets import looks_secret, scrub
@@ -113,7 +114,15 @@ class _Explainer:
             close = nearest(name, strange)
             if close:
                 return f"the key {name!r} is missing{about}", f"is {close!r} a misspelling of it?"
-        return f"the key {name!r} is missing{about}", f"add {name}: under {show_path(self.path[:-1])}"
+        return f"the key {name!r} is missing{about}", self._add(name)
+
+    def _add(self, name: str) -> str:
+        """How to add a key that is missing, with the choices where the file has them."""
+        models = models_to_ask(self.document.value) if name in ("solver", "service") else []
+        place = show_path(self.path[:-1])
+        if name == "solver" and models:
+            return f"add solver: {{type: simple, service: NAME}} under {place}; models: {', '.join(models)}"
+        return f"add {name}: under {place}" + (f"; models: {', '.join(models)}" if models else "")
 
     def no_tag(self) -> tuple[str, str]:
         known = ", ".join(kinds_at(self.root, self.path, self.document.value))

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandle
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from nemo_evaluator.config.budgets import BudgetConfig, StepLimits, StopWhen
-from nemo_evaluator.config.fields import Above0, Count, Int, Later, Model, Name, Positive, Share
+from nemo_evaluator.config.fields import Above0, Count, HashPrefix, Int, Later, Model, Name, Positive, Share
 from nemo_evaluator.config.groups import SANDBOXES, SCHEMES
 from nemo_evaluator.config.kinds import KindOf, check_name, check_settings, default_kind, with_settings
 from nemo_evaluator.config.sandbox_base import SandboxBase
@@ -44,9 +44,14 @@ class BenchmarkConfig(Model):
     id: Annotated[str, AfterValidator(_id)] | None = Field(
         None, description="Unique key and folder of the entry; null: the name, numbered when it is there twice."
     )
-    solver: SolverConfig = Field(description="What answers.")
+    solver: SolverConfig = Field(
+        description="What answers; left out: `simple`, with the only model among the services."
+    )
     repeats: Positive = Field(1, description="Answers per problem.")
     max_problems: Positive | None = Field(None, description="Most problems; a random subset unless shuffling is off.")
+    only: list[Count | HashPrefix] | None = Field(
+        None, min_length=1, description="Only these problems: indices in the dataset, or beginnings of `problem_hash`."
+    )
     max_concurrent: Positive = Field(32, description="Maximum concurrent steps.")
     fewshot: Count | None = Field(None, description="Worked examples in the prompt.")
     context_window: Later[Positive] = Field(None, description="Context of the model, in tokens, for agents.")
@@ -90,7 +95,9 @@ class BenchmarkConfig(Model):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return with_settings(handler, schema, SCHEMES, "name", "params", starts="://")
+        described = with_settings(handler, schema, SCHEMES, "name", "params", starts="://")
+        handler.resolve_ref_schema(described)["required"].remove("solver")
+        return described
 
     @model_validator(mode="after")
     def _sandbox_needed(self) -> BenchmarkConfig:

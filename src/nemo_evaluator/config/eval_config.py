@@ -14,6 +14,7 @@ from nemo_evaluator.config.budgets import BudgetConfig
 from nemo_evaluator.config.cluster_base import ClusterConfig
 from nemo_evaluator.config.cross_check import cross_check
 from nemo_evaluator.config.datasets import DatasetsConfig
+from nemo_evaluator.config.default_solver import with_solvers
 from nemo_evaluator.config.fields import Model
 from nemo_evaluator.config.groups import CLUSTERS
 from nemo_evaluator.config.kinds import default_kind
@@ -56,6 +57,12 @@ class EvalConfig(Model):
         if not isinstance(named, dict) or not isinstance(benchmarks, list):
             return data
         return {**data, "benchmarks": [_with_sandbox(benchmark, named) for benchmark in benchmarks]}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_solvers(cls, data: Any) -> Any:
+        """A benchmark that names no solver, or a simple one without a service, asks the only model there is."""
+        return with_solvers(data) if isinstance(data, dict) else data
 
     @model_validator(mode="after")
     def _unique_ids(self) -> EvalConfig:

@@ -39,7 +39,9 @@ class ModelService(ServiceBase):
 
     role: ClassVar[Role] = "model"
 
-    protocol: Protocol = Field(description="How requests are written.")
+    protocol: Protocol = Field(
+        "chat_completions", description="How requests are written; of an `api` service: as the path of its URL says."
+    )
     generation: GenerationConfig = Field(
         default_factory=GenerationConfig, description="Generation settings; those of a solver win."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from nemo_evaluator.engine.bundle import BundleFacts, write_bundle
 from nemo_evaluator.engine.columns import write_views
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.loop import run_loop
+from nemo_evaluator.engine.only import chosen_problems
 from nemo_evaluator.engine.plan import Plan, Shard, make_plan
 from nemo_evaluator.engine.progress import Progress, SilentProgress
 from nemo_evaluator.engine.resume import ASK, REUSE, VERIFY, Reuse, ReusePlan, fresh_plan
@@ -68,6 +69,8 @@ class Evaluation:
     shuffle_seed: int | None = None
     shard: Shard | None = None
     problem_range: tuple[int, int] | None = None
+    # Indices, or beginnings of problem hashes.
+    only: Sequence[int | str] | None = None
     max_concurrent: int = 32
     min_coverage: float = 0.95
     timeout: float | None = None
@@ -113,6 +116,7 @@ async def evaluate(job: Evaluation) -> Finished:
         shuffle_seed=job.shuffle_seed,
         shard=job.shard,
         problem_range=job.problem_range,
+        only=await chosen_problems(job.environment, job.only),
     )
     if job.stopped_before is not None and job.stopped_before.get("kind") == HaltKind.RULE:
         plan = plan.first(job.stopped_before["rule"]["problems"])

@@ -46,6 +46,7 @@ def _merge_task(task: TaskPaths, shards: Sequence[ShardResult], aggregate: Aggre
         repeats=config["repeats"],
         max_problems=config.get("max_problems"),
         shuffle_seed=config.get("shuffle_seed"),
+        only=config.get("only"),
     )
     facts = _facts(shards, plan)
     with folder_lock(task.root), workplace(task.root, prepare=lambda: _set_aside(task)) as room:

@@ -40,6 +40,7 @@ class Plan:
     shuffle_seed: int | None = None
     shuffled: bool = False
     shard: Shard | None = None
+    only: Sequence[int] | None = None
 
     def __len__(self) -> int:
         return len(self.problems) * self.repeats
@@ -75,6 +76,8 @@ class Plan:
                 **({"selection": self.selection} if self.selection else {}),
             },
         }
+        if self.only is not None:
+            facts["only"] = list(self.only)
         if self.shard is not None:
             bounds = list(self.shard.bounds(self.selected))
             facts["shard"] = {"idx": self.shard.index, "total": self.shard.total, "range": bounds}
@@ -90,15 +93,18 @@ def make_plan(
     shuffle_seed: int | None = None,
     shard: Shard | None = None,
     problem_range: tuple[int, int] | None = None,
+    only: Sequence[int] | None = None,
 ) -> Plan:
-    """Choose the problems. An explicit range bypasses shuffling; ``problem_idx`` is always the dataset's own index."""
+    """Choose the problems. A range or a list bypasses shuffling; ``problem_idx`` is always the dataset's own index."""
     if dataset_size < 0:
         raise UsageError(f"the environment says it has {dataset_size} problems")
     if repeats < 1:
         raise UsageError(f"repeats must be at least 1, not {repeats}")
-    shuffled = shuffle_seed is not None and problem_range is None
+    shuffled = shuffle_seed is not None and problem_range is None and only is None
     order: Sequence[int]
-    if problem_range is not None:
+    if only is not None:
+        order = only
+    elif problem_range is not None:
         order = range(max(0, problem_range[0]), min(dataset_size, problem_range[1]))
     elif shuffled:
         # The same order as that of a shuffled list, in a fifth of its memory.
@@ -113,4 +119,4 @@ def make_plan(
     if shard is not None:
         start, end = shard.bounds(selected)
         order = order[start:end]
-    return Plan(dataset_size, order, repeats, selected, shuffle_seed if shuffled else None, shuffled, shard)
+    return Plan(dataset_size, order, repeats, selected, shuffle_seed if shuffled else None, shuffled, shard, only)

@@ -5,6 +5,7 @@ The file holds no secret: what is one travels to the worker in an environment va
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,6 +15,8 @@ import orjson
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from nemo_evaluator.config import SNAPSHOT, LoadedConfig, load_config, load_mapping
+from nemo_evaluator.config.providers import find_provider, providers
+from nemo_evaluator.config.quick import quick_data
 from nemo_evaluator.core.arguments import masked_arguments
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps, write_atomic
@@ -24,7 +27,7 @@ from nemo_evaluator.store.lock import ensure_free
 from nemo_evaluator.store.runs import RunMeta, run_in
 from nemo_evaluator.store.sums import altered
 
-_ENDINGS: Final = ("/chat/completions", "/completions", "/responses")
+# Where quick mode looks for a key.
 _KEYS: Final = ("NEMO_API_KEY", "NVIDIA_API_KEY")
 _CARRIED: Final = "NEL_REQUEST_SECRETS"
 _SHARD_VARIABLES: Final = (
@@ -40,11 +43,17 @@ class RunRequest:
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     config_file: str | None = None
+    # The variable that holds the key; null: a provider's own, or the first of the usual ones that is set.
+    key_variable: str | None = None
+    env_file: str | None = None
+    model: str | None = None
     bench: str | None = None
     model_url: str | None = None
     model_id: str | None = None
     repeats: int = 1
     max_problems: int | None = None
+    only: tuple[str, ...] = ()
+    concurrency: int | None = None
     system_prompt: str | None = None
     temperature: float = 0.0
     max_tokens: int | None = None
@@ -159,10 +168,25 @@ def load_request(request: RunRequest) -> LoadedConfig:
     if request.frozen:
         overrides.append("datasets.frozen=true")
     loaded = _load(request, overrides)
-    if not request.allow_fallback:
+    if not (each := _each_benchmark(request)):
         return loaded
     every = range(len(loaded.config.benchmarks))
-    return _load(request, [*overrides, *(f"benchmarks.{at}.scoring.allow_fallback=true" for at in every)])
+    return _load(request, [*overrides, *(f"benchmarks.{at}.{setting}" for at in every for setting in each)])
+
+
+def _each_benchmark(request: RunRequest) -> list[str]:
+    """What flags set for every benchmark of a config."""
+    each = []
+    if request.max_problems is not None:
+        each.append(f"max_problems={request.max_problems}")
+    if request.only:
+        words = [word for text in request.only for word in text.split(",") if word]
+        each.append(f"only={json.dumps([int(word) if word.isdecimal() else word for word in words])}")
+    if request.concurrency is not None:
+        each.append(f"max_concurrent={request.concurrency}")
+    if request.allow_fallback:
+        each.append("scoring.allow_fallback=true")
+    return each
 
 
 def _load(request: RunRequest, overrides: list[str]) -> LoadedConfig:
@@ -172,34 +196,29 @@ def _load(request: RunRequest, overrides: list[str]) -> LoadedConfig:
 
 
 def _quick(request: RunRequest) -> JsonDict:
-    if not request.model_url or not request.model_id:
-        hint = "give --model-url and --model-id, or set NEMO_MODEL_URL and NEMO_MODEL_ID"
-        raise UsageError("quick mode needs the model's URL and id", hint=hint)
-    url = request.model_url.rstrip("/")
-    if not url.endswith(_ENDINGS):
-        url += "/chat/completions"
-    protocol = {"/completions": "completions", "/responses": "responses"}
-    ending = next((end for end in _ENDINGS if url.endswith(end)), "")
-    generation: JsonDict = {"temperature": request.temperature}
-    if request.max_tokens is not None:
-        generation["max_tokens"] = request.max_tokens
-    service: JsonDict = {
-        "type": "api",
-        "url": url,
-        "protocol": protocol.get(ending, "chat_completions"),
-        "model": request.model_id,
-        "generation": generation,
-    }
-    if key := next((name for name in _KEYS if os.environ.get(name)), None):
+    url, model, key = request.model_url, request.model_id, request.key_variable
+    if request.model is not None:
+        provider, model = find_provider(request.model)
+        url, key = provider.url, key or provider.key
+    elif key is None:
+        key = next((name for name in _KEYS if os.environ.get(name)), None)
+    if not url or not model:
+        hint = (
+            f"give --model PROVIDER/MODEL (providers: {', '.join(providers())}), or --model-url and --model-id, "
+            "or set NEMO_MODEL_URL and NEMO_MODEL_ID"
+        )
+        raise UsageError("quick mode needs a model", hint=hint)
+    return quick_data(
+        request.bench or "",
+        url,
+        model,
         # By reference: the key itself must not reach the snapshot of the config.
-        service["api_key"] = f"${{{key}}}"
-    solver: JsonDict = {"type": "simple", "service": "model"}
-    if request.system_prompt is not None:
-        solver["system_prompt"] = request.system_prompt
-    bench: JsonDict = {"name": request.bench, "repeats": request.repeats, "solver": solver}
-    if request.max_problems is not None:
-        bench["max_problems"] = request.max_problems
-    return {"services": {"model": service}, "benchmarks": [bench]}
+        api_key=f"${{{key}}}" if key else None,
+        repeats=request.repeats,
+        system_prompt=request.system_prompt,
+        temperature=request.temperature,
+        max_tokens=request.max_tokens,
+    )
 
 
 def shard_of(request: RunRequest) -> Shard | None:

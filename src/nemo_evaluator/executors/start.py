@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from nemo_evaluator.config import LoadedConfig, check_runtime
+from nemo_evaluator.config.env_file import use_env_file
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.storage import storage_error
 from nemo_evaluator.executors.base import Job, executor_of
@@ -50,6 +52,9 @@ def _prepare(request: RunRequest) -> Job:
     if request.cwd:
         os.chdir(request.cwd)
     request, config_dir = at_home(request)
+    place = config_dir or Path()
+    if names := use_env_file(place, request.env_file):
+        print(f"variables from {request.env_file or place / '.env'}: {', '.join(names)}", file=sys.stderr)
     loaded = load_request(request)
     check_runtime(loaded.config, document=loaded.document)
     check_names(loaded.config, document=loaded.document)
@@ -57,7 +62,7 @@ def _prepare(request: RunRequest) -> Job:
     # Elsewhere, the environment may not say it.
     request = replace(request, cwd=str(Path.cwd()), shard=f"{shard.index}/{shard.total}" if shard else None)
     output_dir = shard_dir(Path(loaded.config.output.dir), shard)
-    return Job(request, loaded, _run(request, loaded, output_dir, config_dir or Path()))
+    return Job(request, loaded, _run(request, loaded, output_dir, place))
 
 
 def _run(request: RunRequest, loaded: LoadedConfig, output_dir: Path, config_dir: Path) -> RunMeta:

@@ -29,7 +29,9 @@ class ApiService(ModelService):
     @model_validator(mode="after")
     def _url_and_protocol(self) -> ApiService:
         spoken = protocol_of_url(self.url)
-        if spoken is not None and spoken != self.protocol:
+        if spoken is not None and "protocol" not in self.model_fields_set:
+            self.protocol = spoken
+        elif spoken is not None and spoken != self.protocol:
             warnings.warn(
                 f"the URL path speaks of {spoken}, the protocol is {self.protocol}", UserWarning, stacklevel=2
             )

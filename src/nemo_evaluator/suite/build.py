@@ -98,6 +98,7 @@ class Builder:
             repeats=bench.repeats,
             max_problems=bench.max_problems,
             shuffle_seed=bench.shuffle_seed,
+            only=bench.only,
             shard=shard,
             max_concurrent=bench.max_concurrent,
             min_coverage=bench.min_coverage,

@@ -8,6 +8,7 @@ from nemo_evaluator.config import EvalConfig
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.core.files import dumps, safe_name
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.engine.only import chosen_problems
 from nemo_evaluator.engine.plan import Shard, make_plan
 from nemo_evaluator.environments.registry import get_environment
 from nemo_evaluator.suite.run import use_datasets
@@ -52,6 +53,7 @@ async def _entry(config: EvalConfig, at: int, output_dir: Path, shard: Shard | N
             max_problems=bench.max_problems,
             shuffle_seed=bench.shuffle_seed,
             shard=shard,
+            only=await chosen_problems(environment, bench.only),
         )
     except NelError as error:
         return entry | {"problems": None, "steps": None, "error": error.message}

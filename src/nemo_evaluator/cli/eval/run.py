@@ -15,10 +15,10 @@ from nemo_evaluator.core.errors import UsageError
 
 _QUICK: Final = {
     "bench": "name the benchmark in the config",
+    "model": "-O services.NAME.url=URL -O services.NAME.model=ID",
     "model_url": "-O services.NAME.url=URL",
     "model_id": "-O services.NAME.model=ID",
     "repeats": "-O benchmarks.0.repeats=N",
-    "max_problems": "-O benchmarks.0.max_problems=N",
     "system_prompt": "-O benchmarks.0.solver.system_prompt=TEXT",
     "temperature": "-O services.NAME.generation.temperature=T",
     "max_tokens": "-O services.NAME.generation.max_tokens=N",
@@ -28,16 +28,24 @@ _QUICK: Final = {
 @click.command()
 @click.argument("config_file", required=False, type=click.Path(dir_okay=False))
 @click.option("--bench", "-b", help="Quick mode: a benchmark name, URI or file.py[:name].")
+@click.option(
+    "--model", "-m", metavar="PROVIDER/MODEL", help="Quick mode: openai/..., nvidia/..., vllm/..., ollama/..."
+)
 @click.option("--model-url", envvar="NEMO_MODEL_URL", help="Quick mode: base URL of the model's API.")
 @click.option("--model-id", envvar="NEMO_MODEL_ID", help="Quick mode: the model's name in requests.")
 @click.option("--api-key", help="Quick mode: the key; better in NEMO_API_KEY or NVIDIA_API_KEY.")
 @click.option("--repeats", "-n", type=click.IntRange(1), default=1, show_default=True, help="Quick mode.")
-@click.option("--max-problems", type=click.IntRange(1), help="Quick mode.")
+@click.option(
+    "--limit", "--max-problems", "max_problems", type=click.IntRange(1), help="At most N problems of every benchmark."
+)
+@click.option("--only", multiple=True, metavar="IDX|HASH", help="Only these problems (index or start of problem_hash).")
+@click.option("--concurrency", type=click.IntRange(1), help="At most N problems at once, in every benchmark.")
 @click.option("--system-prompt", help="Quick mode.")
 @click.option("--temperature", type=float, default=0.0, show_default=True, help="Quick mode.")
 @click.option("--max-tokens", type=click.IntRange(1), help="Quick mode.")
 @click.option("--output-dir", "-o", help="Where results go; wins over output.dir.")
 @click.option("--override", "-O", multiple=True, metavar="KEY=VALUE", help="Set a config value; repeatable.")
+@click.option("--env-file", type=click.Path(dir_okay=False), help="NAME=VALUE lines (default: .env beside the config).")
 @click.option("--resume", is_flag=True, help="Go on where an earlier run stopped; says what is reused and why.")
 @click.option(
     "--fresh", is_flag=True, help="Start over where an earlier run is unfinished; that one is kept in previous/."
@@ -57,7 +65,7 @@ _QUICK: Final = {
 def run(
     ctx: click.Context, /, config_file: str | None, api_key: str | None, request_file: str | None, **flags: object
 ) -> None:
-    """Run the benchmarks of CONFIG_FILE, or one benchmark in quick mode (--bench, --model-url, --model-id).
+    """Run the benchmarks of CONFIG_FILE, or one benchmark in quick mode (--bench and --model).
 
     Exit codes: 0 done, 1 config or usage error, 2 a benchmark failed, 3 finished but INVALID (coverage under its
     floor), 4 budget spent, 130 interrupted. Every one but 1 can be continued with --resume.
@@ -70,8 +78,10 @@ def run(
     _refuse_quick_flags(ctx, config_file)
     if api_key is not None:
         os.environ["NEMO_API_KEY"] = api_key
+    key = "NEMO_API_KEY" if api_key is not None else None
     command = tuple(masked_arguments(sys.argv[1:]))
-    ctx.exit(start(RunRequest(config_file=config_file, command=command, **flags)))  # type: ignore[arg-type]
+    request = RunRequest(config_file=config_file, key_variable=key, command=command, **flags)  # type: ignore[arg-type]
+    ctx.exit(start(request))
 
 
 def _refuse_quick_flags(ctx: click.Context, config_file: str | None) -> None:
@@ -81,7 +91,9 @@ def _refuse_quick_flags(ctx: click.Context, config_file: str | None) -> None:
         hint = f"use {_QUICK.get(given[0], 'an environment variable in the config: api_key: ${NAME}')}"
         raise UsageError(f"{flag} is for quick mode and would not reach {config_file}", hint=hint)
     if config_file is None and ctx.params.get("bench") is None:
-        hint = "nel eval run config.yaml, or: nel eval run --bench gsm8k --model-url URL --model-id MODEL"
+        hint = "nel eval run config.yaml, or: nel eval run --bench gsm8k --model openai/MODEL (see `nel list`)"
         raise UsageError("give a config file or --bench", hint=hint)
-    if config_file is None and ctx.params.get("override"):
-        raise UsageError("-O needs a config file", hint="quick mode has flags of its own; see nel eval run --help")
+    twice = next((name for name in ("model_url", "model_id") if name in given), None)
+    if "model" in given and twice is not None:
+        flag = "--" + twice.replace("_", "-")
+        raise UsageError(f"--model and {flag} exclude each other", hint="--model names the endpoint and the model")

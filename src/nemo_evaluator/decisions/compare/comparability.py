@@ -20,7 +20,7 @@ _FINGERPRINTS: Final[dict[str, Kind]] = {
 }
 # What a key is about, by the first name on its way down that says so; all others are settings.
 _KINDS: Final[dict[str, Kind]] = {
-    **dict.fromkeys(("repeats", "max_problems", "shuffle_seed"), "size"),
+    **dict.fromkeys(("repeats", "max_problems", "only", "shuffle_seed"), "size"),
     **dict.fromkeys(("params", "dataset", "split", "revision"), "dataset"),
     **dict.fromkeys(("system_prompt", "instruction_template", "template", "fewshot", "prompt"), "prompt"),
     **dict.fromkeys(("scorers", "scoring", "scorer", "judge"), "scorer"),

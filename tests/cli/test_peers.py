@@ -1,0 +1,50 @@
+"""Words of other tools get the right suggestion."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from nemo_evaluator.cli._peers import better_command, better_option
+from nemo_evaluator.cli.eval.run import run
+from nemo_evaluator.cli.main import LAZY, main, nel
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("run", "config.yaml"), "nel eval run"),
+        (("view",), "nel eval report RUN -f html"),
+        (("config.yaml",), "nel eval run config.yaml"),
+        (("eval", "config.yaml"), "nel eval run config.yaml"),
+        (("eval", "task.py@one", "--model", "openai/gpt"), "nel eval run --bench task.py"),
+        (("eval", "gsm8k"), "nel eval run --bench gsm8k"),
+        (("comprae",), "nel compare"),
+        (("eval", "run", "--tasks", "gsm8k"), "--bench"),
+        (("eval", "run", "--model_args", "x=y"), "--model-url"),
+        (("eval", "run", "--limt", "3"), "--limit"),
+    ],
+)
+def test_suggestion(
+    words: tuple[str, ...], meant: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["nel", *words])
+    monkeypatch.setattr("nemo_evaluator.cli.main.hide_arguments", lambda: None)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr().err
+    assert ended.value.code == 1
+    assert "did you mean" in said.lower()
+    assert meant in said
+
+
+def test_what_is_suggested_exists() -> None:
+    for word in ("run", "view", "ls", "score", "kill", "log", "serve"):
+        meant = better_command("nel", word, list(LAZY))
+        assert meant is not None
+        assert meant.split()[1] in LAZY
+        assert word not in nel.commands
+    options = {name for parameter in run.params for name in parameter.opts}
+    for word in ("--tasks", "--model_args", "--epochs", "--max-samples", "--num-concurrent", "--log-dir", "--samples"):
+        assert better_option(word) in options
