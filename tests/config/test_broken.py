@@ -96,10 +96,8 @@ EDITS = [
     ("max_problems: 5", "system_prompt: hi", "benchmarks[0].system_prompt", "under solver"),
     # keys that are missing
     ("    url: http://localhost:8000", "    prot: 1", "services.tools.prot", "'port'"),
-    ("type: simple\n      ", "", "benchmarks[0].solver", "add type: one of agent"),
     ("type: docker\n    ", "", "sandboxes.code", "add type: one of apptainer"),
     ("type: gym\n    ", "", "services.tools", "add type: one of api"),
-    (SIMPLE, "type: simple", "benchmarks[0].solver.service", "add service:"),
     (SIMPLE, "type: harbor\n      service: model", "benchmarks[0].solver.agent", "add agent:"),
     (SIMPLE, "type: custom", "benchmarks[0].solver.class_path", "add class_path:"),
     (SIMPLE, "type: gym_delegation\n      service: model", "benchmarks[0].solver.gym_service", "add gym_service:"),

@@ -49,8 +49,8 @@ def test_quick_mode_takes_overrides_a_provider_and_its_key_from_env(nel: Nel, se
     assert server.count == 2
     assert {one.headers["authorization"] for one in server.requests} == {"Bearer sk-of-the-file-0123456789"}
     assert server.requests[0].body["model"] == "gpt-x"
-    kept = "".join(path.read_text() for path in (nel.folder / "o").rglob("*") if path.is_file())
-    assert "sk-of-the-file" not in kept
+    kept = b"".join(path.read_bytes() for path in (nel.folder / "o").rglob("*") if path.is_file())
+    assert b"sk-of-the-file" not in kept
     (nel.folder / "other").write_text("OPENAI_API_KEY=sk-of-another-0123456789\n")
     nel(*quick, *more, "--fresh", "--env-file", "other")
     assert server.requests[-1].headers["authorization"] == "Bearer sk-of-another-0123456789"

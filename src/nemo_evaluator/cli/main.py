@@ -78,8 +78,8 @@ def main() -> None:
         if isinstance(error, click.NoSuchOption):
             from nemo_evaluator.cli._peers import better_option  # noqa: PLC0415
 
-            meant = better_option(error.option_name)
-            error.possibilities = [meant] if meant else error.possibilities
+            if (meant := better_option(error.option_name)) is not None:
+                error = click.NoSuchOption(error.option_name, possibilities=[meant], ctx=error.ctx)
         error.show()
         sys.exit(EXIT_USAGE)
     except (click.Abort, KeyboardInterrupt):
