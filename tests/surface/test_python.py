@@ -226,3 +226,18 @@ async def test_paired_records_unpack_into_rows_of_both_sides(tmp_path: Path) -> 
     assert left[2, 0]["model_response"] == "4"
     [(name, one, other)] = match_bundles(discover_bundles(tmp_path / "a"), discover_bundles(tmp_path / "b"))
     assert (name, one.path.parent.name, other.path.parent.name) == ("own-sums", "a", "b")
+
+
+@pytest.mark.needs("docker")
+async def test_a_container_with_a_network_has_an_address() -> None:
+    from nemo_evaluator.config import DockerSandbox
+    from nemo_evaluator.sandbox.manager import SandboxManager
+
+    for network, has_one in (("bridge", True), ("none", False)):
+        manager = SandboxManager(DockerSandbox(image="python:3.12-slim", network=network), "surface")
+        async with manager.session(SeedResult("p", "a")) as session:
+            box = session.agent
+            assert box is not None
+            assert (await box.exec("echo hi", timeout_sec=60)).stdout == "hi\n"
+            assert (box.container_ip is not None) is has_one
+        await manager.close()
