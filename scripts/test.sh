@@ -8,7 +8,11 @@ parts=${NEL_PARTS_DIR:-$PWD/.parts}
 results=$parts/results
 rm -rf "$results" && mkdir -p "$results"
 bash scripts/images.sh || exit 1
-"$bin/python" -m pytest -q -n 2 --dist loadfile -m "not serial" --junitxml "$results/parallel.xml" "${@:-tests}"
+# Lines of the package that tests run in their own process; programs that they start are not counted. `COVER=` leaves it out.
+cover=()
+if [ -n "${COVER-yes}" ] && [ $# = 0 ]; then cover=(--cov=nemo_evaluator --cov-report=); fi
+export COVERAGE_FILE=$results/coverage
+"$bin/python" -m pytest -q -n 2 --dist loadfile -m "not serial" "${cover[@]}" --junitxml "$results/parallel.xml" "${@:-tests}"
 parallel=$?
 serial=0
 mapfile -t files < <(grep -rlE 'mark\.serial' --include='test_*.py' "${@:-tests}")
@@ -17,6 +21,7 @@ if [ ${#files[@]} -gt 0 ]; then
   serial=$?
 fi
 code=$((parallel > serial ? parallel : serial))
+[ ${#cover[@]} = 0 ] || echo "coverage: $("$bin/coverage" report --format=total)% of lines"
 "$bin/python" - "$code" "$results" <<'PY'
 import sys
 from pathlib import Path

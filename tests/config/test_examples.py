@@ -63,8 +63,8 @@ benchmarks:
     assert benchmark.name == packaged["name"]
     assert benchmark.max_concurrent == packaged["max_concurrent"]
     assert benchmark.sandbox.type == "ecs_fargate"
-    assert benchmark.sandbox.region == "us-east-1"
-    assert benchmark.sandbox.concurrency == packaged["sandbox"]["concurrency"]
+    assert benchmark.sandbox.region == "us-east-1"  # type: ignore[attr-defined]
+    assert benchmark.sandbox.concurrency == packaged["sandbox"]["concurrency"]  # type: ignore[attr-defined]
 
 
 def test_a_playbook_of_ones_own_beside_the_config(write) -> None:

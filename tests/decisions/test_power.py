@@ -41,7 +41,7 @@ def share_beyond(bound: float, n: int, odds: list[float], rng: np.random.Generat
     """In which share of simulated comparisons of ``n`` problems the interval of ``nel compare`` excludes ``bound``."""
     _, lost, won, _ = rng.multinomial(n, np.clip(odds, 0, 1), size=10_000).T
     pairs, counts = np.unique(np.stack([lost, won]), axis=1, return_counts=True)
-    sure = [abs(Flips(*pair, n).at(bound)) > NormalDist().inv_cdf(level) for pair in pairs.T.tolist()]
+    sure = [abs(Flips(pair[0], pair[1], n).at(bound)) > NormalDist().inv_cdf(level) for pair in pairs.T.tolist()]
     return float(counts[sure].sum()) / 10_000
 
 
