@@ -41,7 +41,7 @@ class Breaks:
 
     def export(self, bundles: Sequence[ExportBundle], config: dict[str, Any]) -> list[str]:
         """Fail."""
-        raise ConnectionError("POST https://tracker/?key=topsecretvalue: refused")
+        raise ConnectionError("POST https://tracker/?key=sk-topsecret-4711-value: refused")
 
 
 @pytest.fixture(autouse=True)
@@ -98,10 +98,10 @@ def test_a_missing_library_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_what_a_library_raises_is_one_error_without_secrets(run_dir: Path) -> None:
-    Secret("topsecretvalue")
+    Secret("sk-topsecret-4711-value")
     with pytest.raises(ExportError, match="ConnectionError") as caught:
         export_bundles("breaks", [run_dir])
-    assert "topsecretvalue" not in caught.value.message
+    assert "sk-topsecret-4711-value" not in caught.value.message
     assert caught.value.exit_code == 2
 
 
