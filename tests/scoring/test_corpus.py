@@ -9,14 +9,15 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.scoring.corpus.__main__ import corpus, judged, rates
+from tests.scoring.corpus.blind import blind
 
-CASES = list(corpus())
+CASES = [*corpus(), *blind()]
 WRONGLY_RIGHT = 0.005
 WRONGLY_WRONG = 0.02
 
 
 def test_the_corpus_is_large_and_half_of_it_are_traps() -> None:
-    assert len(CASES) >= 3000
+    assert len(CASES) >= 5000
     assert 0.4 < sum(not case.right for case in CASES) / len(CASES) < 0.7
 
 

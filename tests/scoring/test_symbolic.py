@@ -53,12 +53,27 @@ async def test_nothing_said_is_unparsed(pool: MathPool) -> None:
     assert (await math(ScorerInput("<think>5", "5"), pool=pool))["unparsed"] is True
 
 
-async def test_an_answer_too_heavy_to_compare_was_not_measured(pool: MathPool) -> None:
+HEAVY = r"\sum_{k=1}^{10^7} \frac{1}{k^2+k}"
+
+
+async def test_an_answer_too_heavy_to_compare_is_unparsed(pool: MathPool) -> None:
     started = time.monotonic()
-    heavy = ScorerInput(r"\boxed{\sum_{k=1}^{10^7} \frac{1}{k^2+k}}", r"\frac{7}{11}")
-    with pytest.raises(ScorerError, match="CPU seconds"):
-        await math(heavy, timeout=0.5, pool=pool)
+    score = await math(ScorerInput(rf"\boxed{{{HEAVY}}}", r"\frac{7}{11}"), timeout=0.5, pool=pool)
+    assert (score["correct"], score["unparsed"]) == (False, True)
     assert time.monotonic() - started < 60
+
+
+class TooHeavyTarget(MathPool):
+    """Two workers died, or the limit ended them, on the target too."""
+
+    def __init__(self) -> None:
+        super().__init__(size=1)
+        self._idle.queue[0].ask = lambda target, said, seconds: None  # type: ignore[method-assign]
+
+
+async def test_a_target_too_heavy_to_read_is_a_failure_of_the_scorer() -> None:
+    with pytest.raises(ScorerError, match="target '7x'"):
+        await math(ScorerInput(r"\boxed{6x}", "7x"), pool=TooHeavyTarget())
 
 
 async def test_a_worker_that_died_is_replaced(pool: MathPool) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from nemo_evaluator.scoring import extract_number, strip_reasoning
-from nemo_evaluator.scoring.text import claimed_texts
+from nemo_evaluator.scoring.text import claimed_texts, tasks
 
 # A bare reply is an answer as it stands up to this many words; a longer one must say which words are its answer.
 _BARE: Final = 30
@@ -34,6 +34,7 @@ _UNSURE: Final = re.compile(
     r"|^(?:some|many|most|several) (?:sources|people|say|think|believe)\b",
     re.IGNORECASE,
 )
+_RIVAL: Final = re.compile(r"[(\[]\s*(?:or|possibly|maybe|perhaps|alternatively)\b", re.IGNORECASE)
 # What follows takes back what was said before.
 _CORRECTED: Final = re.compile(
     r"(?:\.{3}|…|[.,;—–-])\s*(?:wait|hmm|hold on|oh|sorry|actually|correction|scratch that|on second thought|no)\b"
@@ -46,7 +47,6 @@ _INSTEAD: Final = re.compile(
     r"|\sinstead\b.*$",
     re.IGNORECASE,
 )
-_NEXT_QUESTION: Final = re.compile(r"\n[ \t*#]{0,6}(?:Question|Passage|Q)\b[ \d]{0,4}\**:")
 _SEPARATOR: Final = re.compile(r"\s*(?:\n|;|,(?!\d)|(?<=\d),\s|\band\b|&|\s/\s|•)\s*", re.IGNORECASE)
 _NUMBER_SIGNS: Final = re.compile(r"[$€£¥](?=[\d.])|(?<=\d)\s?%|(?<=\d),(?=\d{3}(?!\d))")
 _SCALES: Final = re.compile(r"(?<=\d)\s?(?:hundred|thousand|[mb]illion|trillion|dozen|[kmb])s?\b", re.IGNORECASE)
@@ -59,11 +59,9 @@ def committed(response: str) -> str | None:
     """The span that a response gives as its answer: what it announces, else a short last line; None when it commits
     to nothing. An explanation behind the span is left out and a correction counts; a denial or a choice of two is no
     answer."""
-    text = strip_reasoning(response)
-    invented = _NEXT_QUESTION.search(text)
-    if invented is not None and "answer" in text[: invented.start()].lower():
-        text = text[: invented.start()]
-    said = next(claimed_texts(text), None)
+    whole = strip_reasoning(response)
+    text = next(tasks(whole))
+    said = next(claimed_texts(whole), None)
     if said is None:
         last = text.rstrip().rpartition("\n")[2]
         said = _MARKS.sub("", last) if len(last) <= _LONGEST and len(last.split()) <= _BARE else None
@@ -76,6 +74,8 @@ def committed(response: str) -> str | None:
     *_, corrected = _CORRECTED.split(said)
     if corrected != said:
         said = _INSTEAD.sub("", corrected)
+    if said.count("?") > 1 or _RIVAL.search(said):
+        return None
     rest = _REST.search(said)
     if rest is not None and rest.start():
         said = said[: rest.start()]

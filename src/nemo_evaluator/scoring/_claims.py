@@ -41,6 +41,10 @@ _AFTER: Final = re.compile(
     [ \t]{0,8}:?""",
     re.IGNORECASE | re.VERBOSE,
 )
+# The whole of a short answer: a plain announcement, or none, and the value behind it.
+PLAINLY: Final = (
+    r"\s*(?:\*{0,3}(?i:(?:the\s+)?(?:(?:correct|final|best|right)\s+)?answer)\*{0,3}(?:\s+is|\s*:)\*{0,3}:?\s*)?"
+)
 _HEADING: Final = re.compile(r"ans(?:wers?)?[*_`~ \t:)\]]*\n\s*", re.IGNORECASE)
 _BARE: Final = re.compile(r"ans(?:wers?)?[*_`~]*[ \t]+", re.IGNORECASE)
 _LEAD: Final = re.compile(
@@ -98,6 +102,8 @@ def foreign_claims(text: str) -> Iterator[Claim]:
     lower = lowered(text)
     places: dict[int, int] = {}
     for word in _FOREIGN_ASCII if text.isascii() else _FOREIGN:
+        if word not in lower:
+            continue
         place = lower.rfind(word)
         for _ in range(_MOST):
             if place < 0:

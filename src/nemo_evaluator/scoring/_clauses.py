@@ -15,7 +15,6 @@ from nemo_evaluator.scoring._vocabulary import (
     NEXT_TASK,
     REFUSAL,
     SCAN,
-    SCAN_ASCII,
     Mark,
     is_opinion,
     mark_of,
@@ -70,7 +69,12 @@ _BLANK: Final = " \t\n*_`\"'.:)(#>-$“"
 _COMMAS: Final = (",", "，", "、")
 _ARROWS: Final = ("->", "=>", "→")
 _NEAR: Final = 240
-_DENIES_BEFORE: Final = ("では", "でな", "じゃ")
+_DENIES_BEFORE: Final = ("では", "でな", "じゃ", "değil", "नहीं", "가 아니", "이 아니", "아니", "아닙")
+# "If it had rained, the answer would be B" says that it is not.
+_WERE_IT_SO: Final = re.compile(r"\bwould\b.*\bif\b", re.IGNORECASE | re.DOTALL)
+_UNREAL: Final = re.compile(
+    r"\bif\b.*\b(?:(?:had|were)(?! to\b)|weren|wasn|hadn|did(?:n['’]t| not))\b|\s*if not\b", re.IGNORECASE | re.DOTALL
+)
 # What may stand between a value and a word that denies it: "B is (clearly) wrong", not "B) Nothing is wrong".
 _PREDICATE: Final = re.compile(
     r"[)\]*\"'”’$.%\s]*(?:(?:\w+\s+)?(?:is|was|are|were|does|do|did|can|could|would|will|has|had|seems|looks"
@@ -79,20 +83,21 @@ _PREDICATE: Final = re.compile(
     re.IGNORECASE,
 )
 _ANAPHOR: Final = re.compile(
-    r"\W*(?:(?:no|so)\W+)?(?:that|this|it|which|i|my|das|ce|c['’]|cela|eso|esto|这|那|それ|это)\b", re.IGNORECASE
+    r"\W*(?:(?:no|so|and|but)\W+)?(?:that|this|it|is|was|which|i|my|das|ce|c['’]|cela|eso|esto|这|那|それ|это)\b",
+    re.IGNORECASE,
 )
 
 
+_IT_IS: Final = re.compile(r"(?:it|that|this)(?:['’]s|\s+(?:is|was|should\s+be|must\s+be))\s+", re.IGNORECASE)
 _BESIDE: Final = re.compile(r"\}\$?\s*(?:or|and|oder|und|ou|et|,|或|和)+\s*[$\\(\[]*\Z", re.IGNORECASE)
 _UNSURE: Final = re.compile(r"\b(?:may|might|could) be", re.IGNORECASE)
 
 
 def clauses(text: str, start: int, end: int) -> Iterator[Clause]:
     """The clauses of a stretch; reasons (from "because" to the end of the sentence) are left out."""
-    scan = SCAN_ASCII if text.isascii() else SCAN
     begin, opener, first, reasons = start, 0, True, False
     marks: list[tuple[int, int, int]] = []
-    for match in scan.finditer(text, start, end):
+    for match in SCAN.finditer(text, start, end):
         word, at = match[0], match.start()
         mark = mark_of(word, text[match.end() : match.end() + 2])
         if at < begin:
@@ -108,7 +113,9 @@ def clauses(text: str, start: int, end: int) -> Iterator[Clause]:
                 if mark & Mark.CONTRARY and begin + end == at
             ]
             carried = [(0, 0, Mark.CONTRARY)] if ended and is_opinion(ended[0]) else []
-            begin, marks, opener, first = match.end(), [] if hard else carried, 0, hard
+            # "The correct choice, however, is C": a word between commas opens what follows.
+            opener = 0 if hard or text[begin:at].strip(_BLANK) else opener
+            begin, marks, first = match.end(), [] if hard else carried, hard
             reasons = reasons and not hard
         elif mark == Mark.BECAUSE:
             if reasons:
@@ -134,6 +141,13 @@ def clauses(text: str, start: int, end: int) -> Iterator[Clause]:
     yield Clause("" if reasons else text[begin:end], () if reasons else tuple(marks), opener, "", first)
 
 
+def _supposed(clause: Clause) -> int:
+    """What a clause makes of those that follow it in its sentence: a supposition, or one that is contrary to fact."""
+    if not clause.has(Mark.SOFT | Mark.CONTRARY):
+        return 0
+    return (Mark.SOFT if clause.has(Mark.SOFT) else 0) | (Mark.CONTRARY if _UNREAL.search(clause.text) else 0)
+
+
 def _stance(clause: Clause, said: Said[V]) -> int:
     """NOT when the clause denies the value, CONTRARY when it is not the speaker's word, SOFT, or nothing."""
     stance = 0
@@ -155,7 +169,7 @@ def _stance(clause: Clause, said: Said[V]) -> int:
                     "possible",
                 )
         else:
-            applies = end <= said.start or mark == Mark.SOFT
+            applies = end <= said.start or mark == Mark.SOFT or at < said.start < end
         if applies and mark & (Mark.NOT | Mark.REJECT | Mark.WRONG):
             stance |= Mark.NOT
         elif applies and mark & (Mark.CONTRARY | Mark.REFUSAL):
@@ -189,10 +203,7 @@ class Ledger(Generic[V]):
                 self._pending = self._correcting = True
             if clause.text.strip(_BLANK):
                 cued = self._clause(clause, cued, prefix)
-            if clause.has(Mark.SOFT):
-                self._supposing |= Mark.SOFT
-            if clause.text.lstrip().lower().startswith("if not"):
-                self._supposing |= Mark.CONTRARY
+            self._supposing |= _supposed(clause)
             if clause.edge in _ARROWS:
                 self._pending = self._correcting = True
 
@@ -201,12 +212,16 @@ class Ledger(Generic[V]):
         denied = self._denied is not None and (self._denied or bool(clause.opener & Mark.BUT))
         taken_up = bool(adds) or self._correcting or (denied and not self.values)
         said = self.reader.read(clause.text, cued=cued or taken_up)
+        if said is None and clause.has(Mark.REJECT):
+            # "A (and not B)"
+            rejected = next(at for at, _, mark in clause.marks if mark & Mark.REJECT)
+            said = self.reader.read(clause.text[:rejected], cued=cued or taken_up)
         if said is None:
             self._take_back(clause)
             self._void = clause.has(VOID) and clause.edge[:1] in _COMMAS
-            return cued and clause.edge[:1] == "\n"
+            return cued and (clause.edge[:1] == "\n" or (clause.edge[:1] in _COMMAS and not clause.has(VOID)))
         stance = _stance(clause, said) | self._supposing | (prefix if cued else 0)
-        if clause.edge[:1] in ("?", "？"):
+        if clause.edge[:1] in ("?", "？") or _WERE_IT_SO.search(clause.text, said.end):
             stance |= Mark.CONTRARY
         before = next((at for at, _, mark in clause.marks if mark & (Mark.NOT | Mark.REJECT)), 0)
         if stance & Mark.NOT and 0 < before <= said.start and not (prefix & VOID and cued):
@@ -224,7 +239,7 @@ class Ledger(Generic[V]):
             self._denied = self._denied or cued
         elif self._counts(clause, said, stance, cued or taken_up):
             self._commit(clause, said, stance)
-            self._joined = clause.edge[:1] in _COMMAS
+            self._joined = clause.edge[:1] in (*_COMMAS, ";", "；")
             return False
         self._joined = False
         return False
@@ -320,7 +335,7 @@ def _prefix(text: str, claim: Claim) -> int:
         return Mark.SOFT if _UNSURE.search(text, claim.place, claim.start) else 0
     supposing, last = 0, None
     for last in clauses(text, start, claim.place):
-        supposing = (0 if last.first else supposing) | (Mark.SOFT if last.has(Mark.SOFT) else 0)
+        supposing = (0 if last.first else supposing) | _supposed(last)
     if last is None:
         return supposing
     marks = (last.opener & Mark.OR) | supposing
@@ -348,7 +363,7 @@ def _weighed(text: str, claim: Claim, reader: Reader[V], prefix: int) -> Ledger[
     tail = min(len(text), claim.after + _TAIL)
     if claim.kind is Kind.AFTER and claim.after >= len(text) and not prefix:
         # Most answers end on a plain announcement: nothing to weigh.
-        scan = (SCAN_ASCII if text.isascii() else SCAN).search(text, claim.start, claim.end)
+        scan = SCAN.search(text, claim.start, claim.end)
         said = reader.read(text[claim.start : scan.start() if scan else claim.end], cued=True)
         if said is not None and (scan is None or (scan.end() >= claim.end and scan[0] in (".", "。"))):
             ledger.values = said.values
@@ -378,5 +393,5 @@ def committed_text(text: str, claim: Claim) -> str | None:
             meant = said[said.index(clause.text) :]
         denied = denied or (clause is first and any(at < 2 and mark & VOID for at, _, mark in clause.marks))
     if denied or (first is not None and first.text != said and meant):
-        return meant.strip(" ,:") or None
+        return _IT_IS.sub("", meant.strip(" ,:")) or None
     return said

@@ -141,6 +141,13 @@ class Formulas:
             start, end = chosen.span()
         if _BOUND.search(clause, 0, start) and len(known) == 1:
             return None
+        if self._last and not cued:
+            # "Possible values: a and b": the last one is one of several.
+            for earlier in reversed(known[:-1]):
+                joint = _JOINT.match(clause, earlier.end(), start)
+                if joint is None or joint.end() != start:
+                    break
+                start, end, chosen = *earlier.span(), earlier
         values = [chosen[0]]
         while (joint := _JOINT.match(clause, end)) is not None and (following := _KNOWN.match(clause, joint.end())):
             values.append(following[0])

@@ -31,13 +31,18 @@ class MathPool:
             self._idle.put(_Worker())
 
     def equal(self, target: str, said: str, seconds: float) -> bool | None:
-        """Whether the expressions are equal; None when the CPU limit ended the comparison."""
+        """Whether the expressions are equal; None when ``said`` is too heavy to tell.
+
+        Raises ScorerError when the target is too heavy, or when no worker answers.
+        """
         key = (target, said, seconds)
         if key in self._known:
             return self._known[key]
         worker = self._idle.get()
         try:
             verdict = worker.ask(target, said, seconds)
+            if verdict is None and worker.ask(target, target, seconds) is None:
+                raise ScorerError(f"no math worker could read the target {target[:80]!r} in {seconds:g} CPU seconds")
         finally:
             self._idle.put(worker)
         self._known[key] = verdict
@@ -59,6 +64,12 @@ class _Worker:
         self._process: subprocess.Popen[bytes] | None = None
 
     def ask(self, target: str, said: str, seconds: float) -> bool | None:
+        """The verdict; None when the CPU limit ended the comparison, or when it ended two workers."""
+        line = self._exchange(target, said, seconds) or self._exchange(target, said, seconds)
+        verdict: bool | None = json.loads(line) if line else None
+        return verdict
+
+    def _exchange(self, target: str, said: str, seconds: float) -> bytes:
         fresh = self._process is None or self._process.poll() is not None
         process = self._start() if fresh else self._process
         assert process is not None and process.stdin is not None and process.stdout is not None
@@ -77,9 +88,7 @@ class _Worker:
             guard.cancel()
         if not line:
             self.stop()
-            raise ScorerError(f"the math worker did not answer within {limit:.0f} s or died")
-        verdict: bool | None = json.loads(line)
-        return verdict
+        return line
 
     def _start(self) -> subprocess.Popen[bytes]:
         self.stop()

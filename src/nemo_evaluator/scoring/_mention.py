@@ -25,7 +25,7 @@ _DIACRITICS: Final = re.compile("[\u0300-\u036f]")
 _LETTER: Final = "[^\\W_\u0e00-\u0e7f\u3000-\u9fff\uac00-\ud7af]"
 _PARTS: Final = re.compile(r"[^\W_]+")
 _ARTICLE: Final = re.compile(r"(?:the|an?)\s+(?=\S)", re.IGNORECASE)
-_JOINT: Final = r"(?:/|&|\b(?:or|and|oder|und|ou|et|o|y|или|и|versus|vs)\b|或者?|和|または|か)"
+_JOINT: Final = r"(?:/|&|\b(?:or|possibly|perhaps|maybe|and|oder|und|ou|et|o|y|или|и|versus|vs)\b|或者?|和|または|か)"
 _LEAD: Final = r"(?:(?:maybe|perhaps|possibly|even|probably|the|an?|by|in|at)\s+)*"
 _NO_RIVAL: Final = (
     r"(?!(?:so|rather|not|never|his|her|its|their|he|she|it|they|was|is|were|"
@@ -44,7 +44,9 @@ _SUBJECT: Final = re.compile(
     re.I,
 )
 _FILLER: Final = re.compile(
-    r"\W*(?:sure|certainly|yes|well|ok(?:ay)?|of course|hm+|great question|good question|let me think|let me see)\W*",
+    r"\W*(?:sure|certainly|yes|well|ok(?:ay)?|of course|hm+|great question|good question|let me think|let me see"
+    r"|(?:based on|according to|given|judging by|going by|considering|in my opinion|to my knowledge"
+    r"|as far as i know)\b[^\ue000-\uf8fd]*)\W*",
     re.I,
 )
 _PLAINLY_SO: Final = re.compile(

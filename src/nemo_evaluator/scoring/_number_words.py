@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from typing import Final
 
 _UP_TO_NINETEEN: Final = (
@@ -16,12 +17,30 @@ _LONGEST: Final = 120
 _SCALES: Final = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9}
 _WORD: Final = "|".join((*_UNITS, *_TENS, *_SCALES))
 _RUN: Final = re.compile(rf"(?<![\w-])(?:minus |negative )?(?:{_WORD})(?:(?:[ -]|[ -]and[ -])(?:{_WORD}))*(?!\w)", re.I)
+_PARTS: Final = {
+    "half": 2,
+    "halves": 2,
+    "third": 3,
+    "quarter": 4,
+    "fourth": 4,
+    "fifth": 5,
+    "sixth": 6,
+    "eighth": 8,
+    "tenth": 10,
+}
+_PART: Final = re.compile(rf"(?P<and> and (?:an?|one))?[ -](?P<part>{'|'.join(_PARTS)})s?\b", re.I)
 
 
-def find_words(text: str) -> tuple[str, int] | None:
+def find_words(text: str) -> tuple[str, int | Fraction] | None:
     """The last number that is written in words, as it stands and as a number."""
-    runs = _RUN.findall(text)
-    return (runs[-1], _value(runs[-1].lower())) if runs and len(runs[-1]) <= _LONGEST else None
+    last = max(_RUN.finditer(text), key=lambda run: run.start(), default=None)
+    if last is None or len(last[0]) > _LONGEST:
+        return None
+    value, part = _value(last[0].lower()), _PART.match(text, last.end())
+    if part is None:
+        return last[0], value
+    share = Fraction(1, _PARTS[part["part"].lower()])
+    return text[last.start() : part.end()], value + share if part["and"] else value * share
 
 
 def _value(run: str) -> int:

@@ -22,7 +22,9 @@ NUMBER: Final = re.compile(
         |milles?|millones|millón|тысяч[аи]?|миллион(?:ов|а)?|миллиард(?:ов|а)?|万|萬|億|亿|千|百万|百)(?![A-Za-zа-я]))?""",
     re.VERBOSE | re.IGNORECASE,
 )
-_SIGN: Final = re.compile(r"(?:(?<![\w)\]}.])-)?(?:(?:US|HK|[RAC])?[$€£¥₹₩฿]\s?-?)?(?:(?<![\w.])\.)?\Z")
+_SIGN: Final = re.compile(
+    "(?:(?<![^\\W\u3000-\u9fff\uac00-\ud7af])(?<![)\\]}.])-)?" r"(?:(?:US|HK|[RAC])?[$€£¥₹₩฿]\s?-?)?(?:(?<![\w.])\.)?\Z"
+)
 _SIGN_WIDTH: Final = 8
 _SCALES: Final = {
     "thousand": 10**3, "k": 10**3, "千": 10**3, "万": 10**4, "萬": 10**4, "lakh": 10**5, "million": 10**6, "mn": 10**6,

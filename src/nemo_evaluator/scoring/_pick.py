@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from nemo_evaluator.scoring._claims import lowered
+from nemo_evaluator.scoring._claims import PLAINLY, lowered
 from nemo_evaluator.scoring._clauses import VOID, Ledger, Said, clauses, declines, settle
 from nemo_evaluator.scoring._text import normalise, prepare, readable, unlatex, unmark
-from nemo_evaluator.scoring._vocabulary import cut_off
+from nemo_evaluator.scoring._vocabulary import REFUSAL, Mark, cut_off
 
 _LOOKALIKES: Final = str.maketrans("АВСЕНΑΒΕΗＡＢＣＤＥＦＧＨＩＪａｂｃｄｅ１２３４５", "ABCEHABEHABCDEFGHIJabcde12345")
 # "Answer: A dog", "Answer: I think ...": words, not letters.
@@ -31,6 +31,9 @@ _STRANGE: Final = re.compile(r"[\s*_`~\"'“‘$({\[<]*([A-Z])[*_`~\"'”’)\]}
 _BY_TEXT: Final = 40
 _REGION: Final = 1500
 _LAST: Final = 400
+_SHORT: Final = 60
+_TURN: Final = re.compile(r"[.;,:!\n]|\bbut\b", re.IGNORECASE)
+_ARROW: Final = re.compile(r"\s*(?:[-=]>|→)\s*(?=(?:right|correct|true|wrong|incorrect|false|no|yes)\b)", re.IGNORECASE)
 _VERDICT: Final = re.compile(r"correct|wrong|right|true|false|because|not\b", re.IGNORECASE)
 _JUNCTION: Final = (
     r"[()\]*.\s\"'}$。]*(?:/|(?<=\w)[-–](?=\w)|,|，|、|;|&|\+|\b(?:or|and|nor|oder|und|ou|et|o|y|или|и|vs\.?)\b"
@@ -54,6 +57,7 @@ class _Patterns:
             r"|は)\b[\s*_`:\"'(\[]*"
             r"|(?:either|both|between|one of)\s+[(\[*]*)?"
         )
+        self.whole = re.compile(rf"{PLAINLY}[*(\[]{{0,3}}([{re.escape(labels.upper())}])[*)\].]{{0,4}}\s*")
         self.opening = re.compile(rf"{opening}([{both}]){apart}", re.IGNORECASE)
         self.joined = re.compile(rf"{_JUNCTION}([{upper}]){apart}")
         noun = r"(?:option|choice|letter|answer|statement|completion|ending|one|alternative)"
@@ -61,21 +65,23 @@ class _Patterns:
         self.said = re.compile(
             rf"(?:(?:correct|right|best|final|true)\s+{noun}\s*(?:\w+\s+)?(?:is|was|:|would\s+be|must\s+be|should\s+be)"
             rf"|\b(?:choose|chose|select|pick|go(?:ing)?\s+with|opt(?:ing)?\s+for|settled?\s+on|lean(?:ing)?\s+towards?|answer|say|said"
-            rf"|mean|leaves|think\s+it['’]s|ans\s*[:.=])"
+            rf"|mean|leaves|think\s+it['’]s|ans\s*[:.=]|favou?rs|points\s+to|only|entscheide\s+mich\s+für|(?:us|me)\s+with(?:\s+only)?"
+            rf"|(?:chang|switch|revis)\w+\s+(?:[\w']+\s+){{0,4}}?(?:from\s+\S{{1,6}}\s+)?to)"
             rf"|\b(?:it|that|this|there)(?:['’]s|\s+(?:is|was|must\s+be|should\s+be|has\s+to\s+be|would\s+be"
             rf"|could(?:\s+also)?\s+be|might(?:\s+also)?\s+be|may\s+be|can\s+only\s+be))"
-            rf"|\b(?:my|our)\s+(?:choice|pick|selection|guess|vote)\s+(?:is|would\s+be)"
+            rf"|\b(?:my|our)\s+(?:\w+\s+)?(?:choice|pick|selection|guess|vote)\s+(?:is|would\s+be)"
             rf"|\b(?:final|result|conclusion|verdict|choice|selection|pick)\s*[:=]|\b(?:choisis|dirais|wähle|elijo|escojo|выбираю|может\s+быть\s+и)"
-            rf"|should\s+be|must\s+be|[-=]>|→|richtig\s+ist|korrekt\s+ist|c['’]est|correcte\s+est|correcta\s+es"
-            rf"|es\s+la|应该?选择?|选择?|正确的?是|应该是|Правильный\s+вариант|верный\s+вариант|это)"
+            rf"|should\s+be|must\s+be|[-=]>|→|richtig\s+ist|korrekt\s+ist|c['’]est|correcte\s+est|correcta\s+es|(?:corrett?a|certa|giusta)\s+[éè](?:\s+l?a)?(?:\s+(?:letra|lettera|opção|opzione))?"
+            rf"|\bes(?:\s+la)?|\A\W*(?:probably|likely|most\s+likely|presumably|definitely|certainly)|应该?选择?|选择?|正确的?是|应该是|Правильный\s+вариант|верный\s+вариант|это)"
             rf"{given}",
             re.IGNORECASE,
         )
         self.judged = re.compile(
             rf"(?<![\w'’])[(\[*]{{0,4}}([{upper}])(?:[)\].:]{{1,4}}[*]{{0,2}}(?:\s+\S[^,;.]{{0,80}}?)?"
-            rf"|[)\]*.:]{{0,4}}(?:\s*[{tokens}])?)\s*(?:[:–—-]\s*)?(?:(?:is|are|must\s+be|would\s+be|seems?"
+            rf"|[)\]*.:]{{0,4}}(?:\s*[{tokens}])?)\s*(?:[:|–—-]\s*)?(?:(?:is|are|must\s+be|would\s+be|seems?"
             rf"|looks)\s+)?(?:also\s+|both\s+)?(?:the\s+)?"
-            rf"(?:\w+ly\s+)?(?:correct|right|best|true|accurate|most\s+\w+|only\s+(?:one|option)|it\s+is|fits)\b",
+            rf"(?:\w+ly\s+)?(?:correct|right|best|true|accurate|most\s+\w+|only\s+(?:one|option)|it\s+is|fits)\b"
+            rf"|(?<![\w'’])[(\[*]{{0,4}}([{upper}])[)\]*.:]{{0,4}}(?:\s*[{tokens}])?[\s|:–—-]*[✅✔☑]",
         )
         self.line = re.compile(
             rf"[ \t*_`~>#\"'-]{{0,12}}(?:option\s+|choice\s+)?(?:[(\[]\s*([{both}])\s*[)\]]"
@@ -118,7 +124,8 @@ class Letters:
             return self._asserted(text)
         by_text = self.by_text(clause)
         if by_text is not None:
-            return Said((by_text,), 0, len(clause))
+            at = max(0, lowered(clause).find(lowered((self.options or {}).get(by_text, "")).strip()))
+            return Said((by_text,), at, len(clause))
         return self._asserted(text) or self._alone(text)
 
     def weak(self, line: str) -> Said[str] | None:
@@ -204,13 +211,13 @@ class Letters:
         last = None
         for pattern in (self.patterns.said, self.patterns.judged):
             last = max(pattern.finditer(text), key=lambda match: match.start(), default=None)
-            if last is not None and not last[1].islower():
+            if last is not None and not last[last.lastindex or 0].islower():
                 break
             last = None
         if last is None:
             return None
-        start, end = last.span(1)
-        values, end = self._chain(text, self._label(last[1]), end)
+        start, end = last.span(last.lastindex or 0)
+        values, end = self._chain(text, self._label(last[last.lastindex or 0]), end)
         previous = self.patterns.joined.search(text[:end]) if len(values) == 1 else None
         if (
             previous is not None
@@ -264,8 +271,13 @@ class Letters:
 
 def pick(text: str, labels: str, options: Mapping[str, str] | None = None, question: str = "") -> str | None:
     """The label a response picks; None when it picks none or will not decide."""
-    text = _plain(readable(text, question, part=False))
     reader = Letters(labels, options)
+    whole = reader.patterns.whole.fullmatch(text) if len(text) < _SHORT else None
+    if whole is not None:
+        return whole[1]
+    text = _plain(readable(text, question, part=False))
+    if ">" in text or "→" in text:
+        text = _ARROW.sub(": ", text)
     text = reader.masked(text)
     if "\n" in text:
         text = _without_list(text, reader)
@@ -326,9 +338,15 @@ def _unannounced(text: str, reader: Letters) -> tuple[str, ...] | None:
         opened = _listed_pick(lines, reader)
         if opened is not None:
             return opened
-    if declines(text[-_REGION:]):
-        return None
     unfinished = cut_off(text)
+    refused = max(REFUSAL.finditer(text, max(0, len(text) - _REGION)), key=lambda one: one.end(), default=None)
+    if refused is not None:
+        # "Hard to say, but I'd go with B."
+        turn = _TURN.search(text, refused.end())
+        after: Ledger[str] = Ledger(reader)
+        if turn is not None and not unfinished:
+            after.hear(text, turn.start(), len(text), cued=False)
+        return after.values or None
     ledger: Ledger[str] = Ledger(reader, free=not unfinished)
     ledger.hear(text, max(0, len(text) - _REGION), len(text), cued=False)
     if ledger.values or ledger.retracted:
@@ -359,8 +377,11 @@ def _listed_pick(lines: list[str], reader: Letters) -> tuple[str, ...] | None:
             return (stated,)
     if (rest.lstrip("*_. ").startswith((":", "?", "-")) or cut_off(rest)) and rest.strip("*_:?. "):
         return None
-    if next(clauses(rest, 0, len(rest))).has(VOID):
+    said = list(clauses(rest, 0, len(rest)))
+    if said[0].has(VOID) or any(one.opener & Mark.CORRECT for one in said):
         return None
+    if reader.read(rest, cued=False) is not None:
+        return None  # a later word settles it
     return (label,) if whole or not rest.strip(_CLOSERS) or rest.rstrip("*_ ").endswith((".", "!")) else None
 
 

@@ -64,6 +64,7 @@ _ECHO: Final = 16
 _SHARE: Final = 0.6
 
 
+_STRUCK: Final = re.compile(r"~~[^~\n]{1,80}~~")
 # The line of our prompts that says how to answer, when a response repeats it.
 _FORMAT: Final = re.compile(r"[^\n]{0,400}\(without quotes\)[^\n]{0,400}")
 
@@ -74,6 +75,8 @@ def readable(text: str, question: str = "", *, part: bool = True) -> str:
     if len(text) > _HEAD + _TAIL:
         text = f"{text[:_HEAD]}\n{text[-_TAIL:]}"
     text = text if text.isascii() else text.translate(_SIGNS)
+    if "~~" in text:
+        text = _STRUCK.sub("", text)
     if "(without quotes)" in text:
         text = _FORMAT.sub("", text)
     if len(question) >= _ECHO and len(text) >= _ECHO:

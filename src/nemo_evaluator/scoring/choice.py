@@ -48,7 +48,7 @@ def _labels_for(pattern: str | None, options: dict[str, str], default: str) -> s
     return default
 
 
-@versioned("2")
+@versioned("3")
 def multichoice_regex(sample: ScorerInput, pattern: str | None = None, labels: str | None = None) -> Score:
     """Does the response pick the target letter?
 
@@ -68,7 +68,7 @@ def extract_mcq_letter(text: str, labels: str = "ABCDEFGHIJ", options: Mapping[s
     return pick(text, labels, options)
 
 
-@versioned("2")
+@versioned("3")
 def mcq_extract(sample: ScorerInput, labels: str | None = None) -> Score:
     """Like multichoice_regex, with the letters A to J unless the row's options say otherwise."""
     options = options_of(sample)

@@ -15,7 +15,7 @@ _LONGEST_BARE_ANSWER: Final = 12
 _IGNORED: Final = re.compile(r"[,$%\s]")
 
 
-@versioned("2")
+@versioned("3")
 def answer_line(sample: ScorerInput, pattern: str | None = None) -> Score:
     """Is the announced answer the target?
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from nemo_evaluator.core.errors import ScorerError
+from nemo_evaluator.scoring._claims import PLAINLY
 from nemo_evaluator.scoring._clauses import VOID, Ledger, Said, clauses, declines, settle
 from nemo_evaluator.scoring._number_words import find_words
 from nemo_evaluator.scoring._numeral import NUMBER, Number, parse_number, read, whole_number
@@ -28,18 +29,28 @@ _OPENING: Final = re.compile(
 )
 _ALONE: Final = re.compile(r"\W*(?:[^\W\d]{1,15}[\s.]*){0,2}\W*")
 _JOINED: Final = re.compile(
-    r"(?P<unit>\s*[^\W\d]{0,14})[\s*$()]*(?:\b(?:or|to|and|oder|bis|und|ou|à|et|o|a|y|или|до)\b|[/–—~～-]|或者?|到"
+    r"(?P<unit>\s*(?:(?![到至或和とか])[^\W\d]){0,14})[\s*$()]*(?:\b(?:or|possibly|perhaps|maybe|to|and|oder|bis|und|ou|à|et|o|a|y|или|до)\b|[/–—~～,;-]|或者?|到"
     r"|至|または|から|か|と|和)+[\s(*]*"
     r"(?:(?:maybe|perhaps|possibly|even|about|probably|or)\s+)*[$€£¥₹\s]*",
     re.IGNORECASE,
 )
+_ITEM: Final = re.compile(r"\s*(?:\d{1,2}[.)]|[-*•])\s+([$€£-]?\d[\d.,]*)\s*")
+_WHOLE: Final = re.compile(
+    rf"(?:{PLAINLY}|\s*####\s*)\*{{0,2}}\$?(-?[0-9]{{1,15}})\$?\*{{0,2}}\.?\s*|\s*\$?\\boxed\{{(-?[0-9]{{1,15}})\}}\$?\.?\s*"
+)
+_SHORT: Final = 60
 _UNIT: Final = re.compile(r"\s*([^\W\d]{1,14})")
 _BOUND: Final = re.compile(
     r"(?:\b(?:more|less|greater|fewer|larger|smaller|higher|lower|other)\s+than|\bat\s+(?:least|most)|\b(?:over"
     r"|under|above|below|up\s+to|nearly|mindestens|höchstens"
     r"|mehr\s+als|weniger\s+als|plus\s+de|moins\s+de|au\s+moins|más\s+de|menos\s+de|al\s+menos|не\s+менее"
-    r"|не\s+более|более|менее)|[<>≥≤≠±]|\\[lg]eq?|至少|至多|超过|不到)\s*[$€£¥₹(*]*\s*-?\Z",
+    r"|не\s+более|более|менее)|twice|double|triple|half\s+of|root\s+of|\\?\b(?:sqrt|log|ln|sin|cos|tan|exp)\b[\s({]*|√|[<>≥≤≠±]|\\[lg]eq?|至少|至多|超过|不到)\s*[$€£¥₹(*]*\s*-?\Z",
     re.IGNORECASE,
+)
+_LIMITS: Final = (
+    *"""than least most over under above below to nearly mindestens höchstens als de moins menos менее более of
+    twice double triple sqrt log ln sin cos tan exp √ < > ≥ ≤ ≠ ± 至少 至多 超过 不到""".split(),  # noqa: SIM905
+    *("\\le", "\\ge", "\\leq", "\\geq", "\\l", "\\g"),
 )
 # A number that goes on as a formula is not the value: 18 + x, 18^2, 18x.
 _FORMULA: Final = re.compile(
@@ -93,7 +104,7 @@ class Numbers:
         number = read(match, self._language)
         if number is not None and _MINUS.search(clause, max(0, match.start() - 10), match.start()):
             number = Number(f"-{number.text}", tuple(-value for value in number.readings))
-        if number is None or _BOUND.search(clause, max(0, match.start() - 24), match.start()):
+        if number is None or _bounded(clause, match.start()):
             return None
         values, end = [number], match.end()
         while (joined := _JOINED.match(clause, end)) is not None:
@@ -116,6 +127,12 @@ class Numbers:
                 number = read(earlier, self._language)
                 return [number] if number is not None and not _other_unit(clause, joined, match) else []
         return []
+
+
+def _bounded(clause: str, at: int) -> bool:
+    """Whether a bound or an operation stands before a number: more than 5, twice 5, sqrt(5)."""
+    before = clause[max(0, at - 24) : at]
+    return before.rstrip(" \t\n$€£¥₹({*-").lower().endswith(_LIMITS) and _BOUND.search(before) is not None
 
 
 def _other_unit(clause: str, joined: re.Match[str], following: re.Match[str]) -> bool:
@@ -152,6 +169,10 @@ def extract_number(text: str, *, language: str | None = None, question: str = ""
     An announced one (boxed, tagged, "the answer is"), else one that fills the last or first line, else that of the last
     sentence.
     """
+    whole = _WHOLE.fullmatch(text) if len(text) < _SHORT else None
+    if whole is not None:
+        digits = whole[1] or whole[2]
+        return Number(digits, (int(digits),))
     text = unlatex(readable(text, question), boxes=True)
     reader = Numbers(language)
     settled = settle(text, reader, lambda part: _unannounced(part, reader, language))
@@ -167,6 +188,9 @@ def _same(values: tuple[Number, ...]) -> bool:
 def _unannounced(text: str, reader: Numbers, language: str | None) -> tuple[Number, ...] | None:
     lines = [line for line in text.split("\n") if line and not line.isspace()]
     if not lines:
+        return None
+    listed = {item[1] for line in lines if (item := _ITEM.fullmatch(line))}
+    if len(listed) > 1 and all(map(_ITEM.fullmatch, lines)):
         return None
     for line in (lines[-1], lines[0]):
         said = reader.weak(line)
@@ -213,7 +237,7 @@ def target_number(target: Any) -> Number:
     return number
 
 
-@versioned("2")
+@versioned("3")
 def numeric_match(sample: ScorerInput, tolerance: float | None = None, language: str | None = None) -> Score:
     """Is the answer the same number as the target? No number, or several, is unparsed, never 0."""
     number = extract_number(sample.response, language=language_of(sample, language), question=sample.question)

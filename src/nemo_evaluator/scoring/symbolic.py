@@ -6,7 +6,6 @@ import asyncio
 import re
 from typing import Final
 
-from nemo_evaluator.core.errors import ScorerError
 from nemo_evaluator.scoring._formula import extract_expression, is_list, is_relation, split_list
 from nemo_evaluator.scoring._math_pool import MathPool, shared_pool
 from nemo_evaluator.scoring.number import parse_number
@@ -20,12 +19,12 @@ _DEFAULT_SECONDS: Final = 5.0
 _LONGEST: Final = 1000
 
 
-@versioned("3", inline=False)
+@versioned("4", inline=False)
 async def math(sample: ScorerInput, timeout: float = _DEFAULT_SECONDS, pool: MathPool | None = None) -> Score:
     """Is the announced answer mathematically equal to the target?
 
-    Equal spelling and plain numbers are decided here, the rest by math-verify; an answer that cannot be compared
-    within ``timeout`` CPU seconds was not measured: that is a failure of the scorer, never a wrong answer.
+    Equal spelling and plain numbers are decided here, the rest by math-verify. An answer that cannot be compared within
+    ``timeout`` CPU seconds is unparsed; a target that cannot is a failure of the scorer.
     """
     target = str(sample.target)
     said = extract_expression(sample.response, listed=is_list(target), question=sample.question)
@@ -40,17 +39,13 @@ async def math(sample: ScorerInput, timeout: float = _DEFAULT_SECONDS, pool: Mat
         # A list without brackets has no order.
         same = len(wanted) == len(given) and await _paired(wanted, given, workers, timeout)
         return found(said, same or _bare(said) == _bare(target))
-    return found(said, await _equal(said, target, workers, timeout))
+    verdict = await _equal(said, target, workers, timeout)
+    return found(None if verdict is None else said, bool(verdict))
 
 
-async def _equal(said: str, target: str, workers: MathPool, timeout: float) -> bool:
+async def _equal(said: str, target: str, workers: MathPool, timeout: float) -> bool | None:
     quick = _quick(said, target)
-    if quick is not None:
-        return quick
-    verdict = await asyncio.to_thread(workers.equal, target, said, timeout)
-    if verdict is None:
-        raise ScorerError(f"the answer could not be compared with the target within {timeout:g} CPU seconds")
-    return verdict
+    return quick if quick is not None else await asyncio.to_thread(workers.equal, target, said, timeout)
 
 
 async def _paired(wanted: list[str], given: list[str], workers: MathPool, timeout: float) -> bool:

@@ -8,14 +8,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from nemo_evaluator.scoring._claims import Kind, claims, foreign_claims
-from nemo_evaluator.scoring._clauses import Ledger, clauses, committed_text, declines, settle, tasks
+from nemo_evaluator.scoring._claims import PLAINLY, Kind, claims, foreign_claims
+from nemo_evaluator.scoring._clauses import Ledger, clauses, committed_text, declines, settle
+from nemo_evaluator.scoring._clauses import tasks as tasks
 from nemo_evaluator.scoring._mention import Mentions
 from nemo_evaluator.scoring._text import normalise, prepare, readable, unlatex, unmark
-from nemo_evaluator.scoring._vocabulary import Mark
+from nemo_evaluator.scoring._vocabulary import SCAN, Mark, cut_off
 from nemo_evaluator.scoring.number import extract_number, language_of, parse_number
 from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
 
+_PLAIN: Final = re.compile(rf"{PLAINLY}\*{{0,2}}([^\W_][\w '’&-]*)\*{{0,2}}\.?\s*")
+_WHOLE: Final = 80
 _SHOWN: Final = 200
 _SHORT: Final = 12
 _CUTS: Final = 24
@@ -73,7 +76,7 @@ def _shown(text: str) -> str | None:
     return text[:_SHOWN] if text else None
 
 
-@versioned("2")
+@versioned("3")
 def exact_match(sample: ScorerInput) -> Score:
     """Is the response, or the answer it announces, the target (or one of ``correct_answers``) after normalisation?"""
     text = readable(sample.response, sample.question)
@@ -89,13 +92,16 @@ def exact_match(sample: ScorerInput) -> Score:
     return found(_shown(claimed or (plain if len(plain.split()) <= _LONG else "")), False)
 
 
-@versioned("2")
+@versioned("3")
 def fuzzy_match(sample: ScorerInput) -> Score:
     """Does the response commit to the target (or one of ``correct_answers``), as whole words?
 
     What is denied, doubted or taken back does not count, nor does a target that stands beside another candidate. A
     number is matched only by the number the response gives.
     """
+    short = _short_match(sample) if len(sample.response) <= _WHOLE else None
+    if short is not None:
+        return short
     text = unlatex(readable(sample.response, sample.question), boxes=True)
     for passage in (sample.metadata.get("passage"), sample.metadata.get("context")):
         if isinstance(passage, str) and passage:
@@ -117,9 +123,23 @@ def fuzzy_match(sample: ScorerInput) -> Score:
     return found(said, True, matched=next((one for one in words if f" {normalise(one)} " in whole), words[0]))
 
 
+def _short_match(sample: ScorerInput) -> Score | None:
+    """The verdict on a few plain words, which need no grammar; None where they do."""
+    said = _PLAIN.fullmatch(sample.response)
+    if said is None:
+        return None
+    plain, targets = normalise(said[1]), targets_of(sample)
+    wanted = [normalise(target) for target in targets]
+    if plain in wanted:
+        return found(said[1], True, matched=targets[wanted.index(plain)])
+    if any(one in plain or _NUMERIC.fullmatch(one) for one in wanted) or SCAN.search(said[1]) is not None:
+        return None
+    return found(said[1], False)
+
+
 def _mentioned(text: str, reader: Mentions) -> tuple[int, ...] | None:
     """What a response that announces nothing states: all of a short one, the first and last sentence of a long one."""
-    if not text or declines(text[-_REGION:]):
+    if not text or declines(text[-_REGION:]) or cut_off(text):
         return None
     lines = text.split("\n")
     alone = reader.weak(lines[-1]) or reader.weak(lines[0])
@@ -151,7 +171,7 @@ def token_f1(prediction: str, target: str) -> float:
     return 2 * common / (sum(said.values()) + sum(wanted.values())) if common else 0.0
 
 
-@versioned("2")
+@versioned("3")
 def f1(sample: ScorerInput) -> Score:
     """The best word overlap with any accepted answer, between 0 and 1."""
     text = readable(sample.response, sample.question)

@@ -5,15 +5,20 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
+from typing import Any
 
 from tests.scoring.corpus._case import Case
+from tests.scoring.corpus.blind import blind
 from tests.scoring.corpus.choice import choice_cases
 from tests.scoring.corpus.formula import formula_cases
 from tests.scoring.corpus.number import number_cases
 from tests.scoring.corpus.text import text_cases
 
 from nemo_evaluator.scoring import ScorerInput, get_scorer, run_scorer
+
+BENCHMARKS = ("drop", "squad_v2", "triviaqa")
 
 
 def corpus() -> Iterator[Case]:
@@ -26,9 +31,17 @@ async def judged(cases: Iterable[Case]) -> list[tuple[Case, bool, str | None]]:
     """The cases with what our scorers say of them."""
     verdicts = []
     for case in cases:
-        score = await run_scorer(get_scorer(case.scorer), ScorerInput(case.response, case.target, dict(case.metadata)))
-        verdicts.append((case, bool(score["correct"]), score["extracted"]))
+        score = await run_scorer(_scorer(case.scorer), ScorerInput(case.response, case.target, dict(case.metadata)))
+        verdicts.append((case, score["correct"] == 1, score["extracted"]))
     return verdicts
+
+
+def _scorer(name: str) -> Callable[..., Any]:
+    """A scorer by its name, or that of a benchmark."""
+    if name in BENCHMARKS:
+        found: Callable[..., Any] = getattr(import_module(f"nemo_evaluator.benchmarks.{name}"), name)
+        return found
+    return get_scorer(name)
 
 
 def rates(verdicts: Iterable[tuple[Case, bool, str | None]]) -> dict[str, dict[str, float]]:
@@ -49,8 +62,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.scoring.corpus", description=__doc__)
     parser.add_argument("--errors", choices=("tuned", "all"), help="list wrong verdicts")
     parser.add_argument("--scorer")
+    parser.add_argument("--blind", action="store_true", help="the part that a second reader wrote")
     arguments = parser.parse_args()
-    chosen = [case for case in corpus() if arguments.scorer in (None, case.scorer)]
+    chosen = [case for case in (blind() if arguments.blind else corpus()) if arguments.scorer in (None, case.scorer)]
     verdicts = asyncio.run(judged(chosen))
     print(f"{'scorer':20}{'cases':>7}{'traps':>7}{'wrongly right':>15}{'wrongly wrong':>15}   held out: right, wrong")
     for scorer, count in rates(verdicts).items():
