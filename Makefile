@@ -37,7 +37,7 @@ test: parts  ## run every test
 	@bash scripts/docker.sh run bash scripts/slurm.sh run bash scripts/test.sh
 
 check: $(DEV)  ## lint, types, layers
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/mypy --config-file scripts/mypy_tests.ini tests bench && $(BIN)/lint-imports
 
 docs: $(DOCS)  ## build the documentation as a site, in site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict

@@ -27,7 +27,7 @@ API = {"type": "api", "url": "http://h/v1/chat/completions"}
 )
 def test_the_protocol_is_read_off_the_url(url: str, protocol: str) -> None:
     loaded = load_mapping({"services": {"m": {"type": "api", "url": url}}, "benchmarks": [{"name": "gsm8k"}]})
-    assert loaded.config.services["m"].protocol == protocol
+    assert loaded.config.services["m"].protocol == protocol  # type: ignore[attr-defined]
     assert not loaded.warnings
 
 

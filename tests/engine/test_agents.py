@@ -82,11 +82,11 @@ def run(tmp_path: Path) -> Any:
         nel.config("c.yaml", services={"model": api(server.url)}, benchmarks=[bench], output={"dir": "out"})
         nel("eval", "run", "c.yaml", code=None)
         (folder,) = (path.parent for path in (tmp_path / "out").glob("*/results.jsonl"))
-        found = {(row["problem_idx"], row["repeat"]): row for row in rows(folder)}
+        steps = {(row["problem_idx"], row["repeat"]): row for row in rows(folder)}
         for line in (folder / "trajectories.jsonl").read_text().splitlines():
             record = json.loads(line)
-            found[record["problem_idx"], record["repeat"]]["trajectory"] = record.get("trajectory")
-        return list(found.values())
+            steps[record["problem_idx"], record["repeat"]]["trajectory"] = record.get("trajectory")
+        return list(steps.values())
 
     return start
 
