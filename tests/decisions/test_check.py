@@ -35,8 +35,8 @@ def test_a_clean_run_is_valid(write_run: Any) -> None:
     ("cause", "expected"),
     [
         ("judge", FailureClass.JUDGE),
-        ("auth", FailureClass.JUDGE),
-        ("rate_limit", FailureClass.JUDGE),
+        ("auth", FailureClass.CONFIG),
+        ("rate_limit", FailureClass.INFRA),
         ("transport", FailureClass.INFRA),
         ("sandbox", FailureClass.INFRA),
         ("scorer", FailureClass.UNKNOWN),
@@ -105,7 +105,7 @@ def test_accounting(write_run: Any, make_rows: Any) -> None:
     with (torn / "results.jsonl").open("a") as file:
         file.write("torn\n")
     (finding,) = one(torn).findings
-    assert (finding.level, finding.message) == (Level.DEGRADED, "1 line is no row")
+    assert (finding.level, finding.message) == (Level.DEGRADED, "1 malformed line")
 
 
 def test_a_note_gives_a_valid_run_no_class(write_run: Any, make_rows: Any) -> None:
@@ -242,7 +242,7 @@ def test_no_problems_is_a_matter_of_the_config(write_run: Any) -> None:
 
 def test_the_error_that_stopped_a_run_gives_its_class(write_run: Any) -> None:
     cut = one(write_run("a", GOOD, stopped={"kind": "error", "reason": "HTTP 401", "cause": "auth"}))
-    assert cut.failure_class is FailureClass.JUDGE
+    assert cut.failure_class is FailureClass.CONFIG
 
 
 def test_a_server_that_ran_out_of_memory_is_named(write_run: Any) -> None:
@@ -272,7 +272,7 @@ def test_benchmarks_without_a_bundle_are_not_overlooked(write_run: Any, tmp_path
     assert {name: check.status for name, check in found.items() if check.status is RunStatus.VALID} == {
         "toy": RunStatus.VALID
     }
-    assert (found["a/b"].failure_class, found["busy"].failure_class) == (FailureClass.JUDGE, FailureClass.INFRA)
+    assert (found["a/b"].failure_class, found["busy"].failure_class) == (FailureClass.CONFIG, FailureClass.INFRA)
     assert found["a/b"].findings[0].message == "HTTP 401: bad key"
     assert "still running" in found["busy"].findings[0].message
     assert "never started" in found["later"].findings[0].message
@@ -300,7 +300,7 @@ def test_command(write_run: Any, tmp_path: Path) -> None:
     degraded = write_run("so-so", [None, None, *GOOD[2:]])
     result = run(degraded)
     assert result.exit_code == 2
-    assert result.stdout.startswith("DEGRADED  toy (INFRA_TRANSIENT): 100 rows")
+    assert result.stdout.startswith("DEGRADED  toy (INFRA_TRANSIENT): 100 problems")
     assert run(degraded, "--no-strict").exit_code == 0
     invalid = write_run("bad", [None] * 50 + GOOD[50:])
     assert run(invalid, "--no-strict").exit_code == 3

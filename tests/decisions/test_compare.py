@@ -299,7 +299,7 @@ def test_of_repeated_rows_the_last_counts(make_rows: Any) -> None:
     ("lower", "value", "upper", "verdict", "relation"),
     [
         (-0.30, -0.20, -0.10, "BLOCK", "worse than allowed"),
-        (-0.12, -0.07, -0.02, "BLOCK", "inferior"),
+        (-0.12, -0.07, -0.02, "WARN", "inferior"),
         (-0.07, -0.04, -0.01, "WARN", "inferior"),
         (-0.04, -0.02, -0.01, "PASS", "equivalent"),
         (-0.07, -0.01, +0.05, "INCONCLUSIVE", "undecided"),
@@ -440,3 +440,9 @@ def test_what_failed_rows_could_hide_where_lower_is_better(write_run: Any) -> No
     assert report.warnings[-1].endswith("at worst the difference is +0.0200")
     back = compare_runs(holes, base, max_drop=0.015, direction="lower_is_better")
     assert not any("could hide" in line for line in back.warnings), "at worst the candidate has fewer errors"
+
+
+def test_more_problems_than_there_are_settle_nothing() -> None:
+    told = judge(Interval(-0.01, -0.05, 0.03, "t", 100), 0.015, needed=33_487, available=1_319)
+    assert "about 33,487 problems would settle it, but the benchmark has 1,319" in told.reasons[0]
+    assert "but the benchmark" not in judge(Interval(-0.01, -0.05, 0.03, "t", 100), 0.015, needed=900).reasons[0]

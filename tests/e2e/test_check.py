@@ -55,21 +55,28 @@ def test_every_class_from_one_real_run(nel: Nel, serve: Serve, sums: Sums) -> No
         ],
         output={"dir": "out"},
     )
-    nel("eval", "run", config, code=2)
+    ran = nel("eval", "run", config, code=2)
     document = json.loads(nel("check", "out", "--json", code=3).stdout)
     found = {check["benchmark"]: (check["status"], check["failure_class"]) for check in document["benchmarks"]}
     assert found == {
         "good": ("VALID", None),
-        "locked": ("INVALID", "EVAL_JUDGE_FAILED"),
+        "locked": ("INVALID", "USER_CONFIG_ERROR"),
         "context": ("DEGRADED", "UNKNOWN"),
         "picky": ("INVALID", "UNKNOWN"),
         "thinker": ("DEGRADED", "UNKNOWN"),
         "judged": ("INVALID", "EVAL_JUDGE_FAILED"),
     }
+    # One status: that of the terminal and of the bundle.
+    said = {words[1]: words[0] for line in ran.stdout.splitlines()[1:7] if (words := line.split())}
+    assert said == {name: status for name, (status, _) in found.items()} | {"locked": "FAILED", "judged": "FAILED"}
+    for path in nel.folder.glob("out/*/eval-*.json"):
+        assert json.loads(path.read_text())["validity"]["status"] == found[path.parent.name][0]
+    assert "picky: 4 failed with request_rejected, such as: picky: HTTP 400: no" in ran.stdout
+    assert "    4 failed with request_rejected, such as:" in nel("eval", "status", "-o", "out").stdout
     text = nel("check", "out", code=3).stdout
     assert "\x1b" not in text
     assert "such option" in text
-    assert nel("check", "out/good").stdout.startswith("VALID  good: 20 rows")
+    assert nel("check", "out/good").stdout.startswith("VALID  good: 20 problems")
 
 
 def test_a_server_that_was_often_busy_is_noted(nel: Nel, serve: Serve, sums: Sums) -> None:

@@ -13,7 +13,7 @@ import click
 from nemo_evaluator.config import LoadedConfig, check_runtime, load_config, write_snapshot
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
-from nemo_evaluator.core.terminal import harmless
+from nemo_evaluator.core.terminal import harmless, terminal_width
 from nemo_evaluator.store.lock import folder_lock
 from nemo_evaluator.store.runs import RunMeta, find_run, new_run_id, places, run_in, summary_of
 from nemo_evaluator.suite.console import Console
@@ -68,7 +68,8 @@ def _rescore(
         say=console.say,
     )
     result = asyncio.run(rescore_run(loaded.config, options))
-    click.echo(dumps(summary_json(result, target)).decode() if as_json else harmless(summary_text(result, target)))
+    text = harmless(summary_text(result, target, width=terminal_width()))
+    click.echo(dumps(summary_json(result, target)).decode() if as_json else text)
     console.close()
     return result.exit_code
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import sys
 from typing import Final
 from unicodedata import combining, east_asian_width
 
@@ -9,6 +13,23 @@ _CONTROLS: Final = {*range(0x20), *range(0x7F, 0xA0)} - {ord("\n"), ord("\t")}
 _LINES_AND_DIRECTIONS: Final = (*range(0x2028, 0x202F), *range(0x2066, 0x206A))
 _UNSEEN: Final = dict.fromkeys((*_CONTROLS, *_LINES_AND_DIRECTIONS), " ")
 _ESCAPED: Final = {code: f"\\u{code:04x}" for code in _UNSEEN if code >= 0x20}
+_GREEN, _RED, _YELLOW = 32, 31, 33
+_COLOURS: Final = {
+    **dict.fromkeys(("PASS", "GO", "VALID"), _GREEN),
+    **dict.fromkeys(("BLOCK", "NO-GO", "INVALID", "FAILED"), _RED),
+    **dict.fromkeys(("WARN", "DEGRADED", "INCONCLUSIVE"), _YELLOW),
+}
+_VERDICT: Final = re.compile(rf"^({'|'.join(map(re.escape, _COLOURS))})(?=  )", re.MULTILINE)
+
+
+def coloured(text: str) -> str:
+    """Text with the verdicts at the beginning of its lines in their colour, for a terminal."""
+    return _VERDICT.sub(lambda match: f"\x1b[{_COLOURS[match[1]]}m\x1b[1m{match[1]}\x1b[0m", text)
+
+
+def terminal_width() -> int | None:
+    """The width to break lines at: a terminal's, or ``COLUMNS``; None for a pipe, whose lines are left whole."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() or os.environ.get("COLUMNS") else None
 
 
 def harmless(text: str) -> str:

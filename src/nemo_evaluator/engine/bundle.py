@@ -117,7 +117,7 @@ def validity(columns: Columns, facts: BundleFacts) -> JsonDict:
     if not columns.planned:
         reasons.append("there were no problems to ask")
     elif share < facts.min_coverage:
-        causes = ", ".join(f"{count} {cause}" for cause, count in columns.failures.most_common(3))
+        causes = ", ".join(f"{count} {cause}" for cause, count in columns.failed_by.most_common(3))
         missing = columns.planned - columns.scored
         reasons.append(
             f"coverage {share:.1%} is below the minimum of {facts.min_coverage:.0%}: "

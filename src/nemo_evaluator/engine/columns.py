@@ -73,6 +73,8 @@ class Columns:
     fallbacks: Counter[str] = field(default_factory=Counter)
     samples: int = 0
     failures: Counter[str] = field(default_factory=Counter)
+    # Causes of the rows that failed; ``failures`` has flaws of scored ones as well.
+    failed_by: Counter[str] = field(default_factory=Counter)
     exemplars: dict[str, list[JsonDict]] = field(default_factory=dict)
     # What the views hold, by path.
     digests: dict[Path, str] = field(default_factory=dict)
@@ -86,6 +88,7 @@ class Columns:
             self._add_failure(category, answer, outcome)
         if outcome["status"] == "failed":
             self.failed += 1
+            self.failed_by[str((outcome.get("failure") or {}).get("cause") or "unknown")] += 1
         else:
             self._add_scored(answer, outcome)
         return category

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from nemo_evaluator.executors.base import State, status_of
 from nemo_evaluator.runs.bundle import newest_bundle
 from nemo_evaluator.runs.find import task_folders
 from nemo_evaluator.runs.folder import BenchmarkFolder
+from nemo_evaluator.runs.query import RowFilter
 from nemo_evaluator.runs.unfinished import read_checkpoint
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.runs import RunMeta
@@ -33,6 +35,8 @@ class BenchmarkStatus:
     mean_reward: float | None = None
     rate: float | None = None
     eta_seconds: float | None = None
+    # Why the status is what it is; per cause of failure how many and one example.
+    reasons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ def describe(status: RunStatus) -> str:
         f"Running:  {'yes' if status.running else 'no'}",
         f"State:    {status.state}{where}",
         f"Output:   {status.output_dir}",
-        *(f"  {_describe_benchmark(one)}" for one in status.benchmarks),
+        *(line for one in status.benchmarks for line in (f"  {_describe_benchmark(one)}", *_indented(one.reasons))),
     ]
     errors = {name: one_line(str(as_dict(entry).get("error"))) for name, entry in status.failed.items()}
     lines += [f"  {name}: FAILED: {error}" for name, error in errors.items()]
@@ -97,6 +101,22 @@ def describe(status: RunStatus) -> str:
     elif status.state in ("failed", "stopped", "killed"):
         lines.append(f"To continue (finished answers are reused): nel eval resume {status.run_id}")
     return "\n".join(lines)
+
+
+def _indented(lines: tuple[str, ...]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
+def _failures(folder: Path) -> list[str]:
+    """Per cause how many, one example, and where the rest is; from the index, so while the run goes on, too."""
+    counts: Counter[str] = Counter()
+    examples: dict[str, str] = {}
+    for row in BenchmarkFolder(folder).rows(RowFilter(status="failed")):
+        counts[row.cause] += 1
+        examples.setdefault(row.cause, one_line(row.error, 200))
+    lines = [f"{count:,} failed with {cause}, such as: {examples[cause]}" for cause, count in counts.most_common()]
+    task = TaskPaths(folder)
+    return [*lines, f"all failed rows: {task.results if task.results.is_file() else task.journal} (status: failed)"]
 
 
 def _describe_benchmark(one: BenchmarkStatus) -> str:
@@ -123,4 +143,5 @@ def _read_benchmark(folder: Path, session: JsonDict, *, running: bool) -> Benchm
         elapsed = (time.time() if going else journal.stat().st_mtime) - began
         rate = max(0, rows - (as_count(session.get("done")) or 0)) / elapsed if elapsed > 0 else None
     left = (total - rows) / rate if going and rate and total is not None else None
-    return BenchmarkStatus(folder.name, status, total, done.scored, done.failed, done.mean_reward, rate, left)
+    reasons = (*(bundle.reasons if bundle else ()), *(_failures(folder) if done.failed else ()))
+    return BenchmarkStatus(folder.name, status, total, done.scored, done.failed, done.mean_reward, rate, left, reasons)

@@ -18,7 +18,7 @@ from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.core.files import dumps, scrub_json, write_atomic
 from nemo_evaluator.core.logs import CleanFormatter
 from nemo_evaluator.core.secrets import scrub
-from nemo_evaluator.core.terminal import harmless
+from nemo_evaluator.core.terminal import coloured, harmless, terminal_width
 from nemo_evaluator.executors.base import Job
 from nemo_evaluator.executors.request import remove_requests, shard_of
 from nemo_evaluator.store.lock import folder_lock
@@ -112,4 +112,5 @@ def _tell(console: Console, result: SuiteResult, folder: Path) -> None:
     if console.as_json:
         print(scrub_json(dumps(summary_json(result, folder))).decode(), flush=True)
     else:
-        print(harmless(scrub(summary_text(result, folder))), flush=True)
+        text = harmless(scrub(summary_text(result, folder, width=terminal_width())))
+        print(coloured(text) if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text, flush=True)

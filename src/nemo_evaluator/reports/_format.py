@@ -6,6 +6,8 @@ from nemo_evaluator.reports.model import BenchmarkReport
 from nemo_evaluator.runs.scores import Group, Score
 
 NONE = "–"
+# Bundles keep four decimals.
+_ROUNDING = 1e-3
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -52,8 +54,8 @@ def coverage(bench: BenchmarkReport) -> str:
 
 
 def right_of(score: Score) -> str:
-    """``(correct/total)`` of a scorer, or nothing."""
-    if score.correct is None or score.total is None:
+    """``(correct/total)`` of a scorer; nothing for graded rewards, whose mean is no share of right answers."""
+    if score.correct is None or not score.total or abs(score.value - score.correct / score.total) > _ROUNDING:
         return ""
     return f" ({score.correct:g}/{score.total})"
 

@@ -21,7 +21,8 @@ def checks_text(checks: Sequence[RunCheck]) -> str:
 
 def _one(one: RunCheck) -> str:
     found = f" ({one.failure_class})" if one.failure_class else ""
-    count = f"{one.rows:,} row{'' if one.rows == 1 else 's'}"
+    count = f"{one.problems:,} problem{'' if one.problems == 1 else 's'}"
+    count += f" in {one.rows:,} rows" if one.rows != one.problems else ""
     lines = [f"{one.status}  {one.benchmark}{found}: {count}, {one.run_id or one.path}"]
     lines += [f"  {finding.level:<8}  {finding.check}: {finding.message}" for finding in one.findings]
     return words.printable("\n".join(line.replace("\n", " ") for line in lines)) + "\n"

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from nemo_evaluator.decisions.compare.compare_set import ComparisonSet, Entry
 from nemo_evaluator.decisions.compare.report import RegressionReport
+from nemo_evaluator.decisions.compare.verdict import settling
 from nemo_evaluator.reports import _words as words
 from nemo_evaluator.reports._difference_svg import Line, difference_plot
 from nemo_evaluator.reports._page import template
@@ -45,6 +46,7 @@ def set_html(found: ComparisonSet) -> str:
         plot=difference_plot(lines, _limit(found.entries[0].report)),
         first=found.entries[0].report,
         w=words,
+        settling=settling,
         listed=LISTED,
     )
     # Without characters that turn the reading direction round or hide what stands beside them.

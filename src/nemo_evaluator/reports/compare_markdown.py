@@ -7,6 +7,7 @@ from typing import Final
 from nemo_evaluator.decisions.compare.compare_set import ComparisonSet
 from nemo_evaluator.decisions.compare.flips import Flip
 from nemo_evaluator.decisions.compare.report import RegressionReport
+from nemo_evaluator.decisions.compare.verdict import settling
 from nemo_evaluator.reports import _words as words
 from nemo_evaluator.reports.compare import (
     LISTED,
@@ -122,7 +123,7 @@ def _flip_cells(flip: Flip) -> list[str]:
 def _guidance(report: RegressionReport) -> list[str]:
     lines = ["## Investigation Guidance", ""]
     if report.needed:
-        lines.append(f"- Run about {report.needed:,} problems on both sides; then this comparison is likely to decide.")
+        lines.append(f"- More data: {settling(report.needed, report.available)}.")
     if report.flips is not None and report.flips.regressions:
         lines.append(
             f"- Read the {report.flips.summary['n_regressions']} problems that got worse, side by side, above."

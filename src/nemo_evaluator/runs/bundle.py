@@ -170,6 +170,11 @@ class Bundle:
         return read_coverage(as_dict(self.benchmark.get("coverage")))
 
     @property
+    def dataset_size(self) -> int | None:
+        """How many problems the benchmark has, asked or not."""
+        return as_whole(as_dict(self.config.get("shuffle")).get("ds_full_size"))
+
+    @property
     def truncated_share(self) -> float | None:
         """The share of answers that were cut off."""
         return as_number(self.benchmark.get("truncated_share"))

@@ -16,6 +16,7 @@ from nemo_evaluator.config import SNAPSHOT, BenchmarkConfig, EvalConfig, load_co
 from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_INVALID, EXIT_OK, NelError, UsageError
 from nemo_evaluator.core.files import safe_name, write_json
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.decisions.check.runs import settle_status
 from nemo_evaluator.engine.bundle import INVALID
 from nemo_evaluator.engine.merge import merge_shards
 from nemo_evaluator.engine.shards import find_shards
@@ -24,6 +25,7 @@ from nemo_evaluator.environments.registry import get_environment
 from nemo_evaluator.models import Client
 from nemo_evaluator.reports import write_reports, write_trajectories_report
 from nemo_evaluator.services import RunningService
+from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.lock import folder_lock
 from nemo_evaluator.store.runs import FILE as RUN_FILE
 from nemo_evaluator.store.runs import load_run, places, run_in
@@ -68,7 +70,11 @@ def merge_run(root: Path, *, repeats: int | None = None, say: Say = print) -> Me
 
 def _merge(folder: Path, say: Say) -> Merged:
     sums = _Sums(folder, say)
-    merged = merge_shards(folder, sums)
+    merged = [
+        settle_status(TaskPaths(path.parent), bundle)
+        for bundle in merge_shards(folder, sums)
+        for path in folder.glob(f"*/{bundle['run_id']}.json")
+    ]
     sums.describe_run()
     if sums.config is None:
         return Merged(merged, [])

@@ -14,6 +14,7 @@ from nemo_evaluator.core.errors import NelError, TransportError, UsageError
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.shapes import as_dict
 from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult
+from nemo_evaluator.decisions.check.runs import settle_status
 from nemo_evaluator.engine.evaluation import Evaluation, evaluate
 from nemo_evaluator.engine.halt import HaltKind
 from nemo_evaluator.engine.progress import Progress, SilentProgress
@@ -82,7 +83,7 @@ async def _rescore_one(
             job.stopped_before = _rule_of(options.source / safe_name(bench.key))
             job.config["rescored_from"] = _origin(options, bench.key)
             finished = await evaluate(job)
-        result.bundle, result.stopped = finished.bundle, finished.halt.kind
+        result.bundle, result.stopped = settle_status(finished.task, finished.bundle), finished.halt.kind
     except NelError as error:
         result.error = error
         options.say(f"{bench.key}: FAILED: {error.message}" + (f"\n  fix: {error.hint}" if error.hint else ""))

@@ -20,6 +20,7 @@ from nemo_evaluator.core.errors import (
 from nemo_evaluator.core.storage import storage_error
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets.settings import DataSettings, configure
+from nemo_evaluator.decisions.check.runs import settle_status
 from nemo_evaluator.decisions.stop_words import rule_words
 from nemo_evaluator.engine.bundle import INVALID
 from nemo_evaluator.engine.evaluation import Finished, evaluate
@@ -170,7 +171,7 @@ async def _run_one(
 
 
 def _take(result: BenchmarkResult, finished: Finished) -> None:
-    result.bundle = finished.bundle
+    result.bundle = settle_status(finished.task, finished.bundle)
     result.stopped = finished.halt.kind
     hint = getattr(finished.halt.error, "hint", None)
     result.stop_reason = finished.halt.reason + (f"\n  fix: {hint}" if hint else "")

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+from nemo_evaluator.core.terminal import cells, fitted, one_line
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.suite.run import BenchmarkResult, SuiteResult
 
-_HEAD = ("benchmark", "metric", "score", "95% interval", "n", "coverage", "truncated", "unparsed", "status")
+_HEAD = ("status", "benchmark", "metric", "score", "95% interval", "n", "coverage", "truncated", "unparsed")
+_SHORT = (*_HEAD[:6], "cov.", "trunc.", "unp.")
+_SHORTEST_NAME = 8
+_EXAMPLE = 200
 
 
-def summary_text(result: SuiteResult, output_dir: Path) -> str:
-    """A table, then where the files are and what to do next."""
-    rows = [_HEAD, *(_row(one) for one in result.benchmarks)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+def summary_text(result: SuiteResult, output_dir: Path, *, width: int | None = None) -> str:
+    """A table no wider than ``width``, then why a status is what it is, where the files are and what to do next."""
+    lines = _table([_row(one) for one in result.benchmarks], width)
     for one in result.benchmarks:
-        if one.bundle is not None:
-            about = *one.bundle["validity"]["reasons"], *one.bundle["benchmark"].get("notes", ())
-            lines += [f"{one.key}: {line}" for line in about]
+        lines += [f"{one.key}: {line}" for line in _about(one)]
     failed = sum(one.exit_code not in (0, 3) for one in result.benchmarks)
     done = len(result.benchmarks) - failed
     lines.append(f"Completed {done} benchmark(s).{f' {failed} failed.' if failed else ''} Results: {output_dir}")
@@ -26,6 +28,34 @@ def summary_text(result: SuiteResult, output_dir: Path) -> str:
     if result.exit_code:
         lines.append("Run the same command with --resume to continue; finished answers are reused.")
     return "\n".join(lines)
+
+
+def _table(rows: list[tuple[str, ...]], width: int | None) -> list[str]:
+    for head in (_HEAD, _SHORT):
+        widths = [max(map(cells, column)) for column in zip(head, *rows, strict=True)]
+        over = sum(widths) + 2 * (len(widths) - 1) - (width or sum(widths) * 9)
+        if over <= 0:
+            break
+    if over > 0:
+        widths[1] = max(_SHORTEST_NAME, widths[1] - over)
+    named = [(row[0], fitted(row[1], widths[1]), *row[2:]) for row in (head, *rows)]
+    return [
+        "  ".join(cell + " " * (w - cells(cell)) for cell, w in zip(row, widths, strict=True)).rstrip() for row in named
+    ]
+
+
+def _about(one: BenchmarkResult) -> Iterator[str]:
+    """Reasons of the status, one example per cause of failure and where the rest is, notes."""
+    if one.bundle is None:
+        return
+    yield from one.bundle["validity"]["reasons"]
+    failures = Bundle(Path(), one.bundle).failures
+    for line in failures:
+        example = one_line(line.examples[0], _EXAMPLE) if line.examples else ""
+        yield f"{line.count:,} failed with {line.cause}" + (f", such as: {example}" if example else "")
+    if failures and one.task_dir is not None:
+        yield f"all failed rows: {one.task_dir / 'results.jsonl'} (status: failed)"
+    yield from one.bundle["benchmark"].get("notes", ())
 
 
 def summary_json(result: SuiteResult, output_dir: Path) -> JsonDict:
@@ -60,28 +90,26 @@ def headline(bundle: JsonDict) -> tuple[str, JsonDict] | None:
 def _row(one: BenchmarkResult) -> tuple[str, ...]:
     found = headline(one.bundle) if one.bundle else None
     if one.bundle is None or found is None:
-        return (one.key, "-", "-", "-", "-", "-", "-", "-", _status(one))
+        return (_status(one), one.key, *"-------")
     name, score = found
     bench = one.bundle["benchmark"]
     interval = "-"
     if score.get("ci_lower") is not None:
         interval = f"[{score['ci_lower']:.3f}, {score['ci_upper']:.3f}]"
+    repeats = f" x{bench['repeats']}" if bench["repeats"] > 1 else ""
     return (
+        _status(one),
         one.key,
         f"{name} (fallback)" if bench.get("fallback") else name,
         f"{score['value']:.4f}",
         interval,
-        str(bench["coverage"]["scored"]),
+        f"{bench['samples']:,}{repeats}",
         f"{bench['coverage']['share']:.1%}",
         f"{bench['truncated_share']:.1%}",
         f"{bench['unparsed_share']:.1%}",
-        _status(one),
     )
 
 
 def _status(one: BenchmarkResult) -> str:
-    if one.error is not None:
-        return "FAILED"
-    if one.stopped is not None and one.bundle is not None and one.stopped != "rule":
-        return f"STOPPED ({one.stopped})"
+    """That of ``nel check``; a benchmark that did not get as far as a bundle has none."""
     return str(one.bundle["validity"]["status"]) if one.bundle else "FAILED"

@@ -61,6 +61,7 @@ class RunCheck:
     run_id: str
     path: str
     rows: int
+    problems: int
     findings: list[Finding] = field(default_factory=list)
 
     @property
@@ -69,6 +70,11 @@ class RunCheck:
         levels = [finding.level for finding in self.findings]
         worst = max(levels, key=list(Level).index, default=Level.NOTE)
         return _STATUS[worst]
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why it is not VALID: the findings that decided."""
+        return [finding.message for finding in self.findings if finding.level is not Level.NOTE]
 
     @property
     def failure_class(self) -> FailureClass | None:
@@ -85,5 +91,6 @@ class RunCheck:
             "status": str(self.status),
             "failure_class": self.failure_class,
             "rows": self.rows,
+            "problems": self.problems,
             "findings": [asdict(finding) for finding in self.findings],
         }

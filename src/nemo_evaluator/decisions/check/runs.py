@@ -11,7 +11,9 @@ import numpy as np
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.failures import Cause
+from nemo_evaluator.core.files import write_json
 from nemo_evaluator.core.shapes import as_dict, as_whole
+from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.check.answers import Answers, read_answers
 from nemo_evaluator.decisions.check.findings import FailureClass, Finding, Level, RunCheck
 from nemo_evaluator.decisions.check.log_checks import drift, server_trouble
@@ -21,6 +23,8 @@ from nemo_evaluator.runs.find import find_runs
 from nemo_evaluator.runs.row_file import read_rows
 from nemo_evaluator.runs.row_table import RowTable, read_table
 from nemo_evaluator.runs.unfinished import Unfinished, find_unfinished
+from nemo_evaluator.store.layout import TaskPaths
+from nemo_evaluator.store.sums import update_sums
 
 # Ends that say nothing, or that the share of truncated answers speaks of; `none` is an answer that came from no model.
 _USUAL_ENDS: Final = frozenset(
@@ -29,11 +33,12 @@ _USUAL_ENDS: Final = frozenset(
 _EXAMPLE_CHARS: Final = 160
 _CLASS_OF_CAUSE: Final = {
     Cause.JUDGE: FailureClass.JUDGE,
-    Cause.AUTH: FailureClass.JUDGE,
-    Cause.RATE_LIMIT: FailureClass.JUDGE,
+    Cause.AUTH: FailureClass.CONFIG,
+    Cause.NOT_FOUND: FailureClass.CONFIG,
+    Cause.RATE_LIMIT: FailureClass.INFRA,
     Cause.TRANSPORT: FailureClass.INFRA,
+    Cause.OUTAGE: FailureClass.INFRA,
     Cause.SANDBOX: FailureClass.INFRA,
-    Cause.NOT_FOUND: FailureClass.INFRA,
     Cause.CANCELLED: FailureClass.INFRA,
 }
 
@@ -63,15 +68,28 @@ def check_run(run: Bundle, limits: CheckLimits | None = None) -> RunCheck:
         rows = read_table(run.results)
     except UsageError as error:
         broken = Finding("accounting", Level.INVALID, error.message, FailureClass.ACCOUNTING)
-        return RunCheck(run.name, run.run_id, str(run.path), 0, [broken])
+        return RunCheck(run.name, run.run_id, str(run.path), 0, 0, [broken])
     subject = _Subject(run, rows, limits or CheckLimits(), read_answers(read_rows(run.results, lenient=True)))
-    findings = [finding for look in _LOOKS for finding in look(subject)]
-    return RunCheck(run.name, run.run_id, str(run.path), len(rows), findings)
+    # By message: what a bundle says of itself is often found again in its rows.
+    findings = list({finding.message: finding for look in _LOOKS for finding in look(subject)}.values())
+    return RunCheck(run.name, run.run_id, str(run.path), len(rows), len(np.unique(rows.problem)), findings)
+
+
+def settle_status(task: TaskPaths, document: JsonDict) -> JsonDict:
+    """Write the status of the check into a bundle that was just written: one status, whoever asks for it."""
+    path = task.root / f"{document['run_id']}.json"
+    check = check_run(Bundle(path, document))
+    found = {"status": str(check.status), "reasons": check.reasons}
+    if found != document["validity"]:
+        document["validity"] = found
+        write_json(path, document)
+        update_sums(task.root, [path])
+    return document
 
 
 def _check_unfinished(one: Unfinished) -> RunCheck:
     found = FailureClass.INFRA if one.cause is None else _class_of(one.cause)
-    return RunCheck(one.name, "", str(one.folder), 0, [Finding("finished", Level.INVALID, one.reason, found)])
+    return RunCheck(one.name, "", str(one.folder), 0, 0, [Finding("finished", Level.INVALID, one.reason, found)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +112,9 @@ def _finished(subject: _Subject) -> Iterator[Finding]:
     elif kind:
         why = f"not finished, stopped by {kind}: {stopped.get('reason')}"
         cause = stopped.get("cause")
-        yield Finding("finished", Level.INVALID, why, _class_of(str(cause)) if cause else FailureClass.INFRA)
+        # A budget ends a run as it was meant to: what was asked until then is whole.
+        level = Level.DEGRADED if kind == "budget" else Level.INVALID
+        yield Finding("finished", level, why, _class_of(str(cause)) if cause else FailureClass.INFRA)
     if subject.run.document.get("error"):
         yield Finding("finished", Level.INVALID, str(subject.run.document["error"]), FailureClass.UNKNOWN)
 
@@ -233,7 +253,8 @@ def _score(subject: _Subject) -> Iterator[Finding]:
     value = values.get("pass@1", values.get("mean_reward"))
     if scored.any() and value is not None:
         again = float(by_problem(rows.problem[scored], rows.reward[scored]).means.mean())
-        if abs(again - value) > 1e-3:
+        # Some benchmarks publish their score clipped.
+        if min(abs(again - value), abs(min(1.0, max(0.0, again)) - value)) > 1e-3:
             message = f"the bundle says {value:.4f}, the rows give {again:.4f}"
             yield Finding("score", Level.INVALID, message, FailureClass.ACCOUNTING)
 

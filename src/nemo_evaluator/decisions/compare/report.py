@@ -81,6 +81,8 @@ class RegressionReport(Document):
     sd: float | None
     detectable: float | None
     needed: int | None
+    # How many problems the benchmark has at all.
+    available: int | None
     score_deltas: dict[str, JsonDict]
     runtime_deltas: dict[str, JsonDict]
     category_deltas: dict[str, JsonDict]
@@ -117,6 +119,7 @@ class RegressionReport(Document):
             "pairing": self.pairing.to_dict(),
             "detectable_drop": _round(self.detectable),
             "problems_needed": self.needed,
+            "problems_available": self.available,
             "score_deltas": self.score_deltas,
             "runtime_deltas": self.runtime_deltas,
             "shifts": [shift.to_dict() for shift in self.shifts],

@@ -127,7 +127,11 @@ class _Comparison:
         interval = self._interval()
         sd = None if len(pairing) < 2 or pairing.alike(pairing.differences) else float(pairing.differences.std(ddof=1))
         needed = self._needed(interval, sd)
-        judgement = self._guard(judge(interval, options.max_drop, needed=needed, better=options.better))
+        judgement = self._guard(
+            judge(
+                interval, options.max_drop, needed=needed, available=self._runs[0].dataset_size, better=options.better
+            )
+        )
         test, why = choose_test(pairing, options)
         gain = options.better * pairing.differences
         left, right = self._runs
@@ -146,7 +150,8 @@ class _Comparison:
             test_reason=why,
             sd=sd,
             detectable=detectable_effect(sd, len(pairing), alpha=_alpha(options)) if sd else None,
-            needed=needed if judgement.verdict is Verdict.INCONCLUSIVE else None,
+            needed=needed if judgement.verdict in (Verdict.INCONCLUSIVE, Verdict.WARN) else None,
+            available=self._runs[0].dataset_size,
             score_deltas=score_deltas(left, right),
             runtime_deltas=runtime_deltas(left, right),
             category_deltas=self._categories(),

@@ -64,8 +64,28 @@ class Judgement:
     reasons: tuple[str, ...]
 
 
-def judge(interval: Interval, max_drop: float, *, needed: int | None = None, better: float = 1.0) -> Judgement:
-    """The verdict on a mean difference; ``needed`` is how many problems would settle it, ``better`` the good sign."""
+def settling(needed: int, available: int | None) -> str:
+    """How many problems would settle a comparison, and what if the benchmark does not have them."""
+    words = f"about {needed:,} problems would settle it"
+    if available is None or needed <= available:
+        return words
+    return f"{words}, but the benchmark has {available:,}: only more repeats can, if anything"
+
+
+def judge(
+    interval: Interval,
+    max_drop: float,
+    *,
+    needed: int | None = None,
+    available: int | None = None,
+    better: float = 1.0,
+) -> Judgement:
+    """The verdict on a mean difference; ``needed`` is how many problems would settle it, of ``available`` ones that
+    the benchmark has; ``better`` is the good sign.
+
+    The rule is the gate's, limit by limit: PASS where the whole interval keeps the limit, BLOCK where all of it is
+    beyond. Anything between is not proved: WARN when a drop is certain, INCONCLUSIVE when not even that.
+    """
     if interval.n == 0:
         return Judgement(Verdict.INCONCLUSIVE, Relation.UNKNOWN, ("nothing was paired, so nothing can be said",))
     if interval.lower is None or interval.upper is None:
@@ -77,12 +97,11 @@ def judge(interval: Interval, max_drop: float, *, needed: int | None = None, bet
     found = f"{interval.value:+.4f} [{interval.lower:+.4f}, {interval.upper:+.4f}] over {interval.n:,} problems"
     if relation is Relation.WORSE:
         return Judgement(Verdict.BLOCK, relation, (f"the {drop} is more than {limit}: {found}",))
-    if relation is Relation.INFERIOR and gain.value < -max_drop:
-        return Judgement(Verdict.BLOCK, relation, (f"a {drop} is certain and its estimate is beyond {limit}: {found}",))
+    more = f"; {settling(needed, available)}" if needed else ""
     if relation is Relation.INFERIOR:
-        return Judgement(Verdict.WARN, relation, (f"a {drop} is certain and may be beyond {limit}: {found}",))
+        words = f"a {drop} is certain, whether it is beyond {limit} is not"
+        return Judgement(Verdict.WARN, relation, (f"{words}: {found}{more}",))
     if relation is Relation.UNKNOWN:
-        more = f"; about {needed:,} problems would settle it" if needed else ""
         return Judgement(
             Verdict.INCONCLUSIVE, relation, (f"a {drop} beyond {limit} cannot be ruled out: {found}{more}",)
         )

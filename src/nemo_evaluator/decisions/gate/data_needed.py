@@ -23,12 +23,19 @@ _MOST_EQUAL: Final = 1_000_000
 
 
 def remedy_for(
-    pairing: Pairing, rows: tuple[RowTable, RowTable], limits: list[Limit], *, alpha: float, breach_alpha: float
+    pairing: Pairing,
+    rows: tuple[RowTable, RowTable],
+    limits: list[Limit],
+    *,
+    alpha: float,
+    breach_alpha: float,
+    available: int | None = None,
 ) -> Remedy:
     """Problems at the present repeats, or repeats at the present problems, that settle a benchmark.
 
     A pass needs all ``limits`` to be kept, so the hardest counts; a breach needs one, so the easiest. ``breach_alpha``
-    is the level that remains for a breach after the correction for many benchmarks.
+    is the level that remains for a breach after the correction for many benchmarks, ``available`` how many problems
+    the benchmark has.
     """
     exceeded = [limit for limit in limits if limit.margin.value < 0]
     if not pairing.bounded and not limits[0].ruler.spending.last:
@@ -45,7 +52,9 @@ def remedy_for(
         problems = max(problems, n + 1)
     repeats = _repeats_needed(pairing, rows, deciding, level)
     now = float(pairing.baseline.answers.mean())
-    parts = [] if problems is None else [f"about {problems:,} paired problems (now {n:,})"]
+    short = problems is not None and available is not None and problems > available
+    now_n = f"now {n:,}" + (f", and the benchmark has only {available:,}" if short else "")
+    parts = [] if problems is None else [f"about {problems:,} paired problems ({now_n})"]
     if repeats is not None:
         parts.append(f"about {repeats:,} repeats of the same problems (now {now:.0f})")
     side = "exceeded" if exceeded else "kept"

@@ -89,7 +89,15 @@ class _Gate:
         # The level that is left for the first breach to be shown among all limits of the tier.
         tests = 1 if self._policy.correction == "none" else len(family)
         breach_alpha = self._alpha / (tests * len(one.measured.limits))
-        one.entry.remedy = remedy_for(one.pairing, one.rows, unproved, alpha=self._alpha, breach_alpha=breach_alpha)
+        left, _ = self._matched.pairs[one.entry.benchmark]
+        one.entry.remedy = remedy_for(
+            one.pairing,
+            one.rows,
+            unproved,
+            alpha=self._alpha,
+            breach_alpha=breach_alpha,
+            available=left.dataset_size,
+        )
 
     def _missing(self, name: str) -> BenchmarkGate:
         entry = self._entry(name)
