@@ -221,3 +221,14 @@ def test_last_user_text_reads_parts() -> None:
         {"role": "assistant"},
     ]
     assert last_user_text(messages) == "a"
+
+
+async def test_a_scorer_that_raises_leaves_its_traceback(sums: Any, scripted: Any, tmp_path: Path) -> None:
+    def on_verify(response: str) -> None:
+        raise ZeroDivisionError("of the scorer")
+
+    sums.on_verify = on_verify
+    await run_evaluation(sums, scripted, step_log_dir=tmp_path, config={})
+    told = (tmp_path / "errors.log").read_text()
+    assert told.count("ZeroDivisionError: of the scorer") == 10
+    assert "problem 3, repeat 0\nTraceback" in told and "in on_verify" in told

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+import traceback
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,7 @@ from nemo_evaluator.core.errors import (
     boundary,
 )
 from nemo_evaluator.core.failures import POLICY, Cause, Failure, Row, Stop
+from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.slots import lent_slot
 from nemo_evaluator.core.storage import out_of_files, storage_error
 from nemo_evaluator.core.turns import listen
@@ -45,6 +47,7 @@ from nemo_evaluator.solvers.base import SANDBOX, BoundSolver
 from nemo_evaluator.store.fingerprints import RunFingerprints, problem_hash
 from nemo_evaluator.store.index import StepIndex
 from nemo_evaluator.store.journal import Journal
+from nemo_evaluator.store.layout import ERRORS
 from nemo_evaluator.store.records import answer_record, outcome_record, turn_record, unanswered
 
 if TYPE_CHECKING:
@@ -52,6 +55,9 @@ if TYPE_CHECKING:
     from nemo_evaluator.sandbox.base import Sandbox
     from nemo_evaluator.sandbox.manager import SandboxManager
 
+# Causes that are raised by code of benchmarks, scorers and solvers; how many tracebacks of them are kept.
+_OWN_CODE: Final = (Cause.SCORER, Cause.SOLVER, Cause.SEED)
+_TRACEBACKS: Final = 200
 _BACKOFF_START: Final = 1.0
 _BACKOFF_CAP: Final = 30.0
 # The benchmark stops when this many first answers are all refusals of the request as such.
@@ -114,6 +120,7 @@ class StepRunner:
         self._ctx = context
         self._takes_sandbox = SANDBOX in context.solver.needs
         self._rejections = 0
+        self._tracebacks = 0
         self._time_limit = context.time_limit
 
     async def run(self, step: Step) -> None:
@@ -262,7 +269,18 @@ class StepRunner:
             self._record(work, Scored(verdict, error.cause))
         else:
             self._record(work, Failed(Failure(error.cause, error.message, max(1, work.attempts))))
+            if error.cause in _OWN_CODE and error.__cause__ is not None:
+                self._keep_traceback(work.step, error.__cause__)
         self._stop_early(error, policy.stop)
+
+    def _keep_traceback(self, step: Step, raised: BaseException) -> None:
+        """What code of a benchmark or solver raised, whole, in ``errors.log``: its row has only the message."""
+        if self._tracebacks >= _TRACEBACKS:
+            return
+        self._tracebacks += 1
+        told = scrub("".join(traceback.format_exception(raised)))
+        with self._ctx.journal.path.with_name(ERRORS).open("a", encoding="utf-8", errors="replace") as log:
+            log.write(f"problem {step.problem_idx}, repeat {step.repeat}\n{told}\n")
 
     def _stop_early(self, error: BoundaryError, stop: Stop) -> None:
         tally = self._ctx.tally

@@ -11,12 +11,15 @@ from typing import Final
 
 from nemo_evaluator.core.files import safe_name
 
+# Tracebacks of what benchmarks, scorers and solvers raised.
+ERRORS: Final = "errors.log"
 PREVIOUS: Final = "previous"
 LOG: Final = "nel_eval.log"
 # The files of a benchmark that nel writes; whatever else lies in its folder is somebody's own.
 _OWN: Final = re.compile(
     r"journal(\.damaged)?\.jsonl|results\.jsonl|trajectories(_enriched)?\.jsonl|model_traffic\.jsonl"
-    r"|runtime_stats\.json|failure_analysis\.json|SHA256SUMS|index\.sqlite(-journal)?|eval-.+\.json|.+_inspect\.(eval|json)"
+    r"|runtime_stats\.json|failure_analysis\.json|SHA256SUMS|errors\.log|index\.sqlite(-journal)?"
+    r"|eval-.+\.json|.+_inspect\.(eval|json)"
 )
 
 
