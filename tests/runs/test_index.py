@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import sqlite3
@@ -174,3 +175,17 @@ def test_open_run_names_what_is_missing(tmp_path: Path) -> None:
         run.count("c")
     with pytest.raises(UsageError, match="cannot be chosen"):
         list(run.rows(colour="red"))
+
+
+@pytest.mark.parametrize("page", [1, 2, 5])
+def test_a_damaged_index_is_built_anew_or_removed_with_a_word(tmp_path: Path, page: int) -> None:
+    task = _write(tmp_path / "b", [_row(number) for number in range(2_000)])
+    folder = BenchmarkFolder(task.root)
+    assert folder.count(RowFilter(finish_reason="stop")) == 2_000
+    data = bytearray(task.index.read_bytes())
+    data[4096 * page : 4096 * (page + 1)] = b"\xff" * 4096
+    task.index.write_bytes(data)
+    for _ in range(2):
+        with contextlib.suppress(UsageError):
+            assert len(list(folder.rows(RowFilter(finish_reason="stop")))) == 2_000
+    assert len(list(folder.rows(RowFilter(min_reward=0.5)))) == 1_000

@@ -10,8 +10,9 @@
 from __future__ import annotations
 
 import importlib
+import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -84,7 +85,7 @@ class BenchmarkFolder:
     def progress(self) -> Progress:
         """Counts of the rows so far, from the index."""
         db, _ = open_index(TaskPaths(self.path))
-        with closing(db):
+        with self._removed_if_damaged(), closing(db):
             rows, failed, rewards, total = db.execute("SELECT * FROM totals").fetchone()
         return Progress(rows - failed, failed, total / rewards if rewards else None)
 
@@ -97,7 +98,7 @@ class BenchmarkFolder:
             yield from islice(read_rows(task.results), limit)
             return
         db, source = open_index(task)
-        with closing(db), source.open("rb") as file:
+        with self._removed_if_damaged(), closing(db), source.open("rb") as file:
             add_lookups(db, [*(which.fields() if which else ()), order.removeprefix("-")])
             for at, length, answer in places(db, which or RowFilter(), order, offset, limit):
                 file.seek(at)
@@ -110,8 +111,19 @@ class BenchmarkFolder:
     def count(self, which: RowFilter | None = None) -> int:
         """How many rows there are."""
         db, _ = open_index(TaskPaths(self.path))
-        with closing(db):
+        with self._removed_if_damaged(), closing(db):
             return count(db, which or RowFilter())
+
+    @contextmanager
+    def _removed_if_damaged(self) -> Iterator[None]:
+        """An index holds nothing that cannot be read again: a damaged one goes, with a word."""
+        try:
+            yield
+        except (sqlite3.DatabaseError, orjson.JSONDecodeError) as error:
+            index = TaskPaths(self.path).index
+            index.unlink(missing_ok=True)
+            hint = "run the command again: the index is rebuilt from the rows"
+            raise UsageError(f"{index} was damaged ({error}) and has been removed", hint=hint) from error
 
     def row(self, problem_idx: int, repeat: int = 0) -> Row:
         """One row. Raises UsageError when there is none."""
