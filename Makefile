@@ -40,7 +40,7 @@ check: $(DEV)  ## lint, types, layers
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/mypy --config-file scripts/mypy_tests.ini tests bench && $(BIN)/lint-imports
 
 docs: $(DOCS)  ## build the documentation as a site, in site/
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(DEV)  ## speed, memory and disk as ratios, measured in one run
 	@$(BIN)/python -m bench

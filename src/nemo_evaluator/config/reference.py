@@ -84,9 +84,14 @@ def _section(model: type[BaseModel]) -> str:
     own = [name for name in model.__annotations__ if name in model.model_fields and name != "type"]
     rows = "\n".join(_row(name, model.model_fields[name]) for name in own)
     table = f"| key | type | default | meaning |\n|---|---|---|---|\n{rows}\n" if rows else ""
-    links = " and ".join(type_words(base) for base in _shared(model))
+    links = " and ".join(_link(base) for base in _shared(model))
     shared = f"All keys of {links}{', and:' if rows else '.'}\n\n" if links else ""
     return f"### {title(model)}\n\n{about}\n\n{shared}{table}"
+
+
+def _link(model: type[BaseModel]) -> str:
+    words = title(model)
+    return f"[{words}](#{words.replace('`', '').lower().replace(' ', '-')})"
 
 
 def _row(name: str, field: FieldInfo) -> str:
