@@ -15,6 +15,9 @@ from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.models import ModelReply, ModelRequest, StageSpec
 
 MB = 1_000_000
+# Measures time.
+pytestmark = pytest.mark.serial
+
 TEXTS = {
     "spaces": " " * MB,
     "newlines": "\n" * MB,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from time import perf_counter
+from time import process_time
 from urllib.parse import quote
 
 import orjson
@@ -78,8 +78,9 @@ def test_a_forgotten_secret_is_not_looked_for():
     assert scrub("session-key-0001") == "session-key-0001"
 
 
+@pytest.mark.serial
 def test_looking_costs_next_to_nothing():
     line = orjson.dumps({"text": "word " * 200_000})
-    started = perf_counter()
+    started = process_time()
     assert scrub_json(line) is line
-    assert perf_counter() - started < 0.1
+    assert process_time() - started < 0.1

@@ -365,6 +365,7 @@ def fp(sample):
     assert get_environment(str(bench.with_name("bench_a.py"))).scorer_fingerprint() == seen["a"]
 
 
+@pytest.mark.serial
 async def test_seed_and_verify_are_cheap() -> None:
     @benchmark(name="cheap", dataset=rows, prompt="Question: {q}\nKind: {kind}")
     @scorer

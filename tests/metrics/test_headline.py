@@ -133,6 +133,7 @@ def test_groups_of_single_answers_agree_with_the_long_way() -> None:
         assert found[name]["mean_reward"] == alone["value"]
 
 
+@pytest.mark.serial
 def test_a_category_for_every_row_is_no_burden() -> None:
     start = time.process_time()
     found = category_scores(np.arange(50_000), [str(i) for i in range(50_000)], np.arange(50_000), np.ones(50_000))
@@ -156,6 +157,7 @@ def test_forms_kept_for_rows_held_as_dicts() -> None:
     assert scorer_score(np.arange(3), np.array([1.0, 0.0, 0.5]))["correct"] == 2
 
 
+@pytest.mark.serial
 def test_half_a_million_rows_take_well_under_a_second() -> None:
     rng = np.random.default_rng(3)
     problem = np.repeat(np.arange(125_000), 4)

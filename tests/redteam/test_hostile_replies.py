@@ -336,6 +336,7 @@ async def test_embeddings_are_numbers_for_every_text(body):
     assert raised.value.cause == "transport"
 
 
+@pytest.mark.serial
 def test_nothing_is_slow_to_read():
     """1 MB in each field: reading stays linear."""
     size = 2**20

@@ -41,6 +41,7 @@ def test_importing_the_room_loads_nothing_heavy() -> None:
     assert result.stdout.strip() == "[]"
 
 
+@pytest.mark.serial
 @pytest.mark.parametrize(
     ("name", "response", "target"),
     [

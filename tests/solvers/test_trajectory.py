@@ -76,6 +76,7 @@ def test_the_session_is_the_same_for_the_same_stored_answer_and_differs_for_anot
     assert len(first) == 16
 
 
+@pytest.mark.serial
 def test_a_single_turn_costs_microseconds() -> None:
     response, best = _response(content="x" * 2000), 1.0
     for _ in range(5):

@@ -91,6 +91,7 @@ async def test_arguments_that_are_no_object_are_answered_unless_raw_is_a_paramet
     assert await _say(box, "bash", raw="a", x="b") == "sandbox.bash{'raw': 'a', 'x': 'b'}"
 
 
+@pytest.mark.serial
 async def test_calls_of_a_turn_run_side_by_side_and_answers_keep_their_order() -> None:
     box = await _box(Session("a", "one", pause=0.2), Session("b", "two", pause=0.05), Session("c", "three", pause=0.2))
     started = time.perf_counter()
