@@ -231,7 +231,7 @@ WHOLE = [
 
 
 def check(path: Path, *overrides: str) -> tuple[int, list[dict[str, str]]]:
-    arguments = ["check", str(path), "--json"]
+    arguments = ["check", str(path), "--file-only", "--json"]
     for override in overrides:
         arguments += ["-O", override]
     result = CliRunner().invoke(command, arguments)

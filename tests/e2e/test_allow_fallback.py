@@ -21,7 +21,7 @@ def test_without_a_judge_nothing_is_asked_unless_a_fallback_is_allowed(nel: Nel,
     server = serve("x")
     (nel.folder / "own.py").write_text(FILE)
     quick = ("eval", "run", "--bench", "own.py", "--model-url", server.url, "--model-id", "m")
-    refused = nel(*quick, "-o", "out", code=2)
+    refused = nel(*quick, "-o", "out", code=1)
     assert "scored by a judge" in refused.stdout + refused.stderr
     assert "--allow-fallback" in refused.stdout + refused.stderr
     assert server.count == 0

@@ -33,8 +33,8 @@ def test_chosen_problems_by_index_or_hash_and_resumed(nel: Nel, serve: Serve, su
     # The whole plan with --resume asks only what is new.
     nel("eval", "run", config, "--resume", "-o", "two")
     assert server.count == 4 + 7
-    assert "there is no number 9" in nel("eval", "run", config, "--only", "9", "-o", "x", code=2).stderr
-    assert "begins with abcd" in nel("eval", "run", config, "--only", "abcd", "-o", "y", code=2).stderr
+    assert "there is no number 9" in nel("eval", "run", config, "--only", "9", "-o", "x", code=1).stderr
+    assert "begins with abcd" in nel("eval", "run", config, "--only", "abcd", "-o", "y", code=1).stderr
 
 
 def test_quick_mode_takes_overrides_a_provider_and_its_key_from_env(nel: Nel, serve: Serve, sums: Sums) -> None:

@@ -51,19 +51,18 @@ def test_solver_settings_win_and_system_prompt_reaches_the_model(nel: Nel, serve
 def test_one_benchmark_that_fails_does_not_stop_the_others(nel: Nel, serve: Serve, sums: Sums) -> None:
     server = serve("6")
     broken = api("http://127.0.0.1:9", retry={"max_retries": 0})
-    (nel.folder / "broken.py").write_text("raise RuntimeError('no benchmark in here')\n")
     config = nel.config(
         "c.yaml",
-        services={"model": api(server.url), "dead": broken},
+        services={"model": api(server.url), "dead": broken, "locked": api(serve("6", api_key=SECRET).url)},
         benchmarks=[
-            bench("broken.py"),
+            bench("sums.py", id="locked", solver={"type": "simple", "service": "locked"}),
             {"name": sums(4), "id": "dead", "solver": {"type": "simple", "service": "dead"}, "max_system_retries": 1},
             bench("sums.py"),
             bench("sums.py"),
         ],
     )
     done = nel("eval", "run", config, code=2)
-    assert "broken.py" in done.stderr
+    assert "401" in done.stderr
     assert len(rows(nel.folder / "eval_results" / "sums-2")) == 4
     assert {row["status"] for row in rows(nel.folder / "eval_results" / "dead")} == {"failed"}
     state = json.loads((nel.folder / "eval_results" / "checkpoint.json").read_text())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -11,14 +13,14 @@ import click
 import yaml
 
 from nemo_evaluator.cli._errors import problem_place, render_error
-from nemo_evaluator.config import LoadedConfig, check_runtime, config_schema, load_config, load_settings
+from nemo_evaluator.config import LoadedConfig, config_schema, load_config, load_settings
 from nemo_evaluator.config._document import Document
 from nemo_evaluator.config.env_file import use_env_file
 from nemo_evaluator.config.overrides import parse_value
 from nemo_evaluator.config.reference import reference_markdown
 from nemo_evaluator.config.user_settings import check_settings, save_settings, setting_names, settings_path
-from nemo_evaluator.core.errors import ConfigError, NelError, Problem, UsageError
-from nemo_evaluator.core.registry import load_object, nearest
+from nemo_evaluator.core.errors import ConfigError, NelError, UsageError
+from nemo_evaluator.core.registry import nearest
 from nemo_evaluator.core.secrets import scrub
 
 
@@ -31,14 +33,22 @@ def config() -> None:
 @click.argument("file", type=click.Path())
 @click.option("-O", "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Change one value.")
 @click.option("--env-file", type=click.Path(dir_okay=False), help="NAME=VALUE lines (default: .env beside the config).")
+@click.option("--file-only", is_flag=True, help="Open no dataset and no sandbox.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_context
-def check(context: click.Context, file: str, overrides: tuple[str, ...], env_file: str | None, as_json: bool) -> None:
+def check(
+    context: click.Context, file: str, overrides: tuple[str, ...], env_file: str | None, file_only: bool, as_json: bool
+) -> None:
     """Report all problems in FILE, or that there are none."""
     try:
         use_env_file(Path(file).parent, env_file)
         loaded = load_config(file, overrides)
-        _check_built(loaded)
+        # By name: the other subcommands need no benchmark, scorer or exporter.
+        look: Any = importlib.import_module("nemo_evaluator.suite.preflight")
+        if file_only and (problems := look.check_file(loaded)):
+            raise ConfigError(problems)
+        if not file_only:
+            asyncio.run(look.preflight(loaded))
     except ConfigError as error:
         shown = ConfigError(error.problems, source=error.source or file)
         if as_json:
@@ -111,19 +121,6 @@ def unset(key: str) -> None:
     kept = {other: value for other, value in settings.items() if other != group}
     save_settings({**kept, group: rest} if rest else kept)
     click.echo(f"{key} is no longer set")
-
-
-def _check_built(loaded: LoadedConfig) -> None:
-    """What the schema allows but nothing here answers to; everything is said at once."""
-    problems: list[Problem] = []
-    # By name: the other subcommands need no benchmark, scorer or exporter.
-    for look in (check_runtime, load_object("nemo_evaluator.suite.names:check_names")):
-        try:
-            look(loaded.config, document=loaded.document)
-        except ConfigError as error:
-            problems += error.problems
-    if problems:
-        raise ConfigError(problems)
 
 
 def _settings() -> dict[str, Any]:

@@ -18,7 +18,8 @@ _HERE: Final = "nemo_evaluator.cli"
 LAZY: Final = {
     "eval": (f"{_HERE}.eval:evaluate", "Run evaluations and manage runs."),
     "list": (f"{_HERE}.list:list_benchmarks", "List benchmarks."),
-    "show": (f"{_HERE}.show:show", "Show one problem exactly as it is sent."),
+    "show": (f"{_HERE}.show:show", "Show a problem as it is sent, or the rows of a run."),
+    "doctor": (f"{_HERE}.doctor:doctor", "Report what works on this machine."),
     "data": (f"{_HERE}.data:data", "Mirror and verify datasets."),
     "validate": (f"{_HERE}.validate:validate", "Run a few problems from a benchmark as a sanity check."),
     "config": (f"{_HERE}.config:config", "Check a config, print its schema, keep user settings."),

@@ -10,6 +10,8 @@ from typing import Any, cast
 import click
 import yaml
 
+from nemo_evaluator.cli._complete import benchmark_names
+from nemo_evaluator.cli._run_rows import RowChoice, is_run, show_rows
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.terminal import harmless
 from nemo_evaluator.core.types import JsonDict, Message, ModelResponse, SeedResult
@@ -34,16 +36,36 @@ class _Listener:
 
 
 @click.command("show")
-@click.argument("name")
+@click.argument("name", metavar="BENCHMARK|RUN", shell_complete=benchmark_names)
 @click.option("--index", "-i", type=click.IntRange(0), default=0, show_default=True, help="Number of the problem.")
 @click.option("--fewshot", type=click.IntRange(0), help="Worked examples before the problem.")
 @click.option("--param", "-p", "params", multiple=True, metavar="KEY=VALUE", help="A parameter of the benchmark.")
 @click.option("--system-prompt", help="The solver's system prompt, as in a config.")
+@click.option("--wrong", "which", flag_value="wrong", help="Of a run: scored rows without the full reward.")
+@click.option("--failed", "which", flag_value="failed", help="Of a run: rows that could not be scored.")
+@click.option("--row", type=click.IntRange(0), help="Of a run: the rows of this problem.")
+@click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="Of a run: most rows.")
 @click.option("--json", "as_json", is_flag=True, help="Output JSON, with whole images.")
 def show(
-    name: str, index: int, fewshot: int | None, params: tuple[str, ...], system_prompt: str | None, as_json: bool
+    name: str,
+    index: int,
+    fewshot: int | None,
+    params: tuple[str, ...],
+    system_prompt: str | None,
+    which: str | None,
+    row: int | None,
+    limit: int,
+    as_json: bool,
 ) -> None:
-    """Print one problem exactly as the simple solver sends it, and what is expected."""
+    """Print one problem exactly as the simple solver sends it, and what is expected.
+
+    With the output folder of a run: its prompts and answers (--wrong, --failed, --row N).
+    """
+    if is_run(name):
+        show_rows(name, RowChoice(which, row, limit), as_json=as_json)
+        return
+    if which is not None or row is not None:
+        raise UsageError(f"{name} is not the folder of a run", hint="nel eval runs lists runs")
     problem = asyncio.run(_problem(name, index, fewshot, _read(params), system_prompt))
     if as_json:
         click.echo(json.dumps(problem, indent=2, ensure_ascii=False, default=str))

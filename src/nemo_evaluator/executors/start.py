@@ -9,9 +9,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nemo_evaluator.config import LoadedConfig, check_runtime
+from nemo_evaluator.config import LoadedConfig
 from nemo_evaluator.config.env_file import use_env_file
-from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_OK, UsageError
 from nemo_evaluator.core.storage import storage_error
 from nemo_evaluator.executors.base import Job, executor_of
 from nemo_evaluator.executors.request import RunRequest, at_home, load_request, read_request, shard_dir, shard_of
@@ -19,7 +19,7 @@ from nemo_evaluator.executors.worker import work
 from nemo_evaluator.store.lock import ensure_free
 from nemo_evaluator.store.runs import RunMeta, load_run, new_run_id, places, summary_of
 from nemo_evaluator.suite.dry_run import describe_plan
-from nemo_evaluator.suite.names import check_names
+from nemo_evaluator.suite.preflight import preflight
 
 
 def start(request: RunRequest) -> int:
@@ -27,8 +27,9 @@ def start(request: RunRequest) -> int:
     job = _prepare(request)
     if request.dry_run:
         shard = shard_of(job.request)
-        print(asyncio.run(describe_plan(job.loaded.config, job.folder, shard, as_json=request.as_json)))
-        return 0
+        plan = asyncio.run(describe_plan(job.loaded.config, job.folder, shard))
+        print(plan.as_json() if request.as_json else plan.text())
+        return EXIT_FAILED if plan.failed else EXIT_OK
     executor = executor_of(job.run.executor)
     ensure_free(job.folder)
     job.refuse_unfinished()
@@ -56,9 +57,8 @@ def _prepare(request: RunRequest) -> Job:
     if names := use_env_file(place, request.env_file):
         print(f"variables from {request.env_file or place / '.env'}: {', '.join(names)}", file=sys.stderr)
     loaded = load_request(request)
-    check_runtime(loaded.config, document=loaded.document)
-    check_names(loaded.config, document=loaded.document)
     shard = shard_of(request)
+    asyncio.run(preflight(loaded, shard))
     # Elsewhere, the environment may not say it.
     request = replace(request, cwd=str(Path.cwd()), shard=f"{shard.index}/{shard.total}" if shard else None)
     output_dir = shard_dir(Path(loaded.config.output.dir), shard)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from nemo_evaluator.config import EvalConfig
@@ -15,22 +16,38 @@ from nemo_evaluator.suite.run import use_datasets
 from nemo_evaluator.suite.stop_rule import check_baselines
 
 
-async def describe_plan(config: EvalConfig, output_dir: Path, shard: Shard | None, *, as_json: bool) -> str:
-    """What would be asked: benchmarks, problems, repeats, models, folders. Datasets are opened, models are not."""
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What would be asked: benchmarks, problems, repeats, models, folders."""
+
+    entries: list[JsonDict]
+    output_dir: Path
+
+    @property
+    def failed(self) -> bool:
+        """True when a benchmark could not be opened."""
+        return any(entry.get("error") for entry in self.entries)
+
+    def as_json(self) -> str:
+        """For programs."""
+        return dumps({"benchmarks": self.entries, "output_dir": str(self.output_dir)}).decode()
+
+    def text(self) -> str:
+        """For people."""
+        lines = [f"{len(self.entries)} benchmark(s), results in {self.output_dir}"]
+        for entry in self.entries:
+            steps = f"{entry['problems']} problems x {entry['repeats']} = {entry['steps']} steps"
+            about = f"{steps}, {entry['solver']} on {entry['model']}, concurrency {entry['max_concurrent']}"
+            lines.append(f"  {entry['id']}: {entry.get('error') or about}")
+        return "\n".join(lines)
+
+
+async def describe_plan(config: EvalConfig, output_dir: Path, shard: Shard | None) -> DryRun:
+    """The plan of a config. Datasets are opened, models are not."""
     check_baselines(config, shard)
     use_datasets(config)
-    entries = [await _entry(config, bench_index, output_dir, shard) for bench_index in range(len(config.benchmarks))]
-    if as_json:
-        return dumps({"benchmarks": entries, "output_dir": str(output_dir)}).decode()
-    lines = [f"{len(entries)} benchmark(s), results in {output_dir}"]
-    for entry in entries:
-        steps = f"{entry['problems']} problems x {entry['repeats']} = {entry['steps']} steps"
-        lines.append(
-            f"  {entry['id']}: {steps}, {entry['solver']} on {entry['model']}, {entry['max_concurrent']} at once"
-        )
-        if entry.get("error"):
-            lines[-1] = f"  {entry['id']}: {entry['error']}"
-    return "\n".join(lines)
+    every = range(len(config.benchmarks))
+    return DryRun([await _entry(config, number, output_dir, shard) for number in every], output_dir)
 
 
 async def _entry(config: EvalConfig, at: int, output_dir: Path, shard: Shard | None) -> JsonDict:

@@ -10,6 +10,7 @@ from typing import Final
 import click
 from click.core import ParameterSource
 
+from nemo_evaluator.cli._complete import benchmark_names
 from nemo_evaluator.core.arguments import masked_arguments
 from nemo_evaluator.core.errors import UsageError
 
@@ -27,7 +28,9 @@ _QUICK: Final = {
 
 @click.command()
 @click.argument("config_file", required=False, type=click.Path(dir_okay=False))
-@click.option("--bench", "-b", help="Quick mode: a benchmark name, URI or file.py[:name].")
+@click.option(
+    "--bench", "-b", shell_complete=benchmark_names, help="Quick mode: a benchmark name, URI or file.py[:name]."
+)
 @click.option(
     "--model", "-m", metavar="PROVIDER/MODEL", help="Quick mode: openai/..., nvidia/..., vllm/..., ollama/..."
 )

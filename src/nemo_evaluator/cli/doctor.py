@@ -1,0 +1,145 @@
+"""``nel doctor``: what works on this machine, and how to get what does not. Keys are named, never shown."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+import click
+
+from nemo_evaluator.config.groups import SANDBOXES
+from nemo_evaluator.config.kinds import default_kind
+from nemo_evaluator.config.providers import providers
+from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_OK, NelError
+from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.secrets import scrub
+from nemo_evaluator.datasets.settings import cache_dir, is_offline, mirror_dir
+
+_KEYS: Final = ("NEMO_API_KEY", "HF_TOKEN", "WANDB_API_KEY", "MLFLOW_TRACKING_URI", "AWS_ACCESS_KEY_ID")
+_PROXIES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
+_TRIED: Final = ("local", "docker", "apptainer")
+_SCARCE: Final = 2 * 1024**3
+_EXTRA: Final = re.compile(r"extra == ['\"]([\w-]+)['\"]")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line: ``ok`` None is a fact, neither good nor bad."""
+
+    about: str
+    ok: bool | None
+    text: str
+    fix: str = ""
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Output JSON.")
+@click.pass_context
+def doctor(ctx: click.Context, as_json: bool) -> None:
+    """Report what works on this machine: Python, extras, sandboxes, GPU, SLURM, disk, proxies, keys, datasets.
+
+    Exits with 2 when something that every run needs does not work.
+    """
+    found = list(examine())
+    if as_json:
+        click.echo(dumps([asdict(one) for one in found]).decode())
+    else:
+        for one in found:
+            mark = {True: "ok", False: "no", None: "--"}[one.ok]
+            click.echo(scrub(f"{mark}  {one.about:<20} {one.text}") + (f"\n      fix: {one.fix}" if one.fix else ""))
+    needed = ("python", "disk", "datasets")
+    ctx.exit(EXIT_FAILED if any(one.ok is False and one.about in needed for one in found) else EXIT_OK)
+
+
+def examine() -> Iterator[Finding]:
+    """Everything that is looked at, in the order of the page."""
+    version = importlib.metadata.version("nemo-evaluator")
+    yield Finding("python", True, f"{platform.python_version()} on {platform.machine()}, nel {version}")
+    yield from _extras()
+    for word in _TRIED:
+        yield asyncio.run(_sandbox(word))
+    yield _command("gpu", ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], "no NVIDIA driver found")
+    yield _command("slurm", ["sinfo", "--version"], "no SLURM commands found")
+    yield _disk()
+    for name in _PROXIES:
+        if value := os.environ.get(name) or os.environ.get(name.lower()):
+            yield Finding(f"proxy {name}", None, re.sub(r"//[^@/]*@", "//***@", value))
+    names = [*_KEYS, *(one.key for one in providers().values() if one.key)]
+    present = [name for name in names if os.environ.get(name)]
+    yield Finding("keys", None, f"set: {', '.join(present) or 'none'}")
+    yield _datasets()
+
+
+def _extras() -> Iterator[Finding]:
+    wanted: dict[str, list[str]] = {}
+    for line in importlib.metadata.requires("nemo-evaluator") or ():
+        extra = _EXTRA.search(line)
+        first = re.match(r"[\w.-]+", line)
+        if extra and first and extra[1] not in ("all", "dev", "parts"):
+            wanted.setdefault(extra[1], []).append(first[0])
+    for word, packages in sorted(wanted.items()):
+        absent = [package for package in packages if not _installed(package)]
+        fix = f'pip install "nemo-evaluator[{word}]"' if absent else ""
+        yield Finding(
+            f"extra {word}",
+            None if absent else True,
+            f"not installed: {', '.join(absent)}" if absent else "installed",
+            fix,
+        )
+
+
+def _installed(package: str) -> bool:
+    try:
+        importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+async def _sandbox(word: str) -> Finding:
+    about = f"sandbox {word}"
+    try:
+        provider = SANDBOXES.build(word, default_kind(SANDBOXES, word)(), "doctor")
+        try:
+            await provider.check()
+        finally:
+            await provider.close()
+    except NelError as error:
+        return Finding(about, None, error.message, error.hint or "")
+    return Finding(about, True, "works here")
+
+
+def _command(about: str, words: list[str], absent: str) -> Finding:
+    if shutil.which(words[0]) is None:
+        return Finding(about, None, absent)
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding(about, None, f"{words[0]} does not answer: {error}")
+    if done.returncode:
+        return Finding(about, None, f"{words[0]} fails: {done.stderr.strip().partition(chr(10))[0]}")
+    return Finding(about, True, ", ".join(done.stdout.split("\n")).strip(", "))
+
+
+def _disk() -> Finding:
+    free = shutil.disk_usage(Path.cwd()).free
+    fix = "free some, or write elsewhere: -o FOLDER" if free < _SCARCE else ""
+    return Finding("disk", free >= _SCARCE, f"{free / 1024**3:.1f} GB free in this folder", fix)
+
+
+def _datasets() -> Finding:
+    try:
+        mirror, cache = mirror_dir(), cache_dir()
+    except NelError as error:
+        return Finding("datasets", False, error.message, error.hint or "")
+    where = f"mirror {mirror}" if mirror else "no mirror: rows come from the hub"
+    return Finding("datasets", True, f"{where}; cache {cache}{'; offline' if is_offline() else ''}")
