@@ -142,4 +142,6 @@ def _raised(look: Callable[[], None], path: Path) -> list[Found]:
 
 
 def _said(error: NelError, path: Path) -> Found:
+    if isinstance(error.__cause__, NelError) and not error.hint:
+        error = error.__cause__
     return path, error.message, error.hint or "see the message"
