@@ -94,7 +94,13 @@ def check(tmp_path: Path):
 
     def run(data: bytes, *overrides: str) -> None:
         file.write_bytes(data)
-        arguments = ["check", str(file), "--file-only", "--json", *(word for override in overrides for word in ("-O", override))]
+        arguments = [
+            "check",
+            str(file),
+            "--file-only",
+            "--json",
+            *(word for override in overrides for word in ("-O", override)),
+        ]
         result = runner.invoke(command, arguments)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
