@@ -26,8 +26,10 @@ class Cost:
 def run(words: list[str], *, env: dict[str, str] | None = None, cwd: Path | None = None) -> Cost:
     """Run a command to its end; a failing command is an error."""
     started = time.monotonic()
+    # An installed package has its bytecode: compiling it anew in every process would be measured as ours.
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     with subprocess.Popen(
-        words, env=os.environ | (env or {}), cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        words, env=inherited | (env or {}), cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as process:
         assert process.stdout is not None
         output = process.stdout.read()

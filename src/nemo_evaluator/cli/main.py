@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import Final
 
@@ -59,6 +60,8 @@ def nel() -> None:
 
 def main() -> None:
     """The entry point: errors for users are shown without a traceback."""
+    # What loading modules makes stays: looking for garbage in it would be a tenth of the start.
+    gc.set_threshold(500_000, 20, 100)
     hide_arguments()
     try:
         code = nel.main(standalone_mode=False)

@@ -27,8 +27,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -227,8 +226,7 @@ ERROR_OF_CAUSE: Final[dict[Cause, type[BoundaryError]]] = {
 }
 
 
-@contextmanager
-def boundary(cause: Cause) -> Iterator[None]:
+class boundary:
     """Attribute whatever escapes the block to ``cause``, ``sys.exit()`` too; errors that already name a boundary pass
     through, and so do cancellations and Ctrl-C.
 
@@ -237,13 +235,20 @@ def boundary(cause: Cause) -> Iterator[None]:
         with boundary(Cause.SCORER):
             verdict = score(answer)
     """
-    try:
-        yield
-    except (BoundaryError, KeyboardInterrupt, GeneratorExit):
-        raise
-    except BaseException as error:
+
+    __slots__ = ("_cause",)
+
+    def __init__(self, cause: Cause) -> None:
+        self._cause = cause
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if error is None or isinstance(error, (BoundaryError, KeyboardInterrupt, GeneratorExit)):
+            return
         # By name: asyncio is not loaded by commands that run nothing.
-        if any(kind.__name__ == "CancelledError" for kind in type(error).__mro__):
-            raise
+        if any(one.__name__ == "CancelledError" for one in type(error).__mro__):
+            return
         detail = text_of(error) or type(error).__name__
-        raise ERROR_OF_CAUSE[cause](f"{type(error).__name__}: {detail}") from error
+        raise ERROR_OF_CAUSE[self._cause](f"{type(error).__name__}: {detail}") from error

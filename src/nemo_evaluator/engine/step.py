@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 import traceback
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -220,11 +221,10 @@ class StepRunner:
         try:
             with boundary(Cause.SOLVER):
                 call = self._ctx.solver.solve(seed, sandbox, session.access if session is not None else None)
-                try:
-                    async with asyncio.timeout(self._time_limit):
-                        answer = checked_answer(await call)
-                except TimeoutError as error:
-                    raise self._too_late(error) from error
+                if self._time_limit is None:
+                    answer = checked_answer(await call)
+                else:
+                    answer = await self._in_time(call, self._time_limit)
         except BoundaryError as error:
             if (real := real_cause(error, session)) is error:
                 raise
@@ -232,6 +232,13 @@ class StepRunner:
         if answer.error and answer.error_kind in _RAISED:
             raise _RAISED[answer.error_kind](answer.error)
         return answer
+
+    async def _in_time(self, call: Awaitable[object], limit: float) -> SolveResult:
+        try:
+            async with asyncio.timeout(limit):
+                return checked_answer(await call)
+        except TimeoutError as error:
+            raise self._too_late(error) from error
 
     def _too_late(self, error: TimeoutError) -> Exception:
         limits, timeout = self._ctx.scopes.limits, self._ctx.timeout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, Final
 
 
@@ -127,11 +128,16 @@ class Scan:
     """
 
     def __init__(self, phrases: list[str], edges: str = "") -> None:
-        pattern = _compiled(phrases) + (rf"|(?<![\w'’])(?:{_NEGATED_VERB})(?!\w)|{edges}" if edges else "")
-        self._pattern = re.compile(pattern, re.IGNORECASE)
+        self._phrases, self._edges = phrases, edges
         self._tokens = re.compile(f"{_WORD}|{edges}" if edges else _WORD)
         self._verbs = bool(edges)
         self._first = {found[0].rstrip("+") for one in phrases if (found := re.match(_WORD, one))}
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        """Made on first use: it is large, and a run may have nothing to score."""
+        verbs = rf"|(?<![\w'’])(?:{_NEGATED_VERB})(?!\w)|{self._edges}" if self._edges else ""
+        return re.compile(_compiled(self._phrases) + verbs, re.IGNORECASE)
 
     def finditer(self, text: str, start: int = 0, end: int | None = None) -> Iterator[re.Match[str]]:
         """The matches in [start, end)."""

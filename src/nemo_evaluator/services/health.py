@@ -5,33 +5,39 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-import aiohttp
-
 from nemo_evaluator.core.errors import TransportError
+from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.models.http_proxy import proxy_url
+
+if TYPE_CHECKING:
+    import aiohttp
 
 # Somebody else's server is up or it is not: this only bridges a restart.
 _EXTERNAL_WAIT: Final = 20.0
 
 
 def health_session() -> aiohttp.ClientSession:
-    """A session whose requests are short."""
-    return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5.0))
+    """A session whose requests are short. The library loads here: most runs have no server to ask."""
+    session: aiohttp.ClientSession = load_object("aiohttp:ClientSession")(
+        timeout=load_object("aiohttp:ClientTimeout")(total=5.0)
+    )
+    return session
 
 
 async def answers(session: aiohttp.ClientSession, urls: Sequence[str], key: Secret | None) -> bool:
     """Whether one of the URLs answers 200."""
     headers = {"Authorization": f"Bearer {key.reveal()}"} if key else {}
+    client_error: type[Exception] = load_object("aiohttp:ClientError")
     for url in urls:
         try:
             async with session.get(url, headers=headers, proxy=proxy_url(url)) as response:
                 if response.status == 200:
                     return True
-        except (aiohttp.ClientError, TimeoutError, OSError):
+        except (client_error, TimeoutError, OSError):
             return False
     return False
 
