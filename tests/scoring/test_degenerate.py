@@ -12,8 +12,19 @@ from nemo_evaluator.environments import get_environment
 pytestmark = [pytest.mark.needs("mirror"), pytest.mark.usefixtures("wide_mirror")]
 ROWS = 60
 HIGHEST = 0.01
+SPANS = ("drop", "triviaqa")
+SAY_NOTHING = (
+    "empty",
+    "blank",
+    "question",
+    "cut off",
+    "cut off in the question",
+    "refusal",
+    "refusal with the question",
+)
 BENCHMARKS = (
     "mmlu", "mmlu_pro", "arc_challenge", "hellaswag", "winogrande", "truthfulqa_mc", "gsm8k", "mgsm", "math500", "bbh",
+    *SPANS,
 )  # fmt: skip
 _COLUMNS = ("question", "problem", "sentence", "context", "input")
 
@@ -69,8 +80,6 @@ async def test_degenerate_models(name: str) -> None:
             if verdict.reward:
                 shown.append((text[-200:], seed.expected_answer, verdict.extracted_answer))
         assert right <= HIGHEST * len(seeds), (model, right / len(seeds), shown[:3])
-        # Two words may be an answer to a problem of mathematics, a wrong one.
-        assert (name == "math500" and model == "yes and no") or unparsed >= 0.85 * len(seeds), (
-            model,
-            unparsed / len(seeds),
-        )
+        # A few words may be an answer to a problem of mathematics or a question of facts, a wrong one.
+        words = (name == "math500" and model == "yes and no") or (name in SPANS and model not in SAY_NOTHING)
+        assert words or unparsed >= 0.85 * len(seeds), (model, unparsed / len(seeds))

@@ -10,7 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from nemo_evaluator.benchmarks.bfcl import bfcl
+from nemo_evaluator.environments import get_environment
 from nemo_evaluator.scoring import ScorerInput, get_scorer, run_scorer
+from nemo_evaluator.scoring.code import program_of
 
 NASTY = [
     "", " ", "\n\t \r", "\x00", "\ud800", "\udfff answer: \ud800", "\u202eAnswer: X\u202c", "1e999", "-1e-999", "9" * 5000, "1/0", "Answer: 1/0", "Answer: 1e999", "[" * 5000, '{"a":' * 3000,
@@ -44,6 +47,63 @@ async def test_nasty_answers(name: str) -> None:
         assert score["correct"] in (False, 0.0) or name == "json_schema", (name, response[:40])
         if not response.strip():
             assert score["unparsed"] is True
+
+
+BUILT_IN = (
+    "ifeval",
+    "ifbench",
+    "drop",
+    "triviaqa",
+    "hellaswag",
+    "winogrande",
+    "truthfulqa_mc",
+    "mmlu_pro",
+    "mgsm",
+    "bbh",
+)
+
+
+@pytest.mark.needs("mirror")
+@pytest.mark.usefixtures("wide_mirror")
+@pytest.mark.parametrize("name", BUILT_IN)
+async def test_nasty_answers_to_the_problems_of_a_benchmark(name: str) -> None:
+    environment = get_environment(name)
+    for idx in range(0, len(environment), max(1, len(environment) // 12)):
+        seed = await environment.seed(idx)
+        for response in NASTY:
+            assert 0 <= (await environment.verify_answer(response, seed)).reward <= 1
+
+
+CALLS = [
+    "f(x=" + "9" * 5000 + ")", "[f(x=1e999)]", "f(" * 400, "f(x=[" + "[" * 400, '[{"name": "f", "arguments": ' + "9" * 5000 + "}]", "f(x='\ud800')",
+    "f(**{1: 2})", "f(x=10**10**10)", "f(x=-" + "-" * 3000 + "1)", "f(x=nan)", "f(x=new int[]{" + "9" * 5000 + "})", "f(x=True, x=2)", "f(x={1: {2: 3}})",
+    '{"name": "f", "arguments": {"x": ' + "9" * 5000 + "}}", '{"name": "f", "arguments": {"x": 1e400}}', '{"name": ["f"], "arguments": 3}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("category", ["simple_python", "simple_java", "simple_javascript", "irrelevance"])
+@pytest.mark.parametrize("kind", ["integer", "float", "array", "dict", "string", "any"])
+def test_nasty_calls(category: str, kind: str) -> None:
+    schema = {
+        "name": "f",
+        "parameters": {
+            "type": "dict",
+            "properties": {"x": {"type": kind, "items": {"type": "integer"}}},
+            "required": ["x"],
+        },
+    }
+    row = {"function": [schema], "category": category, "ground_truth": [{"f": {"x": [7]}}]}
+    for response in [*NASTY, *CALLS]:
+        score = bfcl(ScorerInput(response, "", row))
+        assert category == "irrelevance" or score["correct"] is False, response[:60]
+
+
+@pytest.mark.parametrize("response", [*NASTY, "```python\n", "```" * 999, "def f(:", "def f(): return '\ud800'"])
+def test_nasty_programs_are_read(response: str) -> None:
+    program, _, code = program_of(
+        ScorerInput(response, "", {"_prompt": "def f():\n", "_entry_point": "f", "_test": "assert f()"})
+    )
+    assert isinstance(program, str) and (code.strip() or not program)
 
 
 words = st.sampled_from(

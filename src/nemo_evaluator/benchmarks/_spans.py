@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from nemo_evaluator.scoring import extract_number, strip_reasoning
-from nemo_evaluator.scoring.text import claimed_texts, tasks
+from nemo_evaluator.scoring import extract_number, readable
+from nemo_evaluator.scoring.text import claimed_texts, cut_off, declines, tasks
 
 # A bare reply is an answer as it stands up to this many words; a longer one must say which words are its answer.
 _BARE: Final = 30
@@ -55,16 +55,18 @@ _PUNCTUATION: Final = frozenset(string.punctuation)
 _QUOTES: Final = "".join(chr(code) for code in (0x2018, 0x2019, 0xB4, 0x60))
 
 
-def committed(response: str) -> str | None:
+def committed(response: str, question: str = "") -> str | None:
     """The span that a response gives as its answer: what it announces, else a short last line; None when it commits
     to nothing. An explanation behind the span is left out and a correction counts; a denial or a choice of two is no
     answer."""
-    whole = strip_reasoning(response)
+    whole = readable(response, question)
     text = next(tasks(whole))
     said = next(claimed_texts(whole), None)
     if said is None:
         last = text.rstrip().rpartition("\n")[2]
         said = _MARKS.sub("", last) if len(last) <= _LONGEST and len(last.split()) <= _BARE else None
+        if declines(last) or cut_off(last):
+            return None
     if not said or len(said) > _LONGEST:
         return None
     said = " ".join(said.split())

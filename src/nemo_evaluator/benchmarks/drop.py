@@ -109,7 +109,7 @@ def summary(details: Iterable[JsonDict]) -> dict[str, float]:
 def drop(sample: ScorerInput) -> Score:
     """The F1 of the paper between the answer that the response commits to and the accepted one that fits best: numbers
     must be equal, several spans count in any order. Text around the answer is not read."""
-    said = committed(sample.response)
+    said = committed(sample.response, sample.question)
     if said is None:
         return found(None, False, em=False, f1=0.0)
     exact, overlap = drop_match(said, sample.metadata["answers"], sample.metadata["question"])

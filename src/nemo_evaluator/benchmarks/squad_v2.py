@@ -78,7 +78,7 @@ def summary(details: Iterable[JsonDict]) -> dict[str, float]:
 def squad_v2(sample: ScorerInput) -> Score:
     """Is the span that the response commits to one of the accepted ones, case, articles and punctuation aside?
     Where the passage gives no answer, only saying so is right."""
-    said = committed(sample.response)
+    said = committed(sample.response, sample.question)
     declined = _declines(sample.response if said is None else said)
     if said is None and not declined:
         return found(None, False, f1=0.0)

@@ -55,7 +55,7 @@ def prepare(row: JsonDict) -> JsonDict:
 @scorer
 def triviaqa(sample: ScorerInput) -> Score:
     """Is the answer that the response commits to an accepted spelling, case, articles and punctuation aside?"""
-    said = committed(sample.response)
+    said = committed(sample.response, sample.question)
     if said is None:
         return found(None, False, f1=0.0)
     exact, overlap = best_match(said, sample.metadata["correct_answers"], trivia_normal)

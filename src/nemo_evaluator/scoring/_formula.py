@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from nemo_evaluator.scoring._clauses import Ledger, Said, declines, settle
+from nemo_evaluator.scoring._clauses import Ledger, Said
+from nemo_evaluator.scoring._settle import declines, settle
 from nemo_evaluator.scoring._text import readable
 from nemo_evaluator.scoring._vocabulary import cut_off, is_offer, is_task
 

@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from nemo_evaluator.core.errors import ScorerError
 from nemo_evaluator.scoring._claims import PLAINLY
-from nemo_evaluator.scoring._clauses import VOID, Ledger, Said, clauses, declines, settle
+from nemo_evaluator.scoring._clauses import VOID, Ledger, Said, clauses
 from nemo_evaluator.scoring._number_words import find_words
 from nemo_evaluator.scoring._numeral import NUMBER, Number, parse_number, read, whole_number
+from nemo_evaluator.scoring._settle import declines, settle
 from nemo_evaluator.scoring._text import readable, unlatex
 from nemo_evaluator.scoring._vocabulary import cut_off, is_offer, is_task
 from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned

@@ -9,11 +9,14 @@ from itertools import islice
 from typing import Any, Final
 
 from nemo_evaluator.scoring._claims import PLAINLY, Kind, claims, foreign_claims
-from nemo_evaluator.scoring._clauses import Ledger, clauses, committed_text, declines, settle
-from nemo_evaluator.scoring._clauses import tasks as tasks
+from nemo_evaluator.scoring._clauses import Ledger, clauses
 from nemo_evaluator.scoring._mention import Mentions
+from nemo_evaluator.scoring._settle import committed_text, settle
+from nemo_evaluator.scoring._settle import declines as declines
+from nemo_evaluator.scoring._settle import tasks as tasks
 from nemo_evaluator.scoring._text import normalise, prepare, readable, unlatex, unmark
-from nemo_evaluator.scoring._vocabulary import SCAN, Mark, cut_off
+from nemo_evaluator.scoring._vocabulary import SCAN, Mark
+from nemo_evaluator.scoring._vocabulary import cut_off as cut_off
 from nemo_evaluator.scoring.number import extract_number, language_of, parse_number
 from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
 

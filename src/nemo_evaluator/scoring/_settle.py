@@ -1,0 +1,144 @@
+"""What a response comes to: its announcements, the last first, each weighed with what stands before and after it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from nemo_evaluator.scoring._claims import Claim, Kind, claims, foreign_claims
+from nemo_evaluator.scoring._clauses import BLANK, VOID, Ledger, Reader, V, clauses, supposed
+from nemo_evaluator.scoring._vocabulary import CORRECTION, NEXT_TASK, REFUSAL, SCAN, Mark
+
+_WINDOW: Final = 200
+_TAIL: Final = 4000
+_NEAR: Final = 240
+_IT_IS: Final = re.compile(r"(?:it|that|this)(?:['’]s|\s+(?:is|was|should\s+be|must\s+be))\s+", re.IGNORECASE)
+_BESIDE: Final = re.compile(r"\}\$?\s*(?:or|and|oder|und|ou|et|,|或|和)+\s*[$\\(\[]*\Z", re.IGNORECASE)
+_UNSURE: Final = re.compile(r"\b(?:may|might|could) be", re.IGNORECASE)
+
+
+def settle(text: str, reader: Reader[V], otherwise: Callable[[str], tuple[V, ...] | None]) -> tuple[V, ...] | None:
+    """What a response comes to: one value; none or several when it was said but not settled; None without any claim.
+
+    An announcement counts first, then what ``otherwise`` finds. An invented next task is read only if the text before
+    it says nothing.
+    """
+    for part in tasks(text):
+        for source in (claims, foreign_claims):
+            settled = _last_claim(part, source(part), reader)
+            if settled is not None:
+                return settled
+        settled = otherwise(part.strip())
+        if settled is not None:
+            return settled
+    return None
+
+
+def declines(text: str) -> bool:
+    """Whether a text refuses or is unable to answer."""
+    return REFUSAL.search(text) is not None
+
+
+def tasks(text: str) -> Iterator[str]:
+    """The text up to an invented next task, then all of it."""
+    for match in NEXT_TASK.finditer(text) if "\n" in text else ():
+        if text[: match.start()].strip(" \n*#-"):
+            yield text[: match.start()]
+            break
+    yield text
+
+
+def _last_claim(text: str, found: Iterator[Claim], reader: Reader[V]) -> tuple[V, ...] | None:
+    for claim in found:
+        prefix = _prefix(text, claim)
+        ledger = _weighed(text, claim, reader, prefix)
+        if not ledger.values:
+            if ledger.retracted:
+                return ()
+            continue
+        if prefix & Mark.OR or ledger.soft:
+            return _with_previous(text, claim, found, ledger, bool(prefix & Mark.OR))
+        return ledger.values
+    return None
+
+
+def _with_previous(text: str, claim: Claim, found: Iterator[Claim], ledger: Ledger[V], joined: bool) -> tuple[V, ...]:
+    """ "If so, the answer is B; otherwise, the answer is C": two soft claims side by side settle nothing."""
+    for other in found:
+        if claim.place - other.end > _NEAR:
+            break
+        before = _weighed(text[: claim.place], other, ledger.reader, _prefix(text, other))
+        if before.values:
+            return tuple(dict.fromkeys((*before.values, *ledger.values))) if joined or before.soft else ledger.values
+    return ledger.values
+
+
+def _prefix(text: str, claim: Claim) -> int:
+    """The marks that stand before an announcement in its clause."""
+    start = max(0, claim.place - _WINDOW)
+    start = max(start, text.rfind("\n", start, claim.place) + 1, text.rfind(": ", start, claim.place) + 1)
+    if not text[start : claim.place].strip(BLANK):
+        return Mark.SOFT if _UNSURE.search(text, claim.place, claim.start) else 0
+    supposing, last = 0, None
+    for last in clauses(text, start, claim.place):
+        supposing = (0 if last.first else supposing) | supposed(last)
+    if last is None:
+        return supposing
+    marks = (last.opener & Mark.OR) | supposing
+    for _, _, mark in last.marks:
+        marks |= mark
+    if _UNSURE.search(text, claim.place, claim.start):
+        marks |= Mark.SOFT
+    if claim.kind is Kind.BOXED and _BESIDE.search(text, start, claim.place):
+        marks |= Mark.OR
+    return marks & ~(Mark.PLAIN | Mark.SO)
+
+
+def _weighed(text: str, claim: Claim, reader: Reader[V], prefix: int) -> Ledger[V]:
+    ledger: Ledger[V] = Ledger(reader)
+    if claim.kind is Kind.WEAK:
+        weak = reader.weak(text[claim.start : claim.end])
+        denied = prefix & VOID or (weak and any(one.has(VOID) for one in clauses(text, claim.start, claim.end)))
+        ledger.values = weak.values if weak and not denied else ()
+    elif claim.kind is Kind.BOXED:
+        inside = reader.read(text[claim.start : claim.end], cued=True)
+        if inside is not None and not prefix & VOID:
+            ledger.values, ledger.soft = inside.values, bool(prefix & Mark.SOFT)
+    elif claim.kind is Kind.BEFORE:
+        ledger.hear(text, claim.start, claim.end, cued=True)
+    tail = min(len(text), claim.after + _TAIL)
+    if claim.kind is Kind.AFTER and claim.after >= len(text) and not prefix:
+        # Most answers end on a plain announcement: nothing to weigh.
+        scan = SCAN.search(text, claim.start, claim.end)
+        said = reader.read(text[claim.start : scan.start() if scan else claim.end], cued=True)
+        if said is not None and (scan is None or (scan.end() >= claim.end and scan[0] in (".", "。"))):
+            ledger.values = said.values
+            return ledger
+    if claim.kind is Kind.AFTER:
+        # A settled claim that nothing later corrects needs no more than its own line.
+        ledger.hear(text, claim.start, claim.end, cued=True, prefix=prefix)
+        if ledger.values and CORRECTION.search(text, claim.after, tail) is None:
+            return ledger
+    if claim.after < tail and (not ledger.values or CORRECTION.search(text, claim.after, tail)):
+        ledger.hear(text, claim.after, tail, cued=False)
+    return ledger
+
+
+def committed_text(text: str, claim: Claim) -> str | None:
+    """The words of an announcement as they are meant: what corrects it inside its line instead; None when denied."""
+    if _prefix(text, claim) & VOID:
+        return None
+    said = text[claim.start : claim.end]
+    if claim.kind is not Kind.AFTER:
+        return said
+    first = None
+    meant, denied = "", False
+    for clause in clauses(said, 0, len(said)):
+        first = first or clause
+        if clause.opener & (Mark.CORRECT if not denied else Mark.CORRECT | Mark.BUT):
+            meant = said[said.index(clause.text) :]
+        denied = denied or (clause is first and any(at < 2 and mark & VOID for at, _, mark in clause.marks))
+    if denied or (first is not None and first.text != said and meant):
+        return _IT_IS.sub("", meant.strip(" ,:")) or None
+    return said
