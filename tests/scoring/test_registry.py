@@ -65,7 +65,7 @@ def _timed(scorer: object, sample: ScorerInput) -> float:
 
 
 def test_versions_enter_the_fingerprint() -> None:
-    assert scorer_version(scoring.exact_match).startswith("nemo_evaluator.scoring.text.exact_match@2")
+    assert scorer_version(scoring.exact_match).startswith("nemo_evaluator.scoring.text.exact_match@3")
 
     def mine(sample: ScorerInput) -> dict[str, bool]:
         return {"correct": True}

@@ -43,7 +43,7 @@ _AFTER: Final = re.compile(
 )
 # The whole of a short answer: a plain announcement, or none, and the value behind it.
 PLAINLY: Final = (
-    r"\s*(?:\*{0,3}(?i:(?:the\s+)?(?:(?:correct|final|best|right)\s+)?answer)\*{0,3}(?:\s+is|\s*:)\*{0,3}:?\s*)?"
+    r"\s*(?P<cue>\*{0,3}(?i:(?:the\s+)?(?:(?:correct|final|best|right)\s+)?answer)\*{0,3}(?:\s+is|\s*:)\*{0,3}:?\s*)?"
 )
 _HEADING: Final = re.compile(r"ans(?:wers?)?[*_`~ \t:)\]]*\n\s*", re.IGNORECASE)
 _BARE: Final = re.compile(r"ans(?:wers?)?[*_`~]*[ \t]+", re.IGNORECASE)

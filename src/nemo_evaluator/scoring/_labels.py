@@ -32,7 +32,7 @@ class Patterns:
             r"|は)\b[\s*_`:\"'(\[]*"
             r"|(?:either|both|between|one of)\s+[(\[*]*)?"
         )
-        self.whole = re.compile(rf"{PLAINLY}[*(\[]{{0,3}}([{re.escape(labels.upper())}])[*)\].]{{0,4}}\s*")
+        self.whole = re.compile(rf"{PLAINLY}[*(\[]{{0,3}}(?P<label>[{re.escape(labels.upper())}])[*)\].]{{0,4}}\s*")
         self.opening = re.compile(rf"{opening}([{both}]){apart}", re.IGNORECASE)
         self.joined = re.compile(rf"{_JUNCTION}([{upper}]){apart}")
         noun = r"(?:option|choice|letter|answer|statement|completion|ending|one|alternative)"

@@ -9,7 +9,7 @@ from typing import Final
 from nemo_evaluator.scoring._claims import lowered
 from nemo_evaluator.scoring._clauses import VOID, Ledger, Said, clauses
 from nemo_evaluator.scoring._labels import patterns_of
-from nemo_evaluator.scoring._settle import declines, settle
+from nemo_evaluator.scoring._settle import declines, plain_ending, settle
 from nemo_evaluator.scoring._text import normalise, prepare, readable, unlatex, unmark
 from nemo_evaluator.scoring._vocabulary import REFUSAL, Mark, cut_off
 
@@ -205,8 +205,11 @@ def pick(text: str, labels: str, options: Mapping[str, str] | None = None, quest
     reader = Letters(labels, options)
     whole = reader.patterns.whole.fullmatch(text) if len(text) < _SHORT else None
     if whole is not None:
-        return whole[1]
+        return whole["label"]
     text = _plain(readable(text, question, part=False))
+    ending = plain_ending(text, reader.patterns.whole)
+    if ending is not None:
+        return ending["label"]
     if ">" in text or "→" in text:
         text = _ARROW.sub(": ", text)
     text = reader.masked(text)

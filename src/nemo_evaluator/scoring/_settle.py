@@ -12,6 +12,7 @@ from nemo_evaluator.scoring._vocabulary import CORRECTION, NEXT_TASK, REFUSAL, S
 
 _WINDOW: Final = 200
 _TAIL: Final = 4000
+_LINE: Final = 60
 _NEAR: Final = 240
 _IT_IS: Final = re.compile(r"(?:it|that|this)(?:['’]s|\s+(?:is|was|should\s+be|must\s+be))\s+", re.IGNORECASE)
 _BESIDE: Final = re.compile(r"\}\$?\s*(?:or|and|oder|und|ou|et|,|或|和)+\s*[$\\(\[]*\Z", re.IGNORECASE)
@@ -33,6 +34,13 @@ def settle(text: str, reader: Reader[V], otherwise: Callable[[str], tuple[V, ...
         if settled is not None:
             return settled
     return None
+
+
+def plain_ending(text: str, whole: re.Pattern[str]) -> re.Match[str] | None:
+    """The last line when it is a plain announcement and nothing else: whatever stands before it, that is the answer."""
+    line = text.rstrip().rpartition("\n")[2]
+    match = whole.fullmatch(line) if len(line) < _LINE else None
+    return match if match is not None and match["cue"] and NEXT_TASK.search(text) is None else None
 
 
 def declines(text: str) -> bool:

@@ -12,7 +12,7 @@ from nemo_evaluator.scoring._claims import PLAINLY
 from nemo_evaluator.scoring._clauses import VOID, Ledger, Said, clauses
 from nemo_evaluator.scoring._number_words import find_words
 from nemo_evaluator.scoring._numeral import NUMBER, Number, parse_number, read, whole_number
-from nemo_evaluator.scoring._settle import declines, settle
+from nemo_evaluator.scoring._settle import declines, plain_ending, settle
 from nemo_evaluator.scoring._text import readable, unlatex
 from nemo_evaluator.scoring._vocabulary import cut_off, is_offer, is_task
 from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
@@ -37,7 +37,7 @@ _JOINED: Final = re.compile(
 )
 _ITEM: Final = re.compile(r"\s*(?:\d{1,2}[.)]|[-*•])\s+([$€£-]?\d[\d.,]*)\s*")
 _WHOLE: Final = re.compile(
-    rf"(?:{PLAINLY}|\s*####\s*)\*{{0,2}}\$?(-?[0-9]{{1,15}})\$?\*{{0,2}}\.?\s*|\s*\$?\\boxed\{{(-?[0-9]{{1,15}})\}}\$?\.?\s*"
+    rf"(?:{PLAINLY}|\s*####\s*)\*{{0,2}}\$?(?P<digits>-?[0-9]{{1,15}})\$?\*{{0,2}}\.?\s*|\s*\$?\\boxed\{{(?P<boxed>-?[0-9]{{1,15}})\}}\$?\.?\s*"
 )
 _SHORT: Final = 60
 _UNIT: Final = re.compile(r"\s*([^\W\d]{1,14})")
@@ -172,9 +172,13 @@ def extract_number(text: str, *, language: str | None = None, question: str = ""
     """
     whole = _WHOLE.fullmatch(text) if len(text) < _SHORT else None
     if whole is not None:
-        digits = whole[1] or whole[2]
+        digits = whole["digits"] or whole["boxed"]
         return Number(digits, (int(digits),))
-    text = unlatex(readable(text, question), boxes=True)
+    text = readable(text, question)
+    ending = plain_ending(text, _WHOLE)
+    if ending is not None:
+        return Number(ending["digits"], (int(ending["digits"]),))
+    text = unlatex(text, boxes=True)
     reader = Numbers(language)
     settled = settle(text, reader, lambda part: _unannounced(part, reader, language))
     if not settled:

@@ -20,7 +20,7 @@ from nemo_evaluator.scoring._vocabulary import cut_off as cut_off
 from nemo_evaluator.scoring.number import extract_number, language_of, parse_number
 from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
 
-_PLAIN: Final = re.compile(rf"{PLAINLY}\*{{0,2}}([^\W_][\w '’&-]*)\*{{0,2}}\.?\s*")
+_PLAIN: Final = re.compile(rf"{PLAINLY}\*{{0,2}}(?P<said>[^\W_][\w '’&-]*)\*{{0,2}}\.?\s*")
 _WHOLE: Final = 80
 _SHOWN: Final = 200
 _SHORT: Final = 12
@@ -131,13 +131,13 @@ def _short_match(sample: ScorerInput) -> Score | None:
     said = _PLAIN.fullmatch(sample.response)
     if said is None:
         return None
-    plain, targets = normalise(said[1]), targets_of(sample)
+    plain, targets = normalise(said["said"]), targets_of(sample)
     wanted = [normalise(target) for target in targets]
     if plain in wanted:
-        return found(said[1], True, matched=targets[wanted.index(plain)])
-    if any(one in plain or _NUMERIC.fullmatch(one) for one in wanted) or SCAN.search(said[1]) is not None:
+        return found(said["said"], True, matched=targets[wanted.index(plain)])
+    if any(one in plain or _NUMERIC.fullmatch(one) for one in wanted) or SCAN.search(said["said"]) is not None:
         return None
-    return found(said[1], False)
+    return found(said["said"], False)
 
 
 def _mentioned(text: str, reader: Mentions) -> tuple[int, ...] | None:
