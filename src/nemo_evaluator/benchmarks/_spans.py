@@ -17,6 +17,7 @@ from nemo_evaluator.scoring.text import claimed_texts, cut_off, declines, tasks
 
 # A bare reply is an answer as it stands up to this many words; a longer one must say which words are its answer.
 _BARE: Final = 30
+_SHORT: Final = 5
 _LONGEST: Final = 2000
 _MOST_SPANS: Final = 16
 _BULLET: Final = re.compile(r"\s{0,8}(?:[-*•]|\d{1,2}[.)])\s+(\S.*)")
@@ -65,7 +66,8 @@ def committed(response: str, question: str = "") -> str | None:
     if said is None:
         last = text.rstrip().rpartition("\n")[2]
         said = _MARKS.sub("", last) if len(last) <= _LONGEST and len(last.split()) <= _BARE else None
-        if declines(last) or cut_off(last):
+        # "World War I" and "four times" end like a sentence that was cut off.
+        if declines(last) or (len(last.split()) > _SHORT and cut_off(last)):
             return None
     if not said or len(said) > _LONGEST:
         return None
@@ -193,7 +195,7 @@ def _is_scaled(said: str, question: str) -> bool:
 
 
 def _drop_normal(span: str) -> str:
-    tokens = (" ".join(_ARTICLES.sub(" ", _as_number(token.lower())).split()) for token in re.split(" |-", span))
+    tokens = (" ".join(_ARTICLES.sub(" ", _as_number(token.lower().replace("ı", "i"))).split()) for token in re.split(" |-", span))
     return " ".join(token for token in tokens if token)
 
 

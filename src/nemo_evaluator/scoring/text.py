@@ -142,12 +142,14 @@ def _short_match(sample: ScorerInput) -> Score | None:
 
 def _mentioned(text: str, reader: Mentions) -> tuple[int, ...] | None:
     """What a response that announces nothing states: all of a short one, the first and last sentence of a long one."""
-    if not text or declines(text[-_REGION:]) or cut_off(text):
+    if not text or declines(text[-_REGION:]):
         return None
     lines = text.split("\n")
     alone = reader.weak(lines[-1]) or reader.weak(lines[0])
     if alone is not None:
         return alone.values
+    if cut_off(text):
+        return None
     ledger: Ledger[int] = Ledger(reader)
     denied = Mark.NOT | Mark.REJECT
     said = (one.text for one in clauses(text, 0, len(text)) if not one.has(denied))
