@@ -195,7 +195,10 @@ def _is_scaled(said: str, question: str) -> bool:
 
 
 def _drop_normal(span: str) -> str:
-    tokens = (" ".join(_ARTICLES.sub(" ", _as_number(token.lower().replace("ı", "i"))).split()) for token in re.split(" |-", span))
+    tokens = (
+        " ".join(_ARTICLES.sub(" ", _as_number(token.lower().replace("ı", "i"))).split())
+        for token in re.split(" |-", span)
+    )
     return " ".join(token for token in tokens if token)
 
 
