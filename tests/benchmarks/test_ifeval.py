@@ -322,5 +322,7 @@ async def test_strict_and_loose(tmp_path: Path) -> None:
     assert thought.reward == 1.0
     empty = await env.verify_answer("<think>hm</think>", seed)
     assert (empty.reward, empty.scoring_details["unparsed"]) == (0.0, True)
-    numbers = env.summary([strict.scoring_details, loose.scoring_details])  # type: ignore[attr-defined]
+    summary = env.facts().summary
+    assert summary is not None
+    numbers = summary([strict.scoring_details, loose.scoring_details])
     assert numbers == {"prompt_strict": 0.5, "prompt_loose": 1.0, "instruction_strict": 0.75, "instruction_loose": 1.0}

@@ -291,9 +291,10 @@ class StepRunner:
 
     def _stop_early(self, error: BoundaryError, stop: Stop) -> None:
         tally = self._ctx.tally
-        if stop is Stop.IF_FIRST and tally.scored <= tally.reused:
+        rejected = error.cause is Cause.REQUEST_REJECTED
+        # What is left of a resumed run may be the rows that always fail: they say nothing about the server.
+        if stop is Stop.IF_FIRST and tally.scored <= (tally.reused if rejected else 0):
             self._rejections += 1
-            rejected = error.cause is Cause.REQUEST_REJECTED
             if self._rejections >= (min(_FIRST_REJECTIONS, max(1, tally.planned)) if rejected else _FIRST_REJECTIONS):
                 word, hint = ("rejected", error.hint) if rejected else ("without an answer", error.hint or _NO_ANSWER)
                 told = type(error)(f"the first requests were all {word}: {error.message}", hint=hint)
