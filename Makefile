@@ -6,7 +6,7 @@ DEV := $(VENV)/.with-dev
 LOCAL := $(VENV)/.with-local
 DOCS := $(VENV)/.with-docs
 
-.PHONY: help setup lock parts demo test check bench docs clean
+.PHONY: help setup lock parts demo test check resolve bench docs clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ check: $(DEV)  ## lint, types, layers
 
 docs: $(DOCS)  ## build the documentation as a site, in site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+resolve:  ## resolve every extra with plain pip in a fresh environment (needs a package index)
+	@bash scripts/resolve.sh
 
 bench: $(DEV)  ## speed, memory and disk as ratios, measured in one run
 	@$(BIN)/python -m bench

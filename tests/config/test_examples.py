@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import jsonschema
@@ -10,8 +11,10 @@ import yaml
 
 from nemo_evaluator.config import EvalConfig, config_schema, load_config, parse_eval_config
 from nemo_evaluator.config.playbooks import PACKAGED, playbook_names
+from nemo_evaluator.core.kinds import NOT_YET
 from nemo_evaluator.core.types import SeedResult
 from nemo_evaluator.engine.template import InstructionTemplate, load_template
+from nemo_evaluator.suite.preflight import check_file
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = jsonschema.Draft202012Validator(config_schema())
@@ -35,6 +38,18 @@ def test_example(path: Path) -> None:
     assert not loaded.warnings
     assert "nvapi-example" not in str(loaded.config.model_dump())
     SCHEMA.validate(yaml.safe_load(path.read_text()))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_runs_or_its_first_line_says_why_not(path: Path) -> None:
+    first = path.read_text().partition("\n")[0]
+    said = re.fullmatch(r"# Not supported yet: (.+)\. `nel config check` says so too\.", first)
+    found = {problem.message for problem in check_file(load_config(path))}
+    expected = {
+        f"{what} {'are' if what.endswith('benchmarks') else 'is'} {NOT_YET}"
+        for what in (said[1].split(", ") if said else [])
+    }
+    assert found == expected
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

@@ -54,7 +54,7 @@ def run(server: ScriptedServer, folder: Path, data_mirror: Path, number: str, *w
     return [json.loads(file.read_text()) for file in sorted(folder.glob("eval_results/*/eval-*.json"))]
 
 
-@pytest.mark.parametrize("number", ["01", "02", "05", "08", "25"])
+@pytest.mark.parametrize("number", ["01", "02", "05", "08", "24", "25"])
 def test_example(server: ScriptedServer, tmp_path: Path, data_mirror: Path, number: str) -> None:
     bundles = run(server, tmp_path, data_mirror, number)
     assert bundles

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 from nemo_evaluator.decisions.gate.report import BenchmarkGate, GateReport, GateVerdict, Status
 from nemo_evaluator.reports.gate import gate_markdown, gate_text, limits, points
+from nemo_evaluator.reports.junit import gate_junit
 
 
 def entry(**changes: Any) -> BenchmarkGate:
@@ -44,3 +46,17 @@ def test_a_warning_that_many_benchmarks_share_is_said_once() -> None:
     loud = gate_text(report, verbose=True)
     assert all(f"  ! {warning}\n" in loud for warning in warnings)
     assert "- b4: odd" in gate_markdown(report)
+
+
+def test_junit_has_a_case_per_benchmark_and_one_for_the_verdict() -> None:
+    entries = [
+        entry(benchmark="fine"),
+        entry(benchmark="worse", status=Status.BREACH, delta=-0.1, reasons=["exceeded <by far>"]),
+        entry(benchmark="open", status=Status.INSUFFICIENT),
+    ]
+    report = GateReport(GateVerdict.NO_GO, ["worse"], entries, [], [], "a", "b", 0.95, "holm", False)
+    suite = ElementTree.fromstring(gate_junit(report))
+    kinds = {case.get("name"): [child.tag for child in case] for case in suite}
+    assert kinds == {"fine": [], "worse": ["failure"], "open": ["error"], "verdict": ["failure"]}
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("4", "2", "1")
+    assert suite.findtext("testcase[@name='worse']/failure") == "exceeded <by far>"

@@ -14,6 +14,7 @@ from nemo_evaluator.core.files import dumps, write_atomic
 from nemo_evaluator.decisions.gate.report import GateReport, write_gate_report
 from nemo_evaluator.decisions.gate.runs import gate_runs
 from nemo_evaluator.reports.gate import gate_markdown, gate_text
+from nemo_evaluator.reports.junit import gate_junit
 
 
 @click.command("gate")
@@ -27,6 +28,7 @@ from nemo_evaluator.reports.gate import gate_markdown, gate_text
 @click.option("--verbose", is_flag=True, help="With every warning by benchmark, and the terms.")
 @click.option("--explain", is_flag=True, help="Say, per open benchmark, how much more data would settle it.")
 @click.option("--report", "report_path", type=click.Path(path_type=Path), help="Write the decision as markdown.")
+@click.option("--junit", type=click.Path(path_type=Path), help="Write the decision as JUnit XML, for CI.")
 @click.option("--no-report", is_flag=True, help="Write no markdown.")
 def gate(baseline: Path, candidate: Path, policy: Path, **flags: Any) -> None:
     """Decide GO, NO-GO or INCONCLUSIVE for a CANDIDATE against a BASELINE.
@@ -49,6 +51,8 @@ def gate(baseline: Path, candidate: Path, policy: Path, **flags: Any) -> None:
 
 def _write(report: GateReport, fmt: str, flags: dict[str, Any]) -> None:
     markdown: Path | None = flags["report_path"]
+    if flags["junit"]:
+        write_atomic(flags["junit"], gate_junit(report))
     if flags["output"]:
         write_gate_report(report, flags["output"])
         click.echo(f"decision written: {flags['output']}", err=True)
