@@ -234,7 +234,7 @@ QUESTIONS = [
 
 def _item(question: str, choices: list[str], letters: str) -> Item:
     offered = dict(zip("ABCD", choices, strict=True))
-    right, first, second = letters
+    right, first, second = list(letters)
     listed = "\n".join(f"{letter}. {text}" for letter, text in offered.items())
     metadata = {"choices": choices, "question": question}
     return Item(right, right, (first, second), metadata, {"%q": question, "%o": listed}, offered)
