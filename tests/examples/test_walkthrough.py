@@ -54,13 +54,18 @@ def run(server: ScriptedServer, folder: Path, data_mirror: Path, number: str, *w
     return [json.loads(file.read_text()) for file in sorted(folder.glob("eval_results/*/eval-*.json"))]
 
 
-@pytest.mark.parametrize("number", ["01", "02", "05", "08", "24", "25"])
+@pytest.mark.parametrize("number", ["01", "02", "05", "08", "25"])
 def test_example(server: ScriptedServer, tmp_path: Path, data_mirror: Path, number: str) -> None:
     bundles = run(server, tmp_path, data_mirror, number)
     assert bundles
     for bundle in bundles:
         assert bundle["validity"]["status"] == "VALID"
         assert bundle["benchmark"]["coverage"]["scored"] == 5
+
+
+def test_budget_and_limits(server: ScriptedServer, tmp_path: Path, data_mirror: Path) -> None:
+    (bundle,) = run(server, tmp_path, data_mirror, "24", "--limit", "2")
+    assert bundle["benchmark"]["coverage"]["scored"] == 2 * 4
 
 
 @pytest.mark.needs("bwrap")
