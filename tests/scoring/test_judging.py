@@ -168,6 +168,7 @@ async def test_an_unusable_answer_is_a_scored_zero(answer: str) -> None:
     assert (await code_sandbox_async(ScorerInput(answer, "f", metadata), PlainSandbox()))["correct"] is False
 
 
+@pytest.mark.serial
 @pytest.mark.parametrize(
     "text",
     [
