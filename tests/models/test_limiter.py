@@ -172,6 +172,7 @@ async def test_clients_of_one_endpoint_share_pool_and_limiter():
         assert not pool._all
 
 
+@pytest.mark.serial
 async def test_storm():
     """200 requests a second allowed, 429 beyond; 2 % 500s, 1 % resets, 1 % stalls: all succeed, little is wasted."""
     weather = Weather(p500=0.02, preset=0.01, pstall=0.01, rate_limit=200, seed=7, stalls=Fault.STALL)
