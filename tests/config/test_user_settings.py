@@ -109,14 +109,14 @@ def test_keys_of_other_programs_are_a_warning_and_stay(write) -> None:
 
 def test_check_says_what_a_right_file_holds(write, tmp_path: Path) -> None:
     path = write(a=TEXT.replace("{}", "{m: {type: api, url: 'http://h/v1/responses', protocol: completions}}"))
-    result = nel("check", str(path))
+    result = nel("check", "--file-only", str(path))
     assert result.exit_code == 0
     assert result.stdout == (
         f"ok: {path}\n  services: m (api)\n  cluster: local\n  output: ./eval_results\n"
         "  benchmark gsm8k: all problems x 1, solver oracle\n  benchmark mmlu: all problems x 1, solver oracle\n"
     )
     assert result.stderr.startswith("warning: the URL path speaks of responses")
-    wrong = nel("check", str(path), "-O", "benchmarks.0.repeats=0")
+    wrong = nel("check", "--file-only", str(path), "-O", "benchmarks.0.repeats=0")
     assert wrong.exit_code == 1
     assert wrong.stdout == ""
     assert wrong.stderr == (
