@@ -83,7 +83,8 @@ def main() -> None:
             from nemo_evaluator.cli._peers import better_option  # noqa: PLC0415
 
             if (meant := better_option(error.option_name)) is not None:
-                error = click.NoSuchOption(error.option_name, possibilities=[meant], ctx=error.ctx)
+                said = f"No such option {error.option_name!r}. Did you mean {meant!r}?"
+                error = click.UsageError(said, ctx=error.ctx)
         error.show()
         sys.exit(EXIT_USAGE)
     except (click.Abort, KeyboardInterrupt):
