@@ -68,6 +68,7 @@ async def doubling(way, **options):
     await asyncio.sleep(0.02)
 
 
+@pytest.mark.serial
 @pytest.mark.parametrize("ids", [True, False])
 @pytest.mark.parametrize("way", ["at once", "in part", "garbage", "late"])
 async def test_each_answer_belongs_to_its_request(way, ids):

@@ -125,6 +125,7 @@ async def test_a_server_that_does_not_come_up_says_why(source: McpTools, said: s
         await source.open(TASK, None)
 
 
+@pytest.mark.serial
 async def test_a_program_that_will_not_end_is_ended() -> None:
     stubborn = (
         "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + ECHO + "\nwhile True: time.sleep(1)"
