@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator.core.failures import POLICY, Cause
 from nemo_evaluator.core.failures import Row as RowPolicy
+from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.row import Row, category_of
 from nemo_evaluator.store.layout import TaskPaths
@@ -75,7 +76,7 @@ class IndexWriter:
         if kind == ANSWER:
             text, finish = record.get("response") or "", record.get("finish_reason")
             flags = (finish in TRUNCATED) * TRUNCATED_FLAG | is_refusal(text, finish) * REFUSED_FLAG
-            facts = finish, total_tokens(record), record.get("latency_ms"), flags, category_of(record)
+            facts = _clean(finish), total_tokens(record), record.get("latency_ms"), flags, _clean(category_of(record))
             self._answers[_number(record["problem_idx"], record["repeat"])] = offset, facts
         elif kind == OUTCOME:
             number = _number(record["problem_idx"], record["repeat"])
@@ -83,7 +84,7 @@ class IndexWriter:
             cause = record["failure"]["cause"] if record["status"] == "failed" else None
             if cause not in _ABSENT:
                 flags |= is_unparsed(record) * UNPARSED_FLAG
-                category = category or category_of(record)
+                category = category or _clean(category_of(record))
                 at = (number, offset, length, answer, record.get("reward"), cause)
                 self.entries.append((*at, category, finish, tokens, latency, flags))
 
@@ -166,6 +167,11 @@ def _put(db: sqlite3.Connection, entries: list[_Entry]) -> None:
 def _totals(entries: list[_Entry]) -> tuple[int, int, int, float]:
     rewards = [entry[4] for entry in entries if entry[4] is not None]
     return len(entries), sum(entry[5] is not None for entry in entries), len(rewards), float(sum(rewards))
+
+
+def _clean(word: Any) -> Any:
+    """A word of the record without secrets: the journal masks its own lines as it writes them, and these come before."""
+    return word if word is None or word == "stop" else scrub(str(word))
 
 
 def _number(problem: int, repeat: int) -> int:
