@@ -170,7 +170,7 @@ def _totals(entries: list[_Entry]) -> tuple[int, int, int, float]:
 
 
 def _clean(word: Any) -> Any:
-    """A word of the record without secrets: the journal masks its own lines as it writes them, and these come before."""
+    """A word of a record without secrets: the journal masks its lines as it writes them, which is later."""
     return word if word is None or word == "stop" else scrub(str(word))
 
 
