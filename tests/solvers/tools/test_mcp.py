@@ -23,7 +23,8 @@ pytestmark = pytest.mark.needs("mcp")
 
 def started_here() -> list[int]:
     """The servers that this process has started over pipes."""
-    return [child.pid for child in psutil.Process().children() if "http" not in child.cmdline()]
+    living = [one for one in psutil.Process().children() if one.status() != psutil.STATUS_ZOMBIE]
+    return [child.pid for child in living if "http" not in child.cmdline()]
 
 
 @pytest.fixture(params=["stdio", "http"])
