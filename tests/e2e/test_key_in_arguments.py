@@ -4,29 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 
 import pytest
-from nel_support import Nel, Serve, Sums, api, bench
+from nel_support import Nel, Serve, Sums, api, bench, command_lines_with
 
 from nemo_evaluator.testing import Say
 
 # Its own in every process: the list of processes is the whole machine's.
 KEY = f"sk-on-the-command-line-{os.getpid():010d}"
-
-
-def _lines_with_the_key() -> list[bytes]:
-    """The command lines of all other processes that hold the key."""
-    found = []
-    for process in Path("/proc").iterdir():
-        if process.name.isdigit() and int(process.name) != os.getpid():
-            try:
-                line = (process / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if KEY.encode() in line:
-                found.append(line)
-    return found
 
 
 @pytest.mark.parametrize("how", ["quick", "override", "validate", "background"])
@@ -44,7 +29,7 @@ def test_a_key_is_in_no_process_list(nel: Nel, serve: Serve, sums: Sums, how: st
     deadline = time.monotonic() + 60
     while not server.count and time.monotonic() < deadline:
         time.sleep(0.02)
-    lists = _lines_with_the_key()
+    lists = command_lines_with(KEY)
     out, err = process.communicate(timeout=60)
     if how == "background":
         while (nel.folder / "eval_results" / "nel.pid").exists() and time.monotonic() < deadline:

@@ -26,6 +26,9 @@ FULL = RunRequest(
     model_url="http://127.0.0.1:1/v1",
     model_id="m",
     key_variable="A_KEY",
+    judge_url="http://127.0.0.1:2/v1",
+    judge_id="j",
+    judge_key_variable="J_KEY",
     env_file="a.env",
     model="openai/m",
     only=("1", "ab12"),
@@ -71,6 +74,7 @@ def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, prompt: str
     [
         RunRequest("c.yaml", override=("a.b=1", f"services.model.api_key={KEY}")),
         RunRequest(bench="b", model_url=f"http://127.0.0.1:1/v1?key={KEY}"),
+        RunRequest(bench="b", judge_url=f"http://127.0.0.1:1/v1?key={KEY}"),
     ],
 )
 def test_a_secret_travels_in_the_environment_only(

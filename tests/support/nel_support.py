@@ -76,6 +76,20 @@ def rows(folder: Path, drop: set[str] | frozenset[str] = frozenset()) -> list[di
     return [{key: value for key, value in json.loads(line).items() if key not in drop} for line in lines]
 
 
+def command_lines_with(text: str) -> list[bytes]:
+    """The command lines of all other processes of this machine that hold a text."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit() and int(process.name) != os.getpid():
+            try:
+                line = (process / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if text.encode() in line:
+                found.append(line)
+    return found
+
+
 @pytest.fixture
 def serve() -> Iterator[Serve]:
     """Start scripted servers, each in a thread of its own; all are gone after the test."""

@@ -11,6 +11,9 @@ from typing import Final
 from nemo_evaluator.core.secrets import MASK, Secret, remember_urls, scrub
 
 _KEY_FLAG: Final = "--api-key"
+# They take the name of a variable; what is no such name is taken for the key itself.
+_NAME_FLAGS: Final = ("--api-key-env", "--judge-api-key-env")
+_VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
 _SETTING_FLAGS: Final = ("-O", "--override")
 _TELLING: Final = re.compile(r"key|token|auth|secret|passw|credential", re.IGNORECASE)
 _CARRIED: Final = "NEL_ARGUMENT_{}"
@@ -47,13 +50,13 @@ def carried_arguments(words: Sequence[str]) -> dict[str, str]:
 
 
 def _masked(word: str, before: str) -> str:
-    if before == _KEY_FLAG:
-        Secret(word)
-        return MASK
-    flag = next((one for one in (f"{_KEY_FLAG}=", "--override=", "-O") if word.startswith(one) and word != one), "")
-    if flag.startswith(_KEY_FLAG):
-        Secret(word.removeprefix(flag))
+    name, mark, value = word.partition("=")
+    flag, value = (f"{name}=", value) if mark and name in (_KEY_FLAG, *_NAME_FLAGS) else ("", word)
+    given = name if flag else before
+    if given == _KEY_FLAG or (given in _NAME_FLAGS and not (_VARIABLE.fullmatch(value) or value in os.environ)):
+        Secret(value)
         return flag + MASK
+    flag = next((one for one in ("--override=", "-O") if word.startswith(one) and word != one), "")
     if flag or before in _SETTING_FLAGS:
         name, mark, value = word.removeprefix(flag).partition("=")
         if value and "${" not in value and _TELLING.search(name + value):

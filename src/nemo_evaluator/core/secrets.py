@@ -19,8 +19,8 @@ _SHORTEST_WORD: Final = 16
 _IN_URLS: Final = frozenset({"sig", "signature", "code", "pwd"})
 # Read from the environment by us or by libraries that exporters and datasets use, without being named in a config.
 _VARIABLES: Final = (
-    *("NEMO_API_KEY", "NVIDIA_API_KEY", "NGC_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN"),
-    *("HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN"),
+    *("NEMO_API_KEY", "NEMO_JUDGE_API_KEY", "NVIDIA_API_KEY", "NGC_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"),
+    *("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN"),
     *("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
 )
 _WORD: Final = re.compile(r"(^|[_-])(key|token|auth)$|api_?key|secret|passw|credential|authorization", re.IGNORECASE)

@@ -30,7 +30,10 @@ _JUDGE_CLIENT: Final = "judge"
 _NO_JUDGE: Final = 3
 _SHORT: Final = 40
 NEEDS_JUDGE: Final = "this benchmark is scored by a judge, and none is configured"
-_ADD_JUDGE: Final = "add to the benchmark: scoring: {metrics: [{type: judge, name: judge, service: <a model service>}]}"
+_ADD_JUDGE: Final = (
+    "give --judge-url and --judge-id, or in a config: "
+    "scoring: {metrics: [{type: judge, name: judge, service: <a model service>}]}"
+)
 _FALL_BACK: Final = "; or accept its simpler stand-in, which every headline then names: --allow-fallback"
 Summary = Callable[[Iterable[JsonDict]], Mapping[str, float]]
 

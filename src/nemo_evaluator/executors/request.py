@@ -10,13 +10,14 @@ import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Final
+from urllib.parse import urlsplit
 
 import orjson
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from nemo_evaluator.config import SNAPSHOT, LoadedConfig, load_config, load_mapping
 from nemo_evaluator.config.providers import find_provider, providers
-from nemo_evaluator.config.quick import quick_data
+from nemo_evaluator.config.quick import QuickEndpoint, quick_data
 from nemo_evaluator.core.arguments import masked_arguments
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps, write_atomic
@@ -29,7 +30,10 @@ from nemo_evaluator.store.sums import altered
 
 # Where quick mode looks for a key.
 _KEYS: Final = ("NEMO_API_KEY", "NVIDIA_API_KEY")
+_JUDGE_KEY: Final = "NEMO_JUDGE_API_KEY"
 _CARRIED: Final = "NEL_REQUEST_SECRETS"
+# Fields that may hold a secret, besides overrides.
+_URLS: Final = ("model_url", "judge_url")
 _SHARD_VARIABLES: Final = (
     ("NEL_SHARD_IDX", "NEL_TOTAL_SHARDS"),
     ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT"),
@@ -45,6 +49,9 @@ class RunRequest:
     config_file: str | None = None
     # The variable that holds the key; null: a provider's own, or the first of the usual ones that is set.
     key_variable: str | None = None
+    judge_url: str | None = None
+    judge_id: str | None = None
+    judge_key_variable: str | None = None
     env_file: str | None = None
     model: str | None = None
     bench: str | None = None
@@ -101,7 +108,7 @@ def carried_secrets(request: RunRequest) -> dict[str, str]:
     """The variables that a worker needs besides the request file; empty when that says everything."""
     if _masked(request) == request:
         return {}
-    return {_CARRIED: dumps({"override": request.override, "model_url": request.model_url}).decode()}
+    return {_CARRIED: dumps({name: getattr(request, name) for name in ("override", *_URLS)}).decode()}
 
 
 def read_request(path: Path) -> RunRequest:
@@ -111,7 +118,7 @@ def read_request(path: Path) -> RunRequest:
         request = replace(request, **orjson.loads(os.environ.pop(_CARRIED, "{}")))
     except (OSError, ValidationError, orjson.JSONDecodeError, TypeError) as error:
         raise UsageError(f"{path} cannot be read as a request", hint="start the run again") from error
-    if any(MASK in word for word in (*request.override, request.model_url or "")):
+    if any(MASK in word for word in (*request.override, *(getattr(request, name) or "" for name in _URLS))):
         raise UsageError(f"{path} lacks its secrets", hint=f"they travel in the environment, as {_CARRIED}")
     return replace(request, override=tuple(request.override))
 
@@ -134,8 +141,8 @@ def _file(folder: Path, run_id: str) -> Path:
 
 def _masked(request: RunRequest) -> RunRequest:
     words = masked_arguments([word for override in request.override for word in ("-O", override)])
-    url = masked_arguments([request.model_url])[0] if request.model_url else None
-    return replace(request, override=tuple(words[1::2]), model_url=url)
+    urls = {name: masked_arguments([url])[0] for name in _URLS if (url := getattr(request, name))}
+    return replace(request, override=tuple(words[1::2]), **urls)
 
 
 def at_home(request: RunRequest) -> tuple[RunRequest, Path | None]:
@@ -210,15 +217,31 @@ def _quick(request: RunRequest) -> JsonDict:
         raise UsageError("quick mode needs a model", hint=hint)
     return quick_data(
         request.bench or "",
-        url,
-        model,
-        # By reference: the key itself must not reach the snapshot of the config.
-        api_key=f"${{{key}}}" if key else None,
+        QuickEndpoint(url, model, _reference(key)),
+        _quick_judge(request, url, key),
         repeats=request.repeats,
         system_prompt=request.system_prompt,
         temperature=request.temperature,
         max_tokens=request.max_tokens,
     )
+
+
+def _quick_judge(request: RunRequest, model_url: str, model_key: str | None) -> QuickEndpoint | None:
+    """The judge, if one is asked for. The model's key goes to it only where it is on the model's own server."""
+    url, judge, key = request.judge_url, request.judge_id, request.judge_key_variable
+    if not url and not judge and key is None:
+        return None
+    if not url or not judge:
+        raise UsageError("a judge needs its URL and its model", hint="give --judge-url and --judge-id")
+    if key is None:
+        same = urlsplit(url)[:2] == urlsplit(model_url)[:2]
+        key = _JUDGE_KEY if os.environ.get(_JUDGE_KEY) else model_key if same else None
+    return QuickEndpoint(url, judge, _reference(key))
+
+
+def _reference(variable: str | None) -> str | None:
+    """A key by reference: the key itself must not reach the snapshot of the config."""
+    return f"${{{variable}}}" if variable else None
 
 
 def shard_of(request: RunRequest) -> Shard | None:

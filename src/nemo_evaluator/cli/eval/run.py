@@ -19,11 +19,20 @@ _QUICK: Final = {
     "model": "-O services.NAME.url=URL -O services.NAME.model=ID",
     "model_url": "-O services.NAME.url=URL",
     "model_id": "-O services.NAME.model=ID",
+    **dict.fromkeys(("judge_url", "judge_id"), "scoring.metrics in the config: {type: judge, service: NAME}"),
+    **dict.fromkeys(("api_key", "api_key_env", "judge_api_key_env"), "a variable in the config: api_key: ${NAME}"),
     "repeats": "-O benchmarks.0.repeats=N",
     "system_prompt": "-O benchmarks.0.solver.system_prompt=TEXT",
     "temperature": "-O services.NAME.generation.temperature=T",
     "max_tokens": "-O services.NAME.generation.max_tokens=N",
 }
+
+
+def _variable(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """The name of a variable. What is none may be the key itself, so it is not repeated."""
+    if value is not None and not value.isidentifier():
+        raise click.BadParameter("give the name of an environment variable, not the key", ctx, parameter)
+    return value
 
 
 @click.command()
@@ -36,7 +45,13 @@ _QUICK: Final = {
 )
 @click.option("--model-url", envvar="NEMO_MODEL_URL", help="Quick mode: base URL of the model's API.")
 @click.option("--model-id", envvar="NEMO_MODEL_ID", help="Quick mode: the model's name in requests.")
-@click.option("--api-key", help="Quick mode: the key; better in NEMO_API_KEY or NVIDIA_API_KEY.")
+@click.option("--api-key", help="Quick mode: the key; better in NEMO_API_KEY, or see --api-key-env.")
+@click.option("--api-key-env", metavar="NAME", callback=_variable, help="Quick mode: the variable that holds the key.")
+@click.option("--judge-url", help="Quick mode: base URL of the judge's API.")
+@click.option("--judge-id", help="Quick mode: the judge's model name in requests.")
+@click.option(
+    "--judge-api-key-env", metavar="NAME", callback=_variable, help="The judge's key [default: NEMO_JUDGE_API_KEY]."
+)
 @click.option("--repeats", "-n", type=click.IntRange(1), default=1, show_default=True, help="Quick mode.")
 @click.option(
     "--limit", "--max-problems", "max_problems", type=click.IntRange(1), help="At most N problems of every benchmark."
@@ -66,7 +81,14 @@ _QUICK: Final = {
 @click.option("--request", "request_file", hidden=True, type=click.Path(dir_okay=False))
 @click.pass_context
 def run(
-    ctx: click.Context, /, config_file: str | None, api_key: str | None, request_file: str | None, **flags: object
+    ctx: click.Context,
+    /,
+    config_file: str | None,
+    api_key: str | None,
+    api_key_env: str | None,
+    judge_api_key_env: str | None,
+    request_file: str | None,
+    **flags: object,
 ) -> None:
     """Run the benchmarks of CONFIG_FILE, or one benchmark in quick mode (--bench and --model).
 
@@ -81,21 +103,27 @@ def run(
     _refuse_quick_flags(ctx, config_file)
     if api_key is not None:
         os.environ["NEMO_API_KEY"] = api_key
-    key = "NEMO_API_KEY" if api_key is not None else None
-    command = tuple(masked_arguments(sys.argv[1:]))
-    request = RunRequest(config_file=config_file, key_variable=key, command=command, **flags)  # type: ignore[arg-type]
+    request = RunRequest(
+        config_file=config_file,
+        key_variable="NEMO_API_KEY" if api_key is not None else api_key_env,
+        judge_key_variable=judge_api_key_env,
+        command=tuple(masked_arguments(sys.argv[1:])),
+        **flags,  # type: ignore[arg-type]
+    )
     ctx.exit(start(request))
 
 
 def _refuse_quick_flags(ctx: click.Context, config_file: str | None) -> None:
-    given = [name for name in (*_QUICK, "api_key") if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    given = [name for name in _QUICK if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
     if config_file is not None and given:
         flag = "--" + given[0].replace("_", "-")
-        hint = f"use {_QUICK.get(given[0], 'an environment variable in the config: api_key: ${NAME}')}"
+        hint = f"use {_QUICK[given[0]]}"
         raise UsageError(f"{flag} is for quick mode and would not reach {config_file}", hint=hint)
     if config_file is None and ctx.params.get("bench") is None:
         hint = "nel eval run config.yaml, or: nel eval run --bench gsm8k --model openai/MODEL (see `nel list`)"
         raise UsageError("give a config file or --bench", hint=hint)
+    if "api_key" in given and "api_key_env" in given:
+        raise UsageError("--api-key and --api-key-env exclude each other", hint="--api-key-env shows the key to nobody")
     twice = next((name for name in ("model_url", "model_id") if name in given), None)
     if "model" in given and twice is not None:
         flag = "--" + twice.replace("_", "-")
