@@ -141,7 +141,7 @@ def _file(folder: Path, run_id: str) -> Path:
 
 def _masked(request: RunRequest) -> RunRequest:
     words = masked_arguments([word for override in request.override for word in ("-O", override)])
-    urls = {name: masked_arguments([url])[0] for name in _URLS if (url := getattr(request, name))}
+    urls: JsonDict = {name: masked_arguments([url])[0] for name in _URLS if (url := getattr(request, name))}
     return replace(request, override=tuple(words[1::2]), **urls)
 
 
