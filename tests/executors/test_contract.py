@@ -123,7 +123,8 @@ def test_two_at_once_are_two_runs_and_one_folder_takes_one(on: Bench) -> None:
 
 def test_of_two_that_race_for_a_folder_one_runs_and_neither_reads_the_others_request(on: Bench) -> None:
     on.pace = 0.2
-    threads = [threading.Thread(target=on.start, args=(8,), kwargs={"background": True}) for _ in range(2)]
+    name = on.config(8)
+    threads = [threading.Thread(target=on.start_file, args=(name,), kwargs={"background": True}) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -38,7 +38,10 @@ class Bench:
         return name
 
     def start(self, steps: int = 6, **flags: Any) -> int:
-        return start(RunRequest(config_file=self.config(steps), command=("eval", "run", "c.json"), **flags))
+        return self.start_file(self.config(steps), **flags)
+
+    def start_file(self, name: str, **flags: Any) -> int:
+        return start(RunRequest(config_file=name, command=("eval", "run", name), **flags))
 
     def run(self, folder: str = "o") -> RunMeta:
         return find_run(output_dir=self.folder / folder)

@@ -24,7 +24,8 @@ pytestmark = pytest.mark.needs("mcp")
 def started_here() -> list[int]:
     """The servers that this process has started over pipes."""
     living = [one for one in psutil.Process().children() if one.status() != psutil.STATUS_ZOMBIE]
-    return [child.pid for child in living if "http" not in child.cmdline()]
+    commands = {one.pid: " ".join(one.cmdline()) for one in living}
+    return [pid for pid, line in commands.items() if f"{SERVER} http" not in line and (SERVER in line or ECHO in line)]
 
 
 @pytest.fixture(params=["stdio", "http"])
