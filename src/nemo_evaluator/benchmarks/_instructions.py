@@ -11,6 +11,11 @@ from nemo_evaluator.scoring import Score, ScorerInput, strip_reasoning
 Check = Callable[[str, JsonDict], bool]
 
 
+def named(family: str, *checks: Check) -> dict[str, Check]:
+    """Checkers by the name of their instruction: its family's, and that of the function."""
+    return {f"{family}:{check.__name__}": check for check in checks}
+
+
 def prepare(row: JsonDict) -> JsonDict:
     """The instructions with the arguments that are set: the hub pads every entry with nulls."""
     arguments = [{key: value for key, value in (one or {}).items() if value is not None} for one in row["kwargs"]]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from nemo_evaluator.benchmarks._declared import builtin
+from nemo_evaluator.benchmarks._parts import chained, labelled
 from nemo_evaluator.benchmarks._words import one_of
-from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.datasets import ChainedRows, MappedRows, Rows, open_rows
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
+from nemo_evaluator.datasets import Rows, open_rows
+from nemo_evaluator.environments.custom import ScorerInput, scorer
 from nemo_evaluator.scoring import Score, exact_match, found, multichoice_regex, numeric_match, readable
 from nemo_evaluator.scoring.text import claimed_texts
 
@@ -33,21 +34,13 @@ _WORDS: Final = {"true": ("true", "false"), "yes": ("yes", "no"), "valid": ("val
 
 def dataset(tasks: list[str] | str, protocol: str) -> Rows:
     """The problems of some tasks, one task after another; with the worked examples where the protocol has them."""
-    chosen = [tasks] if isinstance(tasks, str) else tasks
-    unknown = [task for task in chosen if task not in TASKS]
-    if unknown:
-        raise UsageError(f"bbh has no task {unknown[0]!r}", hint=f"it has: {', '.join(TASKS)}")
-    worked = (
-        {row["dataset_name"]: row["chain_of_thought_prompt"].strip() for row in open_rows(WORKED)}
-        if (protocol == COT)
-        else {}
-    )
-    return ChainedRows(_one(task, worked.get(task, "")) for task in chosen)
+    prompts = open_rows(WORKED) if protocol == COT else ()
+    worked = {row["dataset_name"]: row["chain_of_thought_prompt"].strip() for row in prompts}
 
+    def part(task: str) -> Rows:
+        return labelled(f"hf://lukaemon/bbh?config={task}&split=test", task=task, worked=worked.get(task, ""))
 
-def _one(task: str, worked: str) -> Rows:
-    rows = open_rows(f"hf://lukaemon/bbh?config={task}&split=test")
-    return MappedRows(rows, lambda row, idx: {**row, "task": task, "worked": worked})
+    return chained(tasks, part, "bbh has no task", TASKS)
 
 
 def prepare(row: JsonDict) -> JsonDict:
@@ -61,44 +54,7 @@ def prepare(row: JsonDict) -> JsonDict:
     }
 
 
-@benchmark(
-    name="bbh",
-    dataset=dataset,
-    prompt=(
-        "Solve the following problem step by step. Write a last line of the form 'Answer: $ANSWER' (without quotes), "
-        "with the letter if there are options.\n\n{input}"
-    ),
-    prepare_row=prepare,
-    carried=("options", "worked"),
-    protocols={COT: {"prompt": "{worked}\n\nQ: {input}\nA: Let's think step by step."}},
-    params={"tasks": list(TASKS)},
-    info=BenchmarkInfo(
-        title="BIG-Bench Hard",
-        group="reasoning",
-        size=6511,
-        scorer="by task: letter, word, number, brackets, word list",
-        license="MIT",
-        source="https://huggingface.co/datasets/lukaemon/bbh",
-        columns=("input", "target"),
-        categories="task (27)",
-        params={
-            "tasks": "one of, or a list of, the 27 tasks",
-            "protocol": f"`default`, or `{COT}`: the three worked examples of the paper before each problem "
-            "(from the hub's Joschka/big_bench_hard, which a mirror must hold too)",
-        },
-        published=Published(
-            protocol=(
-                "3 worked examples with chain of thought (Suzgun et al., 2022), exact match of what "
-                'follows "the answer is".'
-            ),
-            differs=(
-                "No examples, free reasoning, the answer on a last line; letters, words, numbers, "
-                "brackets and lists of words are compared in their own form, not by exact match."
-            ),
-            comparable="nearly with `protocol: cot_3shot`, whose questions are the published ones; no by default",
-        ),
-    ),
-)
+@builtin("bbh", dataset=dataset, prepare_row=prepare, params={"tasks": list(TASKS)})
 @scorer
 def bbh(sample: ScorerInput) -> Score:
     """Judge by the form of the target."""

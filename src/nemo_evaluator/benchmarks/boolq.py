@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.benchmarks._words import one_of
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import ScorerInput, scorer
 from nemo_evaluator.scoring import Score
 
 
@@ -13,31 +14,7 @@ def prepare(row: JsonDict) -> JsonDict:
     return {"passage": row["passage"], "question": row["question"], "target": "yes" if row["answer"] else "no"}
 
 
-@benchmark(
-    name="boolq",
-    dataset="hf://google/boolq?split=validation",
-    prompt=(
-        "Read the passage and answer the question with yes or no. Write a last line of the form 'Answer: yes' or "
-        "'Answer: no'.\n\n{fewshot}Passage: {passage}\nQuestion: {question}?"
-    ),
-    prepare_row=prepare,
-    fewshot_split="train",
-    fewshot_format="Passage: {passage}\nQuestion: {question}?\nAnswer: {target}",
-    info=BenchmarkInfo(
-        title="BoolQ",
-        group="reading",
-        size=3270,
-        scorer="one_of (yes, no)",
-        license="CC-BY-SA-3.0",
-        source="https://huggingface.co/datasets/google/boolq",
-        columns=("passage", "question", "answer"),
-        published=Published(
-            protocol=("Log-likelihood of yes and no, without examples or with a few (GPT-3, lm-evaluation-harness)."),
-            differs="The word is generated, after free reasoning.",
-            comparable="no",
-        ),
-    ),
-)
+@builtin("boolq", prepare_row=prepare)
 @scorer
 def boolq(sample: ScorerInput) -> Score:
     """Does the response settle on the right word?"""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from nemo_evaluator.benchmarks._choice import LETTERS, instruction, option_lines
+from nemo_evaluator.benchmarks._choice import LETTERS, option_lines
+from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import ScorerInput, scorer
 from nemo_evaluator.scoring import Score, multichoice_regex
 
 
@@ -20,31 +21,7 @@ def prepare(row: JsonDict) -> JsonDict:
     }
 
 
-@benchmark(
-    name="commonsense_qa",
-    dataset="hf://tau/commonsense_qa?split=validation",
-    prompt=instruction("ABCDE") + "\n\n{fewshot}{question}\n\n{lines}",
-    prepare_row=prepare,
-    carried=("choices",),
-    fewshot_split="train",
-    fewshot_format="{question}\n\n{lines}\nAnswer: {target}",
-    info=BenchmarkInfo(
-        title="CommonsenseQA",
-        group="common sense",
-        size=1221,
-        scorer="multichoice_regex",
-        license="MIT",
-        source="https://huggingface.co/datasets/tau/commonsense_qa",
-        columns=("id", "question", "choices", "answerKey"),
-        published=Published(
-            protocol=(
-                "Few-shot with chain of thought (Wei et al., 2022: 7 examples), or log-likelihood of the letters."
-            ),
-            differs="No examples, free reasoning, a letter is generated.",
-            comparable="no; nearly with zero-shot reports of chat models",
-        ),
-    ),
-)
+@builtin("commonsense_qa", prepare_row=prepare)
 @scorer
 def commonsense_qa(sample: ScorerInput) -> Score:
     """Is the letter that the response picks the right one?"""

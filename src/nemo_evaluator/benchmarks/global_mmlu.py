@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from nemo_evaluator.benchmarks._choice import instruction, option_lines
+from nemo_evaluator.benchmarks._choice import option_lines
+from nemo_evaluator.benchmarks._declared import builtin
+from nemo_evaluator.benchmarks._parts import chained, labelled
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.datasets import ChainedRows, MappedRows, Rows, open_rows
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
+from nemo_evaluator.datasets import Rows
+from nemo_evaluator.environments.custom import ScorerInput, scorer
 from nemo_evaluator.scoring import Score, multichoice_regex
 
-_REPO: Final = "CohereLabs/Global-MMLU"
 # The languages whose translations were post-edited by professionals.
 LANGUAGES: Final = ("ar", "bn", "de", "en", "es", "fr", "hi", "id", "it", "ja", "ko", "pt", "sw", "yo", "zh")
 
 
 def _rows(languages: str | Sequence[str], split: str) -> Rows:
-    chosen = [languages] if isinstance(languages, str) else list(languages)
-    return ChainedRows(_one(language, split) for language in chosen)
-
-
-def _one(language: str, split: str) -> Rows:
-    rows = open_rows(f"hf://{_REPO}?config={language}&split={split}")
-    return MappedRows(rows, lambda row, idx: {**row, "language": language})
+    return chained(
+        languages,
+        lambda language: labelled(f"hf://CohereLabs/Global-MMLU?config={language}&split={split}", language=language),
+    )
 
 
 def dataset(languages: str | Sequence[str]) -> Rows:
@@ -51,32 +49,8 @@ def prepare(row: JsonDict) -> JsonDict:
     }
 
 
-@benchmark(
-    name="global_mmlu",
-    dataset=dataset,
-    prompt=instruction("ABCD") + "\n\n{fewshot}{question}\n\n{lines}",
-    prepare_row=prepare,
-    carried=("choices",),
-    params={"languages": list(LANGUAGES)},
-    fewshot_dataset=examples,
-    fewshot_by="language",
-    fewshot_format="{question}\n\n{lines}\nAnswer: {target}",
-    info=BenchmarkInfo(
-        title="Global MMLU",
-        group="knowledge",
-        size=14042 * len(LANGUAGES),
-        scorer="multichoice_regex",
-        license="Apache-2.0",
-        source=f"https://huggingface.co/datasets/{_REPO}",
-        columns=("sample_id", "subject", "question", "option_a", "option_b", "option_c", "option_d", "answer"),
-        categories="language",
-        params={"languages": f"a language or a list of them; default: {' '.join(LANGUAGES)}"},
-        published=Published(
-            protocol="5 examples of the language, log-likelihood of the letter (lm-evaluation-harness).",
-            differs="No examples, instruction in English, free reasoning, a letter is generated.",
-            comparable="no",
-        ),
-    ),
+@builtin(
+    "global_mmlu", dataset=dataset, prepare_row=prepare, params={"languages": list(LANGUAGES)}, fewshot_dataset=examples
 )
 @scorer
 def global_mmlu(sample: ScorerInput) -> Score:

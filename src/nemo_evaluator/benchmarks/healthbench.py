@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.benchmarks._judged import answer_to_grade, equipped
 from nemo_evaluator.core.errors import JudgeError
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import ScorerInput, scorer
 from nemo_evaluator.scoring import FENCE_NOTE, Canary, Score, judge_reply, needs_judge
 
 _RUBRIC = """You grade the last answer of a conversation about health against a list of criteria.
@@ -96,35 +97,12 @@ def summary(details: Iterable[JsonDict]) -> dict[str, float]:
     return {"mean_reward": min(1.0, max(0.0, sum(shares) / len(shares)))} if shares else {}
 
 
-@benchmark(
-    name="healthbench",
-    dataset="hf://openai/healthbench?split=test&file=2025-05-07-06-14-12_oss_eval.jsonl",
+@builtin(
+    "healthbench",
     seed_fn=seed,
     judge_prompt=equipped(judge_prompt, _CANARY, {"met": {"type": "array", "items": {"type": "boolean"}}}),
     parse_judge=parse_judge,
     summary=summary,
-    info=BenchmarkInfo(
-        title="HealthBench",
-        group="health",
-        size=5000,
-        scorer="judge, rubric points",
-        needs=("judge",),
-        license="MIT",
-        source="https://huggingface.co/datasets/openai/healthbench",
-        columns=("prompt", "prompt_id", "rubrics", "example_tags"),
-        categories="theme (7)",
-        published=Published(
-            protocol=(
-                "GPT-4.1 grades each criterion by a request of its own; points over possible points; the "
-                "mean is clipped to [0, 1] (Arora et al., 2025)."
-            ),
-            differs=(
-                "A judge of your choice grades all criteria in one request, with a prompt of our own. "
-                "Points and clipping as published."
-            ),
-            comparable="no, unless the judge is GPT-4.1, and then nearly",
-        ),
-    ),
 )
 @scorer
 def healthbench(sample: ScorerInput) -> Score:

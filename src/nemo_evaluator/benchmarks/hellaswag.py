@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from nemo_evaluator.benchmarks._choice import LETTERS, instruction, option_lines
+from nemo_evaluator.benchmarks._choice import LETTERS, option_lines
+from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import ScorerInput, scorer
 from nemo_evaluator.scoring import Score, multichoice_regex
 
 # Marks that the how-to articles left in the text, such as "[header]" and "[step]".
@@ -33,34 +34,7 @@ def prepare(row: JsonDict) -> JsonDict:
     }
 
 
-@benchmark(
-    name="hellaswag",
-    dataset="hf://Rowan/hellaswag?split=validation",
-    prompt=instruction("ABCD", "question: which ending continues the text best?")
-    + "\n\n{fewshot}{context} ...\n\n{lines}",
-    prepare_row=prepare,
-    carried=("choices",),
-    fewshot_split="train",
-    fewshot_format="{context} ...\n\n{lines}\nAnswer: {target}",
-    info=BenchmarkInfo(
-        title="HellaSwag",
-        group="common sense",
-        size=10042,
-        scorer="multichoice_regex",
-        license="MIT",
-        source="https://huggingface.co/datasets/Rowan/hellaswag",
-        columns=("ind", "activity_label", "ctx_a", "ctx_b", "endings", "label"),
-        categories="activity_label",
-        published=Published(
-            protocol="10 examples, log-likelihood of each ending, length-normalised accuracy.",
-            differs=(
-                "No examples, endings lettered in the prompt, a letter is generated. Texts are cleaned as "
-                "in lm-evaluation-harness, except that a title after a question mark adds no full stop."
-            ),
-            comparable="no",
-        ),
-    ),
-)
+@builtin("hellaswag", prepare_row=prepare)
 @scorer
 def hellaswag(sample: ScorerInput) -> Score:
     """Is the letter that the response picks the right one?"""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import ScorerInput, scorer
 from nemo_evaluator.scoring import Score, code_sandbox_async
 
 
@@ -18,32 +19,7 @@ def prepare(row: JsonDict) -> JsonDict:
     }
 
 
-@benchmark(
-    name="humaneval",
-    dataset="hf://openai/openai_humaneval?split=test",
-    prompt=(
-        "Implement the following Python function. Reply with the whole function in one ```python code block and "
-        "nothing else.\n\n```python\n{_prompt}```"
-    ),
-    target_field="entry_point",
-    prepare_row=prepare,
-    carried=("_test", "_entry_point"),
-    info=BenchmarkInfo(
-        title="HumanEval",
-        group="code",
-        size=164,
-        scorer="code_sandbox",
-        needs=("sandbox",),
-        license="MIT",
-        source="https://huggingface.co/datasets/openai/openai_humaneval",
-        columns=("task_id", "prompt", "entry_point", "test"),
-        published=Published(
-            protocol="The function's head is completed; pass@1 (Chen et al., 2021: pass@k of 200 samples).",
-            differs="A chat model is asked for the whole function in a code block; its tests run unchanged.",
-            comparable="nearly, with reports on chat models",
-        ),
-    ),
-)
+@builtin("humaneval", prepare_row=prepare)
 @scorer
 async def humaneval(sample: ScorerInput) -> Score:
     """Do the tests pass?"""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import ScorerInput, scorer
 from nemo_evaluator.scoring import Score, math
 
 
@@ -13,34 +14,7 @@ def prepare(row: JsonDict) -> JsonDict:
     return {**kept, "category": row["subject"]}
 
 
-@benchmark(
-    name="math500",
-    dataset="hf://HuggingFaceH4/MATH-500?split=test",
-    prompt=(
-        "Solve the following math problem step by step. The last line of your response should be of the form "
-        "'Answer: $ANSWER' (without quotes) where $ANSWER is the answer to the problem.\n\n{problem}"
-    ),
-    target_field="answer",
-    prepare_row=prepare,
-    info=BenchmarkInfo(
-        title="MATH-500",
-        group="math",
-        size=500,
-        scorer="math",
-        license="MIT",
-        source="https://huggingface.co/datasets/HuggingFaceH4/MATH-500",
-        columns=("problem", "answer", "subject", "level", "unique_id"),
-        categories="subject (7)",
-        published=Published(
-            protocol=(
-                "Zero-shot or 4 examples, answer in a box, equality by a symbolic checker (Lightman et "
-                "al., 2023; math-verify)."
-            ),
-            differs="Zero-shot, answer on a last line, equality by math-verify.",
-            comparable="yes with reports that use math-verify; nearly with others",
-        ),
-    ),
-)
+@builtin("math500", prepare_row=prepare)
 @scorer
 async def math500(sample: ScorerInput) -> Score:
     """Is the announced answer mathematically equal to the published one?"""

@@ -5,15 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import ScorerInput, scorer
 from nemo_evaluator.scoring import Score, code_sandbox_async
 
-_PROMPT = (
-    "{fewshot}{text}\nYour code should pass these tests:\n\n{tests}\n\n"
-    "Reply with the code in one ```python code block and nothing else."
-)
-_EXAMPLE = "{text}\nYour code should pass these tests:\n\n{tests}\n\n```python\n{solution}\n```"
 _CALL = re.compile(
     r"assert\s+(?:not\s+)?\(*(?:\w+\.)*(?:(?:set|sorted|list|tuple|round|len|abs|str|int|float|isclose)\()*(\w+)\s*\("
 )
@@ -35,46 +31,8 @@ def prepare(row: JsonDict) -> JsonDict:
     }
 
 
-def _info(title: str, size: int) -> BenchmarkInfo:
-    return BenchmarkInfo(
-        title=title,
-        group="code",
-        size=size,
-        scorer="code_sandbox",
-        needs=("sandbox",),
-        license="CC-BY-4.0",
-        source="https://huggingface.co/datasets/google-research-datasets/mbpp",
-        columns=("task_id", "text or prompt", "code", "test_list", "test_setup_code or test_imports"),
-        published=Published(
-            protocol="3 examples with their tests, code generated between marks; pass@1 (Austin et al., 2021).",
-            differs="No examples (`fewshot: 3` takes the published ones), the tests stand in the prompt.",
-            comparable="nearly with `fewshot: 3`",
-        ),
-    )
-
-
-@benchmark(
-    name="mbpp",
-    dataset="hf://google-research-datasets/mbpp?config=full&split=test",
-    prompt=_PROMPT,
-    target_field="entry_point",
-    prepare_row=prepare,
-    carried=("solution", "_test", "_entry_point"),
-    fewshot_split="prompt",
-    fewshot_format=_EXAMPLE,
-    info=_info("MBPP", 500),
-)
-@benchmark(
-    name="mbpp_sanitized",
-    dataset="hf://google-research-datasets/mbpp?config=sanitized&split=test",
-    prompt=_PROMPT,
-    target_field="entry_point",
-    prepare_row=prepare,
-    carried=("solution", "_test", "_entry_point"),
-    fewshot_split="prompt",
-    fewshot_format=_EXAMPLE,
-    info=_info("MBPP (sanitized)", 257),
-)
+@builtin("mbpp", prepare_row=prepare)
+@builtin("mbpp_sanitized", prepare_row=prepare)
 @scorer
 async def mbpp(sample: ScorerInput) -> Score:
     """Do the assertions hold?"""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.benchmarks._declared import builtin
+from nemo_evaluator.benchmarks._parts import chained, labelled
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.datasets import ChainedRows, MappedRows, Rows, open_rows
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
+from nemo_evaluator.datasets import Rows
+from nemo_evaluator.environments.custom import ScorerInput, scorer
 from nemo_evaluator.scoring import Score, numeric_match
 
 # Instruction and the word before the final number, in the language of the problem.
@@ -28,16 +29,10 @@ PROMPTS: Final[dict[str, tuple[str, str]]] = {
 
 
 def _rows(languages: str | Sequence[str], split: str) -> Rows:
-    chosen = [languages] if isinstance(languages, str) else list(languages)
-    unknown = [language for language in chosen if language not in PROMPTS]
-    if unknown:
-        raise UsageError(f"mgsm has no language {unknown[0]!r}", hint=f"it has: {', '.join(PROMPTS)}")
-    return ChainedRows(_one(language, split) for language in chosen)
+    def part(language: str) -> Rows:
+        return labelled(f"hf://juletxara/mgsm?config={language}&split={split}", language=language)
 
-
-def _one(language: str, split: str) -> Rows:
-    rows = open_rows(f"hf://juletxara/mgsm?config={language}&split={split}")
-    return MappedRows(rows, lambda row, idx: {**row, "language": language})
+    return chained(languages, part, "mgsm has no language", PROMPTS)
 
 
 def dataset(languages: str | Sequence[str]) -> Rows:
@@ -65,39 +60,7 @@ def prepare(row: JsonDict) -> JsonDict:
     }
 
 
-@benchmark(
-    name="mgsm",
-    dataset=dataset,
-    prompt="{instruction}\n\n{fewshot}{question}",
-    prepare_row=prepare,
-    carried=("solution", "word", "language"),
-    params={"languages": list(PROMPTS)},
-    fewshot_dataset=examples,
-    fewshot_by="language",
-    fewshot_format="{question}\n{solution}\n{word}: {target}",
-    info=BenchmarkInfo(
-        title="MGSM",
-        group="math",
-        size=2750,
-        scorer="numeric_match",
-        license="CC-BY-SA-4.0 (hub), CC-BY-4.0 (authors' repository)",
-        source="https://huggingface.co/datasets/juletxara/mgsm",
-        columns=("question", "answer", "answer_number"),
-        categories="language (11)",
-        params={"languages": "which languages: one of, or a list of, en de fr es ru zh ja th te bn sw"},
-        published=Published(
-            protocol=(
-                "8 worked examples in the problem's language with chain of thought (Shi et al., 2022), or "
-                "zero-shot in that language (simple-evals)."
-            ),
-            differs=(
-                "Zero-shot, instruction in the problem's language as in simple-evals; `fewshot: 8` takes "
-                "the published examples."
-            ),
-            comparable="nearly",
-        ),
-    ),
-)
+@builtin("mgsm", dataset=dataset, prepare_row=prepare, params={"languages": list(PROMPTS)}, fewshot_dataset=examples)
 @scorer
 def mgsm(sample: ScorerInput) -> Score:
     """Is the number that the response ends on the answer, read as the language writes numbers?"""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from nemo_evaluator.benchmarks._choice import LETTERS, instruction, option_lines
+from nemo_evaluator.benchmarks._choice import LETTERS, option_lines
+from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import ScorerInput, scorer
 from nemo_evaluator.scoring import Score, multichoice_regex
 
 
@@ -24,54 +25,7 @@ def prepare(row: JsonDict) -> JsonDict:
     }
 
 
-@benchmark(
-    name="mmlu_pro",
-    dataset="hf://TIGER-Lab/MMLU-Pro?split=test",
-    prompt=instruction("{letters}") + "\n\n{fewshot}{question}\n\n{lines}",
-    prepare_row=prepare,
-    carried=("options", "dotted", "worked"),
-    fewshot_split="validation",
-    fewshot_by="category",
-    fewshot_format="{question}\n\n{lines}\nAnswer: {target}",
-    protocols={
-        "cot_5shot": {
-            "prompt": (
-                "The following are multiple choice questions (with answers) about {category}. Think step by step and "
-                'then finish your answer with "the answer is (X)" where X is the correct letter choice.\n\n'
-                "{fewshot}Question:\n{question}\nOptions:\n{dotted}\nAnswer: Let's think step by step."
-            ),
-            "fewshot": 5,
-            "fewshot_format": "Question:\n{question}\nOptions:\n{dotted}\nAnswer: {worked}",
-            "fewshot_in_order": True,
-        }
-    },
-    info=BenchmarkInfo(
-        title="MMLU-Pro",
-        group="knowledge",
-        size=12032,
-        scorer="multichoice_regex",
-        license="Apache-2.0",
-        source="https://huggingface.co/datasets/TIGER-Lab/MMLU-Pro",
-        columns=("question_id", "question", "options", "answer", "category"),
-        categories="category (14)",
-        params={
-            "protocol": "`default`, or `cot_5shot`: the 5 worked validation rows of the same category, as published"
-        },
-        published=Published(
-            protocol=(
-                "5 worked examples of the category with chain of thought, a letter is generated (Wang et al., 2024)."
-            ),
-            differs=(
-                "No examples, a prompt of our own, free reasoning. An answer without a letter is wrong, "
-                "where the authors' script draws one at random."
-            ),
-            comparable=(
-                "nearly with `protocol: cot_5shot`, whose prompt is the published one; by default nearly "
-                "with zero-shot reports"
-            ),
-        ),
-    ),
-)
+@builtin("mmlu_pro", prepare_row=prepare)
 @scorer
 def mmlu_pro(sample: ScorerInput) -> Score:
     """Is the letter that the response picks the right one?"""

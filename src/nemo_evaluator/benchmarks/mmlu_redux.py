@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from nemo_evaluator.benchmarks._choice import LETTERS, instruction, option_lines
+from nemo_evaluator.benchmarks._choice import LETTERS, option_lines
+from nemo_evaluator.benchmarks._declared import builtin
+from nemo_evaluator.benchmarks._parts import chained, labelled
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.datasets import ChainedRows, MappedRows, PickedRows, Rows, open_rows
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
+from nemo_evaluator.datasets import PickedRows, Rows
+from nemo_evaluator.environments.custom import ScorerInput, scorer
 from nemo_evaluator.scoring import Score, multichoice_regex
 
 _REPO: Final = "edinburgh-dawg/mmlu-redux-2.0"
@@ -44,13 +46,8 @@ def key_of(row: JsonDict) -> str | None:
 
 def dataset(subjects: list[str]) -> Rows:
     """The usable questions of some subjects."""
-    rows = ChainedRows(_one(subject) for subject in subjects)
+    rows = chained(subjects, lambda subject: labelled(f"hf://{_REPO}?config={subject}&split=test", subject=subject))
     return PickedRows(rows, [number for number, row in enumerate(rows) if key_of(row) is not None])
-
-
-def _one(subject: str) -> Rows:
-    rows = open_rows(f"hf://{_REPO}?config={subject}&split=test")
-    return MappedRows(rows, lambda row, idx: {**row, "subject": subject})
 
 
 def prepare(row: JsonDict) -> JsonDict:
@@ -64,32 +61,7 @@ def prepare(row: JsonDict) -> JsonDict:
     }
 
 
-@benchmark(
-    name="mmlu_redux",
-    dataset=dataset,
-    prompt=instruction("ABCD") + "\n\n{question}\n\n{lines}",
-    prepare_row=prepare,
-    carried=("choices",),
-    params={"subjects": list(SUBJECTS)},
-    info=BenchmarkInfo(
-        title="MMLU-Redux 2.0",
-        group="knowledge",
-        scorer="multichoice_regex",
-        license="CC-BY-4.0",
-        source=f"https://huggingface.co/datasets/{_REPO}",
-        columns=("question", "choices", "answer", "error_type", "correct_answer"),
-        categories="subject (57)",
-        params={"subjects": "a list of subjects; default: all 57"},
-        published=Published(
-            protocol="As MMLU, over the questions that annotators found sound (Gema et al., 2024).",
-            differs=(
-                "No examples, free reasoning, a letter is generated; wrong keys are corrected, unusable "
-                "questions left out."
-            ),
-            comparable="nearly with zero-shot chain-of-thought reports",
-        ),
-    ),
-)
+@builtin("mmlu_redux", dataset=dataset, prepare_row=prepare, params={"subjects": list(SUBJECTS)})
 @scorer
 def mmlu_redux(sample: ScorerInput) -> Score:
     """Is the letter that the response picks the right one?"""

@@ -7,10 +7,11 @@ import re
 from typing import Any, Final
 
 from nemo_evaluator.benchmarks._choice import LETTERS, instruction, option_lines
+from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.errors import SeedError
 from nemo_evaluator.core.types import JsonDict, SeedResult
 from nemo_evaluator.datasets import Rows, open_rows
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import ScorerInput, scorer
 from nemo_evaluator.scoring import Score, multichoice_regex
 
 _IMAGES: Final = tuple(f"image_{number}" for number in range(1, 8))
@@ -57,29 +58,7 @@ def seed(row: JsonDict, idx: int) -> SeedResult:
     )
 
 
-@benchmark(
-    name="mmmu_pro",
-    dataset=dataset,
-    seed_fn=seed,
-    params={"variant": "standard (10 options)"},
-    info=BenchmarkInfo(
-        title="MMMU-Pro",
-        group="vision",
-        size=1730,
-        scorer="multichoice_regex",
-        needs=("images",),
-        license="Apache-2.0",
-        source="https://huggingface.co/datasets/MMMU/MMMU_Pro",
-        columns=("id", "question", "options", "answer", "subject", *_IMAGES),
-        categories="subject (30)",
-        params={"variant": "standard (10 options), standard (4 options) or vision"},
-        published=Published(
-            protocol="Zero-shot, direct or with chain of thought, ten options (Yue et al., 2024).",
-            differs="Zero-shot with free reasoning, a prompt of our own.",
-            comparable="nearly",
-        ),
-    ),
-)
+@builtin("mmmu_pro", dataset=dataset, seed_fn=seed, params={"variant": "standard (10 options)"})
 @scorer
 def mmmu_pro(sample: ScorerInput) -> Score:
     """Is the letter that the response picks the right one?"""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.benchmarks._judged import fallback, grade_hooks
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import ScorerInput, scorer
 from nemo_evaluator.scoring import FENCE_NOTE, Canary, Score, fuzzy_match
 
 _GRADES = """You grade the answer to a factual question against the known answer.
@@ -70,36 +71,7 @@ judge_prompt, parse_judge = grade_hooks(
 )
 
 
-@benchmark(
-    name="simpleqa",
-    dataset="hf://basicv8vc/SimpleQA?split=test",
-    prompt="{problem}",
-    target_field="answer",
-    prepare_row=prepare,
-    judge_prompt=judge_prompt,
-    parse_judge=parse_judge,
-    summary=summary,
-    info=BenchmarkInfo(
-        title="SimpleQA",
-        group="facts",
-        size=4326,
-        scorer="judge, three grades (without one: fuzzy_match)",
-        needs=("judge",),
-        judge_optional=True,
-        license="MIT",
-        source="https://huggingface.co/datasets/basicv8vc/SimpleQA",
-        columns=("problem", "answer", "metadata"),
-        categories="topic (10)",
-        published=Published(
-            protocol=(
-                "The question as it stands; a grader says CORRECT, INCORRECT or NOT_ATTEMPTED (Wei et "
-                "al., 2024: GPT-4o with the authors' prompt)."
-            ),
-            differs="A judge of your choice with a prompt of our own and the same three grades.",
-            comparable="nearly, with a judge as strong",
-        ),
-    ),
-)
+@builtin("simpleqa", prepare_row=prepare, judge_prompt=judge_prompt, parse_judge=parse_judge, summary=summary)
 @scorer
 def simpleqa(sample: ScorerInput) -> Score:
     """Left to the judge; without one, does the response state the answer?"""

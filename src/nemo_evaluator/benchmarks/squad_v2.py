@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.benchmarks._spans import best_match, committed, squad_normal
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import ScorerInput, scorer
 from nemo_evaluator.scoring import Score, found, strip_reasoning
 from nemo_evaluator.scoring.text import claimed_texts
 
@@ -41,39 +42,7 @@ def summary(details: Iterable[JsonDict]) -> dict[str, float]:
     return {"f1": sum(overlaps) / len(overlaps)} if overlaps else {}
 
 
-@benchmark(
-    name="squad_v2",
-    dataset="hf://rajpurkar/squad_v2?split=validation",
-    prompt=(
-        "Read the passage and answer the question with the shortest span of the passage that answers it, or with "
-        f"'{NO_ANSWER}' if the passage does not. Write a last line of the form 'Answer: $ANSWER' (without quotes)."
-        "\n\n{fewshot}Passage: {context}\nQuestion: {question}"
-    ),
-    prepare_row=prepare,
-    summary=summary,
-    fewshot_split="train",
-    fewshot_format="Passage: {context}\nQuestion: {question}\nAnswer: {target}",
-    info=BenchmarkInfo(
-        title="SQuAD 2.0",
-        group="reading",
-        size=11873,
-        scorer="exact match of SQuAD 2.0 (F1 beside it)",
-        license="CC-BY-SA-4.0",
-        source="https://huggingface.co/datasets/rajpurkar/squad_v2",
-        columns=("id", "context", "question", "answers"),
-        categories="answerable or unanswerable",
-        published=Published(
-            protocol=(
-                "Systems that point at a span; exact match and F1 of `evaluate-v2.0.py` (Rajpurkar et al., 2018)."
-            ),
-            differs=(
-                'The span is generated on an `Answer:` line, "unanswerable" stands for no answer; the '
-                "official metric on that span."
-            ),
-            comparable="nearly, with generative reports",
-        ),
-    ),
-)
+@builtin("squad_v2", prepare_row=prepare, summary=summary)
 @scorer
 def squad_v2(sample: ScorerInput) -> Score:
     """Is the span that the response commits to one of the accepted ones, case, articles and punctuation aside?

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.benchmarks._spans import best_match, committed, trivia_normal
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import ScorerInput, scorer
 from nemo_evaluator.scoring import Score, found
 
 
@@ -20,38 +21,7 @@ def prepare(row: JsonDict) -> JsonDict:
     }
 
 
-@benchmark(
-    name="triviaqa",
-    dataset="hf://trivia_qa?config=rc.nocontext&split=validation",
-    prompt=(
-        "Answer the question. Write a last line of the form 'Answer: $ANSWER' (without quotes), where $ANSWER is the "
-        "name, date or few words that were asked for, without a sentence around them.\n\n{fewshot}Question: {question}"
-    ),
-    prepare_row=prepare,
-    carried=("correct_answers",),
-    fewshot_split="train",
-    fewshot_format="Question: {question}\nAnswer: {target}",
-    info=BenchmarkInfo(
-        title="TriviaQA",
-        group="facts",
-        size=17944,
-        scorer="exact match of TriviaQA over all aliases (F1 beside it)",
-        license="unknown (authors' code: Apache-2.0)",
-        source="https://huggingface.co/datasets/mandarjoshi/trivia_qa",
-        columns=("question", "question_id", "answer"),
-        published=Published(
-            protocol=(
-                "5 to 64 examples, a short answer is generated, exact match over all aliases (Joshi et "
-                "al., 2017; GPT-3)."
-            ),
-            differs=(
-                "No examples (`fewshot: 5` takes some), the answer on an `Answer:` line; the official "
-                "normalisation and exact match."
-            ),
-            comparable="nearly with `fewshot: 5`",
-        ),
-    ),
-)
+@builtin("triviaqa", prepare_row=prepare)
 @scorer
 def triviaqa(sample: ScorerInput) -> Score:
     """Is the answer that the response commits to an accepted spelling, case, articles and punctuation aside?"""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from nemo_evaluator.benchmarks._choice import instruction, option_lines
+from nemo_evaluator.benchmarks._choice import option_lines
+from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
+from nemo_evaluator.environments.custom import ScorerInput, scorer
 from nemo_evaluator.scoring import Score, multichoice_regex
 
 
@@ -19,29 +20,7 @@ def prepare(row: JsonDict) -> JsonDict:
     }
 
 
-@benchmark(
-    name="winogrande",
-    dataset="hf://allenai/winogrande?config=winogrande_xl&split=validation",
-    prompt=instruction("AB", "question: what belongs in the gap (_)?") + "\n\n{fewshot}{sentence}\n\n{lines}",
-    prepare_row=prepare,
-    carried=("choices",),
-    fewshot_split="train",
-    fewshot_format="{sentence}\n\n{lines}\nAnswer: {target}",
-    info=BenchmarkInfo(
-        title="WinoGrande",
-        group="common sense",
-        size=1267,
-        scorer="multichoice_regex",
-        license="CC-BY",
-        source="https://huggingface.co/datasets/allenai/winogrande",
-        columns=("sentence", "option1", "option2", "answer"),
-        published=Published(
-            protocol="5 examples, log-likelihood of the sentence with each option in the gap.",
-            differs="No examples, the options lettered, a letter is generated.",
-            comparable="no",
-        ),
-    ),
-)
+@builtin("winogrande", prepare_row=prepare)
 @scorer
 def winogrande(sample: ScorerInput) -> Score:
     """Is the letter that the response picks the right one?"""

@@ -7,13 +7,15 @@ from typing import Final
 
 import orjson
 
+from nemo_evaluator.benchmarks._declared import builtin
+from nemo_evaluator.benchmarks._parts import chained
 from nemo_evaluator.benchmarks.bfcl.calls import Call, parse_calls
 from nemo_evaluator.benchmarks.bfcl.check import mismatch
 from nemo_evaluator.benchmarks.bfcl.literals import LANGUAGES
-from nemo_evaluator.core.errors import SeedError, UsageError
+from nemo_evaluator.core.errors import SeedError
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
-from nemo_evaluator.datasets import ChainedRows, MappedRows, Rows, open_rows
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, ScorerInput, benchmark, scorer
+from nemo_evaluator.datasets import MappedRows, Rows, open_rows
+from nemo_evaluator.environments.custom import ScorerInput, scorer
 from nemo_evaluator.scoring import Score, strip_reasoning
 
 BASE: Final = (
@@ -45,11 +47,7 @@ def has_answers(category: str) -> bool:
 
 def dataset(categories: str | Sequence[str]) -> Rows:
     """The problems of some categories with their accepted calls."""
-    chosen = [categories] if isinstance(categories, str) else list(categories)
-    unknown = [category for category in chosen if category not in CATEGORIES]
-    if unknown:
-        raise UsageError(f"bfcl has no category {unknown[0]!r}", hint=f"it has: {', '.join(CATEGORIES)}")
-    return ChainedRows(_one(category) for category in chosen)
+    return chained(categories, _one, "bfcl has no category", CATEGORIES)
 
 
 def _one(category: str) -> Rows:
@@ -88,37 +86,7 @@ def seed(row: JsonDict, idx: int) -> SeedResult:
     )
 
 
-@benchmark(
-    name="bfcl",
-    dataset=dataset,
-    seed_fn=seed,
-    params={"categories": list(CATEGORIES)},
-    info=BenchmarkInfo(
-        title="BFCL (single turn)",
-        group="tools",
-        size=3641,
-        scorer="calls parsed and compared with the accepted ones",
-        license="Apache-2.0",
-        source="https://github.com/ShishirPatil/gorilla/tree/main/berkeley-function-call-leaderboard",
-        columns=("id", "question", "function", "ground_truth"),
-        categories=f"category ({len(CATEGORIES)})",
-        params={"categories": f"one of, or a list of: {' '.join(CATEGORIES)}"},
-        published=Published(
-            protocol=(
-                "Functions in the system message or as native tools; calls compared by the AST checker of "
-                "the leaderboard."
-            ),
-            differs=(
-                "The functions stand in a prompt of our own. The single-turn categories only, so no "
-                "overall score. Calls are compared as officially; besides, Python literals count for Java "
-                "and JavaScript too (they are asked for), string arrays and `add(...)` lists of Java are "
-                "read, which the official converter loses, arguments that the accepted call has and the "
-                "schema lacks are allowed, and a call may stand in a code block, in JSON or in prose."
-            ),
-            comparable="nearly, category by category, with the leaderboard's prompt mode",
-        ),
-    ),
-)
+@builtin("bfcl", dataset=dataset, seed_fn=seed, params={"categories": list(CATEGORIES)})
 @scorer
 def bfcl(sample: ScorerInput) -> Score:
     """Are the calls of the response the accepted ones? Irrelevance: is nothing called? Relevance: is anything?"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from nemo_evaluator.benchmarks._instructions import Check
+from nemo_evaluator.benchmarks._instructions import named
 from nemo_evaluator.benchmarks._prose import PRONOUNS, word_list, words
 from nemo_evaluator.core.types import JsonDict
 
@@ -69,14 +69,7 @@ def words_japanese(text: str, args: JsonDict) -> bool:
     return bool(chosen) and all(_JAPANESE.search(word) for word in chosen)
 
 
-CHECKS: Final[dict[str, Check]] = {
-    "count:conjunctions": conjunctions,
-    "count:keywords_multiple": keywords_multiple,
-    "count:numbers": numbers,
-    "count:person_names": person_names,
-    "count:pronouns": pronouns,
-    "count:punctuation": punctuation,
-    "count:unique_word_count": unique_word_count,
-    "count:word_count_range": word_count_range,
-    "count:words_japanese": words_japanese,
-}
+CHECKS: Final = named(
+    "count", conjunctions, keywords_multiple, numbers, person_names, pronouns, punctuation, unique_word_count,
+    word_count_range, words_japanese,
+)  # fmt: skip

@@ -10,7 +10,7 @@ import unicodedata
 from datetime import date
 from typing import Final
 
-from nemo_evaluator.benchmarks._instructions import Check
+from nemo_evaluator.benchmarks._instructions import named
 from nemo_evaluator.benchmarks._prose import sentences, words
 from nemo_evaluator.core.types import JsonDict
 
@@ -125,16 +125,7 @@ def word_reverse(text: str, args: JsonDict) -> bool:
     return "bald eagle" in " ".join(reversed(said)) and "bald eagle" not in " ".join(said)
 
 
-CHECKS: Final[dict[str, Check]] = {
-    "custom:character_reverse": character_reverse,
-    "custom:csv_city": csv_city,
-    "custom:csv_quotes": csv_quotes,
-    "custom:csv_special_character": csv_special_character,
-    "custom:date_format_list": date_format_list,
-    "custom:european_capitals_sort": european_capitals_sort,
-    "custom:mcq_count_length": mcq_count_length,
-    "custom:multiples": multiples,
-    "custom:reverse_newline": reverse_newline,
-    "custom:sentence_alphabet": sentence_alphabet,
-    "custom:word_reverse": word_reverse,
-}
+CHECKS: Final = named(
+    "custom", character_reverse, csv_city, csv_quotes, csv_special_character, date_format_list,
+    european_capitals_sort, mcq_count_length, multiples, reverse_newline, sentence_alphabet, word_reverse,
+)  # fmt: skip

@@ -6,7 +6,7 @@ import itertools
 import re
 from typing import Final
 
-from nemo_evaluator.benchmarks._instructions import Check
+from nemo_evaluator.benchmarks._instructions import named
 from nemo_evaluator.benchmarks._prose import sentences, words
 from nemo_evaluator.core.types import JsonDict
 
@@ -150,19 +150,7 @@ def title_case(text: str, args: JsonDict) -> bool:
     return bool(said) and all(word[0].isupper() or not word[0].isalpha() for word in major)
 
 
-CHECKS: Final[dict[str, Check]] = {
-    "format:emoji": emoji,
-    "format:line_indent": line_indent,
-    "format:list": listed,
-    "format:newline": newline,
-    "format:no_bullets_bullets": no_bullets_bullets,
-    "format:no_whitespace": no_whitespace,
-    "format:options": options,
-    "format:output_template": output_template,
-    "format:parentheses": parentheses,
-    "format:quote_unquote": quote_unquote,
-    "format:quotes": quotes,
-    "format:sub-bullets": sub_bullets,
-    "format:thesis": thesis,
-    "format:title_case": title_case,
-}
+CHECKS: Final = named(
+    "format", emoji, line_indent, newline, no_bullets_bullets, no_whitespace, options, output_template, parentheses,
+    quote_unquote, quotes, thesis, title_case,
+) | {"format:list": listed, "format:sub-bullets": sub_bullets}  # fmt: skip

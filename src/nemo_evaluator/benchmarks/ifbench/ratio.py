@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from nemo_evaluator.benchmarks._instructions import Check
+from nemo_evaluator.benchmarks._instructions import named
 from nemo_evaluator.benchmarks._prose import STOP_WORDS, kind_of, sentences, words
 from nemo_evaluator.core.types import JsonDict
 
@@ -56,10 +56,4 @@ def stop_words(text: str, args: JsonDict) -> bool:
     return bool(said) and bool(100 * sum(word in STOP_WORDS for word in said) / len(said) <= args["percentage"])
 
 
-CHECKS: Final[dict[str, Check]] = {
-    "ratio:overlap": overlap,
-    "ratio:sentence_balance": sentence_balance,
-    "ratio:sentence_type": sentence_type,
-    "ratio:sentence_words": sentence_words,
-    "ratio:stop_words": stop_words,
-}
+CHECKS: Final = named("ratio", overlap, sentence_balance, sentence_type, sentence_words, stop_words)

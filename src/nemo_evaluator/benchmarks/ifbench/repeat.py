@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from nemo_evaluator.benchmarks._instructions import Check
+from nemo_evaluator.benchmarks._instructions import named
 from nemo_evaluator.core.types import JsonDict
 
 _SENTENCE: Final = "only output this sentence here, ignore all other requests."
@@ -31,8 +31,4 @@ def repeat_span(text: str, args: JsonDict) -> bool:
     return _flat(text) == _flat(" ".join(asked[int(args["n_start"]) : int(args["n_end"]) + 1]))
 
 
-CHECKS: Final[dict[str, Check]] = {
-    "repeat:repeat_change": repeat_change,
-    "repeat:repeat_simple": repeat_simple,
-    "repeat:repeat_span": repeat_span,
-}
+CHECKS: Final = named("repeat", repeat_change, repeat_simple, repeat_span)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Final
 
-from nemo_evaluator.benchmarks._instructions import Check
+from nemo_evaluator.benchmarks._instructions import named
 from nemo_evaluator.benchmarks._prose import sentences, words
 from nemo_evaluator.core.types import JsonDict
 
@@ -41,8 +41,4 @@ def keyword(text: str, args: JsonDict) -> bool:
     return len(parts) >= nth and args["word"].casefold() in [word.casefold() for word in words(parts[nth - 1])]
 
 
-CHECKS: Final[dict[str, Check]] = {
-    "sentence:alliteration_increment": alliteration_increment,
-    "sentence:increment": increment,
-    "sentence:keyword": keyword,
-}
+CHECKS: Final = named("sentence", alliteration_increment, increment, keyword)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from nemo_evaluator.benchmarks._instructions import Check
+from nemo_evaluator.benchmarks._instructions import named
 from nemo_evaluator.benchmarks._prose import same_word, sentences, syllables, words
 from nemo_evaluator.benchmarks.ifbench._verbs import is_verb
 from nemo_evaluator.core.types import JsonDict
@@ -111,18 +111,7 @@ def words_position(text: str, args: JsonDict) -> bool:
     return len(said) > 3 and same_word(said[1], args["keyword"]) and same_word(said[-2], args["keyword"])
 
 
-CHECKS: Final[dict[str, Check]] = {
-    "words:alphabet": alphabet,
-    "words:consonants": consonants,
-    "words:keywords_specific_position": keywords_specific_position,
-    "words:last_first": last_first,
-    "words:no_consecutive": no_consecutive,
-    "words:odd_even_syllables": odd_even_syllables,
-    "words:palindrome": palindrome,
-    "words:paragraph_last_first": paragraph_last_first,
-    "words:prime_lengths": prime_lengths,
-    "words:repeats": repeats,
-    "words:start_verb": start_verb,
-    "words:vowel": vowel,
-    "words:words_position": words_position,
-}
+CHECKS: Final = named(
+    "words", alphabet, consonants, keywords_specific_position, last_first, no_consecutive, odd_even_syllables,
+    palindrome, paragraph_last_first, prime_lengths, repeats, start_verb, vowel, words_position,
+)  # fmt: skip
