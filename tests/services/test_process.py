@@ -35,9 +35,9 @@ async def status(url: str, key: Secret | None = None) -> int:
 async def test_starts_answers_and_stops(stand_in: Plan, pids: Pids, alive: Pids, tmp_path: Path) -> None:
     said: list[str] = []
     server = ManagedServer("m", stand_in(), tmp_path / "logs" / "server-m.log")
-    running = await server.start(said.append)
-    assert await status(running.url) == 200
-    assert said[-1].startswith(f"m ready at {running.url}")
+    await server.start(said.append)
+    assert await status(server.launch.url) == 200
+    assert said[-1].startswith(f"m ready at {server.launch.url}")
     await server.stop()
     await server.stop()
     assert len(pids()) == 1 and not alive()
@@ -118,10 +118,10 @@ def _process_list() -> str:
 async def test_the_key_reaches_the_server_and_nobody_else(stand_in: Plan, tmp_path: Path) -> None:
     key = Secret("sk-test-0123456789abcdef")
     server = ManagedServer("m", stand_in(api_key=key), tmp_path / "m.log")
-    running = await server.start(quiet)
+    await server.start(quiet)
     try:
-        assert await status(running.url, key) == 200
-        assert await status(running.url) == 401
+        assert await status(server.launch.url, key) == 200
+        assert await status(server.launch.url) == 401
         assert server.launch.argv[1] in _process_list()
         assert key.reveal() not in _process_list()
     finally:
@@ -137,7 +137,7 @@ def test_a_launch_names_the_host_it_is_reached_at() -> None:
 
 async def test_a_server_is_asked_and_used_at_its_host(stand_in: Plan, tmp_path: Path) -> None:
     server = ManagedServer("m", replace(stand_in(), host="localhost"), tmp_path / "m.log")
-    running = await server.start(quiet)
-    assert running.url.startswith("http://localhost:")
-    assert await status(running.url) == 200
+    await server.start(quiet)
+    assert server.launch.url.startswith("http://localhost:")
+    assert await status(server.launch.url) == 200
     await server.stop()

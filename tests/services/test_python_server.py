@@ -11,9 +11,8 @@ import aiohttp
 import pytest
 
 from nemo_evaluator.config import SglangService, VllmService
-from nemo_evaluator.config.groups import SERVICES
-from nemo_evaluator.core.errors import NotBuiltError, UsageError
-from nemo_evaluator.services import service_identity, start_services
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.services import plan_service, service_identity, start_services
 from nemo_evaluator.services.process import free_port
 
 MODULES = {"vllm": "vllm/entrypoints/openai/api_server.py", "sglang": "sglang/launch_server.py"}
@@ -28,6 +27,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         wanted = {name: os.environ.get(name) for name in ("CUDA_VISIBLE_DEVICES", "EXTRA")}
         self.wfile.write(json.dumps({"said": said, "env": wanted, "setup": os.environ.get("SETUP")}).encode())
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        allowed = self.headers.get("Authorization") == f"Bearer {key}"
+        known = asked["model"] == said["--served-model-name"]
+        self.send_response(401 if not allowed else 200 if known else 404)
+        self.end_headers()
 http.server.HTTPServer((said["--host"], int(said["--port"])), Handler).serve_forever()
 """
 
@@ -109,17 +114,17 @@ async def test_without_settings_none_are_sent(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("installed")
-@pytest.mark.parametrize("settings", [{"num_nodes": 2}, {"image": "vllm/vllm-openai"}, {"container_mounts": ["/a:/a"]}])
-def test_what_needs_a_cluster_or_a_container_is_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(NotBuiltError, match=rf"services\.m\.{next(iter(settings))}"):
-        SERVICES.build("vllm").plan("m", service("vllm", **settings))
+def test_several_nodes_need_a_cluster() -> None:
+    with pytest.raises(UsageError, match=r"services\.m\.num_nodes") as caught:
+        plan_service("m", service("vllm", num_nodes_per_instance=2))
+    assert "slurm" in (caught.value.hint or "")
 
 
 def test_a_server_that_is_not_installed_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(UsageError, match="sglang is not installed"):
-        SERVICES.build("sglang").plan("m", service("sglang"))
+        plan_service("m", service("sglang"))
 
 
 def test_identity_knows_the_model_and_not_the_place() -> None:

@@ -21,7 +21,7 @@ from nemo_evaluator.core.errors import TransportError, UsageError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.services import RunningService, service_identity, start_services
-from nemo_evaluator.services.base import Launch
+from nemo_evaluator.services.base import Launch, Site
 
 Pids = Callable[[], list[int]]
 
@@ -29,7 +29,7 @@ Pids = Callable[[], list[int]]
 class StandInKind:
     """Plans whatever launch the test put on the service."""
 
-    def plan(self, name: str, service: Any) -> Launch:
+    def plan(self, name: str, service: Any, site: Site) -> Launch:
         return service.launch
 
     def identity(self, service: Any) -> JsonDict:

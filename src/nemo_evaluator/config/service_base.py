@@ -7,7 +7,19 @@ from typing import Annotated, ClassVar, TypeAlias
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from nemo_evaluator.config.fields import Above0, EnvMap, Later, Model, Name, Port, Positive, Protocol, Regex, Role
+from nemo_evaluator.config.fields import (
+    Above0,
+    Count,
+    EnvMap,
+    Later,
+    Model,
+    Name,
+    Port,
+    Positive,
+    Protocol,
+    Regex,
+    Role,
+)
 from nemo_evaluator.config.generation import GenerationConfig
 from nemo_evaluator.config.groups import SERVICES
 from nemo_evaluator.config.kinds import KindOf
@@ -117,8 +129,14 @@ class ManagedService(ModelService):
     pipeline_parallel_size: Positive | None = Field(None, description="Stages into which the layers are split.")
     data_parallel_size: Positive | None = Field(None, description="Copies of the model.")
     num_nodes: Positive = Field(1, description="Nodes of one server.")
-    gpus: list[int] | int | None = Field(None, description="GPU numbers, or how many.")
-    image: str | None = Field(None, description="Container image of the server.")
+    gpus: list[Count] | Count | None = Field(
+        None, description="GPU numbers, or how many per server; null: all that there are; 0: none."
+    )
+    replicas: Positive = Field(1, description="Servers of this service, on ports that follow each other.")
+    num_instances: Positive | None = Field(None, description="The same as `replicas`.")
+    num_nodes_per_instance: Positive | None = Field(None, description="The same as `num_nodes`.")
+    restarts: Count = Field(1, description="How often a server that has crashed is started again.")
+    image: str | None = Field(None, description="Container image of the server; null: a process of the machine.")
     health_path: str = Field("/health", description="Path that answers 200 when the server is up.")
     startup_timeout: Above0 = Field(600.0, description="Seconds until the server must be up.")
     extra_env: EnvMap = Field(default_factory=dict, description="Environment of the server.")
@@ -129,9 +147,30 @@ class ManagedService(ModelService):
     ray_binary: str = Field("ray", description="The `ray` command for servers over several nodes.")
     node_pool: str | None = Field(None, description="Node pool of the cluster.")
 
+    @model_validator(mode="after")
+    def _instances(self) -> ManagedService:
+        for short, long in (("num_instances", "replicas"), ("num_nodes_per_instance", "num_nodes")):
+            given = getattr(self, short)
+            if given is None:
+                continue
+            if long in self.model_fields_set and getattr(self, long) != given:
+                raise _twice(short, long)
+            setattr(self, long, given)
+            setattr(self, short, None)
+        if isinstance(self.gpus, list) and len(self.gpus) % self.replicas:
+            raise PydanticCustomError("gpu_share", "the GPUs cannot be shared evenly among the replicas")
+        return self
+
     def model_id(self, name: str) -> str:
         """The name that the server is told to answer to."""
         return self.served_model_name or name
+
+
+class EngineService(ManagedService):
+    """A model server whose engine takes apart reasoning and tool calls."""
+
+    reasoning_parser: str | None = Field(None, description="The engine's parser of reasoning, such as `qwen3`.")
+    tool_parser: str | None = Field(None, description="The engine's parser of tool calls, such as `hermes`.")
 
 
 class HelperService(ServiceBase):

@@ -36,6 +36,8 @@ _OPERATIONAL: Final = {
     "node_pool",
     "gpus",
     "num_nodes",
+    "replicas",
+    "restarts",
     "setup_commands",
     "container_mounts",
     "ray_binary",

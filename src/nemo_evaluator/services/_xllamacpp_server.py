@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import os
 import signal
 import sys
 from pathlib import Path
@@ -21,8 +22,9 @@ except ImportError as error:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="xllamacpp server", allow_abbrev=False)
-    for name in ("--model", "--alias", "--host", "--api-key-file"):
+    for name in ("--model", "--alias", "--host"):
         parser.add_argument(name, required=True)
+    parser.add_argument("--api-key-file")
     for name in ("--port", "--ctx-size", "--parallel", "--threads"):
         parser.add_argument(name, required=True, type=int)
     return parser.parse_args()
@@ -38,7 +40,8 @@ def main() -> None:
     params.port = wanted.port
     params.n_ctx = wanted.ctx_size
     params.n_parallel = wanted.parallel
-    params.api_keys = Path(wanted.api_key_file).read_text().split()
+    file = wanted.api_key_file
+    params.api_keys = Path(file).read_text().split() if file else [os.environ.pop("LLAMA_API_KEY")]
     for cpu in (params.cpuparams, params.cpuparams_batch):
         cpu.n_threads = wanted.threads
         cpu.poll = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict
@@ -14,30 +14,90 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class RunningService:
-    """Where a service is reached. ``api_key`` is the token of this run when the server is ours and asks for one."""
+    """Where a service is reached. ``api_key`` is the token of this run when the server is ours and asks for one.
+
+    ``replicas`` are the URLs of all servers behind the service when there are several; ``url`` is the first.
+    """
 
     name: str
     url: str
     api_key: Secret | None = None
+    replicas: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a server is to run, as far as its command depends on that.
+
+    ``process``: on this machine. ``docker``: in a container of this machine. ``slurm``: as a step of a job, in a
+    container when ``container`` says so. ``replica`` is the number of the server among those of its service.
+    """
+
+    kind: Literal["process", "docker", "slurm"] = "process"
+    container: bool = False
+    replica: int = 0
+
+    @property
+    def here(self) -> bool:
+        """True when the server is a process of this machine: its program and its files are those that we see."""
+        return self.kind == "process"
+
+    @property
+    def contained(self) -> bool:
+        """True when the command is run inside an image."""
+        return self.kind == "docker" or self.container
+
+    @property
+    def bind(self) -> str:
+        """The address to listen on: loopback, unless a container or a network lies between."""
+        return "127.0.0.1" if self.here else "0.0.0.0"  # noqa: S104 - published on loopback, or asks for a token
+
+
+HERE = Site()
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
     """How one server is started and how its readiness is asked: pure data, the same for every executor.
 
-    ``{secret_fd}`` in ``argv`` becomes the number of a pipe from which the server reads ``api_key``, so that the key is
-    in no file, no argument list and no environment. ``host`` is the machine on which it is reached.
+    What starts it is a *form* of the plan (``forms.py``): a process here, a container, a step of a SLURM job. A
+    server that somebody else starts from this plan is only asked and watched (``elsewhere.py``).
     """
 
+    #: The command, setup commands and ``pre_cmd`` included. ``{secret_fd}`` becomes the number of a pipe from which
+    #: the server reads ``api_key``, so that the key is in no file, no argument list and no environment.
+    #: With ``nodes`` > 1 the same command runs once on every node, with ``NEL_NODE_HOSTS`` (the hosts, separated by
+    #: spaces, the head first) and ``NEL_NODE_RANK`` (else ``SLURM_PROCID``) in its environment.
     argv: Sequence[str]
     port: int
+    #: The machine on which the server is reached.
     host: str = "127.0.0.1"
     base_path: str = "/v1"
+    #: Up when one of them answers 200; a model must then answer one token as well.
     health_paths: Sequence[str] = ("/health",)
+    #: Name of the model for that token; None: the server is no model, or asking would cost something.
+    model: str | None = None
+    protocol: str = "chat_completions"
     startup_timeout: float = 600.0
+    #: May hold secrets, ``api_key`` among them: handed on as an environment or in a file of mode 0600, never in argv.
     env: dict[str, str] = field(default_factory=dict)
     api_key: Secret | None = None
+    #: Seconds between SIGTERM and SIGKILL.
     stop_grace: float = 10.0
+    #: How often a server that has crashed is started again.
+    restarts: int = 0
+    #: Container image; None: ``argv`` is run as it stands.
+    image: str | None = None
+    #: ``argv`` holds only arguments for what the image starts by itself.
+    entrypoint: bool = False
+    #: ``host:container[:ro]``.
+    mounts: Sequence[str] = ()
+    #: GPU numbers, or how many; None: all that there are.
+    gpus: Sequence[int] | int | None = None
+    #: Nodes of this one server.
+    nodes: int = 1
+    #: Node pools with the nodes that are wanted of each; empty: the executor chooses.
+    pools: Sequence[tuple[str, int]] = ()
 
     @property
     def url(self) -> str:
@@ -53,7 +113,7 @@ class Launch:
 class ServiceKind(Protocol):
     """One kind of managed service, e.g. ``llama_cpp``."""
 
-    def plan(self, name: str, service: Any) -> Launch:
+    def plan(self, name: str, service: Any, site: Site) -> Launch:
         """The launch plan; raises a NelError with the fix when something needed is absent. Starts nothing."""
         ...
 

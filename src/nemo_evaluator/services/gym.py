@@ -12,7 +12,7 @@ from nemo_evaluator.config.urls import Url
 from nemo_evaluator.core.errors import NotBuiltError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.services.base import Launch
+from nemo_evaluator.services.base import Launch, Site
 
 
 class GymService(HelperService):
@@ -28,7 +28,7 @@ class GymService(HelperService):
 class Gym:
     """Plans a Gym server; one that has a ``url`` is never planned."""
 
-    def plan(self, name: str, service: GymService) -> Launch:
+    def plan(self, name: str, service: GymService, site: Site) -> Launch:
         """``server_cmd`` through the shell, with ``PORT`` in its environment."""
         if service.image:
             raise NotBuiltError(f"services.{name}.image: Gym servers in containers are not supported yet")

@@ -11,14 +11,14 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from nemo_evaluator.config.fields import Above0, EnvMap, Name, Port, Positive, Protocol
+from nemo_evaluator.config.fields import Above0, Count, EnvMap, Name, Port, Positive, Protocol
 from nemo_evaluator.config.service_base import ModelService
 from nemo_evaluator.core.errors import MissingExtraError, UsageError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.services._checksums import cached_sha256
-from nemo_evaluator.services.base import Launch
+from nemo_evaluator.services.base import Launch, Site
 from nemo_evaluator.services.packaged import model_file
 from nemo_evaluator.services.process import free_port
 
@@ -38,6 +38,9 @@ class LlamaCppService(ModelService):
     slots: Positive = Field(4, description="Concurrent requests.")
     threads: Positive | None = Field(None, description="CPU threads; null: as many as there are cores.")
     port: Port | None = Field(None, description="Port of the server; null: any free one.")
+    replicas: Positive = Field(1, description="Servers of this service, on ports that follow each other.")
+    restarts: Count = Field(1, description="How often a server that has crashed is started again.")
+    node_pool: str | None = Field(None, description="Node pool of the cluster.")
     startup_timeout: Above0 = Field(120.0, description="Seconds until the server must be up.")
     backend: Literal["auto", "llama-server", "xllamacpp"] = Field(
         "auto", description="What serves the model; `auto` takes the llama-server command where it is found."
@@ -53,28 +56,34 @@ class LlamaCppService(ModelService):
 class LlamaCpp:
     """Plans the embedded model."""
 
-    def plan(self, name: str, service: LlamaCppService) -> Launch:
+    def plan(self, name: str, service: LlamaCppService, site: Site) -> Launch:
         """The command of whichever backend is at hand, on a free port, with a token of this run."""
-        port = service.port or free_port()
+        port = service.port + site.replica if service.port else free_port()
         binary = _binary(service)
         argv = [binary] if binary else _library(name, service)
         argv += [
             *("--model", str(model_file(service.model))),
             *("--alias", service.served_model_name or name),
-            *("--host", "127.0.0.1", "--port", str(port)),
+            *("--host", site.bind, "--port", str(port)),
             *("--ctx-size", str(service.context_size * service.slots), "--parallel", str(service.slots)),
             *("--threads", str(service.threads or _cores())),
-            *("--api-key-file", "/dev/fd/{secret_fd}"),
+            *(("--api-key-file", "/dev/fd/{secret_fd}") if site.here else ()),
         ]
+        key = Secret(secrets.token_urlsafe(24))
         if binary:
             argv += ["--poll", "0", "--metrics", *service.extra_args]
         return Launch(
             argv=argv,
             port=port,
+            model=service.model_id(name),
+            protocol=service.protocol,
             startup_timeout=service.startup_timeout,
-            env={**_POLITE, **service.extra_env},
-            api_key=Secret(secrets.token_urlsafe(24)),
+            env={**_POLITE, **service.extra_env, **({} if site.here else {"LLAMA_API_KEY": key.reveal()})},
+            api_key=key,
             stop_grace=5.0,
+            restarts=service.restarts,
+            gpus=0,
+            pools=[(service.node_pool, 1)] if service.node_pool else (),
         )
 
     def identity(self, service: LlamaCppService) -> JsonDict:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any, Protocol
 
-from nemo_evaluator.config.groups import SERVICES
 from nemo_evaluator.core.files import safe_name
-from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.services.base import RunningService, Say
+from nemo_evaluator.services.base import RunningService, Say, Site
+from nemo_evaluator.services.elsewhere import StartedService, WatchedServer, started_services
 from nemo_evaluator.services.health import expect_external
+from nemo_evaluator.services.life import Server
+from nemo_evaluator.services.planner import is_managed, plan_service
 from nemo_evaluator.services.process import ManagedServer
 
 
@@ -38,23 +40,26 @@ async def start_services(
         async with start_services(config, output_dir) as running:
             url, key = running["model"].url, running["model"].api_key
 
-    A service with a ``url`` of its own is not started, only asked for its ``health_path`` where it has one. Logs go
-    to ``logs/server-<name>.log``. Raises a NelError when a service cannot be started or is not up; those already up
-    are stopped first.
+    A service with a ``url`` of its own is not started, only asked for its ``health_path`` where it has one; one that
+    somebody else starts from our plan (``elsewhere.py``) is waited for. Logs go to ``logs/server-<name>.log``. Raises
+    a NelError when a service cannot be started or is not up; those already up are stopped first.
     """
     say, services = say or _to_stderr, config.services
-    planned = {name: _server(name, service, output_dir) for name, service in services.items()}
+    planned = _servers(services, output_dir)
     running: dict[str, RunningService] = {}
-    begun: list[ManagedServer] = []
+    begun: list[Server] = []
 
     async def bring_up(name: str) -> None:
-        server = planned[name]
-        if server is None:
+        servers = planned.get(name)
+        if servers is None:
             running[name] = await _external(name, services[name])
             return
         say(f"Starting service: {name} ({services[name].type})")
-        begun.append(server)
-        running[name] = await server.start(say)
+        begun.extend(servers)
+        await _all_or_first_error([server.start(say) for server in servers])
+        urls = [server.launch.url for server in servers]
+        key = servers[0].launch.api_key
+        running[name] = RunningService(name, urls[0], key, urls if len(urls) > 1 else ())
 
     try:
         for level in _levels(services):
@@ -65,16 +70,28 @@ async def start_services(
             await server.stop()
 
 
-def service_identity(service: Any) -> JsonDict | None:
-    """What a managed service adds to fingerprints; None for a service that somebody else runs."""
-    return None if _has_url(service) else SERVICES.build(service.type).identity(service)
+def _servers(services: Mapping[str, Any], output_dir: Path) -> dict[str, Sequence[Server]]:
+    started = started_services()
+    return {
+        name: _watched(name, service, started[name]) if name in started else _ours(name, service, output_dir)
+        for name, service in services.items()
+        if is_managed(service)
+    }
 
 
-def _server(name: str, service: Any, output_dir: Path) -> ManagedServer | None:
-    if _has_url(service):
-        return None
-    launch = SERVICES.build(service.type).plan(name, service)
-    return ManagedServer(name, launch, output_dir / "logs" / f"server-{safe_name(name)}.log")
+def _ours(name: str, service: Any, output_dir: Path) -> list[Server]:
+    plans = plan_service(name, service)
+    names = [name] if len(plans) == 1 else [f"{name}-{number}" for number in range(len(plans))]
+    logs = [output_dir / "logs" / f"server-{safe_name(each)}.log" for each in names]
+    return [ManagedServer(each, plan, log) for each, plan, log in zip(names, plans, logs, strict=True)]
+
+
+def _watched(name: str, service: Any, started: StartedService) -> list[Server]:
+    plan = plan_service(name, service, Site("slurm", container=True))[0]
+    return [
+        WatchedServer(name, replace(plan, host=one.host, port=one.port, api_key=started.api_key, restarts=0), one)
+        for one in started.servers
+    ]
 
 
 async def _external(name: str, service: Any) -> RunningService:
@@ -83,10 +100,6 @@ async def _external(name: str, service: Any) -> RunningService:
     if health_path:
         await expect_external(name, service.url, health_path, key)
     return RunningService(name, service.url, key)
-
-
-def _has_url(service: Any) -> bool:
-    return bool(getattr(service, "url", None))
 
 
 def _levels(services: Mapping[str, Any]) -> list[tuple[str, ...]]:

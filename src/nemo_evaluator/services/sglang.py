@@ -1,17 +1,30 @@
-"""``type: sglang``: an SGLang server as a process of this machine."""
+"""``type: sglang``: an SGLang server."""
 
 from __future__ import annotations
 
+import shlex
 from typing import Final, Literal
 
-from nemo_evaluator.config.service_base import ManagedService
+from nemo_evaluator.config.service_base import EngineService
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.services._python_server import plan_python_server, python_server_identity
-from nemo_evaluator.services.base import Launch
+from nemo_evaluator.services._model_server import (
+    KEY_VARIABLE,
+    NODE_LINES,
+    flags,
+    in_shell,
+    keyed_module,
+    listening,
+    model_identity,
+    model_launch,
+    model_path,
+)
+from nemo_evaluator.services.base import Launch, Site
+
+_RENDEZVOUS: Final = 29500
 
 
-class SglangService(ManagedService):
+class SglangService(EngineService):
     """An SGLang server."""
 
     type: Literal["sglang"] = "sglang"
@@ -20,18 +33,29 @@ class SglangService(ManagedService):
 class Sglang:
     """Plans an SGLang server."""
 
-    def plan(self, name: str, service: SglangService) -> Launch:
+    def plan(self, name: str, service: SglangService, site: Site) -> Launch:
         """The launch module of SGLang."""
-        sizes = {
+        sizes: dict[str, object] = {
             "--tp-size": service.tensor_parallel_size,
             "--pp-size": service.pipeline_parallel_size,
             "--dp-size": service.data_parallel_size,
+            "--reasoning-parser": service.reasoning_parser,
+            "--tool-call-parser": service.tool_parser,
         }
-        return plan_python_server(name, service, "sglang.launch_server", "--model-path", sizes)
+        arguments = ["--model-path", model_path(service, site), *listening(service, name, site), *flags(sizes)]
+        argv = keyed_module(site, "sglang.launch_server", [*arguments, *service.extra_args])
+        if service.num_nodes > 1:
+            argv = in_shell(NODE_LINES, [f"exec {shlex.join(argv)} {node_flags(service.num_nodes, site)}"])
+        return model_launch(name, service, site, argv, image="lmsysorg/sglang:latest", key=KEY_VARIABLE)
 
     def identity(self, service: SglangService) -> JsonDict:
         """The model and how it is served."""
-        return python_server_identity("sglang", service)
+        return model_identity("sglang", service)
+
+
+def node_flags(nodes: int, site: Site) -> str:
+    """How the servers of several nodes find each other, as shell."""
+    return f'--nnodes {nodes} --node-rank "$rank" --dist-init-addr "$head:{_RENDEZVOUS + site.replica}"'
 
 
 KIND: Final = Kind(SglangService, Sglang)

@@ -1,17 +1,28 @@
-"""``type: vllm``: a vLLM server as a process of this machine."""
+"""``type: vllm``: a vLLM server; over several nodes through Ray."""
 
 from __future__ import annotations
 
+import shlex
 from typing import Final, Literal
 
-from nemo_evaluator.config.service_base import ManagedService
+from nemo_evaluator.config.service_base import EngineService
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.services._python_server import plan_python_server, python_server_identity
-from nemo_evaluator.services.base import Launch
+from nemo_evaluator.services._model_server import (
+    NODE_LINES,
+    flags,
+    keyed_module,
+    listening,
+    model_identity,
+    model_launch,
+    model_path,
+)
+from nemo_evaluator.services.base import Launch, Site
+
+_RAY_PORT: Final = 6379
 
 
-class VllmService(ManagedService):
+class VllmService(EngineService):
     """A vLLM server."""
 
     type: Literal["vllm"] = "vllm"
@@ -20,18 +31,49 @@ class VllmService(ManagedService):
 class Vllm:
     """Plans a vLLM server."""
 
-    def plan(self, name: str, service: VllmService) -> Launch:
-        """The OpenAI server module of vLLM."""
-        sizes = {
-            "--tensor-parallel-size": service.tensor_parallel_size,
-            "--pipeline-parallel-size": service.pipeline_parallel_size,
-            "--data-parallel-size": service.data_parallel_size,
-        }
-        return plan_python_server(name, service, "vllm.entrypoints.openai.api_server", "--model", sizes)
+    def plan(self, name: str, service: VllmService, site: Site) -> Launch:
+        """The OpenAI server module of vLLM here, ``vllm serve`` where the image or the cluster has it."""
+        arguments = listening(service, name, site) + flags(
+            {
+                "--tensor-parallel-size": service.tensor_parallel_size,
+                "--pipeline-parallel-size": service.pipeline_parallel_size,
+                "--data-parallel-size": service.data_parallel_size,
+                "--reasoning-parser": service.reasoning_parser,
+                "--tool-call-parser": service.tool_parser,
+            }
+        )
+        arguments += ["--enable-auto-tool-choice"] if service.tool_parser else []
+        lines: list[str] = []
+        if service.num_nodes > 1:
+            arguments += ["--distributed-executor-backend", "ray"]
+            lines = _ray_lines(service, site)
+        arguments += service.extra_args
+        model = model_path(service, site)
+        if site.here:
+            argv = keyed_module(site, "vllm.entrypoints.openai.api_server", ["--model", model, *arguments])
+        else:
+            argv = ["vllm", "serve", model, *arguments]
+        return model_launch(name, service, site, argv, image="vllm/vllm-openai:latest", key="VLLM_API_KEY", lines=lines)
 
     def identity(self, service: VllmService) -> JsonDict:
         """The model and how it is served."""
-        return python_server_identity("vllm", service)
+        return model_identity("vllm", service)
+
+
+def _ray_lines(service: VllmService, site: Site) -> list[str]:
+    """The first node is the head and goes on to serve; the others join it and stay until it ends."""
+    ray, port = shlex.quote(service.ray_binary), _RAY_PORT + site.replica
+    return [
+        *NODE_LINES,
+        'if [ "$rank" -gt 0 ]; then',
+        f"  until (exec 3<>/dev/tcp/$head/{port}) 2>/dev/null; do sleep 1; done",
+        f'  exec {ray} start --address="$head:{port}" --block',
+        "fi",
+        f'{ray} start --head --node-ip-address="$head" --port={port} --disable-usage-stats',
+        f'until [ "$({ray} status --address="$head:{port}" | grep -cE \'^ *[0-9]+ node_\')" -ge {service.num_nodes} ];'
+        " do sleep 1; done",
+        f'export RAY_ADDRESS="$head:{port}"',
+    ]
 
 
 KIND: Final = Kind(VllmService, Vllm)
