@@ -64,7 +64,7 @@ def test_two_files_may_use_one_name(tmp_path: Path) -> None:
 
 
 def test_files_that_cannot_be_used(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="does not exist"):
+    with pytest.raises(UsageError, match="there is no file"):
         get_environment(str(tmp_path / "none.py"))
     empty = tmp_path / "empty.py"
     empty.write_text("x = 1\n")

@@ -44,10 +44,12 @@ def rescore(
     target = Path(output_dir).resolve() if output_dir else _beside(source.folder)
     if source.cwd is not None:
         os.chdir(source.cwd)
-    loaded = load_config(source.folder / "full_config.yaml", list(override), output_dir=target)
+    loaded = load_config(
+        source.folder / "full_config.yaml", list(override), output_dir=target, folder=source.config_dir
+    )
     check_runtime(loaded.config, document=loaded.document)
     check_names(loaded.config, document=loaded.document)
-    meta = _meta(loaded, target)
+    meta = _meta(loaded, target, source)
     with folder_lock(target, run_id=meta.run_id):
         ctx.exit(_rescore(loaded, source, target, meta, as_json=as_json, no_progress=no_progress))
 
@@ -80,7 +82,7 @@ class _Source:
     def __init__(self, folder: Path, meta: RunMeta | None) -> None:
         self.folder = folder.resolve()
         self.run_id = meta.run_id if meta else ""
-        self.cwd = meta.place("cwd") if meta else None
+        self.cwd, self.config_dir = (meta.place("cwd"), meta.place("config_dir")) if meta else (None, None)
 
 
 def _find(run: str) -> _Source:
@@ -105,7 +107,7 @@ def _beside(folder: Path) -> Path:
     return target
 
 
-def _meta(loaded: LoadedConfig, target: Path) -> RunMeta:
+def _meta(loaded: LoadedConfig, target: Path, source: _Source) -> RunMeta:
     names = [bench.name for bench in loaded.config.benchmarks]
     return RunMeta(
         run_id=new_run_id(),
@@ -113,5 +115,5 @@ def _meta(loaded: LoadedConfig, target: Path) -> RunMeta:
         output_dir=str(target),
         started_at=datetime.now(UTC).isoformat(),
         config_summary=summary_of(names),
-        details=places(target, cwd=Path.cwd()),
+        details=places(target, cwd=Path.cwd(), config_dir=source.config_dir or Path.cwd()),
     )

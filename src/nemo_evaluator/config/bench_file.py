@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.registry import find_file
 
 _DECORATORS = ("benchmark", "register")
 
@@ -13,10 +15,10 @@ def declared_name(file: str) -> str | None:
 
     Of several, the one called like the file counts, as it does when the benchmark is opened.
     """
-    path = Path(file).expanduser()
     try:
+        path = find_file(file)
         tree = ast.parse(path.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError):
+    except (UsageError, OSError, SyntaxError, ValueError, RecursionError):
         # Said with its reason when the benchmark is opened.
         return None
     names = [name for node in ast.walk(tree) for name in _names(node)]

@@ -22,6 +22,7 @@ from nemo_evaluator.config.cross_check import cross_check
 from nemo_evaluator.config.eval_config import EvalConfig
 from nemo_evaluator.config.overrides import apply_overrides
 from nemo_evaluator.core.errors import ConfigError, Problem
+from nemo_evaluator.core.registry import config_folder
 from nemo_evaluator.core.secrets import remember_environment, remember_urls
 
 
@@ -47,12 +48,15 @@ def load_config(
     output_dir: str | Path | None = None,
     *,
     environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
 ) -> LoadedConfig:
     """The config of a file. ``output_dir`` wins over ``output.dir``, as ``-o`` does.
 
-    Raises ConfigError with every problem found: path, line, what is wrong, how to mend it.
+    Files that it names are looked for in its folder (for a snapshot: in ``folder``, where its config was), then in the
+    current one. Raises ConfigError with every problem found: path, line, what is wrong, how to mend it.
     """
     source = Path(path)
+    config_folder.set(folder or source.parent)
     try:
         return _load(compose_document(source), tuple(overrides), output_dir, source, environment)
     except ConfigError as error:
@@ -67,6 +71,7 @@ def load_mapping(
     environment: Mapping[str, str] | None = None,
 ) -> LoadedConfig:
     """The config of plain data, on the same way as one from a file."""
+    config_folder.set(None)
     return _load(as_mapping(Document(copy.deepcopy(data)), None), tuple(overrides), output_dir, None, environment)
 
 

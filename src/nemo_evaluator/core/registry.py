@@ -16,8 +16,8 @@ from typing import Any, Final, Generic, TypeVar, cast
 from nemo_evaluator.core.errors import UsageError
 
 T = TypeVar("T")
-# The folder of the config that is run: code that it names by file lies beside it.
-code_folder: ContextVar[Path | None] = ContextVar("code_folder", default=None)
+# The folder of the config that was loaded last: files that it names lie beside it.
+config_folder: ContextVar[Path | None] = ContextVar("config_folder", default=None)
 _DECLARED: Final = re.compile(r"^(?:KIND\b|from .* import .*\bKIND\b)", re.MULTILINE)
 
 
@@ -30,7 +30,7 @@ def nearest(word: str, words: list[str]) -> str | None:
 def load_object(target: str) -> Any:
     """Import ``package.module:attribute`` (or ``package.module.attribute``), or ``file.py:attribute``.
 
-    A file is looked for in the folder of the config (``code_folder``), then in the current one.
+    A file is looked for in the folder of the config (``config_folder``), then in the current one.
     """
     module, _, attribute = target.partition(":") if ":" in target else target.rpartition(".")
     if module.endswith(".py"):
@@ -51,9 +51,9 @@ def load_object(target: str) -> Any:
     return value
 
 
-def code_file(file: str, folder: Path | None = None) -> Path:
-    """Where a Python file that a config names lies. Raises UsageError when it is nowhere."""
-    folders = [one for one in (folder or code_folder.get(), Path.cwd()) if one is not None]
+def find_file(file: str | Path, folder: Path | None = None) -> Path:
+    """Where a file that a config names lies: beside the config, or in the current folder. Raises UsageError."""
+    folders = [one.resolve() for one in (folder or config_folder.get(), Path.cwd()) if one is not None]
     found = next((path for one in folders if (path := one / Path(file).expanduser()).is_file()), None)
     if found is None:
         raise UsageError(f"there is no file {file}", hint=f"looked in {' and '.join(map(str, dict.fromkeys(folders)))}")
@@ -62,7 +62,7 @@ def code_file(file: str, folder: Path | None = None) -> Path:
 
 def load_from_file(file: str, attribute: str, folder: Path | None = None) -> Any:
     """``attribute`` of a Python file, which is imported once and may import its neighbours."""
-    path = code_file(file, folder)
+    path = find_file(file, folder)
     name = f"nel_file_{path.stem}_{zlib.crc32(str(path).encode()):08x}"
     module = sys.modules.get(name)
     if module is None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib import resources
-from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.registry import find_file
 from nemo_evaluator.core.types import Message, SeedResult
 
 _OFF: Final = {"", "off", "none"}
@@ -21,10 +21,11 @@ def load_template(name: str | None) -> str | None:
     packaged = resources.files("nemo_evaluator") / "templates" / name
     if packaged.is_file():
         return packaged.read_text(encoding="utf-8")
-    path = Path(name).expanduser()
-    if not path.is_file():
-        raise UsageError(f"instruction_template {name!r} does not exist", hint="give a path, or `off`")
-    return path.read_text(encoding="utf-8")
+    try:
+        return find_file(name).read_text(encoding="utf-8")
+    except UsageError as error:
+        said = f"instruction_template {name!r} does not exist"
+        raise UsageError(said, hint=f"give a path, or `off`; {error.hint}") from None
 
 
 class InstructionTemplate:

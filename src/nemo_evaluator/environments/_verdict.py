@@ -13,10 +13,10 @@ from time import perf_counter
 from types import CodeType
 from typing import Any, Final
 
+from nemo_evaluator.core.code_words import source_file
 from nemo_evaluator.core.errors import ScorerError
 from nemo_evaluator.core.hashing import digest, digest_parts
 from nemo_evaluator.core.types import JsonDict, VerifyResult
-from nemo_evaluator.environments.definition import source_file
 from nemo_evaluator.scoring.types import SCORER_LOOP, SCORING_VERSION, ScorerInput
 
 # A call that takes longer than this on the event loop would hold up every other request.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nemo_evaluator.core.code_words import code_words
 from nemo_evaluator.core.types import Outcome, SandboxSpec, SeedResult, SolveResult, Step, VerifyResult
 
 if TYPE_CHECKING:
@@ -115,8 +116,11 @@ class EvalEnvironment(ABC):
 
     @classmethod
     def facts(cls) -> EnvironmentFacts:
-        """What the benchmark needs and how it is run."""
-        return EnvironmentFacts()
+        """What the benchmark needs and how it is run; a judge, where the code of the class says ``needs_judge``."""
+        seen: set[object] = set()
+        own = [kind for kind in cls.__mro__ if kind not in EvalEnvironment.__mro__]
+        judged = any("needs_judge" in code_words(part, seen) for kind in own for part in vars(kind).values())
+        return EnvironmentFacts(frozenset({"judge"} if judged else ()))
 
     def run_batch(self, job: BatchJob) -> AsyncIterator[BatchRow]:
         """Run the whole benchmark, giving rows as they are finished; called when the facts say ``batch``."""

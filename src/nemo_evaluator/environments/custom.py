@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from nemo_evaluator.core.code_words import source_file
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict, SeedResult
 from nemo_evaluator.environments._environment import DEFAULT_PROTOCOL, BenchmarkEnvironment
@@ -25,7 +26,6 @@ from nemo_evaluator.environments.definition import (
     DatasetSource,
     FewShotFormat,
     Published,
-    source_file,
 )
 from nemo_evaluator.environments.registry import register
 from nemo_evaluator.scoring.types import ScorerInput

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import CodeType
 from typing import Any, TypeAlias
 
+from nemo_evaluator.core.code_words import code_words, source_file
 from nemo_evaluator.core.types import JsonDict, SeedResult
 
 DatasetSource: TypeAlias = str | Path | Callable[..., Any]
@@ -103,38 +103,14 @@ class BenchmarkDefinition:
     @property
     def needs_judge(self) -> bool:
         """Whether its verdicts are left to a judge: it says so, or its scorer does (``needs_judge``)."""
-        return "judge" in self.info.needs or "needs_judge" in self._scorer_words
+        return "judge" in self.info.needs or "needs_judge" in code_words(self.score)
 
     @property
     def has_fallback(self) -> bool:
         """Whether it can say something without the judge that it needs."""
-        return self.info.judge_optional or "fallback" in self._scorer_words
-
-    @property
-    def _scorer_words(self) -> set[str]:
-        """The names and texts in the scorer's code."""
-        function = inspect.unwrap(self.score) if self.score is not None else None
-        return {getattr(function, "__name__", ""), *_words(getattr(function, "__code__", None))}
+        return self.info.judge_optional or "fallback" in code_words(self.score)
 
     @property
     def scoring(self) -> str:
         """How answers are judged: the docstring of the benchmark's function."""
         return (inspect.getdoc(self.function) if self.function else None) or ""
-
-
-def _words(part: object) -> Iterator[str]:
-    if isinstance(part, str):
-        yield part
-    elif isinstance(part, CodeType):
-        yield from part.co_names
-        yield from _words(part.co_consts)
-    elif isinstance(part, tuple):
-        for one in part:
-            yield from _words(one)
-
-
-def source_file(function: Callable[..., Any]) -> Path | None:
-    """The file in which a function was written; None in a shell or a notebook."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    path = Path(code.co_filename) if code is not None else None
-    return path if path is not None and path.is_file() else None

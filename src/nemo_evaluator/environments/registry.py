@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from nemo_evaluator.config.groups import SCHEMES
 from nemo_evaluator.core.errors import NelError, NotBuiltError, UsageError
 from nemo_evaluator.core.hashing import digest_parts
-from nemo_evaluator.core.registry import Registry, nearest
+from nemo_evaluator.core.registry import Registry, find_file, nearest
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.base import EvalEnvironment
 
@@ -99,11 +99,9 @@ def list_environments() -> list[str]:
 
 def load_benchmark_file(path: str | Path) -> list[str]:
     """Import a benchmark file, once; returns the names it registers."""
-    file = Path(path).expanduser().resolve()
+    file = find_file(path)
     if file in _files:
         return list(_files[file])
-    if not file.is_file():
-        raise UsageError(f"benchmark file {path} does not exist", hint=f"looked in {file.parent}")
     spec = importlib.util.spec_from_file_location(f"nel_benchmark_{digest_parts(str(file))[:12]}", file)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} is not a Python file", hint="a benchmark file ends in .py")
@@ -158,7 +156,7 @@ def _file_and_name(name: str) -> tuple[Path, bool, str | None]:
 
 def _in_file(path: Path, wanted: str | None) -> type[EvalEnvironment]:
     names = load_benchmark_file(path)
-    return _files[path.expanduser().resolve()][_name_in_file(path, names, wanted)]
+    return _files[find_file(path)][_name_in_file(path, names, wanted)]
 
 
 def _name_in_file(path: Path, names: list[str], wanted: str | None) -> str:

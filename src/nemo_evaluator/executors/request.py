@@ -167,18 +167,19 @@ def at_home(request: RunRequest) -> tuple[RunRequest, Path | None]:
     return request, run.place("config_dir")
 
 
-def load_request(request: RunRequest) -> LoadedConfig:
-    """The config of a request: the file's, or the one that quick mode stands for."""
+def load_request(request: RunRequest, folder: Path | None = None) -> LoadedConfig:
+    """The config of a request: the file's, or the one that quick mode stands for; ``folder`` is where it was."""
     overrides = list(request.override)
     if request.strict_export:
         overrides.append("output.strict_export=true")
     if request.frozen:
         overrides.append("datasets.frozen=true")
-    loaded = _load(request, overrides)
+    loaded = _load(request, overrides, folder)
     if not (each := _each_benchmark(request)):
         return loaded
     every = range(len(loaded.config.benchmarks))
-    return _load(request, [*overrides, *(f"benchmarks.{at}.{setting}" for at in every for setting in each)])
+    each_of = [f"benchmarks.{at}.{setting}" for at in every for setting in each]
+    return _load(request, [*overrides, *each_of], folder)
 
 
 def _each_benchmark(request: RunRequest) -> list[str]:
@@ -196,9 +197,9 @@ def _each_benchmark(request: RunRequest) -> list[str]:
     return each
 
 
-def _load(request: RunRequest, overrides: list[str]) -> LoadedConfig:
+def _load(request: RunRequest, overrides: list[str], folder: Path | None) -> LoadedConfig:
     if request.config_file is not None:
-        return load_config(request.config_file, overrides, output_dir=request.output_dir)
+        return load_config(request.config_file, overrides, output_dir=request.output_dir, folder=folder)
     return load_mapping(_quick(request), overrides, output_dir=request.output_dir)
 
 

@@ -56,7 +56,7 @@ def _prepare(request: RunRequest) -> Job:
     place = config_dir or Path()
     if names := use_env_file(place, request.env_file):
         print(f"variables from {request.env_file or place / '.env'}: {', '.join(names)}", file=sys.stderr)
-    loaded = load_request(request)
+    loaded = load_request(request, config_dir)
     shard = shard_of(request)
     asyncio.run(preflight(loaded, shard))
     # Elsewhere, the environment may not say it.

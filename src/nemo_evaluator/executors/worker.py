@@ -91,7 +91,6 @@ def _run(job: Job) -> int:
         resume=request.resume,
         fresh=request.fresh,
         shard=shard_of(request),
-        base_dir=job.run.place("config_dir") if loaded.source else None,
         progress=console.progress(),
         say=console.say,
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.errors import JudgeError, UsageError
+from nemo_evaluator.core.registry import find_file
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
 from nemo_evaluator.scoring._reply import FENCE_NOTE, fenced, judge_reply, object_schema
 from nemo_evaluator.scoring._text import strip_reasoning
@@ -130,6 +130,6 @@ def task_text(seed: SeedResult) -> str:
 
 def _read(path: str) -> str:
     try:
-        return Path(path).expanduser().read_text(encoding="utf-8")
+        return find_file(path).read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(f"the rubric file {path} cannot be read: {error}") from error

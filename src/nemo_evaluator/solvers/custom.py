@@ -12,7 +12,7 @@ from nemo_evaluator.config.solver_base import SolverBase
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.hashing import digest_parts
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.core.registry import code_file, load_object, nearest
+from nemo_evaluator.core.registry import find_file, load_object, nearest
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.solvers.base import MODEL
 
@@ -47,7 +47,7 @@ class CustomSolver:
         file = self._class_path.partition(":")[0]
         if file.endswith(".py"):
             # A file changes without a new version: its text is part of what answers.
-            described["source"] = digest_parts(code_file(file).read_text(encoding="utf-8", errors="replace"))[:16]
+            described["source"] = digest_parts(find_file(file).read_text(encoding="utf-8", errors="replace"))[:16]
         return described
 
     async def close(self) -> None:

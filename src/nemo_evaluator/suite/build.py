@@ -15,7 +15,7 @@ from nemo_evaluator.config import BenchmarkConfig, BudgetConfig, EvalConfig
 from nemo_evaluator.config.groups import SOLVERS
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
-from nemo_evaluator.core.registry import code_folder, load_object
+from nemo_evaluator.core.registry import config_folder, load_object
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.engine.evaluation import Evaluation
 from nemo_evaluator.engine.plan import Shard
@@ -45,14 +45,10 @@ class Builder:
         config: EvalConfig,
         running: Mapping[str, RunningService],
         run_id: str,
-        base_dir: Path | None = None,
     ) -> None:
         self._config = config
         self._running = running
         self._run_id = run_id
-        # Files that the config names (interceptors) are looked for beside it.
-        self._base_dir = base_dir
-        code_folder.set(base_dir)
         self._budget = _budget("the run's budget", config.budget)
 
     async def build(
@@ -124,7 +120,7 @@ class Builder:
         """Where a service answers, with as many requests at once as the benchmark has steps."""
         service: Any = self._config.services[name]
         running = self._running[name]
-        endpoint = endpoint_of(name, service, url=running.url, base_dir=self._base_dir)
+        endpoint = endpoint_of(name, service, url=running.url, base_dir=config_folder.get())
         endpoint = replace(
             endpoint,
             api_key=running.api_key or endpoint.api_key,

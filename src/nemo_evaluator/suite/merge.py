@@ -98,7 +98,8 @@ class _Sums:
         if self.snapshot is None:
             return
         try:
-            self.config = load_config(self.snapshot, environment=_environment(self.snapshot)).config
+            folder = self.run.place("config_dir") if self.run is not None else None
+            self.config = load_config(self.snapshot, environment=_environment(self.snapshot), folder=folder).config
         except NelError as error:
             self._say(f"the config of the shards cannot be read: {error.message}")
 

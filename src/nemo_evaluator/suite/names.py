@@ -6,13 +6,12 @@ Checked before anything is started, so that a misspelt name costs nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
-from nemo_evaluator.config import BenchmarkConfig, Document, EvalConfig, MetricConfig
+from nemo_evaluator.config import BenchmarkConfig, Document, EvalConfig
 from nemo_evaluator.config.groups import SCHEMES
 from nemo_evaluator.core.errors import ConfigError, UsageError
 from nemo_evaluator.core.kinds import NOT_YET
-from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.registry import find_file, nearest
 from nemo_evaluator.engine.template import load_template
 from nemo_evaluator.engine.verify import JUDGES, NEEDS_JUDGE, judge_hint, lacks_judge
 from nemo_evaluator.environments.registry import environment_class, list_environments
@@ -35,7 +34,8 @@ def _unknown(config: EvalConfig) -> Iterator[Found]:
         unknown = list(_benchmark(benchmark.name, ("benchmarks", number, "name")))
         yield from unknown or _judge(benchmark, ("benchmarks", number, "scoring"))
         for place, metric in enumerate(benchmark.scoring.metrics):
-            yield from _rubric(metric, ("benchmarks", number, "scoring", "metrics", place, "rubric_file"))
+            if (file := getattr(metric, "rubric_file", None)) is not None:
+                yield from _file(file, ("benchmarks", number, "scoring", "metrics", place, "rubric_file"))
         yield from _template(benchmark.instruction_template, ("benchmarks", number, "instruction_template"))
 
 
@@ -47,8 +47,7 @@ def _benchmark(name: str, path: tuple[str | int, ...]) -> Iterator[Found]:
         return
     file = name if name.endswith(".py") else name.rpartition(":")[0]
     if file.endswith(".py"):
-        if not Path(file).expanduser().is_file():
-            yield path, f"there is no file {file!r}", "the path is taken relative to the current folder"
+        yield from _file(file, path)
     elif name.lower().replace("_", "-") in _PLANNED:
         yield path, f"benchmark {name!r} is {NOT_YET}", "see `nel list` for those that are"
     elif not {name.lower(), name.lower().replace("-", "_")} & set(list_environments()):
@@ -66,10 +65,11 @@ def _judge(benchmark: BenchmarkConfig, path: tuple[str | int, ...]) -> Iterator[
         yield path, f"{name}: {NEEDS_JUDGE}", judge_hint(facts)
 
 
-def _rubric(metric: MetricConfig, path: tuple[str | int, ...]) -> Iterator[Found]:
-    file = getattr(metric, "rubric_file", None)
-    if file is not None and not Path(file).expanduser().is_file():
-        yield path, f"there is no file {file!r}", "the path is taken relative to the current folder"
+def _file(name: str, path: tuple[str | int, ...]) -> Iterator[Found]:
+    try:
+        find_file(name)
+    except UsageError as error:
+        yield path, error.message, error.hint or ""
 
 
 def _template(name: str | None, path: tuple[str | int, ...]) -> Iterator[Found]:

@@ -13,6 +13,7 @@ from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.engine.only import chosen_problems
 from nemo_evaluator.engine.plan import Shard
+from nemo_evaluator.engine.template import InstructionTemplate, load_template
 from nemo_evaluator.engine.verify import JUDGES, NEEDS_JUDGE, judge_hint, lacks_judge
 from nemo_evaluator.environments.registry import get_environment
 from nemo_evaluator.models import endpoint_of
@@ -83,14 +84,18 @@ async def _opened(bench: BenchmarkConfig, path: Path) -> AsyncIterator[Found]:
         if bench.sandbox.type != "none" or SANDBOX in facts.needs:
             async for one in _sandbox(bench, (*path, "sandbox")):
                 yield one
+        place = "name"
         try:
             with boundary(Cause.SEED):
                 chosen = await chosen_problems(environment, bench.only)
                 if await environment.dataset_size():
                     await environment.prepare()
-                    await environment.seed(chosen[0] if chosen else 0)
+                    problem = await environment.seed(chosen[0] if chosen else 0)
+                    place = "instruction_template"
+                    if text := load_template(bench.instruction_template):
+                        InstructionTemplate(text).apply(problem)
         except NelError as error:
-            yield _said(error, (*path, "only" if bench.only and "hash" in error.message else "name"))
+            yield _said(error, (*path, "only" if bench.only and "hash" in error.message else place))
     finally:
         await environment.close()
 

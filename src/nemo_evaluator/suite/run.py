@@ -50,7 +50,6 @@ class SuiteOptions:
     resume: bool = False
     fresh: bool = False
     shard: Shard | None = None
-    base_dir: Path | None = None
     progress: Progress = field(default_factory=SilentProgress)
     say: Say = print
 
@@ -114,7 +113,7 @@ async def run_suite(config: EvalConfig, options: SuiteOptions) -> SuiteResult:
     with interrupts.handled():
         try:
             async with start_services(config, options.output_dir, say=options.say) as running:
-                builder = Builder(config, running, options.run_id, options.base_dir)
+                builder = Builder(config, running, options.run_id)
                 for bench in config.benchmarks:
                     if interrupts.asked:
                         break
