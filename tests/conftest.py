@@ -86,6 +86,7 @@ PARTS: dict[str, Callable[[], bool]] = {
     "ray": _library("ray"),
     "root": lambda: os.geteuid() == 0,
     "runsc": _command("runsc"),
+    "shellcheck": _command("shellcheck"),
     "slurm": lambda: _ran("sinfo", "--noheader"),
     "sshd": _command("sshd", "ssh"),
     "tinyproxy": _command("tinyproxy"),

@@ -7,11 +7,11 @@ import pytest
 from executor_bench import Bench
 from nel_support import Serve, Sums, serve, sums
 
-from nemo_evaluator.store.runs import find_run
+from nemo_evaluator.store.runs import load_run
 
 __all__ = ["serve", "sums"]
 # Every executor that this version has keeps the same contract.
-EXECUTORS = ["local"]
+EXECUTORS = ["local", pytest.param("slurm", marks=pytest.mark.needs("slurm"))]
 
 
 @pytest.fixture(params=EXECUTORS)
@@ -22,7 +22,7 @@ def on(
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     made = Bench(request.param, tmp_path, serve, sums)
     yield made
-    for file in tmp_path.glob("*/nel.lock"):
-        run = find_run(output_dir=file.parent)
-        if made.executor.life(run):
+    for file in tmp_path.glob("*/nel_run.json"):
+        run = load_run(file.parent)
+        if run is not None and made.executor.life(run):
             made.executor.stop(run)

@@ -40,7 +40,7 @@ def test_in_the_background_it_is_seen_followed_and_stopped(on: Bench, capsys: py
     assert on.start(400, background=True) == 0
     run = on.run()
     assert run.run_id in capsys.readouterr().out
-    assert on.executor.status(run).state == "starting"
+    assert on.executor.status(run).state in ("pending", "starting")
     on.until(lambda: read_status(run).benchmarks and read_status(run).benchmarks[0].scored >= 4)
     status = read_status(run)
     (one,) = status.benchmarks
@@ -173,7 +173,7 @@ def test_a_request_file_is_the_owners_and_goes_with_the_next_run(on: Bench) -> N
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert on.until_over() == "finished"
     on.start(3, fresh=True)
-    assert list((on.folder / "o").glob("nel_request-*.json")) == []
+    assert not file.exists()
 
 
 GARBAGE = [
@@ -216,7 +216,7 @@ def test_a_garbled_handle_is_no_living_run(on: Bench, tmp_path: Path, details: d
 
 
 def test_an_executor_that_is_not_there_any_more_is_unknown_and_can_be_cleaned(on: Bench, tmp_path: Path) -> None:
-    for number, word in enumerate(["ghost", "slurm"]):
+    for number, word in enumerate(["ghost", "lepton"]):
         RunMeta(f"20260101_000000_a{number}", word, str(tmp_path / "gone"), "2026-01-01", "sums").save()
     found = list(list_runs())
     assert [status_of(one).state for one in found] == ["unknown", "unknown"]

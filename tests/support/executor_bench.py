@@ -17,6 +17,15 @@ from nemo_evaluator.executors.start import start
 from nemo_evaluator.store.runs import RunMeta, find_run
 from nemo_evaluator.testing import Say
 
+# What a cluster needs besides its word; tests of the contract end runs themselves, so nothing is to follow them.
+CLUSTERS: dict[str, dict[str, Any]] = {
+    "slurm": {
+        "walltime": "00:10:00",
+        "auto_resume": False,
+        "node_pools": {"main": {"partition": "batch", "sbatch_extra_flags": {"mem": "800M"}}},
+    }
+}
+
 
 class Bench:
     """A config on one executor, and a server whose pace can be changed."""
@@ -29,7 +38,7 @@ class Bench:
 
     def config(self, steps: int, name: str = "c.json", **output: Any) -> str:
         parts = {
-            "cluster": {"type": self.word},
+            "cluster": {"type": self.word, **CLUSTERS.get(self.word, {})},
             "services": {"model": api(self.server.url)},
             "benchmarks": [bench(self._sums(steps), max_concurrent=4)],
             "output": {"dir": "o", "progress_interval": 0.2} | output,

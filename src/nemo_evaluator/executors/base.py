@@ -26,9 +26,11 @@ from nemo_evaluator.runs.unfinished import unfinished_answers
 from nemo_evaluator.store.layout import LOG, PREVIOUS, TaskPaths
 from nemo_evaluator.store.runs import RunMeta, forget_run, refreshed
 
-State = Literal["starting", "running", "finished", "failed", "stopped", "killed", "not started", "ended", "unknown"]
+State = Literal[
+    "pending", "starting", "running", "finished", "failed", "stopped", "killed", "not started", "ended", "unknown"
+]
 # The worker's exit codes. An INVALID run has come to its end, too; a spent budget has not.
-_ENDS: Final[dict[int, State]] = {0: "finished", 3: "finished", 4: "stopped", 130: "stopped"}
+EXIT_STATES: Final[dict[int, State]] = {0: "finished", 3: "finished", 4: "stopped", 130: "stopped"}
 _LOOK: Final = 0.2
 
 
@@ -71,7 +73,7 @@ class Life:
     @property
     def alive(self) -> bool:
         """True while something may still be written."""
-        return self.state in ("starting", "running")
+        return self.state in ("pending", "starting", "running")
 
 
 class Executor(ABC):
@@ -89,13 +91,17 @@ class Executor(ABC):
     def stop(self, run: RunMeta) -> None:
         """Ask a living run to close, wait until it has, and insist if need be."""
 
+    def plan(self, job: Job) -> tuple[str, JsonDict] | None:
+        """What would be started, for people and for programs; None: the run itself, here."""
+        return None
+
     def resume(self, job: Job) -> int:
         """Continue a run: as a rule that is to start it again, since the worker finds what was answered."""
         return self.start(job)
 
     def status(self, run: RunMeta) -> Life:
         """Where a run lives, or how it ended."""
-        return self.life(run) or _end(refreshed(run))
+        return self.life(run) or ended(refreshed(run))
 
     def logs(self, run: RunMeta, *, tail: int | None = None, follow: bool = False) -> Iterator[str]:
         """The lines of a run's log, or the last of them; with ``follow`` until the run ends."""
@@ -137,10 +143,11 @@ def clean(run: RunMeta) -> None:
         forget_run(run.run_id)
 
 
-def _end(run: RunMeta) -> Life:
+def ended(run: RunMeta) -> Life:
+    """How a run that does not live ended, by what it noted itself."""
     code, folder = run.details.get("exit_code"), Path(run.output_dir)
     if isinstance(code, int):
-        return Life(_ENDS.get(code, "failed"), facts={"exit_code": code})
+        return Life(EXIT_STATES.get(code, "failed"), facts={"exit_code": code})
     if not task_folders(folder):
         return Life("not started")
     # Before exit codes were noted, every run ended like this.

@@ -12,9 +12,9 @@ from pydantic_core import PydanticCustomError
 
 from nemo_evaluator.config.benchmarks import BenchmarkConfig
 from nemo_evaluator.config.cluster_base import ClusterBase
-from nemo_evaluator.config.fields import Count, EnvMap, Model, Name, Positive, Size
+from nemo_evaluator.config.fields import Count, EnvMap, Model, Name, NotYet, Positive, Size
 from nemo_evaluator.config.findings import Finding, Path, benchmarks_of, get_in, number_of
-from nemo_evaluator.core.kinds import NOT_YET, Kind
+from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.registry import nearest
 
 _DURATION = re.compile(r"(?:(\d{1,4})-)?(\d{1,4}):([0-5]\d):([0-5]\d)")
@@ -76,10 +76,15 @@ class SlurmCluster(ClusterBase):
     eval_image: str | None = Field(None, description="Image of the evaluator.")
     container_mounts: list[str] = Field(default_factory=list, description="Mounts, `host:container[:ro]`.")
     container_env: EnvMap = Field(default_factory=dict, description="Environment of the job.")
-    shm_size: Size | None = Field(None, description="Shared memory.")
+    container: Literal["pyxis", "apptainer", "none"] = Field(
+        "pyxis", description="What runs images on the nodes; `none`: nothing does, services are plain processes."
+    )
+    shm_size: Annotated[Size | None, NotYet("not needed: containers use the node's /dev/shm")] = Field(
+        None, description="Shared memory."
+    )
     mount_home: bool = Field(True, description="Mount the home folder.")
     auto_resume: bool = Field(True, description="Queue a follow-up job that resumes.")
-    max_retries: Count = Field(3, description="Follow-up jobs.")
+    max_retries: Count = Field(3, description="Follow-up jobs in a row that may bring no new answer.")
     max_walltime: Walltime | None = Field(None, description="Time limit over all follow-up jobs.")
     shards: Positive | None = Field(None, description="Jobs over which the problems are split.")
     sbatch_comment: str | None = Field(None, description="Comment of the job.")
@@ -130,12 +135,13 @@ def _node_pools(data: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _fits(path: Path, owner: dict[str, Any], name: str, pool: dict[str, Any]) -> Iterator[Finding]:
-    gres = pool.get("gres")
+    gres, counted = pool.get("gres"), pool.get("gpus_per_node")
     gpus = NodePool(partition="-", gres=gres).gpus if isinstance(gres, str) else None
+    gpus = gpus if gpus is not None else number_of(counted, 0) or None
     size = number_of(owner.get("tensor_parallel_size"), 0)
     if gpus is not None and size > gpus:
         message = f"{size} GPUs are asked for, but pool {name!r} has {gpus} per node"
-        yield Finding((*path, "tensor_parallel_size"), message, f"use at most {gpus}, or change gres of the pool")
+        yield Finding((*path, "tensor_parallel_size"), message, f"use at most {gpus}, or change the pool")
     wanted, nodes = number_of(owner.get("num_nodes"), 1), number_of(pool.get("nodes"), 1)
     if wanted > nodes:
         message = f"{wanted} nodes are asked for, but pool {name!r} has {nodes}"
@@ -171,4 +177,4 @@ def _pool_users(data: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
             yield (*path, "sandbox"), benchmark["sandbox"]
 
 
-KIND: Final = Kind(SlurmCluster, missing=NOT_YET)
+KIND: Final = Kind(SlurmCluster, "nemo_evaluator.executors.slurm_jobs.executor:Slurm")

@@ -12,6 +12,7 @@ from pathlib import Path
 from nemo_evaluator.config import LoadedConfig
 from nemo_evaluator.config.env_file import use_env_file
 from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_OK, UsageError
+from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.storage import storage_error
 from nemo_evaluator.executors.base import Job, executor_of
 from nemo_evaluator.executors.request import RunRequest, at_home, load_request, read_request, shard_dir, shard_of
@@ -25,12 +26,16 @@ from nemo_evaluator.suite.preflight import preflight
 def start(request: RunRequest) -> int:
     """Hand a request to the executor of its config, or describe it (``--dry-run``); returns the exit code."""
     job = _prepare(request)
+    executor = executor_of(job.run.executor)
     if request.dry_run:
+        if (elsewhere := executor.plan(job)) is not None:
+            text, data = elsewhere
+            print(dumps(data).decode() if request.as_json else text)
+            return EXIT_OK
         shard = shard_of(job.request)
         plan = asyncio.run(describe_plan(job.loaded.config, job.folder, shard))
         print(plan.as_json() if request.as_json else plan.text())
         return EXIT_FAILED if plan.failed else EXIT_OK
-    executor = executor_of(job.run.executor)
     ensure_free(job.folder)
     job.refuse_unfinished()
     try:
@@ -39,10 +44,14 @@ def start(request: RunRequest) -> int:
         raise storage_error(error) from error
 
 
-def start_worker(file: Path) -> int:
-    """Do what a request file says, in this process: an executor has brought it to where it is to run."""
+def start_worker(file: Path, *, resume: bool = False) -> int:
+    """Do what a request file says, in this process: an executor has brought it to where it is to run.
+
+    With ``resume`` the request was begun before.
+    """
+    request = read_request(file)
     try:
-        return work(_prepare(read_request(file)))
+        return work(_prepare(replace(request, resume=True, fresh=False) if resume else request))
     except OSError as error:
         raise storage_error(error) from error
 
@@ -59,10 +68,15 @@ def _prepare(request: RunRequest) -> Job:
     loaded = load_request(request, config_dir)
     shard = shard_of(request)
     asyncio.run(preflight(loaded, shard))
+    whole = request.run_id if shard is not None and request.shard is None else None
     # Elsewhere, the environment may not say it.
     request = replace(request, cwd=str(Path.cwd()), shard=f"{shard.index}/{shard.total}" if shard else None)
     output_dir = shard_dir(Path(loaded.config.output.dir), shard)
-    return Job(request, loaded, _run(request, loaded, output_dir, place))
+    run = _run(request, loaded, output_dir, place)
+    if whole is not None and shard is not None:
+        # A shard that an executor started: it is part of the run that is listed.
+        run = replace(run, run_id=f"{whole}_{shard.index}", details=run.details | {"part_of": whole})
+    return Job(request, loaded, run)
 
 
 def _run(request: RunRequest, loaded: LoadedConfig, output_dir: Path, config_dir: Path) -> RunMeta:

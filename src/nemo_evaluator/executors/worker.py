@@ -22,7 +22,7 @@ from nemo_evaluator.core.terminal import coloured, harmless, terminal_width
 from nemo_evaluator.executors.base import Job
 from nemo_evaluator.executors.request import remove_requests, shard_of
 from nemo_evaluator.store.lock import folder_lock
-from nemo_evaluator.store.runs import RunMeta, load_run
+from nemo_evaluator.store.runs import RunMeta, load_run, refreshed
 from nemo_evaluator.store.sums import FILE as SUMS
 from nemo_evaluator.store.sums import record_sums
 from nemo_evaluator.suite.console import Console
@@ -50,7 +50,9 @@ def work(job: Job) -> int:
             raise
         finally:
             if code is not None:
-                replace(run, details=run.details | {"exit_code": code}).save()
+                # Whoever started it may have noted its handle meanwhile.
+                now = refreshed(run)
+                replace(run, details=now.details | run.details | {"exit_code": code}).save()
 
 
 def _noted(job: Job) -> RunMeta:

@@ -42,6 +42,11 @@ class RunMeta:
         found += [Path(self.output_dir, from_here).resolve()] if from_here else []
         return next((path for path in found if path.is_dir()), None)
 
+    @property
+    def remote(self) -> bool:
+        """True when its folder is on a machine that is reached over the network."""
+        return bool(self.details.get("hostname"))
+
     def noting(self, handle: Any) -> RunMeta:
         """The same run, with what its executor must know of it later: a dataclass of plain values."""
         return replace(self, details=self.details | asdict(handle))
@@ -62,8 +67,9 @@ class RunMeta:
         return now - (started if started.tzinfo else started.replace(tzinfo=UTC))
 
     def save(self) -> None:
-        """Write the run to its output folder and to the registry."""
-        for folder in (Path(self.output_dir), registry_dir() / self.run_id):
+        """Write the run to its output folder and to the registry; what is elsewhere or part of a run to one of them."""
+        own = [] if self.remote else [Path(self.output_dir)]
+        for folder in (*own, *([] if "part_of" in self.details else [registry_dir() / self.run_id])):
             write_json(folder / FILE, asdict(self))
 
 
@@ -148,6 +154,8 @@ def find_run(which: str | None = None, output_dir: str | Path | None = None) -> 
     if which is None or output_dir is not None or folder.is_dir():
         raise UsageError(f"no run was started in {folder}", hint="name a run by its id or folder; see `nel eval runs`")
     run = known_run(which)
+    if run.remote:
+        return run
     if not Path(run.output_dir).is_dir():
         hint = "if it was moved, name it by its folder of today"
         raise UsageError(f"the folder of run {run.run_id}, {run.output_dir}, is gone", hint=hint)

@@ -14,7 +14,8 @@ from nemo_evaluator.core.errors import EXIT_INTERRUPTED
 from nemo_evaluator.engine.halt import Halt, HaltKind
 
 _DRAIN: Final = 10.0
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+# The last is what srun hands on to the program it runs, and what schedulers warn with.
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 class Interrupts:

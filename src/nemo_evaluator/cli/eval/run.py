@@ -99,7 +99,7 @@ def run(
     from nemo_evaluator.executors.start import start, start_worker  # noqa: PLC0415
 
     if request_file is not None:
-        ctx.exit(start_worker(Path(request_file)))
+        ctx.exit(start_worker(Path(request_file), resume=bool(flags["resume"])))
     _refuse_quick_flags(ctx, config_file)
     if api_key is not None:
         os.environ["NEMO_API_KEY"] = api_key

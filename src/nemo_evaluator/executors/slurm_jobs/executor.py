@@ -1,0 +1,190 @@
+"""``slurm``: the run happens in jobs of a cluster; what is known of it comes from the scheduler and from its folder."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Final
+
+from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_INTERRUPTED, UsageError
+from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.terminal import harmless
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.executors.base import EXIT_STATES, Executor, Job, Life, State, ended
+from nemo_evaluator.executors.slurm_jobs.description import describe
+from nemo_evaluator.executors.slurm_jobs.log import LogReader
+from nemo_evaluator.executors.slurm_jobs.plan import SECRETS, plan_job
+from nemo_evaluator.executors.slurm_jobs.queue import Seen, look
+from nemo_evaluator.executors.slurm_jobs.submission import SlurmHandle, submit
+from nemo_evaluator.store.runs import RunMeta, list_runs, load_run, refreshed
+
+# Seconds between two looks at the scheduler while a run is followed or stopped.
+_LOOK: Final = 1.0
+_LOOK_REMOTE: Final = 5.0
+_GRACE: Final = 60.0
+# Exit codes of a shard that can be merged.
+_RESULTS: Final = (0, 3, 4)
+
+
+class Slurm(Executor):
+    """Runs as jobs of a SLURM cluster."""
+
+    def start(self, job: Job) -> int:
+        """Submit; with ``--background`` or ``--submit`` that is all, else follow the log until the run ends."""
+        plan = plan_job(job)
+        self._refuse_alive(job)
+        handle = submit(job, plan, self._shards_left(job, plan.shards) if job.request.resume and plan.shards else None)
+        run = job.run.noting(handle)
+        run.save()
+        told = {"event": "submitted", "run_id": run.run_id, "output_dir": run.output_dir} | asdict(handle)
+        lines = [f"Submitted job {handle.job_id}, run {run.run_id}"]
+        lines += [f"  nel eval {command} {run.run_id}" for command in ("status", "logs -f", "stop")]
+        print(dumps(told).decode() if job.request.as_json else "\n".join(lines), flush=True)
+        return 0 if job.request.background or job.request.submit else self._follow(run, quiet=job.request.as_json)
+
+    def plan(self, job: Job) -> tuple[str, JsonDict]:
+        """The plan for people and for programs; nothing is written or submitted."""
+        return describe(job, plan_job(job))
+
+    def life(self, run: RunMeta) -> Life | None:
+        """The jobs that wait or run."""
+        handle = _handle(run)
+        return _alive(self._look(handle)) if handle is not None else None
+
+    def status(self, run: RunMeta) -> Life:
+        """Where the run lives, or how it ended: by its own word, else by the scheduler's."""
+        run = refreshed(run)
+        handle = _handle(run)
+        if handle is None:
+            return ended(run)
+        seen = self._look(handle)
+        return _alive(seen) or _over(seen, ended(run), handle)
+
+    def stop(self, run: RunMeta) -> None:
+        """Cancel what waits, ask what runs to close, and cancel it when it does not."""
+        handle = _handle(refreshed(run))
+        seen = self._look(handle) if handle is not None else Seen()
+        if handle is None or not seen.alive:
+            raise UsageError(f"run {run.run_id} is not running", hint=f"see `nel eval status {run.run_id}`")
+        folder = shlex.quote(handle.remote_dir)
+        going = " ".join(one.job_id for one in seen.going)
+        waiting = " ".join(one.job_id for one in seen.waiting)
+        # A job that begins just now sees the mark, or is seen by the next look.
+        commands = [f"touch {folder}/.nel_stop"]
+        commands += [f"scancel {waiting}"] if waiting else []
+        commands += [f"scancel --batch --signal=USR1 {going}"] if going else []
+        handle.host.run("\n".join(commands))
+        until = time.monotonic() + _GRACE
+        while (seen := self._look(handle)).alive:
+            left = " ".join(one.job_id for one in seen.alive)
+            if time.monotonic() > until or not seen.going:
+                handle.host.run(f"scancel {left}")
+            time.sleep(_pause(handle))
+        handle.host.run(f"rm -f {folder}/{SECRETS}")
+
+    def logs(self, run: RunMeta, *, tail: int | None = None, follow: bool = False) -> Iterator[str]:
+        """The run's log; of a run that has none yet, what its job said. Over ssh it is read where it is."""
+        handle = _handle(refreshed(run))
+        if handle is None:
+            yield from super().logs(run, tail=tail, follow=follow)
+            return
+        reader = LogReader(handle.host, handle.remote_dir, handle.num_shards)
+        while True:
+            over = not follow or _alive(self._look(handle)) is None
+            # What it wrote before it ended is read after that was seen.
+            yield from reader.lines(tail=tail, last=over)
+            if over:
+                break
+            tail = None
+            time.sleep(_pause(handle))
+        if not reader.found:
+            raise UsageError(f"run {run.run_id} has not logged anything yet", hint=f"nel eval status {run.run_id}")
+
+    def clean(self, run: RunMeta) -> None:
+        """Take the run off the list; where nothing of it lives, its secrets are not left behind either."""
+        handle = _handle(refreshed(run))
+        if handle is not None:
+            handle.host.run(f"rm -f {shlex.quote(handle.remote_dir)}/{SECRETS}")
+        super().clean(run)
+
+    def _follow(self, run: RunMeta, *, quiet: bool) -> int:
+        try:
+            for line in self.logs(run, follow=True):
+                if not quiet:
+                    sys.stderr.write(harmless(line))
+        except KeyboardInterrupt:
+            print(f"\ndetached; the run goes on. To cancel it: nel eval stop {run.run_id}", file=sys.stderr)
+            return EXIT_INTERRUPTED
+        life = self.status(run)
+        print(dumps(life).decode() if quiet else f"Run {run.run_id}: {life.state}", flush=True)
+        code = life.facts.get("exit_code")
+        return code if isinstance(code, int) else EXIT_FAILED
+
+    def _look(self, handle: SlurmHandle) -> Seen:
+        return look(handle.host, handle.remote_dir, handle.job_ids, handle.num_shards)
+
+    def _refuse_alive(self, job: Job) -> None:
+        """A job that waits holds no lock yet, and would write into the same folder."""
+        earlier = load_run(job.folder) or next(
+            (one for one in list_runs() if one.output_dir == job.run.output_dir), None
+        )
+        life = self.life(earlier) if earlier is not None and earlier.executor == job.run.executor else None
+        if earlier is not None and life is not None:
+            hint = f"wait for it, or stop it first: nel eval stop {earlier.run_id}"
+            raise UsageError(f"run {earlier.run_id} is {life.state} in {job.folder}: {life.where}", hint=hint)
+
+    def _shards_left(self, job: Job, total: int) -> list[int]:
+        """The shards without a result; the last one when only the merge is missing."""
+        handle = _handle(job.run)
+        exits = self._look(handle).exits if handle is not None else {}
+        left = [number for number in range(total) if exits.get(f"shard_{number}") not in _RESULTS]
+        return left or [total - 1]
+
+
+def _handle(run: RunMeta) -> SlurmHandle | None:
+    return run.handle(SlurmHandle)
+
+
+def _pause(handle: SlurmHandle) -> float:
+    return _LOOK_REMOTE if handle.hostname else _LOOK
+
+
+def _alive(seen: Seen) -> Life | None:
+    """Jobs that run, else jobs that wait; a silent scheduler is believed to run what is not known to have ended."""
+    if seen.going:
+        shown = [f"job {one.job_id} on {one.nodes or '?'}, {one.elapsed}" for one in seen.going]
+        return _life("running" if seen.locked else "starting", seen, shown)
+    if seen.waiting:
+        return _life("pending", seen, [f"job {one.job_id} pending: {one.reason or '?'}" for one in seen.waiting])
+    settled = len(seen.exits) >= max(1, seen.shards)
+    if seen.silent and not settled:
+        return Life("unknown", "the scheduler does not answer", {})
+    return None
+
+
+def _life(state: State, seen: Seen, shown: list[str]) -> Life:
+    jobs = [asdict(one) for one in seen.alive]
+    done = [f"{len(seen.exits)} of {seen.shards} shards done"] if seen.shards else []
+    more = [f"... {len(shown) - 3} more"] if len(shown) > 3 else []
+    return Life(state, "; ".join([*shown[:3], *more, *done]), {"jobs": jobs})
+
+
+def _over(seen: Seen, noted: Life, handle: SlurmHandle) -> Life:
+    """How a run ended: as it noted itself, else as its shards or the scheduler say."""
+    if "exit_code" in noted.facts:
+        return noted
+    if seen.shards and seen.merged is not None:
+        return Life(EXIT_STATES.get(seen.merged, "failed"), "", {"exit_code": seen.merged})
+    if seen.stopped:
+        return Life("stopped", "", {"exit_code": EXIT_INTERRUPTED})
+    if seen.shards and seen.exits:
+        bad = {name: code for name, code in seen.exits.items() if code not in _RESULTS}
+        told = "; ".join(f"{name} exited with {code}" for name, code in bad.items())
+        code = max(bad.values(), default=EXIT_FAILED)
+        return Life("failed", told or "not merged yet", {"exit_code": code, "shards": seen.exits})
+    last = seen.jobs[-1] if seen.jobs else None
+    where = f"job {last.job_id}: {last.state}" if last is not None else ""
+    return Life(noted.state, where, noted.facts)

@@ -1,0 +1,95 @@
+"""Where SLURM's commands run: this machine, or a login node over one shared ssh connection."""
+
+from __future__ import annotations
+
+import io
+import os
+import shlex
+import subprocess
+import tarfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from nemo_evaluator.core.errors import TransportError, UsageError
+from nemo_evaluator.core.secrets import looks_secret
+
+_TIMEOUT: Final = 60.0
+_SSH_FAILED: Final = 255
+_PERSIST: Final = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file for the run's folder."""
+
+    content: bytes
+    mode: int = 0o644
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Runs bash commands here (no ``hostname``) or on a login node."""
+
+    hostname: str | None = None
+    username: str | None = None
+
+    def run(self, script: str, *, stdin: bytes = b"", variables: Mapping[str, str] | None = None) -> str:
+        """What a bash script prints. Raises TransportError with what it says when it fails.
+
+        ``variables`` is the environment of a script that runs here.
+        """
+        argv = self._argv(script)
+        try:
+            done = subprocess.run(argv, input=stdin, capture_output=True, timeout=_TIMEOUT, env=variables)
+        except subprocess.TimeoutExpired as error:
+            raise TransportError(f"{self} did not answer within {_TIMEOUT:.0f} s", hint="try again later") from error
+        except FileNotFoundError as error:
+            raise UsageError(f"there is no {argv[0]} command here", hint=f"install {argv[0]}") from error
+        said = done.stderr.decode(errors="replace").strip()
+        if self.hostname and done.returncode == _SSH_FAILED:
+            hint = f"see whether `ssh {self._target}` works; cluster.hostname and cluster.username say where to"
+            raise TransportError(f"cannot reach {self._target}: {said}", hint=hint)
+        if done.returncode != 0:
+            raise TransportError(f"{self}: {said or f'exit code {done.returncode}'}")
+        return done.stdout.decode(errors="replace")
+
+    def put_and_run(self, folder: str, uploads: Mapping[str, Upload], script: str) -> str:
+        """Put files into a folder and run a script there, in one round trip."""
+        quoted = shlex.quote(folder)
+        unpack = f"set -e; mkdir -p {quoted}/logs; cd {quoted}; tar -xpf -\n"
+        return self.run(unpack + script, stdin=_archive(uploads), variables=None if self.hostname else _clean())
+
+    def _argv(self, script: str) -> list[str]:
+        if not self.hostname:
+            return ["bash", "-c", script]
+        shared = Path.home() / ".ssh" / "nel"
+        shared.mkdir(mode=0o700, parents=True, exist_ok=True)
+        options = {"ControlMaster": "auto", "ControlPath": f"{shared}/%C", "ControlPersist": str(_PERSIST)}
+        flags = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+        # The login shell there may be any; what it gets is one quoted word.
+        return ["ssh", *flags, "-o", "ConnectTimeout=20", self._target, f"exec bash -c {shlex.quote(script)}"]
+
+    @property
+    def _target(self) -> str:
+        return f"{self.username}@{self.hostname}" if self.username else str(self.hostname)
+
+    def __str__(self) -> str:
+        return f"SLURM on {self.hostname}" if self.hostname else "SLURM"
+
+
+def _archive(uploads: Mapping[str, Upload]) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for name, upload in uploads.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode, entry.mtime = len(upload.content), upload.mode, int(time.time())
+            archive.addfile(entry, io.BytesIO(upload.content))
+    return packed.getvalue()
+
+
+def _clean() -> dict[str, str]:
+    """The environment without secrets: sbatch would hand it to the controller, which keeps it on its disk."""
+    return {name: value for name, value in os.environ.items() if not looks_secret(name)}

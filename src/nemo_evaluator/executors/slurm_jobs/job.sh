@@ -1,0 +1,178 @@
+set -uo pipefail
+# The first job gets no arguments; one that follows gets the job before it and, of a shard, its number.
+previous=${1:-}
+index=${2:-${SLURM_ARRAY_TASK_ID:-}}
+folder=$root
+if [ "$shards" -gt 0 ]; then
+  folder=$root/shard_$index
+  export NEL_SHARD_IDX=$index NEL_TOTAL_SHARDS=$shards
+fi
+mkdir -p "$folder/logs" && cd "$folder" || exit 1
+export NEL_OUTPUT_DIR=$folder NEL_INVOCATION_ID=$run_id PYTHONUNBUFFERED=1
+next=
+why=
+worker_pid=
+
+say() { printf '%(%F %T)T job %s: %s\n' -1 "$SLURM_JOB_ID" "$*" | tee -a nel_eval.log; }
+number() { cat "$1" 2>/dev/null || echo 0; }
+
+# How a job ended: the controller knows it for some minutes, the database for longer.
+state_of() {
+  local state
+  state=$(scontrol -o show job "$1" 2>/dev/null | sed -n 's/.*JobState=\([A-Z_]*\).*/\1/p;q')
+  [ -n "$state" ] || state=$(sacct -X -n -P -o State -j "$1" 2>/dev/null | head -n 1)
+  echo "${state%% *}"
+}
+
+# Becomes a command, to be called in a subshell: the secrets are in the environment of that command only, and gone from
+# the disk once no job needs them any more.
+with_secrets() {
+  if [ -r "$root/$secrets" ]; then
+    set -a
+    # shellcheck source=/dev/null
+    . "$root/$secrets"
+    set +a
+    [ "$auto_resume$shards" != 00 ] || rm -f "$root/$secrets"
+  fi
+  activate
+  exec "$@"
+}
+
+forget_secrets() {
+  local n
+  for ((n = 0; n < shards; n++)); do [ -e "$root/shard_$n/.nel_exit" ] || return 0; done
+  rm -f "$root/$secrets"
+}
+
+# The run has come to an end that no further job would change.
+settle() {
+  echo "$1" >.nel_exit
+  [ -z "$next" ] || scancel "$next"
+  forget_secrets
+}
+
+stop_early() {
+  say "$1"
+  settle 130
+  exit 0
+}
+
+# Seconds that earlier jobs took, counted when they end; one that was killed is counted by its start.
+account() {
+  local seconds=$1
+  echo $(($(number .nel_accumulated_walltime) + (seconds < walltime ? seconds : walltime))) >.nel_accumulated_walltime
+  rm -f .nel_job_start
+}
+
+follow() {
+  local state tries size
+  state=$(state_of "$previous")
+  [ ! -e .nel_exit ] || exit 0
+  if [ -e "$root/.nel_stop" ] || [ "$state" = CANCELLED ]; then stop_early "job $previous was cancelled; not resuming"; fi
+  [ ! -s .nel_job_start ] || account $(($(date +%s) - $(number .nel_job_start)))
+  if [ "$max_walltime" -gt 0 ] && [ "$(number .nel_accumulated_walltime)" -ge "$max_walltime" ]; then
+    stop_early "max_walltime ($max_walltime s) is used up; nel eval resume goes on"
+  fi
+  size=$(cat ./*/journal.jsonl 2>/dev/null | wc -c)
+  tries=$(($(number .nel_infra_retries) + 1))
+  [ "$size" -le "$(number .nel_progress)" ] || tries=0
+  echo "$tries" >.nel_infra_retries
+  if [ "$tries" -gt "$max_retries" ]; then
+    stop_early "no progress after $max_retries follow-up jobs (max_retries); nel eval resume tries again"
+  fi
+  say "follows job $previous (${state:-state unknown}); resuming"
+  # The scheduler says that the job that held the folder is gone, so nobody has to wait for its heartbeat to stop.
+  rm -f nel.lock
+}
+
+# Submitted before the work begins: after a node failure or a kill nobody could.
+chain() {
+  next=$(sbatch --parsable --dependency="afternotok:$SLURM_JOB_ID" "$root/nel_eval.sbatch" "$SLURM_JOB_ID" "$index")
+  next=${next%%;*}
+  if [ -n "$next" ]; then echo "$next" >>.nel_job_chain; else say "no follow-up job could be submitted"; fi
+}
+
+nodes_of() { scontrol show hostnames "$1" | paste -sd, -; }
+
+# Runs what the worker asks for in the folder that both see: it may be in a container, which has no srun.
+serve() {
+  local file name pid
+  while [ -d "$relay" ]; do
+    for file in "$relay"/*.start; do
+      [ -e "$file" ] || continue
+      name=${file%.start}
+      mv "$file" "$name.sh"
+      (
+        setsid --wait bash "$name.sh" &
+        echo $! >"$name.pid"
+        wait $!
+        echo $? >"$name.ended" && mv "$name.ended" "$name.exit"
+      ) &
+    done
+    for file in "$relay"/*.stop; do
+      pid=$(cat "${file%.stop}.pid" 2>/dev/null) || continue
+      rm -f "$file"
+      kill -TERM "$pid" 2>/dev/null || true
+    done
+    sleep 0.3
+  done
+}
+
+merge_shards() {
+  local n owner
+  for ((n = 0; n < shards; n++)); do [ -e "$root/shard_$n/.shard_done" ] || return 0; done
+  if ! mkdir "$root/.merge_lock" 2>/dev/null; then
+    [ ! -e "$root/.merge_lock/.done" ] || return 0
+    owner=$(cat "$root/.merge_lock/owner" 2>/dev/null)
+    # Whoever began to merge is at it, unless the job is gone.
+    if [ -z "$owner" ] || [ -n "$(squeue -h -j "$owner" 2>/dev/null)" ]; then return 0; fi
+  fi
+  echo "$SLURM_JOB_ID" >"$root/.merge_lock/owner"
+  (with_secrets "${step[@]}" "${merge[@]}") </dev/null >>"$root/nel_eval.log" 2>&1
+  code=$?
+  say "merged $shards shards: exit code $code"
+  echo "$code" >"$root/.merge_lock/.done"
+}
+
+trap 'why=walltime; [ -z "$worker_pid" ] || kill -USR1 "$worker_pid"' USR1
+trap 'why=ended; [ -z "$worker_pid" ] || kill -USR1 "$worker_pid"' TERM
+
+resume=()
+if [ -n "$previous" ]; then
+  follow
+  resume=(--resume)
+fi
+date +%s >.nel_job_start
+cat ./*/journal.jsonl 2>/dev/null | wc -c >.nel_progress
+grep -qx "$SLURM_JOB_ID" .nel_job_chain 2>/dev/null || echo "$SLURM_JOB_ID" >>.nel_job_chain
+[ "$auto_resume" = 0 ] || chain
+place
+relay=$(mktemp -d "$folder/.services-XXXXXX")
+export NEL_SERVICE_RELAY=$relay
+serve &
+with_secrets "${step[@]}" "${worker[@]}" "${resume[@]}" </dev/null >>nel_eval.log 2>&1 &
+worker_pid=$!
+while :; do
+  wait "$worker_pid"
+  code=$?
+  # A signal ends the wait, not the worker.
+  kill -0 "$worker_pid" 2>/dev/null || break
+done
+rm -rf "$relay"
+account "$SECONDS"
+case $code in
+  0 | 3 | 4)
+    [ "$shards" = 0 ] || touch .shard_done
+    settle "$code"
+    [ "$shards" = 0 ] || merge_shards
+    ;;
+  1 | 2) settle "$code" ;;
+  *)
+    if [ -e "$root/.nel_stop" ] || [ "$auto_resume" = 0 ]; then
+      settle "$code"
+    else
+      say "the run was cut short (${why:-exit code $code}); job $next continues it"
+    fi
+    ;;
+esac
+exit "$code"

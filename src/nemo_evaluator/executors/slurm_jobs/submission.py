@@ -1,0 +1,109 @@
+"""From a plan to a job in the queue: the files that the run needs there, and one call that brings and submits them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Final
+
+from nemo_evaluator.config import SNAPSHOT
+from nemo_evaluator.config.snapshot import snapshot_text
+from nemo_evaluator.core.errors import TransportError, UsageError
+from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.secrets import MASK, looks_secret
+from nemo_evaluator.executors.base import Job
+from nemo_evaluator.executors.request import RunRequest
+from nemo_evaluator.executors.slurm import SlurmCluster
+from nemo_evaluator.executors.slurm_jobs.host import Host, Upload
+from nemo_evaluator.executors.slurm_jobs.plan import SCRIPT, SECRETS, JobPlan
+from nemo_evaluator.executors.slurm_jobs.script import render
+from nemo_evaluator.store.runs import FILE as RUN_FILE
+
+_VARIABLE: Final = re.compile(r"\$\{(\w+)")
+# What the jobs of an earlier attempt left: states of a chain that begins anew.
+_MARKS: Final = (".nel_exit", ".nel_stop", ".nel_progress", ".nel_job_start", ".nel_job_chain", ".shard_done")
+_COUNTS: Final = (".nel_infra_retries", ".nel_accumulated_walltime")
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmHandle:
+    """What is noted of a run: its first jobs, and where their folder is. Later jobs are in ``.nel_job_chain``."""
+
+    job_id: str
+    job_ids: list[str]
+    hostname: str | None
+    username: str | None
+    remote_dir: str
+    is_sharded: bool
+    num_shards: int
+
+    @property
+    def host(self) -> Host:
+        """Where the scheduler is asked."""
+        return Host(self.hostname, self.username)
+
+
+def submit(job: Job, plan: JobPlan, shards: Iterable[int] | None = None) -> SlurmHandle:
+    """Bring the files and submit the job, or an array of the given shards. Raises TransportError as sbatch says."""
+    cluster = job.loaded.config.cluster
+    assert isinstance(cluster, SlurmCluster)
+    host = Host(cluster.hostname, cluster.username)
+    chosen = list(range(plan.shards) if shards is None else shards)
+    array = [f"--array={','.join(map(str, chosen))}"] if plan.shards else []
+    command = f"{shlex.join(['sbatch', '--parsable', *array, SCRIPT])} || {{ rm -f {SECRETS}; exit 1; }}"
+    folders = [f"shard_{number}/" for number in chosen] or [""]
+    old = [folder + mark for folder in folders for mark in (*_MARKS, *_COUNTS)]
+    old += [".nel_stop", ".merge_lock"] if plan.shards else []
+    said = host.put_and_run(str(plan.root), _uploads(job, plan), f"rm -rf {shlex.join(old)}\n{command}")
+    job_id = said.strip().rpartition("\n")[2].partition(";")[0]
+    if not job_id.isdecimal():
+        raise TransportError(f"sbatch answered {said.strip()!r}, which holds no job id")
+    return SlurmHandle(
+        job_id, [job_id], cluster.hostname, cluster.username, str(plan.root), bool(plan.shards), plan.shards
+    )
+
+
+def _uploads(job: Job, plan: JobPlan) -> dict[str, Upload]:
+    snapshot = snapshot_text(job.loaded, run_id=job.run.run_id, command=["nel", *job.request.command])
+    if re.search(rf":\s*['\"]?{re.escape(MASK)}", snapshot):
+        hint = "write ${VARIABLE} and set that variable: its value travels in a file that only you can read"
+        raise UsageError("the config holds a secret itself, which a job would find on disk", hint=hint)
+    remote = getattr(job.loaded.config.cluster, "hostname", None)
+    request = RunRequest(
+        config_file=str(plan.root / SNAPSHOT),
+        output_dir=str(plan.root),
+        resume=job.request.resume,
+        fresh=job.request.fresh,
+        background=True,
+        verbose=job.request.verbose,
+        no_progress=job.request.no_progress,
+        command=job.request.command,
+        cwd=None if remote else job.request.cwd,
+        run_id=job.run.run_id,
+    )
+    secrets = _secrets(job, snapshot)
+    run = replace(job.run, output_dir=str(plan.root))
+    return {
+        SCRIPT: Upload(render(plan).encode(), 0o755),
+        SNAPSHOT: Upload(snapshot.encode()),
+        RUN_FILE: Upload(dumps(asdict(run), indent=True) + b"\n"),
+        plan.request.name: Upload(dumps(asdict(request), indent=True) + b"\n", 0o600),
+        SECRETS: Upload(_exports(secrets), 0o600),
+    }
+
+
+def _secrets(job: Job, snapshot: str) -> dict[str, str]:
+    """The variables that the config refers to, those that libraries read by themselves, and ``container_env``."""
+    cluster = job.loaded.config.cluster
+    assert isinstance(cluster, SlurmCluster)
+    named = set(_VARIABLE.findall(snapshot))
+    if not cluster.hostname:
+        named |= {name for name in os.environ if looks_secret(name)}
+    return {name: os.environ[name] for name in sorted(named) if name in os.environ} | cluster.container_env
+
+
+def _exports(variables: Mapping[str, str]) -> bytes:
+    return "".join(f"{name}={shlex.quote(value)}\n" for name, value in variables.items()).encode()
