@@ -57,6 +57,16 @@ _LIMITS: Final = (
 _FORMULA: Final = re.compile(
     r"\s+and\s+(?:an?|one|three)\s+(?:half|third|quarter)|\s?[\^!]|\s?[+*·×-]\s?[a-zA-Z](?![A-Za-z])|\s?\\[a-z]|[a-z](?![A-Za-z.])(?=\s*[+^=)]|\s*\Z)"
 )
+# "5 books cost 30", "20 divided by 4 equals 5": what such a sentence opens with is not its result.
+_EQUALS: Final = re.compile(
+    r"\b(?:equals?|is|are|was|were|makes?|gives?|leaves?|costs?|totals?|yields?|becomes?|needs?|takes?|earns?|pays?|gets?|has|have|ist|sind|ergibt"
+    r"|ergeben|kostet|kosten|est|sont|font|fait|donne|coûte|coûtent|es|son|da|dan|cuesta|cuestan|равно|стоит|стоят)\s+"
+    r"(?:(?:about|exactly|only|just|then|to|a\s+total\s+of)\s+)*[$€£¥₹*]*(?=-?\d)",
+    re.IGNORECASE,
+)
+_GOES_ON: Final = re.compile(
+    r"[\s*]*(?:times|more|less|fewer|plus|minus|percent|of|out|divided|multiplied|[-+*/×÷x%^])(?![a-z])"
+)
 _MINUS: Final = re.compile(r"\b(?:minus|negative)\s+\Z", re.IGNORECASE)
 _ASSERTS: Final = re.compile(
     r"(?:\b(?:it|that|this|one|result|total|answer|sum|value)(?:['’]s|\s+(?:is|was|should\s+be|must\s+be"
@@ -81,6 +91,8 @@ class Numbers:
             return Said((Number(words[0], (words[1],)),), 0, len(clause), True) if words else None
         opening = _OPENING.match(clause)
         opens = opening is not None and opening.end() >= match.start()
+        if opens and self._last and not cued:
+            match = _equated(clause, match)
         if opens and (cued or self._last or _ALONE.fullmatch(clause, match.end())):
             return self._said(clause, _result(clause, match), bare=_ALONE.fullmatch(clause, match.end()) is not None)
         if cued or self._last:
@@ -154,6 +166,15 @@ def _result(clause: str, match: re.Match[str]) -> re.Match[str] | None:
         if operator[1] == "=" or (operator[1] == "≈" and not seen_equals):
             result = following
     return result
+
+
+def _equated(clause: str, match: re.Match[str]) -> re.Match[str]:
+    """What a sentence that opens with a number says that this comes to; the number itself when it says nothing."""
+    for verb in _EQUALS.finditer(clause, match.end()):
+        result = NUMBER.match(clause, verb.end())
+        if result is not None and not _GOES_ON.match(clause, result.end()):
+            match = result
+    return match
 
 
 def _last_of(clause: str, start: int, end: int) -> re.Match[str] | None:
@@ -242,7 +263,7 @@ def target_number(target: Any) -> Number:
     return number
 
 
-@versioned("3")
+@versioned("4")
 def numeric_match(sample: ScorerInput, tolerance: float | None = None, language: str | None = None) -> Score:
     """Is the answer the same number as the target? No number, or several, is unparsed, never 0."""
     number = extract_number(sample.response, language=language_of(sample, language), question=sample.question)
