@@ -13,7 +13,6 @@ from nemo_evaluator.engine.only import chosen_problems
 from nemo_evaluator.engine.plan import Shard, make_plan
 from nemo_evaluator.environments.registry import get_environment
 from nemo_evaluator.suite.run import use_datasets
-from nemo_evaluator.suite.stop_rule import check_baselines
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +43,7 @@ class DryRun:
 
 async def describe_plan(config: EvalConfig, output_dir: Path, shard: Shard | None) -> DryRun:
     """The plan of a config. Datasets are opened, models are not."""
-    check_baselines(config, shard)
-    use_datasets(config)
+    use_datasets(config.datasets)
     every = range(len(config.benchmarks))
     return DryRun([await _entry(config, number, output_dir, shard) for number in every], output_dir)
 

@@ -6,7 +6,6 @@ import asyncio
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack, chdir
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -22,19 +21,15 @@ from nemo_evaluator.engine.merge import merge_shards
 from nemo_evaluator.engine.shards import find_shards
 from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.environments.registry import get_environment
-from nemo_evaluator.models import Client
 from nemo_evaluator.reports import write_reports, write_trajectories_report
-from nemo_evaluator.services import RunningService
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.lock import folder_lock
 from nemo_evaluator.store.runs import FILE as RUN_FILE
 from nemo_evaluator.store.runs import load_run, places, run_in
-from nemo_evaluator.suite.build import Builder
+from nemo_evaluator.suite.clients import Clients, Services, not_started
 from nemo_evaluator.suite.export import run_exports
 from nemo_evaluator.suite.run import Say, use_datasets
 
-# Where a judge would be: its old grades are summed up, nothing is ever sent there.
-_NOWHERE: Final = "http://127.0.0.1:9/v1"
 _VARIABLE: Final = re.compile(r"\$\{(\w+)\}")
 
 
@@ -132,35 +127,13 @@ class _Sums:
 
 
 async def _aggregate(config: EvalConfig, bench: BenchmarkConfig, results: Path) -> JsonDict:
-    use_datasets(config)
+    use_datasets(config.datasets)
+    services = Services(config.services, {name: not_started(name, one) for name, one in config.services.items()})
     async with AsyncExitStack() as stack:
         environment = get_environment(bench.name, num_fewshot=bench.fewshot, params=bench.params)
         stack.push_async_callback(environment.close)
-        clients = _Judges(config, bench, stack)
+        clients = Clients(services, bench.max_concurrent, stack)
         return Verifier(environment, bench.scoring, clients, allow_fallback=True).aggregate(results)
-
-
-class _Judges(Mapping[str, Client]):
-    """Clients of the services that metrics name, opened on first use."""
-
-    def __init__(self, config: EvalConfig, bench: BenchmarkConfig, stack: AsyncExitStack) -> None:
-        urls = {name: getattr(service, "url", None) or _NOWHERE for name, service in config.services.items()}
-        self._running = {name: RunningService(name, url) for name, url in urls.items()}
-        self._builder = Builder(config, self._running, "merge")
-        self._bench, self._stack = bench, stack
-
-    def __getitem__(self, name: str) -> Client:
-        if name not in self._running:
-            raise KeyError(name)
-        client = self._builder.open_client(name, self._bench)
-        self._stack.push_async_callback(client.close)
-        return client
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._running)
-
-    def __len__(self) -> int:
-        return len(self._running)
 
 
 def _environment(snapshot: Path) -> dict[str, str]:

@@ -41,7 +41,7 @@ async def preflight(loaded: LoadedConfig, shard: Shard | None = None) -> None:
     found = [*_raised(lambda: check_exports(config.output), ("output", "export")), *_prices(config)]
     found += _raised(lambda: check_baselines(config, shard), ("benchmarks",))
     if config.cluster.type == "local":
-        use_datasets(config)
+        use_datasets(config.datasets)
         for number, bench in enumerate(config.benchmarks):
             if not any(path.startswith(f"benchmarks[{number}]") for path in unknown):
                 found += [one async for one in _opened(bench, ("benchmarks", number))]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from nemo_evaluator.config import BenchmarkConfig, EvalConfig
+from nemo_evaluator.config import EvalConfig
 from nemo_evaluator.core.errors import NelError, TransportError, UsageError
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.shapes import as_dict
@@ -22,16 +22,15 @@ from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.reports import write_reports
 from nemo_evaluator.runs.bundle import newest_bundle
 from nemo_evaluator.runs.sessions import sessions
-from nemo_evaluator.services import RunningService, start_services
+from nemo_evaluator.services import start_services
 from nemo_evaluator.store.fingerprints import RunFingerprints
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.suite.build import Builder
+from nemo_evaluator.suite.clients import not_started
 from nemo_evaluator.suite.run import BenchmarkResult, Say, SuiteResult, use_datasets
 
 # What a metric names as its service or services.
 _SERVICE_FIELDS: Final = ("service", "judge_service", "baseline_service", "services")
-# Where a service that is not needed would be: nothing is ever sent there.
-_NOWHERE: Final = "http://127.0.0.1:9/v1"
 _SETTINGS: Final = ("service", "solver", "template")
 
 
@@ -52,41 +51,39 @@ async def rescore(config: EvalConfig, options: RescoreOptions) -> SuiteResult:
 
     Raises UsageError when the config asks the model something else than the run did: such answers are not there.
     """
-    use_datasets(config)
+    use_datasets(config.datasets)
     journals = _journals(config, options)
     result = SuiteResult(strict_export=False)
     judges = set(_judges(config))
     needed = config.model_copy(update={"services": {k: v for k, v in config.services.items() if k in judges}})
     async with start_services(needed, options.output_dir, say=options.say) as running:
-        idle = {name: _idle(name, service) for name, service in config.services.items() if name not in judges}
+        idle = {name: not_started(name, service) for name, service in config.services.items() if name not in judges}
         builder = Builder(config, {**idle, **running}, options.run_id)
-        for bench in config.benchmarks:
-            result.benchmarks.append(await _rescore_one(bench, journals[bench.key], builder, options))
+        for key in builder.keys:
+            result.benchmarks.append(await _rescore_one(key, journals[key], builder, options))
     if any(one.bundle is not None for one in result.benchmarks):
         result.reports = write_reports(options.output_dir, config.output.report)
     return result
 
 
-async def _rescore_one(
-    bench: BenchmarkConfig, journal: Path, builder: Builder, options: RescoreOptions
-) -> BenchmarkResult:
-    result = BenchmarkResult(bench.key)
+async def _rescore_one(key: str, journal: Path, builder: Builder, options: RescoreOptions) -> BenchmarkResult:
+    result = BenchmarkResult(key)
     try:
         async with AsyncExitStack() as stack:
-            job = await builder.build(bench, options.output_dir, stack, resume=True, shard=None)
+            job = await builder.build(key, options.output_dir, stack, resume=True, shard=None)
             result.task_dir = job.task_dir
-            _same_question(job, bench.key, journal)
+            _same_question(job, key, journal)
             # A copy: the old run stays as it is.
             job.task_dir.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(journal, TaskPaths(job.task_dir).journal)
             job.solver, job.progress, job.stop_rule, job.say = _Silent(), options.progress, None, options.say
-            job.stopped_before = _rule_of(options.source / safe_name(bench.key))
-            job.config["rescored_from"] = _origin(options, bench.key)
+            job.stopped_before = _rule_of(options.source / safe_name(key))
+            job.config["rescored_from"] = _origin(options, key)
             finished = await evaluate(job)
         result.bundle, result.stopped = settle_status(finished.task, finished.bundle), finished.halt.kind
     except NelError as error:
         result.error = error
-        options.say(f"{bench.key}: FAILED: {error.message}" + (f"\n  fix: {error.hint}" if error.hint else ""))
+        options.say(f"{key}: FAILED: {error.message}" + (f"\n  fix: {error.hint}" if error.hint else ""))
     return result
 
 
@@ -168,7 +165,3 @@ def _services(metric: object) -> Iterable[str]:
 
 def _names(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else list(value or ())
-
-
-def _idle(name: str, service: Any) -> RunningService:
-    return RunningService(name, getattr(service, "url", None) or _NOWHERE)

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nemo_evaluator.config import BenchmarkConfig, EvalConfig
+from nemo_evaluator.config import DatasetsConfig, EvalConfig
 from nemo_evaluator.core.errors import (
     EXIT_BUDGET,
     EXIT_FAILED,
@@ -34,9 +34,8 @@ from nemo_evaluator.services import start_services
 from nemo_evaluator.store.checkpoint import Checkpoint
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.suite.build import Builder
-from nemo_evaluator.suite.export import check_exports, run_exports
+from nemo_evaluator.suite.export import run_exports
 from nemo_evaluator.suite.interrupt import Interrupts
-from nemo_evaluator.suite.stop_rule import check_baselines
 
 Say = Callable[[str], None]
 
@@ -103,9 +102,7 @@ class SuiteResult:
 
 async def run_suite(config: EvalConfig, options: SuiteOptions) -> SuiteResult:
     """Run every benchmark; one that fails does not keep the others from running."""
-    check_exports(config.output)
-    check_baselines(config, options.shard)
-    use_datasets(config)
+    use_datasets(config.datasets)
     result = SuiteResult(strict_export=config.output.strict_export)
     checkpoint = Checkpoint(options.output_dir, keep=options.resume)
     checkpoint.planned(bench.key for bench in config.benchmarks)
@@ -114,11 +111,11 @@ async def run_suite(config: EvalConfig, options: SuiteOptions) -> SuiteResult:
         try:
             async with start_services(config, options.output_dir, say=options.say) as running:
                 builder = Builder(config, running, options.run_id)
-                for bench in config.benchmarks:
+                for key in builder.keys:
                     if interrupts.asked:
                         break
-                    noted = _Noted(options.progress, checkpoint, bench.key)
-                    one = await _run_one(bench, builder, options, interrupts, noted)
+                    noted = _Noted(options.progress, checkpoint, key)
+                    one = await _run_one(key, builder, options, interrupts, noted)
                     result.benchmarks.append(one)
                     _note(checkpoint, one, options.say)
         except asyncio.CancelledError:
@@ -146,14 +143,14 @@ class _Noted:
 
 
 async def _run_one(
-    bench: BenchmarkConfig, builder: Builder, options: SuiteOptions, interrupts: Interrupts, progress: Progress
+    key: str, builder: Builder, options: SuiteOptions, interrupts: Interrupts, progress: Progress
 ) -> BenchmarkResult:
-    result = BenchmarkResult(bench.key)
+    result = BenchmarkResult(key)
     halt = Halt()
     interrupts.current = halt
     try:
         async with AsyncExitStack() as stack:
-            job = await builder.build(bench, options.output_dir, stack, resume=options.resume, shard=options.shard)
+            job = await builder.build(key, options.output_dir, stack, resume=options.resume, shard=options.shard)
             result.task_dir = job.task_dir
             job.halt, job.progress, job.say, job.fresh = halt, progress, options.say, options.fresh
             finished = await evaluate(job)
@@ -197,9 +194,8 @@ def _note(checkpoint: Checkpoint, result: BenchmarkResult, say: Say) -> None:
         checkpoint.completed(result.key, (TaskPaths(result.task_dir).bundles() or [result.task_dir])[-1])
 
 
-def use_datasets(config: EvalConfig) -> None:
+def use_datasets(data: DatasetsConfig) -> None:
     """Make the config's dataset settings those of this process."""
-    data = config.datasets
     settings = DataSettings(
         mirror=Path(data.mirror) if data.mirror else None,
         lock=Path(data.lock) if data.lock else None,

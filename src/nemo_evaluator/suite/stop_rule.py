@@ -32,9 +32,10 @@ def build_stop_rule(bench: BenchmarkConfig, name: str, task_dir: Path) -> StopRu
     when = bench.stop_when
     if when is None:
         return None
+    baseline = None if when.decided_against is None else _baseline(bench, name, task_dir)
     return StopRule(
         interval_width=when.interval_width,
-        baseline=None if when.decided_against is None else _baseline(bench, name, task_dir),
+        baseline=baseline,
         confidence=when.confidence,
         min_problems=when.min_problems,
         min_coverage=bench.min_coverage,

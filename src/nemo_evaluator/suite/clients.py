@@ -1,0 +1,66 @@
+"""The services of a config as a benchmark reaches them: endpoints, and clients that are opened on first use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from nemo_evaluator.adapters.door import open_client
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.registry import config_folder
+from nemo_evaluator.models import Client, Endpoint, endpoint_of
+from nemo_evaluator.services import RunningService, service_identity
+
+# Where a service that is not needed would be: nothing is ever sent there.
+_NOWHERE: Final = "http://127.0.0.1:9/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the config says of its services, and where they answer."""
+
+    settings: Mapping[str, Any]
+    running: Mapping[str, RunningService]
+    logged: bool = True
+
+    def endpoint(self, name: str, max_concurrent: int) -> Endpoint:
+        """Where a service answers, with as many requests at once as the benchmark has steps."""
+        service, running = self.settings[name], self.running[name]
+        endpoint = endpoint_of(name, service, url=running.url, base_dir=config_folder.get())
+        return replace(
+            endpoint,
+            api_key=running.api_key or endpoint.api_key,
+            max_concurrent=service.max_concurrent or max_concurrent,
+            identity=service_identity(service) or endpoint.identity,
+            traffic=endpoint.traffic if self.logged else None,
+        )
+
+
+class Clients(Mapping[str, Client]):
+    """Clients by service name, opened on first use and closed with the benchmark."""
+
+    def __init__(self, services: Services, max_concurrent: int, stack: AsyncExitStack) -> None:
+        self._services, self._max_concurrent, self._stack = services, max_concurrent, stack
+        self._open: dict[str, Client] = {}
+
+    def __getitem__(self, name: str) -> Client:
+        if name not in self._open:
+            if name not in self._services.running:
+                raise UsageError(f"no service is called {name!r}")
+            client = open_client(self._services.endpoint(name, self._max_concurrent))
+            self._stack.push_async_callback(client.close)
+            self._open[name] = client
+        return self._open[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._services.running)
+
+    def __len__(self) -> int:
+        return len(self._services.running)
+
+
+def not_started(name: str, service: Any) -> RunningService:
+    """A service that was not started, because only its definition is needed."""
+    return RunningService(name, getattr(service, "url", None) or _NOWHERE)
