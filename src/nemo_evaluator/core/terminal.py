@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Sequence
 from typing import Final
 from unicodedata import combining, east_asian_width
 
@@ -13,6 +14,7 @@ _CONTROLS: Final = {*range(0x20), *range(0x7F, 0xA0)} - {ord("\n"), ord("\t")}
 _LINES_AND_DIRECTIONS: Final = (*range(0x2028, 0x202F), *range(0x2066, 0x206A))
 _UNSEEN: Final = dict.fromkeys((*_CONTROLS, *_LINES_AND_DIRECTIONS), " ")
 _ESCAPED: Final = {code: f"\\u{code:04x}" for code in _UNSEEN if code >= 0x20}
+_NARROWEST: Final = 8
 _GREEN, _RED, _YELLOW = 32, 31, 33
 _COLOURS: Final = {
     **dict.fromkeys(("PASS", "GO", "VALID"), _GREEN),
@@ -68,6 +70,18 @@ def fitted(text: str, width: int) -> str:
         if taken > width - 1:
             return f"{text[:at]}…"
     return text
+
+
+def table(rows: Sequence[Sequence[str]], width: int | None, narrow: Sequence[int] = ()) -> list[str]:
+    """Rows as columns; those that ``narrow`` names give way, one after the other, where ``width`` is not enough."""
+    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
+    for at in narrow if width is not None else ():
+        over = sum(widths) + 2 * (len(widths) - 1) - (width or 0)
+        widths[at] = min(widths[at], max(_NARROWEST, widths[at] - max(0, over)))
+    cut = [[fitted(cell, w) for cell, w in zip(row, widths, strict=True)] for row in rows]
+    return [
+        "  ".join(cell + " " * (w - cells(cell)) for cell, w in zip(row, widths, strict=True)).rstrip() for row in cut
+    ]
 
 
 def _cells_of(char: str) -> int:

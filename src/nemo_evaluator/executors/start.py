@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nemo_evaluator.config import LoadedConfig
+from nemo_evaluator.config import EvalConfig, LoadedConfig
 from nemo_evaluator.config.env_file import use_env_file
 from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_OK, UsageError
 from nemo_evaluator.core.files import dumps
@@ -88,5 +88,12 @@ def _run(request: RunRequest, loaded: LoadedConfig, output_dir: Path, config_dir
         started_at=datetime.now(UTC).isoformat(),
         config_summary=summary_of([bench.name for bench in loaded.config.benchmarks]),
         details=places(output_dir, cwd=Path.cwd(), config_dir=config_dir)
-        | ({"shard": request.shard} if request.shard else {}),
+        | ({"shard": request.shard} if request.shard else {})
+        | {"model": _models(loaded.config)},
     )
+
+
+def _models(config: EvalConfig) -> str:
+    """The models that are asked, as lists of runs show them."""
+    asked = [bench.solver.model_service for bench in config.benchmarks]
+    return ", ".join(dict.fromkeys(config.model_id(name) for name in asked if name in config.model_services()))

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -103,10 +104,15 @@ def summary_of(benchmarks: Sequence[str]) -> str:
     return f"{benchmarks[0]}{more}" if benchmarks else ""
 
 
+@cache
+def _adapter() -> TypeAdapter[RunMeta]:
+    return TypeAdapter(RunMeta)
+
+
 def load_run(folder: Path) -> RunMeta | None:
     """The run recorded in a folder, if there is one that can be read."""
     try:
-        run = TypeAdapter(RunMeta).validate_json((folder / FILE).read_bytes())
+        run = _adapter().validate_json((folder / FILE).read_bytes())
     except (OSError, ValidationError):
         return None
     return run if _ID.fullmatch(run.run_id) else None

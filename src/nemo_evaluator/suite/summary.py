@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from nemo_evaluator.core.terminal import cells, fitted, one_line
+from nemo_evaluator.core.terminal import cells, one_line, table
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.suite.run import BenchmarkResult, SuiteResult
 
 _HEAD = ("status", "benchmark", "metric", "score", "95% interval", "n", "coverage", "truncated", "unparsed")
 _SHORT = (*_HEAD[:6], "cov.", "trunc.", "unp.")
-_SHORTEST_NAME = 8
 _EXAMPLE = 200
 
 
@@ -31,17 +30,9 @@ def summary_text(result: SuiteResult, output_dir: Path, *, width: int | None = N
 
 
 def _table(rows: list[tuple[str, ...]], width: int | None) -> list[str]:
-    for head in (_HEAD, _SHORT):
-        widths = [max(map(cells, column)) for column in zip(head, *rows, strict=True)]
-        over = sum(widths) + 2 * (len(widths) - 1) - (width or sum(widths) * 9)
-        if over <= 0:
-            break
-    if over > 0:
-        widths[1] = max(_SHORTEST_NAME, widths[1] - over)
-    named = [(row[0], fitted(row[1], widths[1]), *row[2:]) for row in (head, *rows)]
-    return [
-        "  ".join(cell + " " * (w - cells(cell)) for cell, w in zip(row, widths, strict=True)).rstrip() for row in named
-    ]
+    lines = table([_HEAD, *rows], width=None)
+    fits = width is None or max(map(cells, lines)) <= width
+    return lines if fits else table([_SHORT, *rows], width, narrow=(1,))
 
 
 def _about(one: BenchmarkResult) -> Iterator[str]:
