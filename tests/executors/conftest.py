@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import docker_image
 import pytest
 from executor_bench import Bench
 from nel_support import Serve, Sums, serve, sums
@@ -11,7 +13,15 @@ from nemo_evaluator.store.runs import load_run
 
 __all__ = ["serve", "sums"]
 # Every executor that this version has keeps the same contract.
-EXECUTORS = ["local", pytest.param("slurm", marks=pytest.mark.needs("slurm"))]
+EXECUTORS = ["local", *(pytest.param(word, marks=pytest.mark.needs(word)) for word in ("docker", "slurm"))]
+
+
+@pytest.fixture(scope="session")
+def nel_image(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An image with nel inside."""
+    if not docker_image.FITS:
+        pytest.skip("the base image has Python 3.11, like these libraries")
+    return docker_image.build_sources(tmp_path_factory.mktemp("image") / "context")
 
 
 @pytest.fixture(params=EXECUTORS)
@@ -20,9 +30,15 @@ def on(
 ) -> Iterator[Bench]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    made = Bench(request.param, tmp_path, serve, sums)
+    made = Bench(request.param, tmp_path, serve, sums, _cluster(request))
     yield made
     for file in tmp_path.glob("*/nel_run.json"):
         run = load_run(file.parent)
         if run is not None and made.executor.life(run):
             made.executor.stop(run)
+
+
+def _cluster(request: pytest.FixtureRequest) -> dict[str, Any]:
+    if request.param == "docker":
+        return docker_image.cluster(request.getfixturevalue("nel_image"))
+    return {}

@@ -109,16 +109,17 @@ def test_a_run_that_could_not_start_says_where_to_look(on: Bench) -> None:
 
 def test_two_at_once_are_two_runs_and_one_folder_takes_one(on: Bench) -> None:
     on.pace = 0.5
-    on.start(8, background=True)
-    on.start(8, background=True, output_dir="p")
+    on.start(60, background=True)
+    on.start(60, background=True, output_dir="p")
     first, second = on.run(), on.run("p")
     assert {one.run_id for one in list_runs()} == {first.run_id, second.run_id} and first.run_id != second.run_id
     on.until(lambda: on.executor.status(first).state == on.executor.status(second).state == "running")
     with pytest.raises(LockedError, match=first.run_id):
-        on.start(8, background=True)
+        on.start(60, background=True)
     on.executor.stop(first)
     assert on.executor.status(second).state == "running"
-    assert on.until_over("p") == "finished" and on.rows("p") == 8
+    on.pace = 0.0
+    assert on.until_over("p") == "finished" and on.rows("p") == 60
 
 
 def test_of_two_that_race_for_a_folder_one_runs_and_neither_reads_the_others_request(on: Bench) -> None:

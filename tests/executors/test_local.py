@@ -17,11 +17,14 @@ from nemo_evaluator.core.processes import start_time
 from nemo_evaluator.executors.local import Local, LocalHandle
 from nemo_evaluator.store.runs import RunMeta
 
+only_local = pytest.mark.parametrize("on", ["local"], indirect=True)
+
 
 def listed(folder: Path, handle: LocalHandle) -> RunMeta:
     return RunMeta("20260101_000000_aa", "local", str(folder), "2026-01-01", "sums").noting(handle)
 
 
+@only_local
 def test_a_living_run_is_alive_where_there_is_no_proc(on: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     on.pace = 0.3
     on.start(40, background=True)
@@ -67,6 +70,7 @@ def test_one_that_is_deaf_to_sigterm_is_killed(tmp_path: Path, monkeypatch: pyte
     deaf.stdout.close()
 
 
+@only_local
 def test_nothing_is_replayed_from_the_command_line(on: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["nel", "eval", "run", "nonsense.yaml", "--no-such-flag"])
     on.start(3, background=True, override=("benchmarks.0.repeats=2",))
@@ -76,6 +80,7 @@ def test_nothing_is_replayed_from_the_command_line(on: Bench, monkeypatch: pytes
     assert read_json(on.folder / "o" / "nel_run.json")["details"]["exit_code"] == 0
 
 
+@only_local
 def test_submit_is_refused(on: Bench) -> None:
     with pytest.raises(UsageError, match="nothing to submit to"):
         on.start(3, submit=True)

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -30,15 +31,18 @@ CLUSTERS: dict[str, dict[str, Any]] = {
 class Bench:
     """A config on one executor, and a server whose pace can be changed."""
 
-    def __init__(self, word: str, folder: Path, serve: Serve, sums: Sums) -> None:
+    def __init__(
+        self, word: str, folder: Path, serve: Serve, sums: Sums, cluster: dict[str, Any] | None = None
+    ) -> None:
         self.word, self.folder, self._sums = word, folder, sums
+        self.cluster = {"type": word} | CLUSTERS.get(word, {}) | (cluster or {})
         self.executor: Executor = executor_of(word)
         self.pace = 0.0
         self.server = serve(lambda seen: Say("6", delay=self.pace))
 
     def config(self, steps: int, name: str = "c.json", **output: Any) -> str:
         parts = {
-            "cluster": {"type": self.word, **CLUSTERS.get(self.word, {})},
+            "cluster": self.cluster,
             "services": {"model": api(self.server.url)},
             "benchmarks": [bench(self._sums(steps), max_concurrent=4)],
             "output": {"dir": "o", "progress_interval": 0.2} | output,
@@ -70,5 +74,10 @@ class Bench:
 
     def kill(self) -> None:
         """What a crash of the machine or of the run is like."""
-        os.kill(read_json(self.folder / "o" / "nel.lock")["pid"], signal.SIGKILL)
+        self.until(lambda: (self.folder / "o" / "nel.lock").exists())
+        if self.word == "docker":
+            container = self.run().details["container_id"]
+            subprocess.run(["docker", "kill", container], check=True, capture_output=True)
+        else:
+            os.kill(read_json(self.folder / "o" / "nel.lock")["pid"], signal.SIGKILL)
         self.until_over()

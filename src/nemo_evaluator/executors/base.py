@@ -18,7 +18,7 @@ from typing import Final, Literal, cast
 from nemo_evaluator.config import LoadedConfig
 from nemo_evaluator.config.groups import CLUSTERS
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.core.files import dumps, safe_name
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.executors.request import RunRequest
 from nemo_evaluator.runs.find import task_folders
@@ -46,6 +46,19 @@ class Job:
     def folder(self) -> Path:
         """Where the run writes."""
         return Path(self.run.output_dir)
+
+    def refuse_submit(self) -> None:
+        """For executors without a queue."""
+        if self.request.submit:
+            hint = "use --background to run detached"
+            raise UsageError(f"the {self.run.executor} cluster has nothing to submit to", hint=hint)
+
+    def tell_started(self, where: str, facts: JsonDict) -> None:
+        """Say that the run goes on in the background, and how to look after it."""
+        told = {"event": "started", "run_id": self.run.run_id, **facts, "output_dir": self.run.output_dir}
+        lines = [f"Started in the background: {where}, run {self.run.run_id}"]
+        lines += [f"  nel eval {command} {self.run.run_id}" for command in ("status", "logs -f", "stop")]
+        print(dumps(told).decode() if self.request.as_json else "\n".join(lines), flush=True)
 
     def refuse_unfinished(self) -> None:
         """An unfinished run is continued or set aside on purpose, never by the way."""
@@ -120,6 +133,11 @@ class Executor(ABC):
     def clean(self, run: RunMeta) -> None:
         """Let go of what is kept of a run outside its folder."""
         forget_run(run.run_id)
+
+
+def not_running(run: RunMeta) -> UsageError:
+    """What ``stop`` says of a run that has ended."""
+    return UsageError(f"run {run.run_id} is not running", hint=f"see `nel eval status {run.run_id}`")
 
 
 def executor_of(word: str) -> Executor:

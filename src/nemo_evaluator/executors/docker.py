@@ -1,14 +1,42 @@
-"""``docker``: the run happens in one container on this machine."""
+"""``docker``: the run happens in one container on this machine, as the user who started it."""
 
 from __future__ import annotations
 
-from typing import Final, Literal
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, Literal, cast
 
 from pydantic import Field
 
 from nemo_evaluator.config.cluster_base import ClusterBase
 from nemo_evaluator.config.fields import EnvMap, Size
-from nemo_evaluator.core.kinds import NOT_YET, Kind
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import write_atomic, write_json
+from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.executors.base import Executor, Job, Life, not_running
+from nemo_evaluator.executors.images import docker, local_image
+from nemo_evaluator.executors.request import carried_secrets, needed_variables, write_request
+from nemo_evaluator.store.layout import LOG
+from nemo_evaluator.store.lock import holder_of
+from nemo_evaluator.store.runs import RunMeta, refreshed
+
+_GRACE: Final = 20
+_VARIABLES: Final = ".docker.env"
+# Exit codes of `docker run` itself and of a container whose command is not there.
+_NOT_RUN: Final = (125, 126, 127)
+# Folders that variables name; what is in them is used inside, too.
+_FOLDERS: Final = ("XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "HF_HOME", "NEL_MODELS_DIR", "NEL_DATA_MIRROR")
+# Variables come in a file that is gone before the run begins: `docker inspect` and process lists show none of them.
+_READ: Final = '. "$1" && rm -f "$1" && exec nel eval run --request "$2"'
 
 
 class DockerCluster(ClusterBase):
@@ -19,7 +47,142 @@ class DockerCluster(ClusterBase):
     container_mounts: list[str] = Field(default_factory=list, description="Mounts, `host:container[:ro]`.")
     container_env: EnvMap = Field(default_factory=dict, description="Environment of the container.")
     mount_home: bool = Field(True, description="Mount the home folder.")
+    network: str = Field("host", description="Network of the container; `host` reaches models on this machine.")
     shm_size: Size | None = Field(None, description="Shared memory.")
 
 
-KIND: Final = Kind(DockerCluster, missing=NOT_YET)
+@dataclass(frozen=True, slots=True)
+class DockerHandle:
+    """The container of a run; its name is known before it exists."""
+
+    container_id: str
+    image: str
+
+
+class Docker(Executor):
+    """Runs in a container that is removed when the run ends."""
+
+    def start(self, job: Job) -> int:
+        """Start the container, and wait for it unless ``--background`` is given."""
+        job.refuse_submit()
+        settings = cast(DockerCluster, job.loaded.config.cluster)
+        named = settings.image or "local"
+        image = named if named != "local" else local_image(job.loaded.config)
+        handle = DockerHandle(f"nel-{job.run.run_id}", image)
+        job.folder.mkdir(parents=True, exist_ok=True)
+        if (left := _state(handle.container_id)) == "running":
+            raise UsageError(f"container {handle.container_id} is running", hint="wait for it, or stop the run")
+        if left is not None:
+            docker("rm", "--force", handle.container_id, absent=True)
+            _wait_gone(handle.container_id)
+        job.run.noting(handle).save()
+        write_json(job.folder / "docker.json", asdict(handle))
+        with _variables(job, settings) as variables:
+            words = [
+                *_options(job, settings, handle, variables),
+                str(write_request(job.request, job.run.run_id, job.folder)),
+            ]
+            if not job.request.background:
+                return _attached(words, handle)
+            docker("run", "--detach", *words)
+        job.tell_started(f"container {handle.container_id}", asdict(handle))
+        return 0
+
+    def life(self, run: RunMeta) -> Life | None:
+        """The container; it runs once it holds the folder."""
+        run = refreshed(run)
+        handle = run.handle(DockerHandle)
+        if handle is None or "exit_code" in run.details or _state(handle.container_id) in (None, "removing"):
+            return None
+        holder = holder_of(Path(run.output_dir))
+        state: Literal["starting", "running"] = "running" if holder and holder.run_id == run.run_id else "starting"
+        return Life(state, f"container {handle.container_id}", {"container_id": handle.container_id})
+
+    def stop(self, run: RunMeta) -> None:
+        """SIGTERM, upon which it sends nothing new; SIGKILL when it does not end; then the container is gone."""
+        life = self.life(run)
+        if life is None:
+            raise not_running(run)
+        name = life.facts["container_id"]
+        docker("stop", "--time", str(_GRACE), name, absent=True)
+        _wait_gone(name)
+
+
+def _wait_gone(container: str) -> None:
+    """The engine removes a container a moment after it has ended."""
+    until = time.monotonic() + _GRACE
+    while _state(container) is not None and time.monotonic() < until:
+        time.sleep(0.05)
+
+
+def _state(container: str) -> str | None:
+    """What the engine says of a container; None when it has none of this name."""
+    return docker("container", "inspect", "--format", "{{.State.Status}}", container, absent=True)
+
+
+def _options(job: Job, settings: DockerCluster, handle: DockerHandle, variables: Path) -> list[str]:
+    """The words of ``docker run`` before those of the request."""
+    home = Path.home()
+    folders = [job.folder, Path.cwd(), *filter(None, [job.run.place("config_dir")])]
+    folders += [Path(os.environ[name]).resolve() for name in _FOLDERS if os.environ.get(name)]
+    folders += [home] if settings.mount_home else []
+    mirror = job.loaded.config.datasets.mirror
+    folders += [Path(mirror).resolve()] if mirror else []
+    words = ["--rm", "--init", "--name", handle.container_id, "--label", f"nel.run_id={job.run.run_id}"]
+    words += ["--user", f"{os.getuid()}:{os.getgid()}", "--security-opt", "no-new-privileges", "--log-driver", "none"]
+    words += ["--network", settings.network, "--workdir", str(Path.cwd())]
+    # The kernel's lock tells whether its holder lives: it is the same kernel, and to be seen as such.
+    words += ["--hostname", socket.gethostname()] if settings.network != "host" else []
+    words += ["--shm-size", settings.shm_size] if settings.shm_size else []
+    for mount in (*(f"{folder}:{folder}" for folder in _outermost(folders)), *settings.container_mounts):
+        words += ["--volume", mount]
+    script = f"{_READ} >>{shlex.quote(str(job.folder / LOG))} 2>&1" if job.request.background else _READ
+    return [*words, "--entrypoint", "sh", handle.image, "-c", script, "nel", str(variables)]
+
+
+def _outermost(folders: list[Path]) -> list[Path]:
+    """Folders that are there and in no other of them."""
+    kept: list[Path] = []
+    for folder in sorted(set(folders)):
+        if folder == Path("/"):
+            raise UsageError("/ cannot be mounted in a container", hint="start the run in a folder of its own")
+        if folder.is_dir() and not any(folder.is_relative_to(one) for one in kept):
+            kept.append(folder)
+    return kept
+
+
+@contextmanager
+def _variables(job: Job, settings: DockerCluster) -> Iterator[Path]:
+    """A file that sets the variables of the run, for its owner only; a run in the background removes it itself."""
+    values = {name: value for name in _FOLDERS if (value := os.environ.get(name))}
+    values |= needed_variables(job.loaded) | {"HOME": str(Path.home()) if settings.mount_home else "/tmp"}  # noqa: S108
+    values |= {"PYTHONUNBUFFERED": "1"} | settings.container_env | carried_secrets(job.request)
+    path, started = job.folder / _VARIABLES, False
+    write_atomic(path, "".join(f"export {name}={shlex.quote(value)}\n" for name, value in values.items()), mode=0o600)
+    try:
+        yield path
+        started = True
+    finally:
+        if not (started and job.request.background):
+            path.unlink(missing_ok=True)
+
+
+def _attached(words: list[str], handle: DockerHandle) -> int:
+    """Run in the foreground: signals reach the container through the client, its output comes through as it is."""
+    client = subprocess.Popen(["docker", "run", *words], stdin=subprocess.DEVNULL)
+    here = threading.current_thread() is threading.main_thread()
+    old = {
+        number: signal.signal(number, lambda number, _: client.send_signal(number) if number != signal.SIGINT else None)
+        for number in ((signal.SIGINT, signal.SIGTERM) if here else ())
+    }
+    try:
+        code = client.wait()
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+    if code in _NOT_RUN:
+        raise UsageError(f"the image {handle.image} could not run nel", hint="what the engine says is above")
+    return code
+
+
+KIND: Final = Kind(DockerCluster, Docker)

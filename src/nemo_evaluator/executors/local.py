@@ -14,10 +14,9 @@ from pydantic import Field
 from nemo_evaluator.config.cluster_base import ClusterBase
 from nemo_evaluator.config.fields import EnvMap, Later, NotYet, Size
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.processes import end_process, is_alive, start_time
-from nemo_evaluator.executors.base import Executor, Job, Life
+from nemo_evaluator.executors.base import Executor, Job, Life, not_running
 from nemo_evaluator.executors.request import carried_secrets, worker_command, write_request
 from nemo_evaluator.store.layout import LOG
 from nemo_evaluator.store.lock import holder_of
@@ -49,18 +48,14 @@ class Local(Executor):
 
     def start(self, job: Job) -> int:
         """Run here and now, or with ``--background`` in a session of its own."""
-        if job.request.submit:
-            raise UsageError("the local cluster has nothing to submit to", hint="use --background to run detached")
+        job.refuse_submit()
         if not job.request.background:
             from nemo_evaluator.executors.worker import work  # noqa: PLC0415 - the whole engine
 
             return work(job)
         handle = _detach(job)
         job.run.noting(handle).save()
-        told = {"event": "started", "run_id": job.run.run_id, "pid": handle.pid, "output_dir": job.run.output_dir}
-        lines = [f"Started in the background: pid {handle.pid}, run {job.run.run_id}"]
-        lines += [f"  nel eval {command} {job.run.run_id}" for command in ("status", "logs -f", "stop")]
-        print(dumps(told).decode() if job.request.as_json else "\n".join(lines), flush=True)
+        job.tell_started(f"pid {handle.pid}", {"pid": handle.pid})
         return 0
 
     def life(self, run: RunMeta) -> Life | None:
@@ -79,7 +74,7 @@ class Local(Executor):
         """SIGTERM, upon which it sends nothing new; SIGKILL when it does not end."""
         life = self.life(run)
         if life is None:
-            raise UsageError(f"run {run.run_id} is not running", hint=f"see `nel eval status {run.run_id}`")
+            raise not_running(run)
         if life.facts["host"] != socket.gethostname():
             raise UsageError(f"run {run.run_id} is running on {life.facts['host']}", hint="stop it on that host")
         end_process(life.facts["pid"], _GRACE)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Final
@@ -34,6 +35,9 @@ _JUDGE_KEY: Final = "NEMO_JUDGE_API_KEY"
 _CARRIED: Final = "NEL_REQUEST_SECRETS"
 # Fields that may hold a secret, besides overrides.
 _URLS: Final = ("model_url", "judge_url")
+_NAMED: Final = re.compile(r"\$\{(\w+)")
+# Of nel itself, of hubs and trackers, and the ways to the network.
+_USUAL: Final = re.compile(r"(NEL|NEMO|HF|MLFLOW|WANDB)_|((https?|all|no)_proxy|SSL_CERT_FILE)$", re.IGNORECASE)
 _SHARD_VARIABLES: Final = (
     ("NEL_SHARD_IDX", "NEL_TOTAL_SHARDS"),
     ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT"),
@@ -109,6 +113,12 @@ def carried_secrets(request: RunRequest) -> dict[str, str]:
     if _masked(request) == request:
         return {}
     return {_CARRIED: dumps({name: getattr(request, name) for name in ("override", *_URLS)}).decode()}
+
+
+def needed_variables(loaded: LoadedConfig) -> dict[str, str]:
+    """The variables of this environment that a run needs elsewhere: those its config names, and the usual ones."""
+    named = set(_NAMED.findall(dumps(loaded.raw).decode()))
+    return {name: value for name, value in os.environ.items() if name in named or _USUAL.match(name)}
 
 
 def read_request(path: Path) -> RunRequest:
