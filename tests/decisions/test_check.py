@@ -13,6 +13,7 @@ from nemo_evaluator.cli.check import check
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.decisions import RunStatus, check_path
 from nemo_evaluator.decisions.check.findings import FailureClass, Level, RunCheck
+from nemo_evaluator.store.sealed import seal
 
 GOOD = [1.0] * 60 + [0.0] * 40
 
@@ -337,3 +338,35 @@ def test_names_and_messages_cannot_move_the_cursor(write_run: Any) -> None:
     folder = write_run("a", GOOD, name="toy", stopped={"kind": "error", "reason": "\x1b[2J\nVALID  fake: 1 row"})
     assert "\x1b" not in run(folder).stdout
     assert "\nVALID" not in run(folder).stdout
+
+
+def _tampered(rows: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
+    for row in rows[:count]:
+        row |= {"status": "failed", "reward": None, "failure": {"cause": "tamper", "message": "left by os._exit"}}
+    return rows
+
+
+def test_forged_rows_are_named_and_counted_as_zero(write_run: Any, make_rows: Any) -> None:
+    found = one(write_run("a", rows=_tampered(make_rows(GOOD), 4)))
+    assert found.status is RunStatus.DEGRADED
+    (tamper,) = [finding for finding in found.findings if finding.check == "tamper"]
+    assert "4 of 100 rows" in tamper.message and "0.5600" in tamper.message
+
+
+def test_a_damaged_record_of_the_journal_is_named(write_run: Any) -> None:
+    folder = write_run("a", GOOD)
+    lines = [
+        seal({"kind": "answer", "problem_idx": number, "repeat": 0, "content": f"answer {number}"})[0]
+        for number in range(8)
+    ]
+    journal = folder / "journal.jsonl"
+    journal.write_bytes(b"".join(lines))
+    assert one(folder).status is RunStatus.VALID
+    for number in (3, 5):
+        lines[number] = lines[number].replace(b"answer %d" % number, b"answer 9")
+    journal.write_bytes(b"".join(lines))
+    found = one(folder)
+    assert found.status is RunStatus.DEGRADED
+    (reason,) = found.reasons
+    assert f"{journal}, line 4: damaged answer (problem 3, repeat 0)" in reason
+    assert "line 6" in reason and "nel eval resume" in reason

@@ -11,7 +11,8 @@ import pytest
 
 from nemo_evaluator.config.gate_policy import GatePolicy, PolicyDefaults
 from nemo_evaluator.core.errors import NelError
-from nemo_evaluator.decisions import gate_runs, write_gate_report
+from nemo_evaluator.decisions import compare_runs, gate_runs, write_gate_report
+from nemo_evaluator.decisions.compare.verdict import Verdict
 from nemo_evaluator.decisions.gate.report import GateVerdict, Status
 from nemo_evaluator.decisions.gate.thresholds import measure
 from nemo_evaluator.decisions.pairing import Pairing, Side
@@ -482,6 +483,27 @@ def test_a_breach_holds_however_the_failed_rows_would_have_scored(write_run: Any
     open_report = gate_runs(tmp_path / "x", tmp_path / "y", rules)
     assert open_report.verdict is GateVerdict.INCONCLUSIVE
     assert any("counted in the candidate's favour" in reason for reason in open_report.benchmarks[0].reasons)
+
+
+@pytest.mark.parametrize("command", ["gate", "compare"])
+def test_a_forged_verdict_counts_as_zero(command: str, write_run: Any, make_rows: Any, tmp_path: Path) -> None:
+    """A failure of the harness is nobody's; a program that reached for its judge is the model's own doing."""
+    rows = make_rows([1.0] * 1000)
+    for row in rows[:40]:
+        row |= {"status": "failed", "reward": None, "failure": {"cause": "tamper", "message": "left by os._exit"}}
+    left, right = write_run("a/toy", [1.0] * 1000), write_run("b/toy", rows=rows)
+    said = "the candidate: 40 rows that reached for their judge (tamper) count as 0"
+    if command == "compare":
+        report = compare_runs(left, right, max_drop=0.01)
+        assert report.verdict is Verdict.BLOCK and report.difference.value == pytest.approx(-0.04)
+        assert said in report.warnings
+        return
+    rules = policy(defaults={"max_drop": 0.01})
+    found = gate_runs(left.parent, right.parent, rules)
+    assert found.verdict is GateVerdict.NO_GO and found.benchmarks[0].delta == pytest.approx(-0.04)
+    assert f"toy: {said}" in found.warnings
+    # The other way round it is the baseline that earns nothing for it.
+    assert gate_runs(right.parent, left.parent, rules).benchmarks[0].delta == pytest.approx(0.04)
 
 
 def test_failed_rows_of_unbounded_rewards_are_no_proof(write_run: Any, tmp_path: Path) -> None:

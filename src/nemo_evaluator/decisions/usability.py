@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
+from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.runs.bundle import Bundle
-from nemo_evaluator.runs.row_table import RowTable, read_table
+from nemo_evaluator.runs.row_table import Flags, RowTable, read_table
 
 _FLOOR: Final = 0.95
 
 
-def rows_of_run(run: Bundle, *, scorer: str | None = None) -> RowTable:
-    """The rows beside a bundle; none where the file is absent."""
-    return read_table(run.results, scorer=scorer)
+def rows_of_run(run: Bundle, *, scorer: str | None = None, better: float = 1.0) -> RowTable:
+    """The rows beside a bundle; none where the file is absent. Where more is ``better``, forged rows count as 0."""
+    rows = read_table(run.results, scorer=scorer)
+    if scorer is None and better > 0:
+        rows.reward = np.where(tampered(rows), 0.0, rows.reward)
+    return rows
+
+
+def tampered(rows: RowTable) -> Flags:
+    """Rows that failed because the answer reached for its own judge: no failure of the harness, and worth nothing."""
+    return np.isin(rows.cause, [code for code, name in enumerate(rows.causes) if name == Cause.TAMPER])
 
 
 def unfit(run: Bundle, rows: RowTable, *, min_coverage: float | None = None) -> list[str]:

@@ -9,9 +9,10 @@ from typing import Final
 from nemo_evaluator.core.shapes import as_dict
 from nemo_evaluator.decisions.check.findings import FailureClass, Finding, Level
 from nemo_evaluator.runs.bundle import Bundle
-from nemo_evaluator.runs.sessions import sessions
+from nemo_evaluator.runs.sessions import damage, sessions
 
 _LINE_CHARS: Final = 160
+_MOST_NAMED: Final = 5
 _TROUBLE: Final = re.compile(rb"out of memory|OutOfMemoryError|segmentation fault|core dumped|EngineDeadError", re.I)
 
 
@@ -23,6 +24,16 @@ def drift(run: Bundle) -> Iterator[Finding]:
     if drifted:
         message = f"{', '.join(drifted)} changed between {len(seen)} sessions; answers that no longer fit were redone"
         yield Finding("config", Level.NOTE, message)
+
+
+def damaged_records(run: Bundle) -> Iterator[Finding]:
+    """Records of the journal that changed after they were written. The score stands on files that are checked apart."""
+    found = damage(run.files.journal)
+    if found:
+        more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+        words = "; ".join(map(str, found[:_MOST_NAMED]))
+        message = f"{words}{more}: `nel eval resume` does these steps again"
+        yield Finding("journal", Level.DEGRADED, message, FailureClass.ACCOUNTING)
 
 
 def server_trouble(run: Bundle) -> Iterator[Finding]:

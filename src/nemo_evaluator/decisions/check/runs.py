@@ -16,7 +16,8 @@ from nemo_evaluator.core.shapes import as_dict, as_whole
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.check.answers import Answers, read_answers
 from nemo_evaluator.decisions.check.findings import FailureClass, Finding, Level, RunCheck
-from nemo_evaluator.decisions.check.log_checks import drift, server_trouble
+from nemo_evaluator.decisions.check.log_checks import damaged_records, drift, server_trouble
+from nemo_evaluator.decisions.usability import tampered
 from nemo_evaluator.metrics import by_problem
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.find import find_runs
@@ -58,7 +59,10 @@ class CheckLimits:
 
 def check_path(path: Path | str, limits: CheckLimits | None = None) -> list[RunCheck]:
     """Check every run under a path, and name the benchmarks there that did not get as far as a bundle."""
-    finished = [check_run(run, limits) for run in find_runs(Path(path))]
+    runs = find_runs(Path(path))
+    finished = [check_run(run, limits) for run in runs]
+    for run, check in zip(runs, finished, strict=True):
+        check.findings += damaged_records(run)
     return finished + [_check_unfinished(one) for one in find_unfinished(Path(path))]
 
 
@@ -152,6 +156,17 @@ def _causes(subject: _Subject) -> Iterator[Finding]:
         example = " ".join(" ".join(analysed.get(cause, ())[:1]).split())[:_EXAMPLE_CHARS]
         words = f"{cause}: {count}" + (f", such as: {example}" if example else "")
         yield Finding("failures", Level.NOTE, words, _class_of(cause))
+
+
+def _tampering(subject: _Subject) -> Iterator[Finding]:
+    """Programs that reached for their judge: the model's own doing, though the mean leaves out every failed row."""
+    rows, forged = subject.rows, tampered(subject.rows)
+    if forged.any():
+        counted = rows.scored | forged
+        score = by_problem(rows.problem[counted], np.where(forged, 0.0, rows.reward)[counted]).means.mean()
+        words = f"{forged.sum()} of {len(rows)} rows reached for their judge (tamper) and are not in the mean"
+        message = f"{words}; as 0, which is how comparisons and gates count them, they make it {score:.4f}"
+        yield Finding("tamper", Level.DEGRADED, message, FailureClass.UNKNOWN)
 
 
 def _accounting(subject: _Subject) -> Iterator[Finding]:
@@ -274,6 +289,7 @@ _LOOKS: Final[tuple[Callable[[_Subject], Iterator[Finding]], ...]] = (
     _shard,
     _coverage,
     _causes,
+    _tampering,
     _accounting,
     _repeats,
     _score,

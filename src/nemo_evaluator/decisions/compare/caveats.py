@@ -10,6 +10,7 @@ import numpy as np
 from nemo_evaluator.decisions.compare.comparability import Difference, unstated
 from nemo_evaluator.decisions.pairing import Pairing
 from nemo_evaluator.decisions.stop_words import rule_words
+from nemo_evaluator.decisions.usability import tampered
 from nemo_evaluator.metrics import STOPPED, spending_of
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.row_table import RowTable
@@ -40,6 +41,8 @@ def _of_side(word: str, run: Bundle, rows: RowTable) -> Iterator[str]:
     elif run.stop_reason:
         yield f"{word} did not run to its end: {run.stop_reason}"
     yield from (f"{word}: {note}" for note in run.notes)
+    if forged := int((tampered(rows) & (rows.reward == 0)).sum()):
+        yield f"{word}: {forged:,} rows that reached for their judge (tamper) count as 0"
     if rows.unanswered_share > _MANY_UNANSWERED:
         yield unanswered_words(word, rows)
     if rows.malformed:

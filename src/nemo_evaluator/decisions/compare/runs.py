@@ -84,7 +84,8 @@ def compare_runs(
     """
     options = options or CompareOptions(**changes)
     left, right = (run if isinstance(run, Bundle) else one_run(run) for run in (baseline, candidate))
-    return compare_columns(left, right, rows_of_run(left), rows_of_run(right), options)
+    rows = [rows_of_run(run, better=options.better) for run in (left, right)]
+    return compare_columns(left, right, rows[0], rows[1], options)
 
 
 def compare_columns(

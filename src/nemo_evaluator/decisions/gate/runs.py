@@ -130,13 +130,13 @@ class _Gate:
     def _measure(self, entry: BenchmarkGate, left: Bundle, right: Bundle) -> Measurement | None:
         limits = self._policy.resolve(entry.benchmark)
         scorer = limits.metric if limits.metric and limits.metric not in _GATED else None
-        rows = _rows(left, limits.metric, scorer), _rows(right, limits.metric, scorer)
+        better = 1.0 if limits.direction == "higher_is_better" else -1.0
+        rows = _rows(left, limits.metric, scorer, better), _rows(right, limits.metric, scorer, better)
         if scorer is not None and not any(side.scored.any() for side in rows):
             entry.reasons.append(f"no row has a reward of {scorer!r}")
             return None
         pairing = pair(rows[0], rows[1])
         unlike = differences(left, right)
-        better = 1.0 if limits.direction == "higher_is_better" else -1.0
         notes = caveats((left, right), rows, pairing, unlike)
         notes += hidden_loss(missing_range((left, right), rows), limits.max_drop, better)
         self._warnings += [f"{entry.benchmark}: {note}" for note in notes]
@@ -254,8 +254,8 @@ def _unfit(left: Bundle, right: Bundle, rows: tuple[RowTable, RowTable], limits:
     return reasons
 
 
-def _rows(run: Bundle, metric: str | None, scorer: str | None) -> RowTable:
-    rows = rows_of_run(run, scorer=scorer)
+def _rows(run: Bundle, metric: str | None, scorer: str | None, better: float) -> RowTable:
+    rows = rows_of_run(run, scorer=scorer, better=better)
     if metric == "pass@1":
         rows.reward = np.where(rows.scored, rows.reward > 0, np.nan)
     return rows
