@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from nemo_evaluator.scoring import ScorerInput, answer_line, exact_match, f1, fuzzy_match, needs_judge, normalise
@@ -105,3 +107,10 @@ def test_needs_judge_shows_the_answer_without_its_reasoning() -> None:
 def test_normalise_keeps_what_makes_numbers_differ() -> None:
     assert normalise("The 3.14, -2 and 1,000!") == "3.14 -2 and 1000"
     assert normalise("a") == "a"
+
+
+@pytest.mark.parametrize("scorer", [exact_match, answer_line])
+@pytest.mark.parametrize("response", [r"$\boxed{x+1}$ or $\boxed{x-1}$", "'Answer: x+1' or 'Answer: x-1'."])
+@pytest.mark.parametrize("target", ["x+1", "x-1"])
+def test_two_announcements_joined_by_or_settle_nothing(scorer: Any, response: str, target: str) -> None:
+    assert not scorer(ScorerInput(response, target))["correct"]

@@ -133,6 +133,13 @@ def _weighed(text: str, claim: Claim, reader: Reader[V], prefix: int) -> Ledger[
     return ledger
 
 
+def hedge(text: str, claim: Claim) -> int:
+    """Where the line begins on which an announcement is joined to another by "or": neither counts. Else the end."""
+    line = text.rfind("\n", 0, claim.place) + 1
+    second = next(claims(text[line : claim.place]), None) is not None and _prefix(text, claim) & Mark.OR
+    return line if second else len(text)
+
+
 def committed_text(text: str, claim: Claim) -> str | None:
     """The words of an announcement as they are meant: what corrects it inside its line instead; None when denied."""
     if _prefix(text, claim) & VOID:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from nemo_evaluator.scoring._claims import PLAINLY, Kind, claims, foreign_claims
 from nemo_evaluator.scoring._clauses import Ledger, clauses
 from nemo_evaluator.scoring._mention import Mentions
-from nemo_evaluator.scoring._settle import committed_text, settle
+from nemo_evaluator.scoring._settle import committed_text, hedge, settle
 from nemo_evaluator.scoring._settle import declines as declines
 from nemo_evaluator.scoring._settle import tasks as tasks
 from nemo_evaluator.scoring._text import normalise, prepare, readable, unlatex, unmark
@@ -51,7 +51,11 @@ def claimed_texts(text: str) -> Iterator[str]:
     """What a prepared response commits to as its answer, the last first, wrappers off."""
     for part in tasks(text):
         for source in (claims, foreign_claims):
+            hedged = len(part)
             for claim in source(part):
+                hedged = min(hedged, hedge(part, claim))
+                if claim.place >= hedged:
+                    continue
                 if claim.kind is Kind.WEAK and part.count(" ", claim.start, claim.end) > _SHORT:
                     continue
                 said = committed_text(part, claim)

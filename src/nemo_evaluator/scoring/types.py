@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nemo_evaluator.sandbox.base import Sandbox
 
 # Raised whenever a built-in scorer may judge an answer otherwise than before: user scorers call the built-in ones.
-SCORING_VERSION: Final = "2"
+SCORING_VERSION: Final = "3"
 
 _QUESTIONS: Final = ("question", "problem", "sentence", "context", "input", "prompt")
 # The loop of the run, for scorers that work in a thread beside it.
