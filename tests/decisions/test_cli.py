@@ -169,7 +169,7 @@ def test_one_report_of_several_comparisons(runs: Path) -> None:
     page = runs / "all.md"
     result = run(compare, runs / "base", runs / "same", runs / "bad", "--report", page)
     text = page.read_text()
-    assert text.startswith("# 🔴 BLOCK: 4 comparisons, the worst counts")
+    assert text.startswith("# 🔴 BLOCK: 2 candidates against base, 4 comparisons, the worst counts")
     assert text.count("## Executive Summary") == 4
     assert f"| {runs / 'bad'}: math | 0.6000 | 0.4000 | -0.2000 [" in text
     assert not (runs / "bad/math/regression_report.md").exists()
@@ -271,7 +271,7 @@ def test_gate_writes_json_and_markdown(runs: Path, policy: Path) -> None:
     run(gate, runs / "base", runs / "bad", "-p", policy, "--report", runs / "own.md")
     assert (runs / "own.md").read_text().startswith("# 🔴 NO-GO")
     markdown = run(gate, runs / "base", runs / "bad", "-p", policy, "--format", "markdown")
-    assert "| math | critical | **BREACH** |" in markdown.stdout
+    assert "| math | critical | 🔴 BLOCK |" in markdown.stdout
 
 
 @pytest.mark.parametrize(

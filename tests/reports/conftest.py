@@ -27,7 +27,12 @@ def bundle_of(name: str = "gsm8k", model: str = "m-1", **changes: Any) -> dict[s
             "pass@2": {"value": 0.5, "ci_lower": 0.2, "ci_upper": 0.8, "ci_method": "wilson", "n": 12},
             "scorer:strict": {"value": 0.2, "ci_lower": 0.1, "ci_upper": 0.4, "correct": 5, "total": 22},
             "summary": {"mean": 0.25, "std": 0.4, "min": 0.0, "max": 1.0, "median": 0.0, "n": 22},
-            "breakdowns": {"level": [{"group": "hard", "n": 4, "mean_reward": 0.1, "ci_lower": 0.0, "ci_upper": 0.3}]},
+            "breakdowns": {
+                "level": [
+                    {"group": "hard", "n": 4, "mean_reward": 0.1, "ci_lower": 0.0, "ci_upper": 0.3},
+                    {"group": "easy", "n": 18, "mean_reward": 0.3, "ci_lower": 0.1, "ci_upper": 0.5},
+                ]
+            },
             "runtime": {
                 "total_steps": 24,
                 "total_tokens": 12345,
@@ -164,3 +169,45 @@ def open_quietly(browser: Any) -> Iterator[Callable[[Path], Any]]:
 
     yield go
     page.close()
+
+
+# Ratio of every text to what is behind it, and of every drawn thing, as WCAG 2.1 defines it.
+_CONTRASTS = """() => {
+  const rgb = text => text.match(/[\\d.]+/g).map(Number);
+  const over = (top, below) => { const a = top[3] ?? 1; return [0, 1, 2].map(i => a * top[i] + (1 - a) * below[i]); };
+  const linear = v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const light = c => { const [r, g, b] = c.map(linear); return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05; };
+  const ratio = (a, b) => Math.max(light(a), light(b)) / Math.min(light(a), light(b));
+  const behind = one => {
+    const layers = [];
+    for (let at = one; at; at = at.parentElement) layers.push(rgb(getComputedStyle(at).backgroundColor));
+    return layers.reverse().reduce((below, top) => over(top, below), [255, 255, 255]);
+  };
+  const found = [];
+  for (const one of document.querySelectorAll("body *")) {
+    const style = getComputedStyle(one), what = one.outerHTML.slice(0, 120);
+    const own = [...one.childNodes].some(node => node.nodeType === 3 && node.textContent.trim());
+    if (!one.checkVisibility() || one.tagName.toLowerCase() === "title") continue;
+    if (own) {
+      const size = parseFloat(style.fontSize), big = size >= 24 || (size >= 18.6 && style.fontWeight >= 700);
+      const colour = rgb(one.closest("svg") ? style.fill : style.color);
+      found.push([big ? 3 : 4.5, ratio(over(colour, behind(one)), behind(one)), what]);
+    }
+    const thing = one.matches(".dot path, .bin") ? style.fill
+      : one.matches(".bar, .shares i:not(.gone)") ? style.backgroundColor
+      : one.matches("i.limit:not(.tick), i.zero") ? style.borderLeftColor : "";
+    if (thing && !one.closest(".doubtful")) {
+      const place = behind(one.parentElement), [r, g, b, a] = rgb(thing);
+      found.push([3, ratio(over([r, g, b, (a ?? 1) * style.opacity], place), place), what]);
+    }
+  }
+  return found;
+}"""
+
+
+def weak_contrasts(page: Any) -> list[Any]:
+    """What WCAG AA would not let pass on an opened page; the page must have enough to look at."""
+    page.evaluate("document.querySelectorAll('details').forEach(part => part.open = true)")
+    found = page.evaluate(_CONTRASTS)
+    assert len(found) > 100
+    return [one for one in found if one[1] < one[0]]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.reports.conftest import weak_contrasts
 
 from nemo_evaluator.cli.compare import compare
 
@@ -58,16 +59,17 @@ def page_file(tmp_path: Path, hostile: str) -> Path:
 
 def test_the_page_shows_the_decision_and_runs_nothing(open_quietly: Any, page_file: Path, hostile: str) -> None:
     page = open_quietly(page_file)
-    assert page.title() == "BLOCK: candidate against baseline"
+    assert page.title() == "BLOCK: 4 candidates against 2 baselines"
 
-    assert page.locator("svg.forest g.mark").count() == 4
-    assert page.locator("svg.forest circle.BLOCK").count() == 2
+    assert page.locator(".dots").first.locator(".mark").count() == 4
+    assert page.locator(".dots").first.locator(".mark.BLOCK").count() == 2
     assert page.locator("section.comparison").count() == 4
-    assert page.locator("section.comparison svg.differences").count() == 4
-    assert page.locator("section.comparison svg.shares").count() == 4
-    box = page.locator("svg.forest").first.bounding_box()
+    assert page.locator("section.comparison .dots").count() == 4
+    assert page.locator("section.comparison .shares").count() == 4
+    box = page.locator(".dots").first.bounding_box()
     assert box["width"] > 600
     assert box["height"] > 100
+    assert "BLOCK: the loss is beyond the limit for certain" in page.locator("body").text_content()
     assert hostile in page.locator(".alarm").text_content()
     page.close()
 
@@ -86,6 +88,41 @@ def test_flips_are_read_side_by_side(browser: Any, page_file: Path, hostile: str
     left, right = before.bounding_box(), after.bounding_box()
     assert left["y"] == right["y"]
     assert left["x"] + left["width"] <= right["x"]
+    page.close()
+
+
+def test_the_header_names_both_models(browser: Any, tmp_path: Path) -> None:
+    for side, model in (("base", "vendor/old-model"), ("new", "vendor/new-model")):
+        _write(tmp_path / side / "b", "b", 0, "x", model)
+    page_file = tmp_path / "compare.html"
+    arguments = [str(tmp_path / "base"), str(tmp_path / "new"), "--report", str(page_file)]
+    CliRunner().invoke(compare, arguments, catch_exceptions=False)
+    page = browser.new_page()
+    page.goto(page_file.as_uri())
+    assert page.locator("h1").text_content() == "PASS: vendor/new-model against vendor/old-model"
+    page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_and_mark_can_be_read(browser: Any, page_file: Path, scheme: Any) -> None:
+    page = browser.new_page(color_scheme=scheme)
+    page.goto(page_file.as_uri())
+    assert weak_contrasts(page) == []
+    page.close()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_limit_and_zero_lines_are_seen_at_every_width(browser: Any, page_file: Path, width: int) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    page.goto(page_file.as_uri())
+    for mark in page.locator(".mark").all():
+        track = mark.locator(".track").bounding_box()
+        limit, zero = (mark.locator(f"i.{line}").bounding_box() for line in ("limit", "zero"))
+        assert track["x"] <= limit["x"] < zero["x"] <= track["x"] + track["width"]
+        assert min(limit["height"], zero["height"]) > 20
+    said = page.locator(".axis .tick.limit").first
+    assert said.text_content() == "limit -0.05"
+    assert said.is_visible()
     page.close()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from nemo_evaluator.cli._verdict import echo_verdict
+from nemo_evaluator.cli._verdict import echo_verdict, terminal_width
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.decisions.check.findings import FailureClass, RunStatus
@@ -57,6 +57,6 @@ def check(run: Path, as_json: bool, strict: bool, **limits: float) -> None:
     if as_json:
         click.echo(dumps({"status": str(worst), "benchmarks": [one.to_dict() for one in checks]}))
     else:
-        echo_verdict(checks_text(checks))
+        echo_verdict(checks_text(checks, width=terminal_width()))
     if strict or worst is RunStatus.INVALID:
         sys.exit(worst.exit_code)

@@ -18,7 +18,7 @@ _NARROWEST: Final = 8
 _GREEN, _RED, _YELLOW = 32, 31, 33
 _COLOURS: Final = {
     **dict.fromkeys(("PASS", "GO", "VALID"), _GREEN),
-    **dict.fromkeys(("BLOCK", "NO-GO", "INVALID", "FAILED"), _RED),
+    **dict.fromkeys(("BLOCK", "NO-GO", "INVALID"), _RED),
     **dict.fromkeys(("WARN", "DEGRADED", "INCONCLUSIVE"), _YELLOW),
 }
 _VERDICT: Final = re.compile(rf"^({'|'.join(map(re.escape, _COLOURS))})(?=  )", re.MULTILINE)

@@ -15,6 +15,7 @@ from nemo_evaluator.core.failures import POLICY, Cause, Row
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.engine.plan import Plan
+from nemo_evaluator.runs.bundle import NOT_BREAKDOWNS
 from nemo_evaluator.store.index import StepIndex
 from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import TaskPaths
@@ -30,8 +31,6 @@ from nemo_evaluator.store.view_rows import (
 
 _EXEMPLARS: Final = 3
 _EXEMPLAR_CHARS: Final = 500
-# Fields of scoring_details that say what the reward says, or are different in every row.
-_NOT_GROUPS: Final = {"correct", "extracted", "method", "reward", "unparsed", "error", "raw"}
 _GROUP_CHARS: Final = 100
 _GROUPS_MAX: Final = 50
 _TOKENS: Final = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens")
@@ -145,7 +144,7 @@ class Columns:
             self.groups = {
                 key: Labels()
                 for key, value in details.items()
-                if key not in _NOT_GROUPS and isinstance(value, (bool, str))
+                if key not in NOT_BREAKDOWNS and isinstance(value, (bool, str))
             }
         for key, labels in list(self.groups.items()):
             value = details.get(key)

@@ -95,7 +95,7 @@ def describe(status: RunStatus) -> str:
         *(line for one in status.benchmarks for line in (f"  {_describe_benchmark(one)}", *_indented(one.reasons))),
     ]
     errors = {name: one_line(str(as_dict(entry).get("error"))) for name, entry in status.failed.items()}
-    lines += [f"  {name}: FAILED: {error}" for name, error in errors.items()]
+    lines += [f"  {name}: INVALID: {error}" for name, error in errors.items()]
     if status.state == "not started":
         lines.append(f"To see why: nel eval logs {status.run_id}")
     elif status.state in ("failed", "stopped", "killed"):

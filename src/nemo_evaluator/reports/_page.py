@@ -1,20 +1,29 @@
-"""The templates of pages: every text escaped, no name that a template does not know."""
+"""The templates of pages and documents: every text escaped for its format, no name that a template does not know."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
 
 
 @cache
-def template(name: str) -> Template:
-    """One of the files under ``templates``."""
+def template(name: str, escape: Callable[[object], str] | None = None) -> Template:
+    """One of the files under ``templates``: HTML, or another format that ``escape`` makes every value safe for."""
+
+    def safe(value: Any) -> Any:
+        return value if escape is None or isinstance(value, Markup) else Markup(escape(value))  # noqa: S704 - escaped
+
     environment = Environment(
         loader=PackageLoader("nemo_evaluator.reports", "templates"),
         autoescape=True,
+        finalize=safe,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
     return environment.get_template(name)

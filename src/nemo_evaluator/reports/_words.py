@@ -1,14 +1,21 @@
-"""Numbers of decisions as people read them."""
+"""Numbers, tables and sentences as people read them."""
 
 from __future__ import annotations
 
 import html
+import re
 import textwrap
 
+from nemo_evaluator.core.terminal import cells, fitted
 from nemo_evaluator.decisions.compare.shifts import Shift
 from nemo_evaluator.metrics import Interval
+from nemo_evaluator.reports.model import BenchmarkReport, EvalReport
+from nemo_evaluator.runs.scores import Group, Score
 
 NONE = "–"
+# Bundles keep four decimals.
+_ROUNDING = 1e-3
+_LEAST_NAME = 12
 
 
 def signed(value: float | None) -> str:
@@ -54,15 +61,87 @@ def p_value(value: float) -> str:
     return "p < 0.0001" if value < 0.0001 else f"p = {value:.4f}"
 
 
+def percent(value: float | None) -> str:
+    """A share as percent."""
+    return NONE if value is None else f"{100 * value:.1f}%"
+
+
+def count(value: float | None) -> str:
+    """A whole number with thousands apart."""
+    return NONE if value is None else f"{value:,.0f}"
+
+
+def seconds(value: float | None) -> str:
+    """A duration."""
+    if value is None:
+        return NONE
+    if value < 120:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def bounds(score: Score | Group) -> str:
+    """An interval, or a dash."""
+    if score.ci_lower is None or score.ci_upper is None:
+        return NONE
+    return f"[{score.ci_lower:.4f}, {score.ci_upper:.4f}]"
+
+
+def coverage(bench: BenchmarkReport) -> str:
+    """How much of the plan was measured."""
+    cover = bench.coverage
+    if cover.share is None:
+        return NONE
+    known = cover.planned is not None and cover.scored is not None
+    counts = f" ({cover.scored:,}/{cover.planned:,})" if known else ""
+    return f"{percent(cover.share)}{counts}"
+
+
+def right_of(score: Score) -> str:
+    """``(correct/total)`` of a scorer; nothing for graded rewards, whose mean is no share of right answers."""
+    if score.correct is None or not score.total or abs(score.value - score.correct / score.total) > _ROUNDING:
+        return ""
+    return f" ({score.correct:g}/{score.total})"
+
+
+def labels(benchmarks: tuple[BenchmarkReport, ...]) -> dict[int, str]:
+    """A name for each benchmark (by position): its own, with the folder added where two would be called the same."""
+    keys = [(bench.name, bench.model) for bench in benchmarks]
+    return {
+        at: bench.name if keys.count(keys[at]) == 1 else f"{bench.name} ({bench.path.parent})"
+        for at, bench in enumerate(benchmarks)
+    }
+
+
+def unfinished_names(report: EvalReport) -> list[str]:
+    """A name for each benchmark that did not finish, with its run where two runs have one of that name."""
+    names = [one.name for one in report.unfinished]
+    return [
+        name if names.count(name) == 1 else f"{name} ({one.folder.parent.name})"
+        for name, one in zip(names, report.unfinished, strict=True)
+    ]
+
+
+def runtime(bench: BenchmarkReport) -> str:
+    """What a run took."""
+    run = bench.runtime
+    parts = [
+        f"{count(run.total_tokens)} tokens" if run.total_tokens else "",
+        f"{seconds(run.elapsed_seconds)}" if run.elapsed_seconds is not None else "",
+        f"latency P50 {count(run.p50_ms)} ms, P99 {count(run.p99_ms)} ms" if run.p50_ms is not None else "",
+        f"queue P50 {count(run.queue_p50_ms)} ms" if run.queue_p50_ms else "",
+        f"{run.tokens_per_second:,.0f} tokens/s" if run.tokens_per_second else "",
+        f"${run.cost_usd:.4f}" if run.cost_usd is not None else "",
+    ]
+    return " · ".join(part for part in parts if part)
+
+
 def cell(text: object) -> str:
     """Any text as one cell of a markdown table: nothing in it can end the cell or start markup."""
-    return line(text).replace("|", "\\|")
-
-
-def line(text: object) -> str:
-    """Any text as one line of markdown that no renderer takes for markup."""
-    flat = " ".join(str(text).split())
-    return html.escape(flat, quote=False).replace("`", "&#96;").replace("](", "]&#40;")
+    flat = html.escape(re.sub(r"\s+", " ", str(text)), quote=False)
+    return flat.replace("`", "&#96;").replace("](", "]&#40;").replace("|", "\\|")
 
 
 def printable(text: str) -> str:
@@ -70,30 +149,45 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() or char == "\n" else " " for char in text)
 
 
-def table(header: list[str], rows: list[list[str]]) -> list[str]:
-    """A markdown table; cells are taken as they are."""
-    lines = ["| " + " | ".join(header) + " |", "|" + "|".join(" --- " for _ in header) + "|"]
-    return [*lines, *("| " + " | ".join(row) + " |" for row in rows), ""]
-
-
 def columns(
     rows: list[list[str]], indent: str = "  ", *, width: int | None = None, spare: tuple[int, ...] = ()
 ) -> list[str]:
     """Rows as aligned columns: the first to the left, the others to the right.
 
-    Where they are wider than ``width``, the ``spare`` columns go, one after the other.
+    Where they are wider than ``width``, the ``spare`` columns go, one after the other; then names are shortened.
     """
     if not rows:
         return []
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    if width is not None and spare and len(indent) + sum(widths) + 2 * (len(widths) - 1) > width:
+    widths = [max(cells(row[at]) for row in rows) for at in range(len(rows[0]))]
+    over = 0 if width is None else len(indent) + sum(widths) + 2 * (len(widths) - 1) - width
+    if over > 0 and spare:
         at, rest = spare[0], tuple(one - (one > spare[0]) for one in spare[1:])
         return columns([row[:at] + row[at + 1 :] for row in rows], indent, width=width, spare=rest)
+    if over > 0:
+        names = shortened([row[0] for row in rows], max(widths[0] - over, _LEAST_NAME))
+        rows, widths[0] = [[name, *row[1:]] for name, row in zip(names, rows, strict=True)], max(map(cells, names))
     out = []
     for row in rows:
-        cells = [row[0].ljust(widths[0]), *(text.rjust(size) for text, size in zip(row[1:], widths[1:], strict=True))]
-        out.append((indent + "  ".join(cells)).rstrip())
+        padded = [text.rjust(size) for text, size in zip(row[1:], widths[1:], strict=True)]
+        out.append((indent + "  ".join([row[0] + " " * (widths[0] - cells(row[0])), *padded])).rstrip())
     return out
+
+
+def shortened(names: list[str], room: int) -> list[str]:
+    """Names cut in the middle to so many columns, numbered where two would read the same."""
+    short = [name if cells(name) <= room else _middle(name, room) for name in names]
+    alike = {
+        text
+        for text, name in zip(short, names, strict=True)
+        if any(text == other and name != whole for other, whole in zip(short, names, strict=True))
+    }
+    return [f"{fitted(text, room - 4)}{at:>4}" if text in alike else text for at, text in enumerate(short, 1)]
+
+
+def _middle(text: str, room: int) -> str:
+    """The beginning and the end: names of one family often differ at their end."""
+    tail = text[-(room // 2) :]
+    return f"{fitted(text, room - cells(tail) - 1).removesuffix('…')}…{tail}"
 
 
 def wrapped(text: str, indent: str = "  ", *, width: int | None = None, mark: str = "") -> list[str]:
@@ -102,4 +196,4 @@ def wrapped(text: str, indent: str = "  ", *, width: int | None = None, mark: st
     if width is None or not text:
         return [(first + text).rstrip()]
     further = indent + " " * max(len(mark), 2)
-    return textwrap.wrap(text, max(width, 40), initial_indent=first, subsequent_indent=further)
+    return textwrap.wrap(text, max(width, 40), initial_indent=first, subsequent_indent=further, break_on_hyphens=False)

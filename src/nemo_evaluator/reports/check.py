@@ -9,9 +9,9 @@ from nemo_evaluator.decisions.check.findings import RunCheck, RunStatus
 from nemo_evaluator.reports import _words as words
 
 
-def checks_text(checks: Sequence[RunCheck]) -> str:
+def checks_text(checks: Sequence[RunCheck], *, width: int | None = None) -> str:
     """What was found in each run, as plain text, and the sum of it where there are several."""
-    text = "".join(_one(check) for check in checks)
+    text = "".join(_one(check, width) for check in checks)
     if len(checks) < 2:
         return text
     counts = Counter(check.status for check in checks)
@@ -19,10 +19,12 @@ def checks_text(checks: Sequence[RunCheck]) -> str:
     return f"{text}{len(checks)} benchmarks: {said}\n"
 
 
-def _one(one: RunCheck) -> str:
+def _one(one: RunCheck, width: int | None) -> str:
     found = f" ({one.failure_class})" if one.failure_class else ""
     count = f"{one.problems:,} problem{'' if one.problems == 1 else 's'}"
     count += f" in {one.rows:,} rows" if one.rows != one.problems else ""
-    lines = [f"{one.status}  {one.benchmark}{found}: {count}, {one.run_id or one.path}"]
-    lines += [f"  {finding.level:<8}  {finding.check}: {finding.message}" for finding in one.findings]
-    return words.printable("\n".join(line.replace("\n", " ") for line in lines)) + "\n"
+    lines = words.wrapped(f"{one.status}  {one.benchmark}{found}: {count}, {one.run_id or one.path}", "", width=width)
+    for finding in one.findings:
+        said = f"{finding.check}: {finding.message}".replace("\n", " ")
+        lines += words.wrapped(said, mark=f"{finding.level:<8}  ", width=width)
+    return words.printable("\n".join(lines)) + "\n"

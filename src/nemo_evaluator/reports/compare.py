@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
+from nemo_evaluator.core.terminal import fitted
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.compare.compare_set import ComparisonSet, Entry
 from nemo_evaluator.decisions.compare.flips import Flip, FlipReport
-from nemo_evaluator.decisions.compare.report import RegressionReport
+from nemo_evaluator.decisions.compare.report import RegressionReport, RunSide
+from nemo_evaluator.decisions.compare.verdict import VERDICTS, mirrored, relation_of, settling
+from nemo_evaluator.metrics import Interval
 from nemo_evaluator.reports import _words as words
 
 LISTED: Final = 50
+_ROOM: Final = 100
+_SIDES: Final = ("candidate", "baseline")
 
 
 def compare_text(
@@ -23,20 +29,21 @@ def compare_text(
 ) -> str:
     """One comparison as plain text, in lines of ``width`` where one is given."""
     difference = words.with_bounds(report.difference, sign=True)
-    lines = [f"{report.verdict}  {report.benchmark}: {difference}, {report.relation}"]
+    head = f"{report.verdict}  {report.benchmark}: {difference}, {report.relation}"
+    lines = words.wrapped(head, "", width=width)
     lines += [line for reason in report.reasons for line in words.wrapped(reason, width=width)]
     sides = [
-        [name, words.with_bounds(side.score), side.run_id, str(side.config.get("model") or "")]
+        [name, words.with_bounds(side.score), _model(side), side.run_id]
         for name, side in (("baseline", report.baseline), ("candidate", report.candidate))
     ]
-    lines += words.columns(sides, width=width, spare=(2, 2))
+    lines += [line for row in words.columns(sides, "") for line in words.wrapped(row, width=width)]
     warnings = [line for warning in report.warnings for line in words.wrapped(warning, mark="! ", width=width)]
     if compact:
         lines += [f"  {name}: {words.signed(entry['delta'])}" for name, entry in _broken(report)]
         return words.printable("\n".join([*lines, *warnings])) + "\n"
     lines += ["", *(line for said in paired(report) for line in words.wrapped(said, width=width)), *warnings]
     lines += _categories_text(report, width)
-    lines += ["", *_shifts_text(report)]
+    lines += ["", *_shifts_text(report, width)]
     if verbose:
         lines += ["", *(line for said in statistics(report) for line in words.wrapped(said, width=width))]
     if show_flips and report.flips is not None:
@@ -78,6 +85,21 @@ def set_text(
         table = words.printable("\n".join(words.columns(rows, width=width)))
         parts.append(f"{found.verdict}  (the worst of {len(rows)})\n{table}\n")
     return "\n".join(parts)
+
+
+def titled(found: ComparisonSet) -> str:
+    """Who is compared with whom: the models, or the folders of the runs where the models say nothing or the same."""
+    sides = [[entry.report.candidate for entry in found.entries], [entry.report.baseline for entry in found.entries]]
+    for naming in (_model, lambda side: Path(side.path).parent.parent.name, lambda side: side.path):
+        names = [list(dict.fromkeys(map(naming, side))) for side in sides]
+        if all(map(all, names)) and names[0] != names[1]:
+            break
+    said = [one[0] if len(one) == 1 else f"{len(one)} {word}s" for one, word in zip(names, _SIDES, strict=True)]
+    return f"{said[0]} against {said[1]}"
+
+
+def _model(side: RunSide) -> str:
+    return str(side.config.get("model") or "")
 
 
 def name_of(found: ComparisonSet, entry: Entry) -> str:
@@ -123,25 +145,35 @@ def statistics(report: RegressionReport) -> list[str]:
     return lines
 
 
+def guidance(report: RegressionReport) -> list[str]:
+    """What to look at next."""
+    lines = [f"More data: {settling(report.needed, report.available)}."] if report.needed else []
+    if report.flips is not None and report.flips.regressions:
+        lines.append(f"Read the {report.flips.summary['n_regressions']} problems that got worse, side by side, above.")
+    if any(shift.name == "truncated" and (shift.delta or 0) > 0 for shift in report.shifts):
+        lines.append("More answers are cut off than before: raise max_tokens and compare again.")
+    if report.differences:
+        lines.append("The settings differ (see Warnings): equalise them unless they are what is being tested.")
+    return lines
+
+
 def _broken(report: RegressionReport) -> list[tuple[str, JsonDict]]:
-    return [(name, e) for name, e in report.category_deltas.items() if state_of(e, report) in ("BROKE", "WARN")]
+    return [(name, e) for name, e in worst_first(report) if _better(report) * e["delta"] < -report.threshold]
+
+
+def _better(report: RegressionReport) -> float:
+    return 1.0 if report.direction == "higher_is_better" else -1.0
 
 
 def state_of(entry: JsonDict, report: RegressionReport) -> str:
-    """What is known of a category: BROKE and HELD are sure, WARN is an estimate beyond the limit, OPEN is the rest."""
-    better = 1.0 if report.direction == "higher_is_better" else -1.0
-    ends = [better * end for end in (entry["ci_lower"], entry["ci_upper"]) if end is not None]
-    if ends and max(ends) < -report.threshold:
-        return "BROKE"
-    if better * entry["delta"] < -report.threshold:
-        return "WARN"
-    return "HELD" if ends and min(ends) >= -report.threshold else "OPEN"
+    """The verdict on a category, by the rule of the whole."""
+    found = Interval(entry["delta"], entry["ci_lower"], entry["ci_upper"], "", entry.get("n", 1))
+    return str(VERDICTS[relation_of(found if _better(report) > 0 else mirrored(found), report.threshold)])
 
 
 def worst_first(report: RegressionReport) -> list[tuple[str, JsonDict]]:
     """The categories, the largest loss first."""
-    better = 1.0 if report.direction == "higher_is_better" else -1.0
-    return sorted(report.category_deltas.items(), key=lambda item: better * item[1]["delta"])
+    return sorted(report.category_deltas.items(), key=lambda item: _better(report) * item[1]["delta"])
 
 
 def _categories_text(report: RegressionReport, width: int | None) -> list[str]:
@@ -161,7 +193,7 @@ def category_cells(entry: JsonDict) -> list[str]:
     return [words.plain(entry["baseline"]), words.plain(entry["candidate"]), words.signed(entry["delta"]) + bounds]
 
 
-def _shifts_text(report: RegressionReport) -> list[str]:
+def _shifts_text(report: RegressionReport, width: int | None) -> list[str]:
     rows = [
         [
             shift.name.replace("_", " "),
@@ -173,22 +205,18 @@ def _shifts_text(report: RegressionReport) -> list[str]:
         for shift in report.shifts
         if shift.baseline or shift.candidate
     ]
-    return words.columns(rows)
+    return words.columns(rows, width=width)
 
 
 def _flip_text(flip: Flip, width: int | None) -> list[str]:
     where = f"#{flip.problem_idx}" + (f" ({flip.category})" if flip.category else "")
-    room = 100 if width is None else max(width - 20, 20)
-    before = one_line(flip.baseline_answer or flip.baseline_response, room)
-    after = one_line(flip.candidate_answer or flip.candidate_response, room)
-    return [
-        f"    {where}: expected {one_line(flip.expected_answer, room)}",
-        f"      baseline  {flip.baseline_reward:g}: {before}",
-        f"      candidate {flip.candidate_reward:g}: {after}",
-    ]
+    before = "baseline ", flip.baseline_reward, flip.baseline_answer or flip.baseline_response
+    after = "candidate", flip.candidate_reward, flip.candidate_answer or flip.candidate_response
+    lines = [f"    {where}: expected {one_line(flip.expected_answer)}"]
+    lines += [f"      {side} {reward:g}: {one_line(said)}" for side, reward, said in (before, after)]
+    return lines if width is None else [fitted(line, width) for line in lines]
 
 
-def one_line(text: str, room: int = 100) -> str:
-    """Any text as one line of at most ``room`` characters."""
-    flat = " ".join(words.printable(text).split())
-    return flat if len(flat) <= room else flat[: room - 1] + "…"
+def one_line(text: str) -> str:
+    """Any text as one line of at most 100 characters."""
+    return fitted(" ".join(words.printable(text).split()), _ROOM)

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
-
-from markupsafe import Markup
 
 from nemo_evaluator.decisions.compare.compare_set import ComparisonSet, Entry
 from nemo_evaluator.decisions.compare.report import RegressionReport
 from nemo_evaluator.decisions.compare.verdict import settling
 from nemo_evaluator.reports import _words as words
-from nemo_evaluator.reports._difference_svg import Line, difference_plot
 from nemo_evaluator.reports._page import template
-from nemo_evaluator.reports._svg import Slice, share_bar
-from nemo_evaluator.reports.compare import LISTED, name_of, state_of, worst_first
-
-# More groups than this are read in the JSON report.
-_MOST_GROUPS: Final = 40
+from nemo_evaluator.reports._plots import Figure, Mark, Shares, rows_figure
+from nemo_evaluator.reports.compare import LISTED, name_of, state_of, titled, worst_first
+from nemo_evaluator.reports.verdict_words import VERDICTS, explained
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +20,8 @@ class Section:
 
     anchor: str
     entry: Entry
-    outcomes: Markup | None
-    categories: Markup | None
-    left_out: int
+    outcomes: Figure | None
+    categories: Figure | None
 
     @property
     def report(self) -> RegressionReport:
@@ -38,65 +31,66 @@ class Section:
 
 def set_html(found: ComparisonSet) -> str:
     """All comparisons of a call as one self-contained page."""
-    sections = [_section(f"c{at}", entry) for at, entry in enumerate(found.entries)]
-    lines = [_line(entry, name_of(found, entry)) for entry in found.entries]
+    title = "Candidate minus baseline, mean score on the problems both answered, with its interval"
     page = template("compare.html.j2").render(
         found=found,
-        sections=sections,
-        plot=difference_plot(lines, _limit(found.entries[0].report)),
+        title=titled(found),
+        sections=[_section(f"c{at}", entry) for at, entry in enumerate(found.entries)],
+        differences=rows_figure(
+            title, [_mark(found, entry) for entry in found.entries], limit=_limit(found.entries[0])
+        ),
         first=found.entries[0].report,
         w=words,
         settling=settling,
         listed=LISTED,
+        meanings=explained(VERDICTS),
     )
     # Without characters that turn the reading direction round or hide what stands beside them.
     return words.printable(page)
 
 
-def _limit(report: RegressionReport) -> float:
-    return -report.threshold if report.direction == "higher_is_better" else report.threshold
+def _limit(entry: Entry) -> float:
+    sign = -1 if entry.report.direction == "higher_is_better" else 1
+    return sign * entry.report.threshold
 
 
-def _line(entry: Entry, label: str) -> Line:
-    found = entry.report.difference
-    text = words.with_bounds(found, sign=True)
-    return Line(label, found.value, found.lower, found.upper, str(entry.report.verdict), text)
+def _mark(found: ComparisonSet, entry: Entry) -> Mark:
+    seen = entry.report.difference
+    text = words.with_bounds(seen, sign=True)
+    return Mark(name_of(found, entry), seen.value, seen.lower, seen.upper, text, str(entry.report.verdict))
 
 
 def _section(anchor: str, entry: Entry) -> Section:
     report = entry.report
-    groups = worst_first(report)
-    shown = groups[:_MOST_GROUPS]
-    lines = [
-        Line(
+    marks = [
+        Mark(
             f"{name} ({group['n']:,})",
             group["delta"],
             group["ci_lower"],
             group["ci_upper"],
-            state_of(group, report),
             words.signed(group["delta"]),
+            state_of(group, report),
         )
-        for name, group in shown
+        for name, group in worst_first(report)
     ]
-    plot = difference_plot(lines, _limit(report), width=500) if lines else None
-    return Section(anchor, entry, _outcomes(report), plot, len(groups) - len(shown))
+    title = "Categories, the largest loss first (problems)"
+    categories = rows_figure(title, marks, limit=_limit(entry)) if marks else None
+    return Section(anchor, entry, _outcomes(report), categories)
 
 
-def _outcomes(report: RegressionReport) -> Markup | None:
+def _outcomes(report: RegressionReport) -> Figure | None:
     if report.flips is None:
         return None
     if report.graded:
         worse, better = report.moved
         equal = report.pairing.paired - worse - better
-        return share_bar(
-            [Slice("got worse", worse, "bad"), Slice("got better", better, "good"), Slice("equal", equal, "none")]
-        )
-    summary = report.flips.summary
-    return share_bar(
-        [
-            Slice("stayed right", summary["n_stable_correct"], "ok"),
-            Slice("got worse", summary["n_regressions"], "bad"),
-            Slice("got better", summary["n_improvements"], "good"),
-            Slice("stayed wrong", summary["n_stable_wrong"], "none"),
+        parts = [("got worse", worse, "bad"), ("got better", better, "good"), ("equal", equal, "none")]
+    else:
+        summary = report.flips.summary
+        parts = [
+            ("stayed right", summary["n_stable_correct"], "ok"),
+            ("got worse", summary["n_regressions"], "bad"),
+            ("got better", summary["n_improvements"], "good"),
+            ("stayed wrong", summary["n_stable_wrong"], "none"),
         ]
-    )
+    return Figure("Outcomes", [Shares("Outcomes", parts)])

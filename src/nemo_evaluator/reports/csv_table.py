@@ -7,6 +7,7 @@ import io
 from typing import Final
 
 from nemo_evaluator.reports.model import BenchmarkReport, EvalReport
+from nemo_evaluator.runs.bundle import INVALID
 from nemo_evaluator.runs.scores import Score
 
 # The first seven columns are the documented ones; new columns come after them.
@@ -44,7 +45,7 @@ def render_csv(report: EvalReport) -> str:
         for score in scores or [None]:
             writer.writerow([_cell(value) for value in _row(bench, score)])
     for one in report.unfinished:
-        known = {"benchmark": one.name, "validity": "UNFINISHED"}
+        known = {"benchmark": one.name, "validity": INVALID}
         writer.writerow([_cell(known.get(column)) for column in COLUMNS])
     return out.getvalue()
 

@@ -6,26 +6,29 @@ from typing import Final
 
 from nemo_evaluator.decisions.gate.report import BenchmarkGate, GateReport, Status
 from nemo_evaluator.reports import _words as words
+from nemo_evaluator.reports._page import template
+from nemo_evaluator.reports.verdict_words import DECISIONS, ICONS, VERDICTS, explained
 
 _MOST_WARNINGS: Final = 10
 
 
 def gate_text(report: GateReport, *, verbose: bool = False, explain: bool = False, width: int | None = None) -> str:
     """The decision as plain text, in lines of ``width`` where one is given."""
-    lines = [f"{report.verdict}  {report.candidate} against {report.baseline}"]
+    lines = words.wrapped(f"{report.verdict}  {report.candidate} against {report.baseline}", "", width=width)
     lines += [line for reason in report.reasons for line in words.wrapped(reason, width=width)]
     if report.missing:
         lines += words.wrapped(f"missing: {', '.join(report.missing)}", width=width)
     if report.benchmarks:
-        rows = [["benchmark", "tier", "status", "metric", "difference (pp)", "limit", "n"]]
+        rows = [["benchmark", "tier", "verdict", "metric", "difference (pp)", "limit", "n"]]
         rows += [_row(entry) for entry in report.benchmarks]
-        lines += ["", *words.columns(rows, width=width, spare=(3, 1, 5))]
-    lines += [line for said in _open_ends(report, explain) for line in words.wrapped(said, width=width)]
+        lines += ["", *words.columns(rows, width=width, spare=(3, 1, 6))]
+    if unsettled := [f"{name}: {said}" for name, said in _unsettled(report, explain)]:
+        lines += ["", *(line for said in unsettled for line in words.wrapped(said, width=width))]
     said = report.warnings if verbose else _gathered(report)
     if said:
         lines += ["", *(line for warning in said for line in words.wrapped(warning, mark="! ", width=width))]
     if verbose:
-        lines += ["", *words.wrapped(_terms(report), width=width)]
+        lines += ["", *(line for said in (_terms(report), _meanings()) for line in words.wrapped(said, width=width))]
     return words.printable("\n".join(lines).rstrip()) + "\n"
 
 
@@ -50,9 +53,8 @@ def _listed(names: list[str]) -> str:
 
 
 def _row(entry: BenchmarkGate) -> list[str]:
-    status = "OPEN" if entry.status is Status.INSUFFICIENT else str(entry.status)
     metric = entry.metric or words.NONE
-    return [entry.benchmark, entry.tier, status, metric, points(entry), limits(entry), f"{entry.n_paired:,}"]
+    return [entry.benchmark, entry.tier, entry.word, metric, points(entry), limits(entry), f"{entry.n_paired:,}"]
 
 
 def limits(entry: BenchmarkGate) -> str:
@@ -79,15 +81,18 @@ def _units(entry: BenchmarkGate) -> int:
     return 100 if entry.in_points else 1
 
 
-def _open_ends(report: GateReport, explain: bool) -> list[str]:
-    lines = []
-    for entry in report.benchmarks:
-        if entry.status is Status.PASS:
-            continue
-        lines += [f"{entry.benchmark}: {reason}" for reason in entry.reasons]
-        if explain and entry.remedy is not None:
-            lines.append(f"{entry.benchmark}: {entry.remedy.words}")
-    return ["", *lines] if lines else []
+def _unsettled(report: GateReport, explain: bool) -> list[tuple[str, str]]:
+    """Of each benchmark that is no PASS, why, and what would settle it."""
+    return [
+        (entry.benchmark, said)
+        for entry in report.benchmarks
+        if entry.status is not Status.PASS
+        for said in [*entry.reasons, *([entry.remedy.words] if explain and entry.remedy is not None else [])]
+    ]
+
+
+def _meanings() -> str:
+    return f"Benchmarks: {explained(VERDICTS)} The whole: {explained(DECISIONS)}"
 
 
 def _terms(report: GateReport) -> str:
@@ -97,36 +102,14 @@ def _terms(report: GateReport) -> str:
 
 def gate_markdown(report: GateReport, *, explain: bool = False) -> str:
     """The decision as markdown."""
-    icon = {"GO": "🟢", "NO-GO": "🔴", "INCONCLUSIVE": "⚪"}[report.verdict]
-    lines = [f"# {icon} {report.verdict}", "", *(f"- {words.cell(reason)}" for reason in report.reasons), ""]
-    lines += [f"Candidate {words.cell(report.candidate)} against {words.cell(report.baseline)}; {_terms(report)}.", ""]
-    if report.warnings:
-        lines += ["## Warnings", "", *(f"- {words.cell(warning)}" for warning in report.warnings), ""]
-    if report.benchmarks:
-        header = ["Benchmark", "Tier", "Status", "Metric", "Baseline", "Candidate", "Delta (pp)", "Limit (pp)", "N"]
-        lines += ["## Benchmarks", "", *words.table(header, [_cells(entry) for entry in report.benchmarks])]
-    unsettled = [entry for entry in report.benchmarks if entry.status is not Status.PASS]
-    if unsettled:
-        lines += ["## Details", ""]
-        for entry in unsettled:
-            lines += [f"- {words.cell(entry.benchmark)}: {words.cell(reason)}" for reason in entry.reasons]
-            if explain and entry.remedy is not None:
-                lines.append(f"- {words.cell(entry.benchmark)}: {words.cell(entry.remedy.words)}")
-        lines.append("")
-    if report.missing:
-        lines += ["## Missing", "", *(f"- {words.cell(name)}" for name in report.missing)]
-    return words.printable("\n".join(lines).rstrip()) + "\n"
-
-
-def _cells(entry: BenchmarkGate) -> list[str]:
-    return [
-        words.cell(entry.benchmark),
-        entry.tier,
-        f"**{entry.status}**" if entry.status is not Status.PASS else "PASS",
-        words.cell(entry.metric or words.NONE),
-        words.plain(entry.baseline_score),
-        words.plain(entry.candidate_score),
-        points(entry),
-        limits(entry),
-        f"{entry.n_paired:,}",
-    ]
+    page = template("gate.md.j2", words.cell).render(
+        report=report,
+        unsettled=_unsettled(report, explain),
+        terms=_terms(report),
+        icons=ICONS,
+        points=points,
+        limits=limits,
+        meanings=_meanings(),
+        w=words,
+    )
+    return words.printable(page)

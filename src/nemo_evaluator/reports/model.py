@@ -29,6 +29,9 @@ class Example:
     expected: str
     extracted: str | None
     note: str
+    # Calls of tools with what came back, and what judges said, by their names.
+    calls: tuple[str, ...] = ()
+    judges: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

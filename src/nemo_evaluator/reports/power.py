@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nemo_evaluator.decisions.power.plan import Plan, PlanLine
-from nemo_evaluator.reports import _format as fmt
 from nemo_evaluator.reports import _words as words
 
 _LEGEND = """\
@@ -44,19 +43,19 @@ def _plan(plan: Plan) -> str:
 def _row(line: PlanLine, suite: bool) -> list[str]:
     return [
         str(line.repeats),
-        fmt.count(line.problems),
-        fmt.count(line.problems_to_rule_out),
-        *([fmt.count(line.problems_in_suite)] if suite else []),
-        fmt.count(line.answers),
+        words.count(line.problems),
+        words.count(line.problems_to_rule_out),
+        *([words.count(line.problems_in_suite)] if suite else []),
+        words.count(line.answers),
         *_cost(line.tokens, line.usd, line.hours),
     ]
 
 
 def _cost(tokens: float | None, usd: float | None, hours: float | None) -> list[str]:
     return [
-        fmt.count(tokens),
+        words.count(tokens),
         words.NONE if usd is None else f"${usd:,.2f}",
-        words.NONE if hours is None else fmt.seconds(3600 * hours),
+        words.NONE if hours is None else words.seconds(3600 * hours),
     ]
 
 
@@ -78,7 +77,7 @@ def _total(plans: Sequence[Plan]) -> list[str]:
         total([line.usd for line in cheapest]),
         total([line.hours for line in cheapest]),
     )
-    parts = [f"{fmt.count(total([line.answers for line in cheapest]))} answers"]
+    parts = [f"{words.count(total([line.answers for line in cheapest]))} answers"]
     parts += [text for text in (f"{tokens} tokens", usd, time) if not text.startswith(words.NONE)]
     each = "each as above" if len(plans) == 1 else "each with the fewest answers"
     return [f"all {suite} benchmarks, one side, {each}: {', '.join(parts)}\n"]

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import orjson
 
+from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.shapes import as_dict, as_list
+from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.reports.model import Example, Histogram, RowDetails
 from nemo_evaluator.runs.row import Row
 from nemo_evaluator.runs.row_file import scan_rows
+from nemo_evaluator.store.layout import TaskPaths
+from nemo_evaluator.store.sums import verified
 
 EXAMPLES_OF_A_KIND: Final = 4
 _TEXT_LIMIT: Final = 2000
 _BINS: Final = 24
+_MOST_CALLS: Final = 20
+_REASONS: Final = frozenset({"reasoning", "explanation", "rationale", "justification", "critique", "judge_reply"})
+_PLACE: Final = re.compile(rb'"problem_idx":\s?(\d+),\s?"repeat":\s?(\d+)')
+_PLACE_WITHIN: Final = 200
 
 
 def read_details(results: Path) -> RowDetails | None:
@@ -45,7 +58,7 @@ def read_details(results: Path) -> RowDetails | None:
         binary = binary and row.reward in (None, 0, 1)
         if kind and len(examples[kind]) < EXAMPLES_OF_A_KIND:
             examples[kind].append(_example(kind, row))
-    shown = tuple(example for kind in examples.values() for example in kind)
+    shown = _with_calls([example for kind in examples.values() for example in kind], TaskPaths(results.parent))
     known = dict(outcomes), dict(causes.most_common()), binary
     return RowDetails(rows, _histogram(latency), _histogram(tokens), shown, unreadable, *known)
 
@@ -70,7 +83,50 @@ def _example(kind: str, row: Row) -> Example:
         expected=_cut(row.expected),
         extracted=None if row.extracted is None else _cut(row.extracted),
         note=_cut(f"{row.cause}: {row.error}" if row.failed else row.label),
+        calls=_calls(row),
+        judges=tuple(_judges(row.scoring_details)),
     )
+
+
+def _with_calls(examples: list[Example], task: TaskPaths) -> tuple[Example, ...]:
+    """The examples with the tools they called, where these are in ``trajectories.jsonl``."""
+    wanted = {(one.problem_idx, one.repeat) for one in examples if not one.calls}
+    found: dict[tuple[int, int], tuple[str, ...]] = {}
+    if not wanted or not task.trajectories.is_file():
+        return tuple(examples)
+    with verified(task.trajectories).open("rb") as file:
+        for line in file:
+            # Conversations can be long and many: only the line of an example is read as JSON.
+            place = _PLACE.search(line, 0, _PLACE_WITHIN)
+            if place is not None and (key := (int(place[1]), int(place[2]))) in wanted:
+                wanted.remove(key)
+                found[key] = _calls(Row(orjson.loads(line)))
+            if not wanted:
+                break
+    return tuple(replace(one, calls=one.calls or found.get((one.problem_idx, one.repeat), ())) for one in examples)
+
+
+def _calls(row: Row) -> tuple[str, ...]:
+    said = []
+    for step in row.steps:
+        results = {one.get("source_call_id"): one for one in as_list(as_dict(step.get("observation")).get("results"))}
+        for call in as_list(step.get("tool_calls")):
+            given = as_dict(call).get("arguments")
+            text = given if isinstance(given, str) else dumps(given).decode()
+            came = as_dict(results.get(call.get("tool_call_id"))).get("content")
+            said.append(_cut(f"{call.get('function_name')}({text})" + ("" if came is None else f"\n→ {came}")))
+    return tuple(said[:_MOST_CALLS])
+
+
+def _judges(details: JsonDict, name: str = "judge") -> Iterator[tuple[str, str]]:
+    """What judges gave as their reasons, wherever it stands in the details."""
+    for key, value in details.items():
+        if key in _REASONS and isinstance(value, str) and value:
+            yield name, _cut(value)
+        for at, part in enumerate(value if isinstance(value, list) else [value], 1):
+            if isinstance(part, dict):
+                number = f" {at}" if isinstance(value, list) else ""
+                yield from _judges(part, key.removeprefix("scorer:") + number)
 
 
 def _cut(value: Any) -> str:

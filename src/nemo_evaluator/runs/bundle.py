@@ -38,6 +38,13 @@ from nemo_evaluator.store.sums import verified
 VALID: Final = "VALID"
 INVALID: Final = "INVALID"
 UNCHECKED: Final = "UNCHECKED"
+# Fields of scoring_details that say how a row was scored; a field tells more when each of its few values is common.
+NOT_BREAKDOWNS: Final = frozenset(
+    {"correct", "error", "explanation", "extracted", "fallback", "judge_model", "method", "needs_judge", "raw"}
+    | {"reasoning", "reward", "unparsed"}
+)
+_MOST_GROUPS: Final = 20
+_ROWS_OF_A_GROUP: Final = 3
 # Categories of the failure analysis whose rows were scored.
 _FLAWS: Final = frozenset({"refusal", "format_error", Cause.CONTEXT_EXCEEDED, Cause.BUDGET})
 
@@ -228,11 +235,16 @@ class Bundle:
 
     @property
     def breakdowns(self) -> dict[str, tuple[Group, ...]]:
-        """The scores by the values of other fields."""
+        """The scores by the values of other fields, as far as these are few and say something of the problems."""
+        found = {
+            name: tuple(read_group(str(raw.get("group")), raw) for raw in as_list(groups) if isinstance(raw, dict))
+            for name, groups in as_dict(self._raw_scores.get("breakdowns")).items()
+            if name not in NOT_BREAKDOWNS
+        }
         return {
-            name: tuple(read_group(str(raw.get("group")), raw) for raw in groups)
-            for name, found in as_dict(self._raw_scores.get("breakdowns")).items()
-            if (groups := [raw for raw in as_list(found) if isinstance(raw, dict)])
+            name: groups
+            for name, groups in found.items()
+            if 1 < len(groups) <= _MOST_GROUPS and sum(group.n for group in groups) >= _ROWS_OF_A_GROUP * len(groups)
         }
 
     @property

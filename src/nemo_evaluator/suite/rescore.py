@@ -83,7 +83,7 @@ async def _rescore_one(key: str, journal: Path, builder: Builder, options: Resco
         result.bundle, result.stopped = settle_status(finished.task, finished.bundle), finished.halt.kind
     except NelError as error:
         result.error = error
-        options.say(f"{key}: FAILED: {error.message}" + (f"\n  fix: {error.hint}" if error.hint else ""))
+        options.say(f"{key}: failed: {error.message}" + (f"\n  fix: {error.hint}" if error.hint else ""))
     return result
 
 

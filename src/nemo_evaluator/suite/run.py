@@ -181,7 +181,7 @@ def _take(result: BenchmarkResult, finished: Finished) -> None:
 def _note(checkpoint: Checkpoint, result: BenchmarkResult, say: Say) -> None:
     if result.error is not None:
         say(
-            f"{result.key}: FAILED: {result.error.message}"
+            f"{result.key}: failed: {result.error.message}"
             + (f"\n  fix: {result.error.hint}" if result.error.hint else "")
         )
         checkpoint.failed(result.key, result.error.message, getattr(result.error, "cause", None))

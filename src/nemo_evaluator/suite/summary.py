@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nemo_evaluator.core.terminal import cells, one_line, table
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.runs.bundle import Bundle
+from nemo_evaluator.runs.bundle import INVALID, Bundle
 from nemo_evaluator.suite.run import BenchmarkResult, SuiteResult
 
 _HEAD = ("status", "benchmark", "metric", "score", "95% interval", "n", "coverage", "truncated", "unparsed")
@@ -102,5 +102,5 @@ def _row(one: BenchmarkResult) -> tuple[str, ...]:
 
 
 def _status(one: BenchmarkResult) -> str:
-    """That of ``nel check``; a benchmark that did not get as far as a bundle has none."""
-    return str(one.bundle["validity"]["status"]) if one.bundle else "FAILED"
+    """That of ``nel check``, also of a benchmark that did not get as far as a bundle."""
+    return str(one.bundle["validity"]["status"]) if one.bundle else INVALID

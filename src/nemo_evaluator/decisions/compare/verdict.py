@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from nemo_evaluator.metrics import Interval
 
@@ -40,6 +41,16 @@ class Relation(StrEnum):
     INFERIOR = "inferior"
     WORSE = "worse than allowed"
     UNKNOWN = "undecided"
+
+
+VERDICTS: Final = {
+    Relation.SUPERIOR: Verdict.PASS,
+    Relation.EQUIVALENT: Verdict.PASS,
+    Relation.NON_INFERIOR: Verdict.PASS,
+    Relation.INFERIOR: Verdict.WARN,
+    Relation.WORSE: Verdict.BLOCK,
+    Relation.UNKNOWN: Verdict.INCONCLUSIVE,
+}
 
 
 def relation_of(interval: Interval, max_drop: float) -> Relation:
@@ -95,23 +106,17 @@ def judge(
     relation = relation_of(gain, max_drop)
     drop, limit = "drop" if better > 0 else "rise", f"the limit of {max_drop:g}"
     found = f"{interval.value:+.4f} [{interval.lower:+.4f}, {interval.upper:+.4f}] over {interval.n:,} problems"
-    if relation is Relation.WORSE:
-        return Judgement(Verdict.BLOCK, relation, (f"the {drop} is more than {limit}: {found}",))
     more = f"; {settling(needed, available)}" if needed else ""
-    if relation is Relation.INFERIOR:
-        words = f"a {drop} is certain, whether it is beyond {limit} is not"
-        return Judgement(Verdict.WARN, relation, (f"{words}: {found}{more}",))
-    if relation is Relation.UNKNOWN:
-        return Judgement(
-            Verdict.INCONCLUSIVE, relation, (f"a {drop} beyond {limit} cannot be ruled out: {found}{more}",)
-        )
-    words = {
-        Relation.SUPERIOR: "the candidate is better",
-        Relation.EQUIVALENT: f"the difference is within {limit} both ways",
-        Relation.NON_INFERIOR: f"a {drop} beyond {limit} is excluded",
-    }[relation]
     small = f" (a small {drop} is certain)" if gain.upper is not None and gain.upper < 0 else ""
-    return Judgement(Verdict.PASS, relation, (f"{words}{small}: {found}",))
+    words = {
+        Relation.WORSE: f"the {drop} is more than {limit}: {found}",
+        Relation.INFERIOR: f"a {drop} is certain, whether it is beyond {limit} is not: {found}{more}",
+        Relation.UNKNOWN: f"a {drop} beyond {limit} cannot be ruled out: {found}{more}",
+        Relation.SUPERIOR: f"the candidate is better: {found}",
+        Relation.EQUIVALENT: f"the difference is within {limit} both ways{small}: {found}",
+        Relation.NON_INFERIOR: f"a {drop} beyond {limit} is excluded{small}: {found}",
+    }[relation]
+    return Judgement(VERDICTS[relation], relation, (words,))
 
 
 def mirrored(interval: Interval) -> Interval:

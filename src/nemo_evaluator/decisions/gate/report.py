@@ -10,6 +10,7 @@ from nemo_evaluator.core.documents import Document
 from nemo_evaluator.core.files import write_json
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.compare.report import REPORT_VERSION, RegressionReport
+from nemo_evaluator.decisions.compare.verdict import Verdict
 
 
 class GateVerdict(StrEnum):
@@ -81,6 +82,16 @@ class BenchmarkGate:
     def required(self) -> bool:
         """Whether the benchmark has a say in the decision."""
         return self.tier != "advisory"
+
+    @property
+    def word(self) -> str:
+        """The status in the words of `nel compare`, as people read it; files keep the status itself."""
+        if self.status is Status.BREACH:
+            return str(Verdict.BLOCK)
+        if self.status is not Status.INSUFFICIENT:
+            return str(self.status)
+        warned = self.regression is not None and self.regression.verdict is Verdict.WARN
+        return str(Verdict.WARN if warned else Verdict.INCONCLUSIVE)
 
     def to_dict(self) -> JsonDict:
         """The entry as JSON."""

@@ -225,7 +225,7 @@ def _stops(entry: BenchmarkGate) -> bool:
 
 
 def _reason(entry: BenchmarkGate) -> str:
-    return f"{entry.benchmark} ({entry.tier}): {entry.status}" + (f": {entry.reasons[0]}" if entry.reasons else "")
+    return f"{entry.benchmark} ({entry.tier}): {entry.word}" + (f": {entry.reasons[0]}" if entry.reasons else "")
 
 
 def _fill(entry: BenchmarkGate, measured: Measured, pairing: Pairing) -> None:

@@ -1,0 +1,208 @@
+"""What plots show and where it lies; ``templates/plots.j2`` draws them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final, Literal, TypeAlias
+
+from nemo_evaluator.reports.model import Histogram
+
+Kind: TypeAlias = Literal["rows", "bins", "shares"]
+# More marks than this stand in two columns; more than the second number, the rest is folded.
+_ONE_COLUMN: Final = 14
+_UNFOLDED: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One value with its interval; ``style`` is a class of the page, ``shape`` tells without colour."""
+
+    label: str
+    value: float
+    lower: float | None
+    upper: float | None
+    text: str
+    style: str = "c0"
+    shape: int = 0
+    group: str = ""
+
+    @property
+    def known(self) -> list[float]:
+        """The value and its bounds, as far as they are known."""
+        return [v for v in (self.value, self.lower, self.upper) if v is not None and not math.isnan(v)]
+
+    @property
+    def whisker(self) -> tuple[float, float] | None:
+        """The interval, where there is one."""
+        return None if self.lower is None or self.upper is None else (self.lower, self.upper)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Values one under the other on a common axis, as dots or as bars from zero; with a ``limit``, differences."""
+
+    kind: ClassVar[Kind] = "rows"
+    title: str
+    marks: Sequence[Mark]
+    bars: bool = False
+    limit: float | None = None
+    # All marks of the figure that this is a part of: parts have one scale.
+    whole: Sequence[Mark] = ()
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The ends of the axis."""
+        known = [value for mark in self.whole or self.marks for value in mark.known]
+        if self.limit is not None:
+            known += [0.0, 1.4 * self.limit, -0.6 * self.limit]
+        elif not known or (min(known) >= 0 and max(known) <= 1):
+            return 0.0, 1.0
+        low, high = min(known), max(known)
+        pad = 0.05 * (high - min(low, 0.0)) or 0.05
+        return (low - pad if self.limit is not None else min(low - pad, 0.0)), high + pad
+
+    def at(self, value: float) -> float:
+        """Where a value lies on the axis, in percent."""
+        low, high = self.bounds
+        return round(100 * min(1.0, max(0.0, (value - low) / (high - low))), 2)
+
+    @property
+    def ticks(self) -> list[tuple[float, str]]:
+        """Places and texts of the axis."""
+        shown = "{:+g}" if self.limit is not None else "{:,g}"
+        return [(self.at(tick), shown.format(tick) if tick else "0") for tick in ticks(*self.bounds)]
+
+    @property
+    def groups(self) -> bool:
+        """Whether marks stand together in groups."""
+        return any(mark.group for mark in self.marks)
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """How values are spread, in a box of 500 by 200; ``lines`` are drawn across it (percentiles)."""
+
+    kind: ClassVar[Kind] = "bins"
+    left: ClassVar = 52
+    right: ClassVar = 492
+    top: ClassVar = 26
+    base: ClassVar = 150
+    title: str
+    histogram: Histogram
+    unit: str
+    lines: Sequence[tuple[str, float]] = ()
+
+    @property
+    def tail(self) -> bool:
+        """Whether the last bar holds the whole tail up to the maximum: it is as wide as the others."""
+        edges = self.histogram.edges
+        return len(edges) > 2 and (edges[-1] - edges[-2]) > 1.5 * (edges[1] - edges[0])
+
+    @property
+    def width(self) -> float:
+        """The width of a bar."""
+        return (self.right - self.left) / len(self.histogram.counts)
+
+    def x(self, value: float) -> float:
+        """Where a value lies; the tail is not on the scale."""
+        edges, end = self.histogram.edges, len(self.histogram.counts) - self.tail
+        return round(self.left + end * self.width * (value - edges[0]) / (edges[end] - edges[0]), 2)
+
+    def y(self, count: float) -> float:
+        """How high a bar reaches."""
+        return round(self.base - (self.base - self.top) * count / (max(self.histogram.counts) or 1), 2)
+
+    @property
+    def bars(self) -> list[tuple[float, float, str]]:
+        """Left edge, top and words of each bar."""
+        edges, counts = self.histogram.edges, self.histogram.counts
+        return [
+            (
+                round(self.left + at * self.width, 2),
+                self.y(n),
+                f"{edges[at]:,.0f} to {edges[at + 1]:,.0f} {self.unit}: {n:,}",
+            )
+            for at, n in enumerate(counts)
+        ]
+
+    @property
+    def x_ticks(self) -> list[tuple[float, str]]:
+        """Places and texts of the lower axis."""
+        edges, end = self.histogram.edges, len(self.histogram.counts) - self.tail
+        return [(self.x(tick), f"{tick:,g}") for tick in ticks(edges[0], edges[end])]
+
+    @property
+    def y_ticks(self) -> list[tuple[float, str]]:
+        """Places and texts of the axis of counts."""
+        found = ticks(0, max(self.histogram.counts), 3)
+        return [(self.y(tick), f"{tick:,.0f}") for tick in found if float(tick).is_integer()]
+
+    @property
+    def rules(self) -> list[tuple[float, str, bool]]:
+        """Place and words of each line that has room, and whether the words stand to its left."""
+        found: list[tuple[float, str, bool]] = []
+        for name, value in sorted(self.lines, key=lambda line: line[1]):
+            edges = self.histogram.edges
+            x, last = self.x(value), found[-1][0] if found else -math.inf
+            if edges[0] <= value and x <= self.right:
+                at_end = x > self.right - 90
+                found.append((x, f"{name} {value:,.0f}" if x - last > (165 if at_end else 80) else "", at_end))
+        return found
+
+    @property
+    def said(self) -> str:
+        """What a person hears who cannot see it."""
+        known = "".join(f", {name} {value:,.0f}" for name, value in self.lines)
+        return f"{self.title}: {self.unit} of {sum(self.histogram.counts):,} rows{known}"
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Parts of a whole: name, count and the class of each."""
+
+    kind: ClassVar[Kind] = "shares"
+    title: str
+    parts: Sequence[tuple[str, int, str]]
+
+    @property
+    def words(self) -> list[tuple[int, str, str]]:
+        """Count, class and words of the parts that are there."""
+        total = sum(count for _, count, _ in self.parts) or 1
+        return [
+            (count, style, f"{label}: {count:,} ({100 * count / total:.1f}%)")
+            for label, count, style in self.parts
+            if count
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Plots under one heading: one, or two side by side; ``folded`` ones are opened by a click."""
+
+    title: str
+    plots: Sequence[Rows | Bins | Shares]
+    folded: Sequence[Rows] = ()
+
+
+def rows_figure(title: str, marks: Sequence[Mark], *, bars: bool = False, limit: float | None = None) -> Figure:
+    """Marks in one column where they are few, else in two with one scale, the rest folded."""
+    if len(marks) <= _ONE_COLUMN:
+        return Figure(title, [Rows(title, marks, bars, limit)])
+    shown, rest = (
+        [Rows(title, half, bars, limit, marks) for half in (part[: (len(part) + 1) // 2], part[(len(part) + 1) // 2 :])]
+        for part in (marks[:_UNFOLDED], marks[_UNFOLDED:])
+    )
+    return Figure(title, shown, [part for part in rest if part.marks])
+
+
+def ticks(low: float, high: float, wanted: int = 5) -> list[float]:
+    """Round numbers between two bounds."""
+    if high <= low:
+        return [low]
+    raw = (high - low) / wanted
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw)
+    first = math.ceil(low / step - 1e-9)
+    return [round(at * step, 10) for at in range(first, math.floor(high / step + 1e-9) + 1)]
