@@ -15,7 +15,7 @@ import orjson
 import uvloop
 
 from bench._measure import server
-from nemo_evaluator.adapters.door import open_client
+from nemo_evaluator.adapters.in_process import open_client
 from nemo_evaluator.models import Endpoint
 
 PROMPT = "A train leaves at nine and travels for three hours at sixty miles an hour. How far does it go? " * 4

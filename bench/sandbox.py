@@ -12,7 +12,7 @@ from pathlib import Path
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
 from nemo_evaluator.sandbox._docker_definition import DockerSettings
-from nemo_evaluator.sandbox._keeper import KeeperClient
+from nemo_evaluator.sandbox._keeper_client import KeeperClient
 from nemo_evaluator.sandbox.docker import DockerSandbox
 from nemo_evaluator.sandbox.local import LocalConfig, LocalSandbox
 from nemo_evaluator.sandbox.manager import SandboxManager

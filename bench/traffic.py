@@ -26,7 +26,7 @@ import uvloop
 
 from bench import client
 from bench._measure import server
-from nemo_evaluator.adapters.door import open_client
+from nemo_evaluator.adapters.in_process import open_client
 from nemo_evaluator.models import CallScope, Client, Endpoint, StageSpec, call_scope
 
 ROUNDS = 3

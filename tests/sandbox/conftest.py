@@ -13,7 +13,7 @@ import pytest
 
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._docker_definition import DockerSettings
-from nemo_evaluator.sandbox._keeper import KeeperClient
+from nemo_evaluator.sandbox._keeper_client import KeeperClient
 from nemo_evaluator.sandbox._nodes import NodeSlots
 from nemo_evaluator.sandbox.apptainer import ApptainerSandbox
 from nemo_evaluator.sandbox.base import OutsideEndpoint, Sandbox

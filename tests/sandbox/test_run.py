@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from nel_support import Nel, api, bench, rows
 
-from nemo_evaluator.sandbox._keeper import state_root
+from nemo_evaluator.sandbox._keeper_client import state_root
 from nemo_evaluator.testing import ScriptedServer
 
 BENCHMARK = """

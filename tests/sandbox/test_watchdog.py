@@ -18,8 +18,8 @@ from nemo_evaluator.cli.sandbox import sandbox as sandbox_command
 from nemo_evaluator.core.processes import start_time, wait_gone
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._docker_api import DockerApi
-from nemo_evaluator.sandbox._keeper import KeeperClient, state_root
-from nemo_evaluator.sandbox.census import census, collect, sweep
+from nemo_evaluator.sandbox._keeper_client import KeeperClient, state_root
+from nemo_evaluator.sandbox.inventory import census, collect, sweep
 from nemo_evaluator.sandbox.local import LocalSandbox
 
 HOLDER = """

@@ -6,7 +6,7 @@ from nemo_evaluator.core.lazy import lazy_names
 
 _MODULES = {
     "base": ("Interceptor", "Place"),
-    "door": ("Door", "open_client"),
+    "in_process": ("Door", "open_client"),
     "pipeline": ("Pipeline",),
     "proxy": ("Proxy",),
     "registry": ("InterceptorRegistry", "build_stage", "interceptor_registry"),

@@ -24,7 +24,7 @@ from nemo_evaluator.adapters._errors import as_error, error_reply
 from nemo_evaluator.adapters._stream_scrubber import StreamScrubber
 from nemo_evaluator.adapters.base import OUTSIDE
 from nemo_evaluator.adapters.convert import Route, route_of
-from nemo_evaluator.adapters.door import Door
+from nemo_evaluator.adapters.in_process import Door
 from nemo_evaluator.core.errors import NelError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.files import scrub_json

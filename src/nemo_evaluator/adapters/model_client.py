@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nemo_evaluator.adapters.door import open_client
+from nemo_evaluator.adapters.in_process import open_client
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict, Message, ModelResponse, ToolCallInfo
 from nemo_evaluator.models.endpoint import Endpoint, Timeouts

@@ -21,7 +21,7 @@ from nemo_evaluator.adapters._access import Access, split_path
 from nemo_evaluator.adapters._asgi import ProxyApp
 from nemo_evaluator.adapters._connections import BoundedConnection
 from nemo_evaluator.adapters.base import Interceptor
-from nemo_evaluator.adapters.door import Door
+from nemo_evaluator.adapters.in_process import Door
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.secrets import Secret, forget
 from nemo_evaluator.core.types import JsonDict

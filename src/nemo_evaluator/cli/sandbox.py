@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from nemo_evaluator.core.files import dumps
-from nemo_evaluator.sandbox.census import Found, census, collect, sweep
+from nemo_evaluator.sandbox.inventory import Found, census, collect, sweep
 
 
 @click.group()

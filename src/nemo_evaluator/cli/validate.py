@@ -8,7 +8,7 @@ import tempfile
 
 import click
 
-from nemo_evaluator.adapters.door import open_client
+from nemo_evaluator.adapters.in_process import open_client
 from nemo_evaluator.core.errors import EXIT_FAILED, UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.secrets import Secret

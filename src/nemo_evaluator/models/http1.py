@@ -16,9 +16,9 @@ from typing import Any, Final, Protocol, cast
 import httptools
 
 from nemo_evaluator.models.answer import Answer
+from nemo_evaluator.models.chunk_queue import ChunkQueue
 from nemo_evaluator.models.duplicates import Duplicates
 from nemo_evaluator.models.endpoint import Timeouts
-from nemo_evaluator.models.pieces import Pieces
 
 LARGEST: Final = 64 * 2**20
 LARGEST_HEAD: Final = 256 * 2**10
@@ -89,7 +89,7 @@ class Connection(asyncio.Protocol):
         self._pool, self._loop = pool, loop
         self._parser = httptools.HttpResponseParser(self)
         self._ready: asyncio.Future[Answer] | None = None
-        self._queue: Pieces | None = None
+        self._queue: ChunkQueue | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._whole = True
         self._held = self._keep = False
@@ -211,7 +211,7 @@ class Connection(asyncio.Protocol):
         if headers.get("content-encoding", "identity") in ("gzip", "deflate", "x-gzip"):
             self._inflate = zlib.decompressobj(47)
         if answer.status < 400 and answer.content_type == "text/event-stream":
-            self._queue = Pieces(self)
+            self._queue = ChunkQueue(self)
             answer.stream = self._queue
             self._resolve()
 

@@ -21,19 +21,19 @@ from nemo_evaluator.core.errors import (
 from nemo_evaluator.core.plain import plain
 from nemo_evaluator.core.slots import lent_slot
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.models._lanes import Lane, leave_lane, take_lane
+from nemo_evaluator.models._shared_pool import Lane, leave_lane, take_lane
 from nemo_evaluator.models.answer import Answer
 from nemo_evaluator.models.breaker import Breaker
+from nemo_evaluator.models.budgeted_send import spend
+from nemo_evaluator.models.chat_template_guard import guard_completions
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.faults import error_of, retry_after, stream_error
-from nemo_evaluator.models.guard import guard_completions
-from nemo_evaluator.models.heads import Heads
 from nemo_evaluator.models.health import Health
 from nemo_evaluator.models.http1 import WireError
 from nemo_evaluator.models.http_proxy import proxy_for
 from nemo_evaluator.models.limiter import LONGEST_PAUSE, Limiter
 from nemo_evaluator.models.reply_check import flaw_of
-from nemo_evaluator.models.spending import spend
+from nemo_evaluator.models.request_head import RequestHeads
 from nemo_evaluator.models.sse import gather_stream
 from nemo_evaluator.models.stream import Stream
 from nemo_evaluator.models.types import ModelReply, ModelRequest
@@ -67,7 +67,7 @@ class Transport:
         self.endpoint = endpoint
         self.stats = TransportStats()
         self._proxy = proxy_for(endpoint.url)
-        self._heads = Heads(endpoint, self._proxy)
+        self._heads = RequestHeads(endpoint, self._proxy)
         self._lane: Lane | None = None
 
     @property

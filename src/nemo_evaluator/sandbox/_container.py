@@ -16,10 +16,10 @@ from typing import IO, ClassVar, Final
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.sandbox import _fresh
 from nemo_evaluator.sandbox._backend import Backend, Emit, Exit, Job
-from nemo_evaluator.sandbox._client import Client, call, start_client
+from nemo_evaluator.sandbox._entry_command import Client, call, start_client
 from nemo_evaluator.sandbox._pump import Pump
+from nemo_evaluator.sandbox._slurm_steps import Quiet, Steps
 from nemo_evaluator.sandbox._stdin import feed, pipe
-from nemo_evaluator.sandbox._steps import Quiet, Steps
 from nemo_evaluator.sandbox._wrapper import Rest, Seal, Trailer, killer, wrapped
 
 _SIGKILL: Final = 137

@@ -21,12 +21,12 @@ from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._backend import Emit, Exit, Job, keepalive
-from nemo_evaluator.sandbox._client import Client, call
 from nemo_evaluator.sandbox._container import ContainerSandbox
+from nemo_evaluator.sandbox._entry_command import Client, call
 from nemo_evaluator.sandbox._nodes import NodeSlots, Place
 from nemo_evaluator.sandbox._reaper import Reaper
 from nemo_evaluator.sandbox._sizes import parse_size
-from nemo_evaluator.sandbox._steps import Steps, clean_up
+from nemo_evaluator.sandbox._slurm_steps import Steps, clean_up
 from nemo_evaluator.sandbox._wrapper import carried
 from nemo_evaluator.sandbox.base import ImageBuildRequest, OutsideEndpoint, Sandbox, VolumeMount
 from nemo_evaluator.sandbox.jail import cgroups

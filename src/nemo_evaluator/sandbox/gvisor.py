@@ -14,8 +14,8 @@ from typing import Any, Final
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.sandbox import _bwrap
 from nemo_evaluator.sandbox._backend import Exit, keepalive
-from nemo_evaluator.sandbox._client import Client, call
 from nemo_evaluator.sandbox._container import ContainerSandbox
+from nemo_evaluator.sandbox._entry_command import Client, call
 from nemo_evaluator.sandbox._reaper import Reaper
 from nemo_evaluator.sandbox.base import OutsideEndpoint, VolumeMount
 from nemo_evaluator.sandbox.jail import cgroups

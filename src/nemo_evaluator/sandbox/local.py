@@ -25,7 +25,7 @@ from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.sandbox._backend import Backend, Emit, Exit, Job
 from nemo_evaluator.sandbox._bwrap import PATH, arguments
 from nemo_evaluator.sandbox._forward import Forward, target_of
-from nemo_evaluator.sandbox._keeper import KeeperClient, Line
+from nemo_evaluator.sandbox._keeper_client import KeeperClient, Line
 from nemo_evaluator.sandbox._pump import Pump
 from nemo_evaluator.sandbox.base import OutsideEndpoint
 from nemo_evaluator.sandbox.jail import cgroups, seccomp

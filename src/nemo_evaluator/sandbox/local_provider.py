@@ -7,7 +7,7 @@ from typing import Any
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
-from nemo_evaluator.sandbox._keeper import KeeperClient
+from nemo_evaluator.sandbox._keeper_client import KeeperClient
 from nemo_evaluator.sandbox._reaper import Reaper
 from nemo_evaluator.sandbox._sizes import parse_size
 from nemo_evaluator.sandbox.base import Sandbox

@@ -18,11 +18,11 @@ from nemo_evaluator.config.sandbox_base import ImageSandbox
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.sandbox._backend import Job, keepalive
-from nemo_evaluator.sandbox._client import Client, call
 from nemo_evaluator.sandbox._container import ContainerSandbox
+from nemo_evaluator.sandbox._entry_command import Client, call
 from nemo_evaluator.sandbox._nodes import NodeSlots, Place
 from nemo_evaluator.sandbox._reaper import Reaper
-from nemo_evaluator.sandbox._steps import Steps, clean_up
+from nemo_evaluator.sandbox._slurm_steps import Steps, clean_up
 from nemo_evaluator.sandbox._wrapper import Rest, carried
 from nemo_evaluator.sandbox.base import OutsideEndpoint, VolumeMount
 

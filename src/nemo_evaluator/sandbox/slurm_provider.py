@@ -9,7 +9,7 @@ from typing import Any
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
-from nemo_evaluator.sandbox._client import Client, call
+from nemo_evaluator.sandbox._entry_command import Client, call
 from nemo_evaluator.sandbox._nodes import NodeSlots
 from nemo_evaluator.sandbox._reaper import Reaper
 from nemo_evaluator.sandbox._sizes import parse_size

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import home, syscalls, wire
+from . import background_init, syscalls, wire
 from .powers import give_up_powers, private_folders, spawn
 
 
@@ -29,7 +29,7 @@ def run(sock: socket.socket, seccomp: bytes | None) -> None:
         os._exit(1)
     request, fds = message
     if request["background"]:
-        home.serve(sock, message, seccomp)
+        background_init.serve(sock, message, seccomp)
     sock.close()
     try:
         answer = _run(request, fds, seccomp)

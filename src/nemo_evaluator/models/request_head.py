@@ -19,7 +19,7 @@ HOP_BY_HOP: Final = frozenset(
 _OURS: Final = frozenset({"authorization", "x-api-key"})
 
 
-class Heads:
+class RequestHeads:
     """Request heads of one endpoint. They hold its key, so they are never shown."""
 
     __slots__ = ("_base", "_fixed", "_host", "_origin", "_own", "_query", "_ready")

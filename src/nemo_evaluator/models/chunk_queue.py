@@ -21,8 +21,8 @@ class Source(Protocol):
         ...
 
 
-class Pieces:
-    """Pieces of bytes, read with ``async for``; ``aclose`` leaves before the end."""
+class ChunkQueue:
+    """ChunkQueue of bytes, read with ``async for``; ``aclose`` leaves before the end."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -49,7 +49,7 @@ class Pieces:
         self._ended, self._error = True, error
         self._wake()
 
-    def __aiter__(self) -> Pieces:
+    def __aiter__(self) -> ChunkQueue:
         return self
 
     async def __anext__(self) -> bytes:

@@ -15,7 +15,7 @@ from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.processes import process_name, start_time
 from nemo_evaluator.sandbox._docker_api import DockerApi
-from nemo_evaluator.sandbox._keeper import state_root
+from nemo_evaluator.sandbox._keeper_client import state_root
 from nemo_evaluator.sandbox.jail import cgroups
 
 

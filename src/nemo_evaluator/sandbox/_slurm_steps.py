@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from nemo_evaluator.core.errors import SandboxError
-from nemo_evaluator.sandbox._client import Client, start_client
+from nemo_evaluator.sandbox._entry_command import Client, start_client
 
 _START: Final = 600.0
 # How long SLURM may take to end a step (a site's KillWait is 30 s unless set).
