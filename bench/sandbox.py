@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
-from nemo_evaluator.sandbox._docker_definition import DockerSettings
+from nemo_evaluator.sandbox._backend import Limits
 from nemo_evaluator.sandbox._keeper_client import KeeperClient
 from nemo_evaluator.sandbox.docker import DockerSandbox
 from nemo_evaluator.sandbox.local import LocalConfig, LocalSandbox
@@ -120,7 +120,7 @@ async def _bare_per_second() -> float:
 
 
 async def _docker() -> list[dict[str, object]]:
-    settings = DockerSettings(network="none", memory=2**28)
+    settings = Limits(network="none", memory=2**28)
     spec = SandboxSpec(image=IMAGE)
     warm_box = DockerSandbox(spec, settings=settings)
 

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from nemo_evaluator.core.types import SandboxSpec
-from nemo_evaluator.sandbox._docker_definition import DockerSettings
+from nemo_evaluator.sandbox._backend import Limits
 from nemo_evaluator.sandbox._keeper_client import KeeperClient
 from nemo_evaluator.sandbox._nodes import NodeSlots
 from nemo_evaluator.sandbox.apptainer import ApptainerSandbox
 from nemo_evaluator.sandbox.base import OutsideEndpoint, Sandbox
 from nemo_evaluator.sandbox.docker import DockerSandbox
-from nemo_evaluator.sandbox.local import LocalSandbox, LocalSettings
+from nemo_evaluator.sandbox.local import LocalSandbox
 from nemo_evaluator.sandbox.slurm import SlurmSandbox
 
 IMAGE = "nel-test/python:bookworm"
@@ -83,17 +83,17 @@ async def make(kind: str, keeper: KeeperClient, request: pytest.FixtureRequest) 
         sandbox: Sandbox
         if kind == "local":
             limits = {"memory": MEMORY, "pids": PIDS, **settings}
-            sandbox = LocalSandbox(spec, "test", settings=LocalSettings(**limits), keeper=keeper)
+            sandbox = LocalSandbox(spec, "test", settings=Limits(**limits), keeper=keeper)
         elif kind == "slurm":
             spec.image = spec.image or IMAGE
             slots = NodeSlots(request.getfixturevalue("slurm_nodes"), 2)
-            sandbox = SlurmSandbox(spec, "test", memory=MEMORY, cpus=1, slots=slots)
+            sandbox = SlurmSandbox(spec, "test", settings=Limits(memory=MEMORY, cpus=1), slots=slots)
         elif kind == "apptainer":
-            sandbox = ApptainerSandbox(spec, "test", memory=MEMORY, cpus=1, image_file=SIF)
+            sandbox = ApptainerSandbox(spec, "test", settings=Limits(memory=MEMORY, cpus=1), image_file=SIF)
         else:
             spec.image = spec.image or IMAGE
             limits = {"memory": MEMORY, "pids": PIDS, "network": "none", **settings}
-            sandbox = DockerSandbox(spec, "test", settings=DockerSettings(**limits))
+            sandbox = DockerSandbox(spec, "test", settings=Limits(**limits))
         started.append(sandbox)
         await sandbox.start(outside_endpoints=endpoints)
         return sandbox

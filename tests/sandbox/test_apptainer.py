@@ -17,6 +17,7 @@ import pytest
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.processes import start_time
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
+from nemo_evaluator.sandbox._backend import Limits
 from nemo_evaluator.sandbox._nodes import NodeSlots
 from nemo_evaluator.sandbox.apptainer import ApptainerConfig, ApptainerSandbox
 from nemo_evaluator.sandbox.base import ImageBuildRequest, ImageSpec, OutsideEndpoint
@@ -116,7 +117,7 @@ async def test_images_are_converted_once_and_whole_or_not_at_all(tiny: str, tmp_
 
 async def test_values_reach_the_inside_as_they_are_and_never_a_command_line() -> None:
     value = "x y; $(touch /workspace/evil) `id` ${HOME} 'q' \"d\"\\n\nnext"
-    async with ApptainerSandbox(SandboxSpec(), memory=MEMORY, cpus=1, image_file=SIF) as box:
+    async with ApptainerSandbox(SandboxSpec(), settings=Limits(memory=MEMORY, cpus=1), image_file=SIF) as box:
         running = asyncio.ensure_future(box.exec("sleep 1", env={"A": value}))
         await asyncio.sleep(0.6)
         lines = b"".join(path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists())
@@ -130,7 +131,7 @@ async def test_values_reach_the_inside_as_they_are_and_never_a_command_line() ->
 
 
 async def test_want_of_memory_is_told() -> None:
-    async with ApptainerSandbox(SandboxSpec(), memory=MEMORY, cpus=1, image_file=SIF) as box:
+    async with ApptainerSandbox(SandboxSpec(), settings=Limits(memory=MEMORY, cpus=1), image_file=SIF) as box:
         for _ in range(2):
             result = await box.exec(["python3", "-c", "x = bytearray(300 * 2**20)"])
             assert (result.exit_code, result.out_of_memory) == (137, True)
@@ -139,7 +140,7 @@ async def test_want_of_memory_is_told() -> None:
 
 @pytest.mark.needs("root")
 async def test_the_kernel_of_the_host_cannot_be_changed() -> None:
-    async with ApptainerSandbox(SandboxSpec(), memory=MEMORY, cpus=1, image_file=SIF) as box:
+    async with ApptainerSandbox(SandboxSpec(), settings=Limits(memory=MEMORY, cpus=1), image_file=SIF) as box:
         # The value it has, so that a hole does no harm.
         script = (
             "cat /proc/sys/kernel/panic > /tmp/v; cat /tmp/v > /proc/sys/kernel/panic && echo changed; "
@@ -149,7 +150,7 @@ async def test_the_kernel_of_the_host_cannot_be_changed() -> None:
 
 
 async def test_what_a_command_hides_does_not_outlive_it() -> None:
-    async with ApptainerSandbox(SandboxSpec(), memory=MEMORY, cpus=1, image_file=SIF) as box:
+    async with ApptainerSandbox(SandboxSpec(), settings=Limits(memory=MEMORY, cpus=1), image_file=SIF) as box:
         await box.exec("env -i setsid sleep 976532 & sleep 60", timeout=0.8)
         await box.exec("(env -i setsid sleep 976532 >/dev/null 2>&1 &); sleep 0.1")
         listing = "for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $f; echo; done"
@@ -157,7 +158,7 @@ async def test_what_a_command_hides_does_not_outlive_it() -> None:
 
 
 async def test_an_instance_that_is_gone_is_no_failure_of_the_command() -> None:
-    box = ApptainerSandbox(SandboxSpec(), memory=MEMORY, cpus=1, image_file=SIF)
+    box = ApptainerSandbox(SandboxSpec(), settings=Limits(memory=MEMORY, cpus=1), image_file=SIF)
     await box.start()
     subprocess.run(["apptainer", "instance", "stop", box.name], check=True, capture_output=True, timeout=60)
     with pytest.raises(SandboxError, match="no instance found"):

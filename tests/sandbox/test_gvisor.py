@@ -8,11 +8,12 @@ import pytest
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
+from nemo_evaluator.sandbox._backend import Limits
 from nemo_evaluator.sandbox.gvisor import GVisorSandbox
-from nemo_evaluator.sandbox.local import LocalConfig, LocalSettings
+from nemo_evaluator.sandbox.local import LocalConfig
 from nemo_evaluator.sandbox.manager import SandboxManager
 
-SETTINGS = LocalSettings(memory=512 * 2**20, pids=64)
+SETTINGS = Limits(memory=512 * 2**20, pids=64)
 
 
 @pytest.mark.needs("runsc", "root")

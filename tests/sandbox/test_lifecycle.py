@@ -13,7 +13,7 @@ import pytest
 from nemo_evaluator.config import CustomSandbox, LocalSandbox
 from nemo_evaluator.core.errors import SandboxError, UsageError
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
-from nemo_evaluator.sandbox import git_scrub, workspace
+from nemo_evaluator.sandbox import workspace
 from nemo_evaluator.sandbox.base import ExecResult, ImageBuildRequest, ImageSpec
 from nemo_evaluator.sandbox.manager import SandboxManager
 
@@ -272,7 +272,7 @@ def test_git_scrub_leaves_only_the_past(build, tmp_path: Path) -> None:  # type:
     (workdir / "uncommitted").write_text("kept")
     (inner / "f").write_text("changed")
     _git(inner, "cat-file", "-e", gold)
-    done = subprocess.run(["sh", "-c", git_scrub.command(str(workdir))], capture_output=True, text=True)
+    done = subprocess.run(["sh", "-c", workspace.scrub_command(str(workdir))], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "non_ancestor_left=0" in done.stdout
     assert f"base={base}" in done.stdout
@@ -288,11 +288,11 @@ def test_git_scrub_leaves_only_the_past(build, tmp_path: Path) -> None:  # type:
 @pytest.mark.needs("git")
 def test_git_scrub_without_a_repository(tmp_path: Path) -> None:
     for folder, reason in ((tmp_path / "none", "no_workdir"), (tmp_path, "not_a_git_repo")):
-        done = subprocess.run(["sh", "-c", git_scrub.command(str(folder))], capture_output=True, text=True)
+        done = subprocess.run(["sh", "-c", workspace.scrub_command(str(folder))], capture_output=True, text=True)
         assert done.returncode == 0
         assert f"NEL_GIT_CLEANUP skipped reason={reason}" in done.stdout
     _git(tmp_path, "init", "-q")
-    done = subprocess.run(["sh", "-c", git_scrub.command(str(tmp_path))], capture_output=True, text=True)
+    done = subprocess.run(["sh", "-c", workspace.scrub_command(str(tmp_path))], capture_output=True, text=True)
     assert "reason=no_head" in done.stdout
 
 
@@ -304,7 +304,7 @@ async def test_scrub_runs_before_the_agent_and_its_failure_is_ours() -> None:
             assert (await session.agent.exec("true")).ok
         broken = shlex.quote("exit 3")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(git_scrub, "command", lambda workdir: f"sh -c {broken}")
+            patch.setattr(workspace, "scrub_command", lambda workdir: f"sh -c {broken}")
             async with manager.session(_stateless()) as session:
                 assert session.agent is not None
                 with pytest.raises(SandboxError, match="git history failed"):

@@ -17,6 +17,7 @@ import pytest
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
+from nemo_evaluator.sandbox._backend import Limits
 from nemo_evaluator.sandbox._nodes import NodeSlots
 from nemo_evaluator.sandbox.base import OutsideEndpoint
 from nemo_evaluator.sandbox.manager import SandboxManager
@@ -103,7 +104,7 @@ async def test_variables_arrive_whatever_the_image_sets_and_never_on_a_command_l
     slots = NodeSlots(slurm_nodes, 1)
     secret = "x y; $(z) 'q' \"d\"\nnext"
     spec = SandboxSpec(image=IMAGE, env={"IMAGE": "ours"}, entrypoint="echo $IMAGE > /tmp/e; sleep 2147483647")
-    async with SlurmSandbox(spec, memory=100 * 2**20, cpus=1, slots=slots) as box:
+    async with SlurmSandbox(spec, settings=Limits(memory=100 * 2**20, cpus=1), slots=slots) as box:
         script = "printf %s \"$A|$IMAGE|$token|$NEL_ENV_A\"; cat /tmp/e; tr '\\0' ' ' < /proc/self/cmdline"
         running = asyncio.ensure_future(box.exec("sleep 1", env={"A": secret}))
         await asyncio.sleep(0.5)
@@ -122,7 +123,7 @@ async def test_limits_hold_for_every_command(slurm_nodes: list[str]) -> None:
     if "task/cgroup" not in _run("scontrol", "show", "config"):
         pytest.skip("this cluster has no control groups")
     async with SlurmSandbox(
-        SandboxSpec(image=IMAGE), memory=100 * 2**20, cpus=1, slots=NodeSlots(slurm_nodes, 1)
+        SandboxSpec(image=IMAGE), settings=Limits(memory=100 * 2**20, cpus=1), slots=NodeSlots(slurm_nodes, 1)
     ) as box:
         for _ in range(2):
             result = await box.exec(["python3", "-c", "x = bytearray(300 * 2**20)"])
@@ -135,19 +136,19 @@ async def test_limits_hold_for_every_command(slurm_nodes: list[str]) -> None:
 async def test_what_slurm_refuses_is_no_failure_of_the_command(slurm_nodes: list[str]) -> None:
     slots = NodeSlots(slurm_nodes, 1)
     with pytest.raises(SandboxError, match="Memory required"):
-        await SlurmSandbox(SandboxSpec(image=IMAGE), memory=2**40, slots=slots).start()
+        await SlurmSandbox(SandboxSpec(image=IMAGE), settings=Limits(memory=2**40), slots=slots).start()
     with pytest.raises(SandboxError, match="failed to import"):
-        await SlurmSandbox(SandboxSpec(image="bad:1"), memory=2**26, cpus=1, slots=slots).start()
+        await SlurmSandbox(SandboxSpec(image="bad:1"), settings=Limits(memory=2**26, cpus=1), slots=slots).start()
     with pytest.raises(SandboxError, match="/proc/nowhere"):
         nowhere = SandboxSpec(image=IMAGE, workdir="/proc/nowhere")
-        await asyncio.wait_for(SlurmSandbox(nowhere, memory=2**26, cpus=1, slots=slots).start(), 20)
-    box = SlurmSandbox(SandboxSpec(image=IMAGE), memory=2**26, cpus=1, slots=slots)
+        await asyncio.wait_for(SlurmSandbox(nowhere, settings=Limits(memory=2**26, cpus=1), slots=slots).start(), 20)
+    box = SlurmSandbox(SandboxSpec(image=IMAGE), settings=Limits(memory=2**26, cpus=1), slots=slots)
     await box.start()
     try:
-        box.memory = 2**40
+        box.settings = Limits(memory=2**40, cpus=1)
         with pytest.raises(SandboxError, match=r"did not run the command.*Memory required"):
             await box.exec("true")
-        box.memory = 2**26
+        box.settings = Limits(memory=2**26, cpus=1)
         listed = _run("squeue", "-h", "-s", "-o", "%j %i").splitlines()
         (step,) = (line.split()[1] for line in listed if line.startswith(box.name))
         subprocess.run(["scancel", "-s", "KILL", step], check=False, timeout=20)
@@ -178,7 +179,7 @@ async def test_folders_of_the_host_and_scratch_folders(slurm_nodes: list[str], o
             {"container_path": "/scratch"},
         ],
     )
-    async with SlurmSandbox(spec, memory=2**26, cpus=1, slots=NodeSlots(slurm_nodes, 1)) as box:
+    async with SlurmSandbox(spec, settings=Limits(memory=2**26, cpus=1), slots=NodeSlots(slurm_nodes, 1)) as box:
         said = await box.exec(
             "pwd; cat /in/data/f; echo; touch /scratch/x && echo ok; touch /in/data/x || echo refused"
         )
@@ -257,7 +258,7 @@ async def test_it_says_what_is_missing(slurm_nodes: list[str], tmp_path: Path, m
 
 
 async def test_an_endpoint_of_the_evaluator_is_reached_by_its_name(slurm_nodes: list[str]) -> None:
-    box = SlurmSandbox(SandboxSpec(image=IMAGE), memory=2**26, cpus=1, slots=NodeSlots(slurm_nodes, 1))
+    box = SlurmSandbox(SandboxSpec(image=IMAGE), settings=Limits(memory=2**26, cpus=1), slots=NodeSlots(slurm_nodes, 1))
     await box.start(outside_endpoints=[OutsideEndpoint("http://127.0.0.1:81/s/1", "MODEL_BASE_URL")])
     try:
         said = (await box.exec("echo $MODEL_BASE_URL")).stdout.strip()

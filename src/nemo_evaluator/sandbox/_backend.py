@@ -2,20 +2,46 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import IO, ClassVar
+from typing import IO, Any, ClassVar
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox import _transfer
 from nemo_evaluator.sandbox._output import Capped
+from nemo_evaluator.sandbox._reaper import Reaper
+from nemo_evaluator.sandbox._sizes import parse_size
 from nemo_evaluator.sandbox.base import ExecResult, OnOutput, OutsideEndpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a sandbox may use and reach; a backend reads what it knows."""
+
+    memory: int = 4 * 2**30
+    cpus: float = 2.0
+    pids: int = 512
+    # Nothing is reached unless asked for. The model proxy can be let in without a network: ``_let_in``.
+    network: str = "none"
+    read_only: bool = False
+    runtime: str | None = None
+    disk: int = 20 * 2**30
+    # One program after another runs in it, and none may leave anything for the next.
+    shared: bool = False
+
+    @classmethod
+    def of(cls, config: Any) -> Limits:
+        """Those that a config sets."""
+        given: dict[str, Any] = config.model_dump(include={one.name for one in fields(cls)})
+        given |= {name: parse_size(given[name]) for name in ("memory", "disk") if name in given}
+        return cls(**given)
 
 
 @dataclass(slots=True)
@@ -50,16 +76,22 @@ Emit = Callable[[str, bytes], None]
 
 @dataclass(eq=False)
 class Backend(ABC):
-    """Base of the backends: each gives ``start``, ``stop``, ``_run`` and says how a host URL looks from inside."""
+    """Base of the backends: each gives ``_open`` (or ``start``), ``stop``, ``_run``, and says how a host URL looks from
+    inside."""
 
     spec: SandboxSpec
     run_id: str = ""
     name: str = field(default_factory=lambda: f"nel-{uuid.uuid4().hex[:12]}")
+    settings: Limits = field(default_factory=Limits)
+    # Who removes the sandbox when we are killed.
+    reaper: Reaper | None = None
     started: bool = field(default=False, init=False)
     endpoints: dict[str, str] = field(default_factory=dict, init=False)
     base_env: dict[str, str] = field(default_factory=dict, init=False)
     # As whom a judge runs, where a user can be chosen.
     _root_user: ClassVar[str | None] = None
+    # The kind, where it cannot do without an image.
+    _image_for: ClassVar[str] = ""
 
     @property
     def is_running(self) -> bool:
@@ -71,9 +103,29 @@ class Backend(ABC):
         """The address of the container; None for kinds that have none of their own."""
         return None
 
-    @abstractmethod
     async def start(self, *, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
-        """Bring the sandbox up."""
+        """Bring the sandbox up; one that does not come up is taken down again."""
+        if self.started:
+            return
+        if self._image_for and not self.spec.image:
+            raise SandboxError(f"{self._image_for} sandbox needs an image", hint="set image on the sandbox")
+        try:
+            await self._open(outside_endpoints)
+            self.started = True
+            await self._prepare()
+        except BaseException:
+            with contextlib.suppress(SandboxError):
+                await self.stop()
+            raise
+
+    async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
+        """Begin, up to where commands can run; call ``_reach`` for the endpoints on the way."""
+        raise NotImplementedError
+
+    async def _prepare(self) -> None:
+        """Upload the files that the spec names."""
+        for local, remote in self.spec.files.items():
+            await self.upload(Path(local), remote)
 
     @abstractmethod
     async def stop(self) -> None:
@@ -166,10 +218,19 @@ class Backend(ABC):
         """The address inside of a registered endpoint."""
         return self.endpoints.get(env_var)
 
-    async def _prepare_files(self) -> None:
-        """Upload the files that the spec names; call it at the end of ``start``."""
-        for local, remote in self.spec.files.items():
-            await self.upload(Path(local), remote)
+    async def _reach(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
+        """Make the endpoints known to commands inside."""
+        for one in outside_endpoints:
+            self.endpoints |= one.inside(await self._let_in(one.url))
+
+    async def _let_in(self, url: str) -> str:
+        """Open a way to a URL of the host; its address inside."""
+        return self.resolve_outside_endpoint(url)
+
+    async def _forget(self) -> None:
+        """It is gone: nobody needs to remove it at our end."""
+        if self.reaper is not None:
+            await self.reaper.forget(self.name)
 
     async def _pipe(
         self, argv: list[str], stdin: IO[bytes] | None, sink: Callable[[bytes], object] | None, timeout: float

@@ -7,11 +7,11 @@ import shutil
 import stat
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
-from nemo_evaluator.sandbox.base import VolumeMount
+from nemo_evaluator.sandbox.base import VolumeMount, volumes_of
 
 BWRAP: Final = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
 PATH: Final = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
@@ -68,8 +68,8 @@ def arguments(spec: SandboxSpec, memory: int, network: str, folder: Path) -> lis
     if not workdir.startswith("/") or workdir in ("/", "/tmp", "/proc", "/dev", "/usr", "/etc"):
         raise SandboxError(f"{workdir!r} cannot be the working directory of a local sandbox")
     argv += ["--size", size, "--tmpfs", workdir]
-    for volume in spec.volumes:
-        argv += _volume(volume, size)
+    for mount in volumes_of(spec):
+        argv += _volume(mount, size)
     return [*argv, "--remount-ro", "/", "--chdir", "/", "--", "/bin/cat"]
 
 
@@ -164,10 +164,7 @@ def _dev(folder: Path) -> list[str]:
     return [*argv, *shm, "--remount-ro", "/dev"]
 
 
-def _volume(volume: Any, size: str) -> list[str]:
-    mount = volume if isinstance(volume, VolumeMount) else VolumeMount(**volume)
-    if mount.is_efs:
-        return []
+def _volume(mount: VolumeMount, size: str) -> list[str]:
     if not mount.host_path:
         return ["--size", size, "--tmpfs", mount.container_path]
     return ["--ro-bind" if mount.readonly else "--bind", mount.host_path, mount.container_path]

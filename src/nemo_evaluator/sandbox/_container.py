@@ -4,38 +4,45 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
-import secrets
 import signal
 import subprocess
-import time
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import IO, ClassVar, Final
 
 from nemo_evaluator.core.errors import SandboxError
-from nemo_evaluator.sandbox import _fresh
-from nemo_evaluator.sandbox._backend import Backend, Emit, Exit, Job
+from nemo_evaluator.sandbox._backend import Emit, Exit, Job
 from nemo_evaluator.sandbox._entry_command import Client, call, start_client
+from nemo_evaluator.sandbox._nodes import NodeSlots, Place
 from nemo_evaluator.sandbox._pump import Pump
-from nemo_evaluator.sandbox._slurm_steps import Quiet, Steps
+from nemo_evaluator.sandbox._slurm_steps import Quiet, Steps, clean_up
 from nemo_evaluator.sandbox._stdin import feed, pipe
-from nemo_evaluator.sandbox._wrapper import Rest, Seal, Trailer, killer, wrapped
+from nemo_evaluator.sandbox._wrapped import SIGKILL, Command, WrappedSandbox
+from nemo_evaluator.sandbox._wrapper import Rest, Trailer, killer
+from nemo_evaluator.sandbox.base import OutsideEndpoint
 
-_SIGKILL: Final = 137
-_GRACE: Final = 0.2
+log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
-class ContainerSandbox(Backend):
+class ContainerSandbox(WrappedSandbox):
     """A sandbox with processes of its own, reached by starting a client per command."""
 
-    # Processes of a container in which one command runs.
-    _own: ClassVar[int] = 3
-    _kept: set[str] = field(default_factory=lambda: {"main"}, init=False)
-    _killing: asyncio.Task[None] | None = field(default=None, init=False)
-    # Where the client is srun: a step cannot just be left alone.
+    # Where it runs on a node of a SLURM job: the free places, its own, and its steps, which cannot just be left alone.
+    slots: NodeSlots | None = None
+    place: Place | None = field(default=None, init=False)
     _steps: Steps | None = field(default=None, init=False)
+    _tried: bool = field(default=False, init=False)
+
+    @abstractmethod
+    async def _boot(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
+        """Start it, where it has a place; somebody watches over it already."""
+
+    @abstractmethod
+    def _removal(self) -> Client:
+        """What ends it and removes what it left."""
 
     @abstractmethod
     def _client(self, argv: list[str], env: dict[str, str], user: str | None) -> Client:
@@ -48,19 +55,49 @@ class ContainerSandbox(Backend):
         """
         return None
 
+    async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
+        if self.slots is not None:
+            self.place, self._steps = await self.slots.take(), Steps()
+        if self.reaper is not None:
+            ending = self._removal().argv
+            await self.reaper.watch_command(self.name, ending if self.place is None else clean_up(self.name, ending))
+        self._tried = True
+        await self._boot(outside_endpoints)
+
+    async def stop(self) -> None:
+        """End it, remove what it left, and give its place back."""
+        was, self.started = self.started, False
+        tried, self._tried = self._tried, False
+        try:
+            if tried:
+                if self._steps is not None:
+                    await self._steps.close()
+                await call(self._removal(), timeout=60)
+        except SandboxError as error:
+            # One that did not start may have left nothing to remove.
+            if was:
+                log.warning("a sandbox was not removed: %s", error)
+        finally:
+            if tried:
+                await self._forget()
+            place, self.place, self._steps = self.place, None, None
+            if self.slots is not None and place is not None:
+                self.slots.give(place)
+
+    def _check_user(self, user: str | None, known: tuple[str | None, ...] = (None,)) -> None:
+        if user not in known:
+            raise SandboxError(f"this kind of sandbox has no user {user!r}", hint="leave user out, or use docker")
+
     def _rest(self, job: Job) -> Rest:
-        """What becomes of processes that the command leaves."""
-        if not job.background:
-            return "kill"
-        return "leave" if self._steps is None else "hold"
+        return "hold" if job.background and self._steps is not None else super()._rest(job)
 
-    def _is_over(self, job: Job, trailer: Trailer) -> bool:
+    def _is_over(self, command: Command) -> bool:
         """Whether a command has ended although its client runs on: what it left may hold the client back."""
-        return trailer.complete and (job.background or self._steps is None)
+        return command.trailer.complete and (command.job.background or self._steps is None)
 
-    def _dismiss(self, client: subprocess.Popen[bytes], job: Job, trailer: Trailer) -> None:
+    def _dismiss(self, client: subprocess.Popen[bytes], command: Command) -> None:
         """Let go of a client that still runs."""
-        stays = job.background and trailer.complete
+        stays = command.job.background and command.trailer.complete
         if self._steps is None:
             with contextlib.suppress(ProcessLookupError):
                 # What may stay can be of the client's own group.
@@ -70,70 +107,32 @@ class ContainerSandbox(Backend):
         else:
             self._steps.end(client)
 
+    def _check_usable(self) -> None:
+        if self._steps is not None:
+            self._steps.check()
+
+    def _check_begun(self, command: Command, launched: int | None) -> None:
+        if not command.trailer.begun:
+            self._check_usable()
+            late = f"no answer in {command.job.timeout:g} s" if launched is None else f"exit code {launched}"
+            raise SandboxError(f"the sandbox did not run the command: {command.trailer.greeting[-500:] or late}")
+
     async def _run(self, job: Job, emit: Emit) -> Exit:
         if self._steps is None:
-            return await self._run_one(job, emit)
-        self._steps.check()
+            return await super()._run(job, emit)
         quiet = Quiet(emit)
-        ended = await self._run_one(job, quiet.take)
+        ended = await super()._run(job, quiet.take)
         quiet.flush()
         return ended
 
-    async def _run_one(self, job: Job, emit: Emit) -> Exit:
-        if self._killing is not None:
-            await asyncio.wait({self._killing})
-        argv, stdin = job.argv, job.stdin
-        if job.memory is not None:
-            argv = ["sh", "-c", f'ulimit -v {job.memory // 1024} && exec "$@"', "sh", *argv]
-        if job.private is not None and stdin is None:
-            argv, stdin = _fresh.as_command(argv, job.private)
-        token = secrets.token_hex(8)
-        self._kept.add(token)
+    async def _launch(self, command: Command) -> int:
         # The mark goes inside: a client that carried it would be taken for a process of the command.
-        inside = wrapped(argv, token, job.cwd, self._rest(job), self._own, stdin=stdin is not None)
-        client = self._client(["env", f"NEL_EXEC={token}", *inside], job.env, job.user)
-        seal = Seal()
-        trailer = Trailer(token, seal, emit)
-        until = time.monotonic() + job.timeout
-        try:
-            code, timed_out = await self._spawn(client, (seal, stdin), trailer, job, until)
-        except asyncio.CancelledError:
-            self._kill_later(token)
-            raise
-        finally:
-            if not (job.background and trailer.complete):
-                self._kept.discard(token)
-        if timed_out:
-            await asyncio.wait({self._kill_later(token)}, timeout=max(0.0, until + _GRACE - time.monotonic()))
-        if not trailer.begun:
-            if self._steps is not None:
-                self._steps.check()
-            why = trailer.greeting[-500:] or (f"no answer in {job.timeout:g} s" if timed_out else f"exit code {code}")
-            raise SandboxError(f"{client.argv[0]} did not run the command: {why}")
-        trailer.flush()
-        if timed_out:
-            return Exit(_SIGKILL, timed_out=True)
-        if trailer.code is not None:
-            return Exit(trailer.code, out_of_memory=trailer.code != 0 and trailer.oom_kills > 0)
-        ended = await self._post_mortem()
-        if ended is not None:
-            return ended
-        # The command killed its own wrapper; what it left goes too.
-        await self._kill_later(token)
-        return Exit(code if code > 0 else _SIGKILL)
-
-    async def _spawn(
-        self,
-        client: Client,
-        given: tuple[Seal, bytes | IO[bytes] | None],
-        trailer: Trailer,
-        job: Job,
-        until: float,
-    ) -> tuple[int, bool]:
-        pump = Pump(trailer.take)
+        argv = ["env", f"NEL_EXEC={command.token}", *command.argv]
+        client = self._client(argv, command.job.env, command.job.user)
+        pump = Pump(command.trailer.take)
         process: subprocess.Popen[bytes] | None = None
         far, writer = await pipe()
-        feeding = asyncio.ensure_future(feed(writer, *given))
+        feeding = asyncio.ensure_future(feed(writer, command.seal, command.stdin))
         try:
             try:
                 process = await asyncio.to_thread(start_client, client, [far, *pump.open(None, None)[1:]])
@@ -141,36 +140,33 @@ class ContainerSandbox(Backend):
                 os.close(far)
             pump.close_far_ends()
             ending = asyncio.ensure_future(asyncio.to_thread(process.wait))
-            try:
-                async with asyncio.timeout(max(0.0, until - time.monotonic())):
-                    while not ending.done() and not self._is_over(job, trailer):
-                        await asyncio.wait({ending}, timeout=0.02)
-                    await _settle(pump, trailer)
-            except TimeoutError:
-                return 0, True
-            return (ending.result() if ending.done() else 0), False
+            async with asyncio.timeout(command.left):
+                while not ending.done() and not self._is_over(command):
+                    await asyncio.wait({ending}, timeout=0.02)
+                await _settle(pump, command.trailer)
+            return ending.result() if ending.done() else 0
         finally:
             if process is not None and process.poll() is None:
-                self._dismiss(process, job, trailer)
+                self._dismiss(process, command)
             feeding.cancel()
             await asyncio.gather(feeding, return_exceptions=True)
             writer.close()
             pump.drain_now()
             pump.close()
 
-    def _kill_later(self, token: str) -> asyncio.Task[None]:
-        """Kill what a command left; the next command waits for it."""
-        keep = " ".join(sorted(self._kept - {token}))
-        client = self._client(killer(token, keep), self._env(None), None)
+    async def _lost(self, launched: int, token: str) -> Exit:
+        ended = await self._post_mortem()
+        if ended is not None:
+            return ended
+        # The command killed its own wrapper; what it left goes too.
+        await self._kill_later(token)
+        return Exit(launched if launched > 0 else SIGKILL)
 
-        async def kill() -> None:
-            with contextlib.suppress(SandboxError):
-                if self._steps is not None:
-                    await self._steps.settle()
-                await call(client, timeout=30)
-
-        self._killing = asyncio.ensure_future(kill())
-        return self._killing
+    async def _kill(self, token: str, keep: str) -> None:
+        with contextlib.suppress(SandboxError):
+            if self._steps is not None:
+                await self._steps.settle()
+            await call(self._client(killer(token, keep), self._env(None), None), timeout=30)
 
 
 async def _settle(pump: Pump, trailer: Trailer) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from nemo_evaluator.core.types import SandboxSpec
-from nemo_evaluator.sandbox._backend import keepalive
-from nemo_evaluator.sandbox.base import VolumeMount
+from nemo_evaluator.sandbox._backend import Limits, keepalive
+from nemo_evaluator.sandbox.base import VolumeMount, volumes_of
 
 # What a package manager needs to work as root inside; none of these reaches past the container.
 _CAPABILITIES: Final = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"]
@@ -16,31 +15,7 @@ _CAPABILITIES: Final = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SE
 _ULIMITS: Final = {"core": 0, "nofile": 16_384}
 
 
-@dataclass(frozen=True, slots=True)
-class DockerSettings:
-    """Limits and choices of a container."""
-
-    memory: int = 4 * 2**30
-    cpus: float = 2.0
-    pids: int = 512
-    # Nothing is reached unless asked for. The model proxy can be let in without a network: DockerSandbox._let_in.
-    network: str = "none"
-    read_only: bool = False
-    runtime: str | None = None
-    disk: int = 20 * 2**30
-    # One program after another runs in it, and none may leave anything for the next.
-    shared: bool = False
-
-
-def volumes_of(spec: SandboxSpec) -> list[VolumeMount]:
-    """The volumes that an engine can mount."""
-    mounts = [one if isinstance(one, VolumeMount) else VolumeMount(**one) for one in spec.volumes]
-    return [mount for mount in mounts if not mount.is_efs]
-
-
-def definition(
-    spec: SandboxSpec, limits: DockerSettings, env: Mapping[str, str], labels: Mapping[str, str]
-) -> dict[str, Any]:
+def definition(spec: SandboxSpec, limits: Limits, env: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, Any]:
     """The body of the request that creates the container."""
     # One file cannot pass the disk limit before anybody looks.
     ulimits = {**_ULIMITS, "fsize": min(8 * 2**30, limits.disk)}

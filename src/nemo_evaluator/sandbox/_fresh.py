@@ -6,8 +6,9 @@ import io
 import secrets
 import tarfile
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import IO, Any, Final
 
+from nemo_evaluator.sandbox._backend import Job
 from nemo_evaluator.sandbox.base import ExecResult, Sandbox
 
 # The program's own exit code, with its folder gone, whatever it did in there.
@@ -37,6 +38,16 @@ def as_command(command: Sequence[str], files: Mapping[str, bytes]) -> tuple[list
             info.size, info.mode = len(data), 0o644
             tar.addfile(info, io.BytesIO(data))
     return ["sh", "-c", _SCRIPT, "sh", *command], buffer.getvalue()
+
+
+def prepared(job: Job) -> tuple[list[str], bytes | IO[bytes] | None]:
+    """(argument list, stdin) of a job with its memory limit and its private folder, if it has these."""
+    argv, stdin = job.argv, job.stdin
+    if job.memory is not None:
+        argv = ["sh", "-c", f'ulimit -v {job.memory // 1024} && exec "$@"', "sh", *argv]
+    if job.private is not None and stdin is None:
+        return as_command(argv, job.private)
+    return argv, stdin
 
 
 async def run_fresh(

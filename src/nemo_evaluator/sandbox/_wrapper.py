@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from nemo_evaluator.core.errors import SandboxError
@@ -14,91 +16,24 @@ _ROOM: Final = 1024
 _LONGEST: Final = 64
 # What becomes of processes that a command leaves: killed, left alone, or kept alive by a wrapper that does not end.
 Rest: TypeAlias = Literal["kill", "leave", "hold"]
-# Processes carry the number of their command in the environment, and a command's end takes along those that carry its
-# number. What carries none is touched only where process 1 is our own, or the init of an Apptainer instance: there, and
-# only there, every process we can see belongs to the sandbox. Without a mark and with a parent outside (0) is a command
-# that is just being let in: it gets its mark in a moment, and is left alone. Three rounds, since a process may fork
-# between the look and the kill.
-_MARK: Final = """[ -n "$token" ] || exit 125
-mark_of() { { tr '\\0' '\\n' < "/proc/$1/environ"; } 2>/dev/null | sed -n 's/^NEL_EXEC=//p' | head -n 1; }
-parent_of() { sed -n 's/^PPid:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null; }
-ours=
-[ "$(mark_of 1)" != main ] || ours=yes
-read -r init < /proc/1/comm
-[ "$init" != appinit ] || ours=yes
-"""
-_REAP: Final = """
-for round in 1 2 3; do
-  hit=
-  for path in /proc/[0-9]*; do
-    pid=${path#/proc/}
-    if [ "$pid" = 1 ] || [ "$pid" = $$ ]; then continue; fi
-    mark=$(mark_of "$pid")
-    if [ "$mark" != "$token" ]; then
-      [ "$ours" = yes ] || continue
-      [ -n "$mark" ] || [ "$(parent_of "$pid")" != 0 ] || continue
-      %s
-    fi
-    kill -9 "$pid" 2>/dev/null && hit=1
-  done
-  [ -n "$hit" ] || break
-done
-"""
-_OWN: Final = _REAP % '[ -z "$mark" ] || continue'
-_REST: Final = _REAP % 'case " $keep " in *" ${mark:-?} "*) continue ;; esac'
-# What the kernel killed for want of memory: in the command's own group where the host's tree is visible, else in the
-# container's, which is the root of the tree that it sees.
-_OOM: Final = """
-nel_oom() {
-  [ -r /proc/self/cgroup ] || return 0
-  while IFS=: read -r _ nel_key nel_value; do
-    case $nel_key in memory) nel_v1=$nel_value ;; '') nel_v2=$nel_value ;; esac
-  done < /proc/self/cgroup
-  for nel_file in "/sys/fs/cgroup/memory$nel_v1/memory.oom_control" "/sys/fs/cgroup$nel_v2/memory.events" \\
-      /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
-    [ -r "$nel_file" ] || continue
-    while read -r nel_key nel_value; do [ "$nel_key" != oom_kill ] || nel_kills=$nel_value; done < "$nel_file"
-    return 0
-  done
-}
-"""
-# Both words end their line, because some clients carry nothing but whole lines.
-# Until the command has run, only names that nobody else uses: assigning to an exported one would change it for it.
-# The seal comes as the first line of stdin and is nowhere but in this shell's memory: not in its arguments, not in an
-# environment, not in a file or pipe that the command could open.
-_WRAP: Final = f"""
-nel_token=$1 nel_rest=$2 nel_own=$3 nel_cwd=$4 nel_stdin=$5 nel_kills=0
-shift 5
-read -r nel_factor nel_offset
-[ "$nel_stdin" = yes ] || exec < /dev/null
-for nel_stream in 1 2; do printf '\\000NEL-BEGIN %s\\000\\n' "$nel_token" >&$nel_stream; done
-{_OOM}
-nel_oom
-nel_before=$nel_kills
-if cd "$nel_cwd"; then "$@"; code=$?; else code=126; fi
-nel_oom
-token=$nel_token
-set -- /proc/[0-9]*
-if [ "$nel_rest" = kill ] && [ $# -gt "$nel_own" ]; then
-  {_MARK}{_OWN}
-  set -- /proc/[0-9]*
-fi
-left=$(($# - nel_own)) kills=$((nel_kills - nel_before))
-[ $left -ge 0 ] || left=0
-tag=$(((nel_factor * (code * {_ROOM * _ROOM} + kills % {_ROOM} * {_ROOM} + left % {_ROOM}) + nel_offset) % {_PRIME}))
-for stream in 1 2; do
-  printf '\\000NEL-END %s %s %s %s %s\\000\\n' "$token" $code $((kills % {_ROOM})) $((left % {_ROOM})) $tag >&$stream
-done
-[ "$nel_rest" != hold ] || exec sleep 2147483647 > /dev/null 2>&1
-exit 0
-"""
+_SHELL: Final = Path(__file__).parent / "shell"
+
+
+def _script(name: str) -> str:
+    """A shell script of ours without its comments, and with those that it includes."""
+    text = (_SHELL / f"{name}.sh").read_text()
+    text = re.sub(r"^ *#include (\w+)\n", lambda found: _script(found[1]), text, flags=re.MULTILINE)
+    return re.sub(r"^ *#.*\n", "", text, flags=re.MULTILINE)
+
+
+_WRAP: Final = _script("wrap")
+_KILL: Final = f'token=$1 keep=" $2 "\n{_script("reap")}exit 0'
 _UNPACK: Final = """while [ "$1" != -- ]; do
   eval "export $1=\\"\\$NEL_ENV_$1\\""; unset "NEL_ENV_$1"; shift
 done
 shift
 exec "$@"
 """
-_KILL: Final = f"token=$1 keep=$2\n{_MARK}{_REST}\nexit 0"
 
 
 class Seal:

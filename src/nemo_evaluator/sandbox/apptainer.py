@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import re
@@ -12,7 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -20,15 +19,19 @@ from pydantic_core import PydanticCustomError
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import SandboxSpec
-from nemo_evaluator.sandbox._backend import Emit, Exit, Job, keepalive
+from nemo_evaluator.sandbox._backend import Emit, Exit, Job, Limits, keepalive
 from nemo_evaluator.sandbox._container import ContainerSandbox
 from nemo_evaluator.sandbox._entry_command import Client, call
-from nemo_evaluator.sandbox._nodes import NodeSlots, Place
-from nemo_evaluator.sandbox._reaper import Reaper
-from nemo_evaluator.sandbox._sizes import parse_size
-from nemo_evaluator.sandbox._slurm_steps import Steps, clean_up
+from nemo_evaluator.sandbox._nodes import NodeSlots
 from nemo_evaluator.sandbox._wrapper import carried
-from nemo_evaluator.sandbox.base import ImageBuildRequest, OutsideEndpoint, Sandbox, VolumeMount
+from nemo_evaluator.sandbox.base import (
+    ImageBuildRequest,
+    OutsideEndpoint,
+    Provider,
+    Sandbox,
+    VolumeMount,
+    volumes_of,
+)
 from nemo_evaluator.sandbox.jail import cgroups
 from nemo_evaluator.sandbox.slurm import SlurmConfig
 
@@ -64,89 +67,47 @@ class ApptainerSandbox(ContainerSandbox):
 
     # Its init and the wrapper.
     _own: ClassVar[int] = 2
-    memory: int = 4 * 2**30
-    cpus: float = 2.0
     image_file: Path = field(default_factory=Path)
-    place: Place | None = None
-    slots: NodeSlots | None = None
-    reaper: Reaper | None = None
-    _tried: bool = field(default=False, init=False)
     _groups: list[str] = field(default_factory=list, init=False)
 
-    async def start(self, *, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
-        """Start the instance."""
-        if self.started:
-            return
-        if self.slots is not None and self.place is None:
-            self.place = await self.slots.take()
+    async def _boot(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
+        limits = self.settings
         self.base_env = {"HOME": self.spec.workdir, "LANG": "C.UTF-8"}
         argv = ["apptainer", "instance", "start", "--containall", "--writable-tmpfs", "--no-home"]
-        argv += ["--no-privs", "--memory", str(self.memory), "--cpus", f"{self.cpus:g}", *_kernel_flags()]
-        argv += [flag for volume in self.spec.volumes for flag in _bind(volume)]
+        argv += ["--no-privs", "--memory", str(limits.memory), "--cpus", f"{limits.cpus:g}", *_kernel_flags()]
+        argv += [flag for mount in volumes_of(self.spec) for flag in _bind(mount)]
         argv += ["--scratch", self.spec.workdir, str(self.image_file), self.name]
-        try:
-            if self.reaper is not None:
-                end = self._ending()
-                await self.reaper.watch_command(self.name, clean_up(self.name, end) if self.place is not None else end)
-            self._tried = True
-            await self._start(argv)
-            self.started = True
-            self._groups = await self._memory_groups()
-            for one in outside_endpoints:
-                self.endpoints |= one.inside(self.resolve_outside_endpoint(one.url))
-            if self.spec.entrypoint is not None:
-                await self.exec(f"{keepalive(self.spec)} >/dev/null 2>&1 &", background=True, timeout=30)
-            await self._prepare_files()
-        except BaseException:
-            with contextlib.suppress(SandboxError):
-                await self.stop()
-            raise
+        if self._steps is None:
+            await call(_on_host(argv), timeout=300)
+        else:
+            # An instance ends with the step that started it.
+            hold = ["/bin/sh", "-c", '"$@" && echo nel-ready && exec sleep 2147483647', "sh", *argv]
+            await self._steps.hold(_on_host([*self._step(), *hold]), "nel-ready")
+        self._groups = await self._memory_groups()
+        await self._reach(outside_endpoints)
 
-    async def stop(self) -> None:
-        """Stop the instance and give its slot back."""
-        self.started = False
-        tried, self._tried = self._tried, False
-        try:
-            if tried:
-                if self._steps is not None:
-                    await self._steps.close()
-                await call(Client(self._ending(), _environment({})), timeout=60)
-        except SandboxError as error:
-            if "no instance found" not in error.message:
-                raise
-        finally:
-            if self.reaper is not None:
-                await self.reaper.forget(self.name)
-            if self.slots is not None and self.place is not None:
-                self.slots.give(self.place)
-                self.place = None
+    async def _prepare(self) -> None:
+        if self.spec.entrypoint is not None:
+            await self.exec(f"{keepalive(self.spec)} >/dev/null 2>&1 &", background=True, timeout=30)
+        await super()._prepare()
+
+    def _removal(self) -> Client:
+        return _on_host([*self._step(), "apptainer", "instance", "stop", "--signal", "KILL", self.name])
 
     def resolve_outside_endpoint(self, url: str) -> str:
         """Instances share the host's network; on another node the evaluator is reached by its name."""
         return self.slots.from_node(url) if self.slots is not None else url
 
     def _client(self, argv: list[str], env: dict[str, str], user: str | None) -> Client:
-        if user is not None:
-            raise SandboxError(f"an apptainer instance has no user {user!r}", hint="leave user out, or use docker")
+        self._check_user(user)
         # Without --no-eval a shell would expand what the values hold.
         command = [*self._step(), "apptainer", "exec", "--cleanenv", "--no-eval", "--pwd", "/"]
         argv, variables = carried(argv, env)
-        return Client([*command, f"instance://{self.name}", *argv], _environment(variables))
+        inside = {f"APPTAINERENV_{name}": value for name, value in variables.items()}
+        return _on_host([*command, f"instance://{self.name}", *argv], inside)
 
     def _step(self) -> list[str]:
         return self.place.step(self.name) if self.place is not None else []
-
-    async def _start(self, argv: list[str]) -> None:
-        if self.place is None:
-            await call(Client(argv, _environment({})), timeout=300)
-            return
-        # An instance ends with the step that started it.
-        self._steps = Steps()
-        hold = ["/bin/sh", "-c", '"$@" && echo nel-ready && exec sleep 2147483647', "sh", *argv]
-        await self._steps.hold(Client([*self._step(), *hold], _environment({})), "nel-ready")
-
-    def _ending(self) -> list[str]:
-        return [*self._step(), "apptainer", "instance", "stop", "--signal", "KILL", self.name]
 
     async def _run(self, job: Job, emit: Emit) -> Exit:
         before = cgroups.oom_kills(self._groups)
@@ -158,21 +119,18 @@ class ApptainerSandbox(ContainerSandbox):
         """Where the kernel counts what it killed in the instance; inside, nothing of it is to be seen."""
         if self.place is not None:
             return []
-        listed = await call(Client(["apptainer", "instance", "list", "--json", self.name], _environment({})))
+        listed = await call(_on_host(["apptainer", "instance", "list", "--json", self.name]))
         pid = json.loads(listed)["instances"][0]["pid"]
         rows = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
         roots = {"memory": "/sys/fs/cgroup/memory", "": "/sys/fs/cgroup"}
         return [roots[kind] + path for _, kind, path in rows if kind in roots]
 
 
-class ApptainerProvider:
+class ApptainerProvider(Provider):
     """Makes Apptainer sandboxes: converts images once, and spreads instances over nodes where there are some."""
 
     def __init__(self, config: ApptainerConfig, run_id: str) -> None:
-        self._run_id = run_id
-        self._config = config
-        self.concurrency = config.concurrency
-        self._reaper = Reaper()
+        super().__init__(config, run_id)
         self._slots = NodeSlots.from_environment(config.slots_per_node)
         default = os.environ.get("APPTAINER_CACHEDIR") or str(Path(tempfile.gettempdir()) / "nel-sif")
         self._cache = Path(config.sif_cache_dir or default)
@@ -181,7 +139,7 @@ class ApptainerProvider:
         """Ask for the version: instances behave as we need from 1.1 on."""
         if shutil.which("apptainer") is None:
             raise SandboxError("apptainer is not installed", hint="install Apptainer 1.1 or later, or use docker")
-        text = await call(Client(["apptainer", "--version"], _environment({})), timeout=30)
+        text = await call(_on_host(["apptainer", "--version"]), timeout=30)
         found = re.search(r"(\d+)\.(\d+)", text)
         if found is None or (int(found[1]), int(found[2])) < _OLDEST:
             raise SandboxError(f"apptainer {text.strip()} is too old", hint="install Apptainer 1.1 or later")
@@ -210,7 +168,7 @@ class ApptainerProvider:
         await asyncio.to_thread(target.parent.mkdir, parents=True, exist_ok=True)
         part = target.with_suffix(f".part-{os.getpid()}")
         try:
-            await call(Client(["apptainer", "build", str(part), source], _environment({})), timeout=_BUILD)
+            await call(_on_host(["apptainer", "build", str(part), source]), timeout=_BUILD)
             part.replace(target)
         finally:
             part.unlink(missing_ok=True)
@@ -220,21 +178,16 @@ class ApptainerProvider:
         return ApptainerSandbox(
             spec,
             self._run_id,
-            memory=parse_size(self._config.memory),
-            cpus=self._config.cpus,
+            settings=Limits.of(self._config),
             image_file=sif_path(spec.image, self._cache),
             slots=self._slots,
             reaper=self._reaper,
         )
 
-    async def close(self) -> None:
-        """End the reaper."""
-        await self._reaper.close()
 
-
-def _environment(inside: dict[str, str]) -> dict[str, str]:
-    """The client's environment; variables for the inside go by prefix, never on the command line."""
-    return {**os.environ, **{f"APPTAINERENV_{name}": value for name, value in inside.items()}}
+def _on_host(argv: list[str], env: dict[str, str] | None = None) -> Client:
+    """A command of the host; what ``env`` adds goes by its environment, never by the command line."""
+    return Client(argv, {**os.environ, **(env or {})})
 
 
 def _kernel_flags() -> list[str]:
@@ -244,10 +197,7 @@ def _kernel_flags() -> list[str]:
     return ["--no-mount", "sys", *binds]
 
 
-def _bind(volume: Any) -> list[str]:
-    mount = volume if isinstance(volume, VolumeMount) else VolumeMount(**volume)
-    if mount.is_efs:
-        return []
+def _bind(mount: VolumeMount) -> list[str]:
     if not mount.host_path:
         return ["--scratch", mount.container_path]
     return ["--bind", f"{mount.host_path}:{mount.container_path}:{'ro' if mount.readonly else 'rw'}"]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
+from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
+from nemo_evaluator.sandbox._reaper import Reaper
 
 # Called with "stdout" or "stderr" and bytes as they arrive.
 OnOutput: TypeAlias = Callable[[str, bytes], None]
@@ -70,6 +72,12 @@ class VolumeMount:
     def is_efs(self) -> bool:
         """True for a volume that only ECS can mount."""
         return self.efs_filesystem_id is not None
+
+
+def volumes_of(spec: SandboxSpec) -> list[VolumeMount]:
+    """The volumes that can be mounted on a host."""
+    mounts = [one if isinstance(one, VolumeMount) else VolumeMount(**one) for one in spec.volumes]
+    return [mount for mount in mounts if not mount.is_efs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,30 +178,36 @@ class Sandbox(Protocol):
         ...
 
 
-class Provider(Protocol):
+class Provider:
     """Makes the sandboxes of one kind for one run, and keeps what they share.
 
     The builder of a sandbox kind is called with its settings and the id of the run, and gives one of these.
     """
 
-    concurrency: int
+    # Why images cannot be built for the kind, and what to do instead.
+    no_builds: ClassVar[tuple[str, str]] = ("this benchmark builds images, which this sandbox cannot run", "use docker")
+
+    def __init__(self, config: Any, run_id: str) -> None:
+        self._config = config
+        self._run_id = run_id
+        self.concurrency: int = config.concurrency
+        self._reaper = Reaper()
 
     async def check(self) -> None:
         """Raise SandboxError, with what to install, when sandboxes of this kind cannot be had here."""
-        ...
 
     async def ensure_image(self, image: str) -> None:
-        """Have an image ready."""
-        ...
+        """Have an image ready; there is nothing to do where it is pulled when a sandbox starts."""
 
-    async def build_images(self, requests: Sequence[Any]) -> None:
+    async def build_images(self, requests: Sequence[ImageBuildRequest]) -> None:
         """Build what an environment asks for."""
-        ...
+        if requests:
+            raise SandboxError(self.no_builds[0], hint=self.no_builds[1])
 
     def create(self, spec: SandboxSpec) -> Sandbox:
         """A sandbox, not yet started."""
-        ...
+        raise NotImplementedError
 
     async def close(self) -> None:
         """Let go of what the sandboxes shared."""
-        ...
+        await self._reaper.close()

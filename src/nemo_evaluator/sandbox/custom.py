@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
 from nemo_evaluator.config.fields import Name, Options, Positive
 from nemo_evaluator.config.sandbox_base import SandboxBase
-from nemo_evaluator.core.errors import SandboxError, UsageError
+from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import SandboxSpec
-from nemo_evaluator.sandbox.base import Sandbox
+from nemo_evaluator.sandbox.base import Provider, Sandbox
 
 _METHODS = ("start", "exec", "upload", "download", "stop")
 
@@ -28,13 +27,14 @@ class CustomConfig(SandboxBase):
     config: Options = Field(default_factory=dict, description="Its settings.")
 
 
-class CustomProvider:
+class CustomProvider(Provider):
     """Calls ``class_path(spec, **config)`` for every sandbox. The class follows the contract in ``sandbox.base``."""
 
+    no_builds = ("this benchmark builds images, which a custom sandbox cannot run", "use docker")
+
     def __init__(self, config: CustomConfig, run_id: str) -> None:
+        super().__init__(config, run_id)
         self._class = load_object(config.class_path)
-        self._config = config.config
-        self.concurrency = config.concurrency
         missing = [name for name in _METHODS if not inspect.iscoroutinefunction(getattr(self._class, name, None))]
         if missing:
             raise UsageError(
@@ -48,21 +48,10 @@ class CustomProvider:
         if check is not None:
             await check()
 
-    async def ensure_image(self, image: str) -> None:
-        """Images are the class's own affair: it sees the name in its spec."""
-
-    async def build_images(self, requests: Sequence[Any]) -> None:
-        """Refuse what nobody would do."""
-        if requests:
-            raise SandboxError("this benchmark builds images, which a custom sandbox cannot run", hint="use docker")
-
     def create(self, spec: SandboxSpec) -> Sandbox:
         """One sandbox."""
-        made: Sandbox = self._class(spec, **self._config)
+        made: Sandbox = self._class(spec, **self._config.config)
         return made
-
-    async def close(self) -> None:
-        """Nothing is shared."""
 
 
 KIND: Final = Kind(CustomConfig, CustomProvider)

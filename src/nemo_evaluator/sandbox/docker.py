@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import secrets
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import IO, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -18,19 +16,16 @@ from nemo_evaluator.config.sandbox_base import ImageSandbox
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.sandbox import _fresh
-from nemo_evaluator.sandbox._backend import Backend, Emit, Exit, Job
+from nemo_evaluator.sandbox._backend import Emit, Exit, Job
 from nemo_evaluator.sandbox._docker_api import DockerApi, frames
-from nemo_evaluator.sandbox._docker_definition import DockerSettings, definition, volumes_of
+from nemo_evaluator.sandbox._docker_definition import definition
 from nemo_evaluator.sandbox._forward import Forward, listen_in, target_of
-from nemo_evaluator.sandbox._reaper import Reaper
 from nemo_evaluator.sandbox._stdin import feed
-from nemo_evaluator.sandbox._wrapper import Rest, Seal, Trailer, killer, wrapped
-from nemo_evaluator.sandbox.base import OutsideEndpoint
+from nemo_evaluator.sandbox._wrapped import SIGKILL, Command, WrappedSandbox
+from nemo_evaluator.sandbox._wrapper import killer
+from nemo_evaluator.sandbox.base import OutsideEndpoint, volumes_of
 
-_SIGKILL: Final = 137
 _SIGNALLED: Final = 128
-# How long after its deadline a command may take to give back its output; the kill goes on behind it.
-_GRACE: Final = 0.2
 # How often a container's disk is looked at while commands run.
 _LOOK_EVERY: Final = 2.0
 
@@ -51,20 +46,16 @@ class DockerConfig(ImageSandbox):
 
 
 @dataclass(eq=False)
-class DockerSandbox(Backend):
+class DockerSandbox(WrappedSandbox):
     """A container that sleeps, and commands run in it."""
 
-    settings: DockerSettings = field(default_factory=DockerSettings)
     api: DockerApi = field(default_factory=DockerApi)
-    reaper: Reaper | None = None
     labels: dict[str, str] = field(default_factory=dict)
     # False once a program of its own was ended from outside: nobody cleared up behind it.
     is_clean: bool = field(default=True, init=False)
     _id: str = field(default="", init=False)
     _forwards: list[Forward] = field(default_factory=list, init=False)
     _rewritten: dict[str, str] = field(default_factory=dict, init=False)
-    _kept: set[str] = field(default_factory=lambda: {"main"}, init=False)
-    _killing: asyncio.Task[None] | None = field(default=None, init=False)
     _watching: asyncio.Task[None] | None = field(default=None, init=False)
     _busy: bool = field(default=False, init=False)
     _over_disk: bool = field(default=False, init=False)
@@ -72,16 +63,12 @@ class DockerSandbox(Backend):
     _broken: str = field(default="", init=False)
     _ip: str | None = field(default=None, init=False)
     _root_user: ClassVar[str | None] = "0"
+    _image_for: ClassVar[str] = "a docker"
 
     @property
     def is_running(self) -> bool:
         """True while the container can be used."""
         return self.started and not self._broken
-
-    @property
-    def container_id(self) -> str:
-        """The engine's id of the container."""
-        return self._id
 
     @property
     def container_ip(self) -> str | None:
@@ -93,34 +80,21 @@ class DockerSandbox(Backend):
         networks = found["NetworkSettings"]["Networks"] or {}
         return next((one["IPAddress"] for one in networks.values() if one.get("IPAddress")), None)
 
-    async def start(self, *, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
-        """Create and start the container."""
-        if self.started:
-            return
-        if not self.spec.image:
-            raise SandboxError("a docker sandbox needs an image", hint="set image on the sandbox")
+    async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
         if self.reaper is not None:
             # By name, and before it exists: a kill between the two must not leave it behind.
             await self.reaper.watch(self.name, self.api.host, f"/containers/{self.name}?force=1&v=1")
-        try:
-            labels = {"nel.run_id": self.run_id, "nel.sandbox": self.name, **self.labels}
-            body = definition(self.spec, self.settings, {**self.base_env, **self.spec.env}, labels)
-            created = await self.api.call("POST", "/containers/create", body=body, name=self.name)
-            self._id = created["Id"]
-            await self.api.call("POST", f"/containers/{self._id}/start")
-            self.started = True
-            if self.settings.network not in ("none", "host"):
-                self._ip = await self._address()
-            if not (self.settings.read_only or self.settings.shared):
-                self._watching = asyncio.ensure_future(self._watch_disk())
-            for endpoint in outside_endpoints:
-                self.endpoints |= endpoint.inside(await self._let_in(endpoint.url))
-            await self._settle()
-            await self._prepare_files()
-        except BaseException:
-            with contextlib.suppress(SandboxError):
-                await self.stop()
-            raise
+        labels = {"nel.run_id": self.run_id, "nel.sandbox": self.name, **self.labels}
+        body = definition(self.spec, self.settings, {**self.base_env, **self.spec.env}, labels)
+        created = await self.api.call("POST", "/containers/create", body=body, name=self.name)
+        self._id = created["Id"]
+        await self.api.call("POST", f"/containers/{self._id}/start")
+        if self.settings.network not in ("none", "host"):
+            self._ip = await self._address()
+        if not (self.settings.read_only or self.settings.shared):
+            self._watching = asyncio.ensure_future(self._watch_disk())
+        await self._reach(outside_endpoints)
+        await self._settle()
 
     async def stop(self) -> None:
         """Remove the container."""
@@ -134,8 +108,7 @@ class DockerSandbox(Backend):
         container, self._id = self._id or self.name, ""
         try:
             await self.api.call("DELETE", f"/containers/{container}", force=True, v=True, ok=(404, 409))
-            if self.reaper is not None:
-                await self.reaper.forget(self.name)
+            await self._forget()
         finally:
             if self.reaper is None:
                 # On our own: the connections are nobody else's.
@@ -185,80 +158,53 @@ class DockerSandbox(Backend):
             )
         return self.resolve_outside_endpoint(url)
 
-    async def _run(self, job: Job, emit: Emit) -> Exit:
-        if self._killing is not None:
-            await asyncio.wait({self._killing})
+    def _check_usable(self) -> None:
         if self._broken:
             raise SandboxError(self._broken)
+
+    async def _run(self, job: Job, emit: Emit) -> Exit:
         self._busy = True
-        stdin: bytes | IO[bytes] | None = job.stdin
-        argv = job.argv
-        if job.memory is not None:
-            argv = ["sh", "-c", f'ulimit -v {job.memory // 1024} && exec "$@"', "sh", *argv]
-        if job.private is not None and stdin is None:
-            argv, stdin = _fresh.as_command(argv, job.private)
+        if job.private is not None and job.stdin is None:
             # Nobody's, and not that of the program before.
             job.user = str(_fresh.stray_user())
-        token = secrets.token_hex(8)
-        self._kept.add(token)
-        seal = Seal()
-        trailer = Trailer(token, seal, emit)
-        rest: Rest = "leave" if job.background else "kill"
-        request = {
-            "AttachStdin": True,
-            "AttachStdout": True,
-            "AttachStderr": True,
-            "Cmd": wrapped(argv, token, job.cwd, rest, stdin=stdin is not None),
-            "Env": [f"{name}={value}" for name, value in {**job.env, "NEL_EXEC": token}.items()],
-            "WorkingDir": "/",
-            **({"User": job.user} if job.user else {}),
-        }
-        timed_out = False
-        try:
-            until = time.monotonic() + job.timeout
-            made = await self.api.call("POST", f"/containers/{self._id}/exec", body=request)
-            try:
-                async with asyncio.timeout(max(0.01, until - time.monotonic())):
-                    await self._stream(made["Id"], seal, stdin, trailer)
-            except TimeoutError:
-                timed_out = True
-                await asyncio.wait({self._kill_later(token)}, timeout=_GRACE)
-        except asyncio.CancelledError:
-            self._kill_later(token)
-            raise
-        finally:
-            if timed_out or not job.background:
-                self._kept.discard(token)
-        trailer.flush()
-        if timed_out:
-            self.is_clean = self.is_clean and job.private is None
-            return Exit(_SIGKILL, timed_out=True)
-        ended = await self._exit(made["Id"], trailer, token)
+        ended = await super()._run(job, emit)
         self.is_clean = self.is_clean and (job.private is None or ended.code < _SIGNALLED)
         if self._over_disk:
             emit("stderr", f"\n{self._broken}\n".encode())
         return ended
 
-    async def _stream(self, exec_id: str, seal: Seal, stdin: bytes | IO[bytes] | None, trailer: Trailer) -> None:
-        async with self.api.attach(exec_id) as (reader, writer):
-            feeding = asyncio.ensure_future(feed(writer, seal, stdin))
+    async def _launch(self, command: Command) -> str:
+        job = command.job
+        request = {
+            "AttachStdin": True,
+            "AttachStdout": True,
+            "AttachStderr": True,
+            "Cmd": command.argv,
+            "Env": [f"{name}={value}" for name, value in {**job.env, "NEL_EXEC": command.token}.items()],
+            "WorkingDir": "/",
+            **({"User": job.user} if job.user else {}),
+        }
+        made = await self.api.call("POST", f"/containers/{self._id}/exec", body=request)
+        async with asyncio.timeout(max(0.01, command.left)), self.api.attach(made["Id"]) as (reader, writer):
+            feeding = asyncio.ensure_future(feed(writer, command.seal, command.stdin))
             try:
                 async for stream, data in frames(reader):
-                    trailer.take(stream, data)
-                    if trailer.complete:
-                        return
+                    command.trailer.take(stream, data)
+                    if command.trailer.complete:
+                        break
             finally:
                 feeding.cancel()
                 await asyncio.gather(feeding, return_exceptions=True)
+        return str(made["Id"])
 
-    async def _exit(self, exec_id: str, trailer: Trailer, token: str) -> Exit:
-        if trailer.code is not None:
-            if trailer.left > 0 and self._kept == {"main"}:
-                # Somebody changed its mark to outlive its command; nobody else is here who could be hurt.
-                self._kill_later(token)
-            return Exit(trailer.code, out_of_memory=trailer.code != 0 and trailer.oom_kills > 0)
+    def _over(self, command: Command) -> None:
+        if command.trailer.left > 0 and self._kept == {"main"}:
+            # Somebody changed its mark to outlive its command; nobody else is here who could be hurt.
+            self._kill_later(command.token)
+
+    async def _lost(self, launched: str, token: str) -> Exit:
         # The wrapper did not live to say it: the command killed it, or the container is gone.
-        state = await self.api.call("GET", f"/exec/{exec_id}/json")
+        state = await self.api.call("GET", f"/exec/{launched}/json")
         if state.get("Running") or state.get("ExitCode") is None:
             raise SandboxError("a command was lost: the connection to its container broke")
         await self._kill_later(token)
@@ -266,12 +212,12 @@ class DockerSandbox(Backend):
         if not container["State"]["Running"]:
             self._broken = self._broken or "the container ended"
             if container["State"].get("OOMKilled"):
-                return Exit(_SIGKILL, out_of_memory=True)
+                return Exit(SIGKILL, out_of_memory=True)
             if self._over_disk:
-                return Exit(_SIGKILL)
+                return Exit(SIGKILL)
             raise SandboxError("the container ended while a command ran in it")
         # The wrapper itself ends with 0, so a 0 here is no word of the command's: its last words were taken away.
-        return Exit(int(state["ExitCode"]) or _SIGKILL)
+        return Exit(int(state["ExitCode"]) or SIGKILL)
 
     async def _watch_disk(self) -> None:
         """End the container when it has written more than it may: most storage drivers know no quota."""
@@ -288,21 +234,10 @@ class DockerSandbox(Backend):
         with contextlib.suppress(SandboxError):
             await self.api.call("POST", f"/containers/{self._id}/kill", ok=(404, 409))
 
-    def _kill_later(self, token: str) -> asyncio.Task[None]:
-        """Kill what a command left, behind the caller's back; the next command waits for it."""
-        before = self._killing
-
-        async def kill() -> None:
-            if before is not None:
-                await asyncio.wait({before})
-            if self._id and not self._broken:
-                await self._kill(token, " ".join(sorted(self._kept - {token})))
-
-        self._killing = asyncio.ensure_future(kill())
-        return self._killing
-
     async def _kill(self, token: str, keep: str) -> None:
         container = self._id
+        if not container or self._broken:
+            return
         try:
             async with asyncio.timeout(5):
                 body = {"Cmd": killer(token, keep), "User": "0", "AttachStdout": True, "AttachStderr": True}

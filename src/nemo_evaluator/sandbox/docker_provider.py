@@ -12,12 +12,10 @@ from nemo_evaluator.core.errors import SandboxError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.processes import start_time
 from nemo_evaluator.core.types import SandboxSpec
+from nemo_evaluator.sandbox._backend import Limits
 from nemo_evaluator.sandbox._docker_api import DockerApi
-from nemo_evaluator.sandbox._docker_definition import DockerSettings
 from nemo_evaluator.sandbox._docker_images import ImageStore
-from nemo_evaluator.sandbox._reaper import Reaper
-from nemo_evaluator.sandbox._sizes import parse_size
-from nemo_evaluator.sandbox.base import ImageBuildRequest, Sandbox
+from nemo_evaluator.sandbox.base import ImageBuildRequest, Provider, Sandbox
 from nemo_evaluator.sandbox.docker import DockerConfig, DockerSandbox
 
 
@@ -26,24 +24,14 @@ def owner_label() -> str:
     return f"{socket.gethostname()}:{os.getpid()}:{start_time(os.getpid())}"
 
 
-class DockerProvider:
+class DockerProvider(Provider):
     """Makes docker sandboxes."""
 
     def __init__(self, config: DockerConfig, run_id: str) -> None:
-        self._run_id = run_id
+        super().__init__(config, run_id)
         self._api = DockerApi()
         self._images = ImageStore(self._api)
-        self._reaper = Reaper()
-        self.concurrency = config.concurrency
-        self._settings = DockerSettings(
-            memory=parse_size(config.memory),
-            cpus=config.cpus,
-            pids=config.pids,
-            network=config.network,
-            read_only=config.read_only,
-            runtime=config.runtime,
-            disk=parse_size(config.disk),
-        )
+        self._settings = Limits.of(config)
 
     async def check(self) -> None:
         """Ask the engine whether it is there, and whether it has the runtime."""
@@ -76,7 +64,7 @@ class DockerProvider:
         """A container for one program after another: its root is read-only, unless files are to be put into it."""
         return self._create(spec, replace(self._settings, shared=not spec.files))
 
-    def _create(self, spec: SandboxSpec, settings: DockerSettings) -> Sandbox:
+    def _create(self, spec: SandboxSpec, settings: Limits) -> Sandbox:
         self._images.used(spec.image)
         return DockerSandbox(
             spec,
@@ -89,5 +77,5 @@ class DockerProvider:
 
     async def close(self) -> None:
         """End the reaper and the connections."""
-        await self._reaper.close()
+        await super().close()
         await self._api.close()

@@ -9,7 +9,7 @@ import secrets
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol
+from typing import Any, ClassVar, Final, Literal, Protocol
 
 import aiohttp
 from pydantic import Field
@@ -89,35 +89,27 @@ class EcsSandbox(Backend):
     """One task. Commands have ids, so that one whose answer was lost on the way is not run twice."""
 
     provider: Tasks | None = None
+    _image_for: ClassVar[str] = "an ecs_fargate"
     _task: str = field(default="", init=False)
     _tunnel: Tunnel | None = field(default=None, init=False)
     _url: str = field(default="", init=False)
     _token: str = field(default_factory=lambda: secrets.token_urlsafe(24), init=False)
     _session: aiohttp.ClientSession | None = field(default=None, init=False)
 
-    async def start(self, *, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
-        """Run the task, open the tunnel, and wait until the exec server answers."""
-        if self.started:
-            return
+    async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
         if self.provider is None:
             raise SandboxError("an ecs_fargate sandbox is made by its manager")
-        try:
-            self._task = await self.provider.run_task(self.spec, self.name, self._token)
-            address = await self.provider.wait_running(self._task)
-            self._tunnel = await self.provider.connect(address, [one.url for one in outside_endpoints])
-            self._url = self._tunnel.url
-            for one in outside_endpoints:
-                self.endpoints |= one.inside(self._tunnel.inside(one.url))
-            headers = {"Authorization": f"Bearer {self._token}"}
-            self._session = aiohttp.ClientSession(headers=headers)
-            await self._wait_healthy()
-            self.started = True
-            await self.exec(["mkdir", "-p", self.spec.workdir], cwd="/", timeout=60)
-            await self._prepare_files()
-        except BaseException:
-            with contextlib.suppress(SandboxError):
-                await self.stop()
-            raise
+        self._task = await self.provider.run_task(self.spec, self.name, self._token)
+        address = await self.provider.wait_running(self._task)
+        self._tunnel = await self.provider.connect(address, [one.url for one in outside_endpoints])
+        self._url = self._tunnel.url
+        await self._reach(outside_endpoints)
+        self._session = aiohttp.ClientSession(headers={"Authorization": f"Bearer {self._token}"})
+        await self._wait_healthy()
+
+    async def _prepare(self) -> None:
+        await self.exec(["mkdir", "-p", self.spec.workdir], cwd="/", timeout=60)
+        await super()._prepare()
 
     async def stop(self) -> None:
         """Stop the task and close the tunnel."""
@@ -141,11 +133,7 @@ class EcsSandbox(Backend):
         return self._tunnel.inside(url) if self._tunnel is not None else url
 
     async def _run(self, job: Job, emit: Emit) -> Exit:
-        argv, stdin = job.argv, job.stdin
-        if job.memory is not None:
-            argv = ["sh", "-c", f'ulimit -v {job.memory // 1024} && exec "$@"', "sh", *argv]
-        if job.private is not None and stdin is None:
-            argv, stdin = _fresh.as_command(argv, job.private)
+        argv, stdin = _fresh.prepared(job)
         data = stdin if stdin is None or isinstance(stdin, bytes) else await asyncio.to_thread(stdin.read)
         request = {
             "id": uuid.uuid4().hex,

@@ -8,7 +8,7 @@ import contextlib
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -17,8 +17,7 @@ from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox import _aws
 from nemo_evaluator.sandbox._ecs_tunnel import Tunnel, sidecar
-from nemo_evaluator.sandbox._reaper import Reaper
-from nemo_evaluator.sandbox.base import Sandbox
+from nemo_evaluator.sandbox.base import Provider, Sandbox
 from nemo_evaluator.sandbox.ecs_fargate import EcsFargateConfig, EcsSandbox
 
 T = TypeVar("T")
@@ -54,14 +53,13 @@ _DISCOVERED: Final = (
 )
 
 
-class EcsProvider:
-    """Makes Fargate sandboxes in one cluster."""
+class EcsProvider(Provider):
+    """Makes Fargate sandboxes in one cluster. Fargate pulls an image when a task starts."""
+
+    no_builds = ("images are not built for ecs_fargate", "push them to a registry, then name them")
 
     def __init__(self, config: EcsFargateConfig, run_id: str) -> None:
-        self._config = config
-        self._run_id = run_id
-        self.concurrency = config.concurrency
-        self._reaper = Reaper()
+        super().__init__(config, run_id)
         self._ecs: Any = _aws.client("ecs", config.region)
         self._definitions: dict[str, asyncio.Task[str]] = {}
 
@@ -86,23 +84,9 @@ class EcsProvider:
         if not any(one["status"] == "ACTIVE" for one in found["clusters"]):
             raise SandboxError(f"ECS has no active cluster {config.cluster!r} in {config.region}")
 
-    async def ensure_image(self, image: str) -> None:
-        """Fargate pulls when a task starts."""
-
-    async def build_images(self, requests: Sequence[Any]) -> None:
-        """Refuse: building in CodeBuild is not part of this version."""
-        if requests:
-            raise SandboxError("images are not built for ecs_fargate", hint="push them to a registry, then name them")
-
     def create(self, spec: SandboxSpec) -> Sandbox:
         """A task to be."""
-        if not spec.image:
-            raise SandboxError("an ecs_fargate sandbox needs an image", hint="set image on the sandbox")
         return EcsSandbox(spec, self._run_id, provider=self)
-
-    async def close(self) -> None:
-        """End the reaper, which stops what is left."""
-        await self._reaper.close()
 
     async def run_task(self, spec: SandboxSpec, name: str, token: str) -> str:
         """Start a task: its ARN. What differs between runs goes in as an override: definitions are shared."""

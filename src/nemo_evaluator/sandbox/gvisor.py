@@ -16,10 +16,8 @@ from nemo_evaluator.sandbox import _bwrap
 from nemo_evaluator.sandbox._backend import Exit, keepalive
 from nemo_evaluator.sandbox._container import ContainerSandbox
 from nemo_evaluator.sandbox._entry_command import Client, call
-from nemo_evaluator.sandbox._reaper import Reaper
-from nemo_evaluator.sandbox.base import OutsideEndpoint, VolumeMount
+from nemo_evaluator.sandbox.base import OutsideEndpoint, volumes_of
 from nemo_evaluator.sandbox.jail import cgroups
-from nemo_evaluator.sandbox.local import LocalSettings
 
 _UID: Final = 65534
 # gVisor's own threads count against the limit of the group that it runs in.
@@ -35,14 +33,9 @@ def find_runsc() -> str | None:
 class GVisorSandbox(ContainerSandbox):
     """A gVisor container without an engine."""
 
-    settings: LocalSettings = field(default_factory=LocalSettings)
-    reaper: Reaper | None = None
     _folder: Path | None = field(default=None, init=False)
 
-    async def start(self, *, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
-        """Write the bundle and start it; about 0.3 s."""
-        if self.started:
-            return
+    async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
         if find_runsc() is None:
             raise SandboxError("runsc is not installed", hint="install gVisor (gvisor.dev), or leave runtime out")
         if os.geteuid() != 0:
@@ -52,30 +45,23 @@ class GVisorSandbox(ContainerSandbox):
         self._folder = Path(tempfile.mkdtemp(prefix="nel-gvisor-"))
         self._folder.chmod(0o755)
         self.base_env = {"PATH": _bwrap.PATH, "HOME": self.spec.workdir, "LANG": "C.UTF-8", "TMPDIR": "/tmp"}
-        try:
-            self._write_bundle(self._folder)
-            if self.reaper is not None:
-                await self.reaper.watch_command(self.name, [*self._runsc(), "delete", "-force", self.name])
-            run = [*self._runsc(), "run", "-detach", "-bundle", str(self._folder), self.name]
-            await call(Client(run, _ENV), timeout=60)
-            self.started = True
-            await self._prepare_files()
-        except BaseException:
-            await self.stop()
-            raise
+        self._write_bundle(self._folder)
+        await super()._open(outside_endpoints)
+
+    async def _boot(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
+        await call(self._runsc("run", "-detach", "-bundle", str(self._folder), self.name), timeout=60)
+
+    def _removal(self) -> Client:
+        return self._runsc("delete", "-force", self.name)
 
     async def stop(self) -> None:
         """Remove the container and its bundle."""
-        self.started = False
-        folder, self._folder = self._folder, None
-        if folder is None:
-            return
         try:
-            await call(Client([*self._runsc(folder), "delete", "-force", self.name], _ENV), timeout=60)
+            await super().stop()
         finally:
-            if self.reaper is not None:
-                await self.reaper.forget(self.name)
-            shutil.rmtree(folder, ignore_errors=True)
+            folder, self._folder = self._folder, None
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
 
     async def _post_mortem(self) -> Exit | None:
         # Its memory limit is that of the whole: where Linux would kill one process, gVisor ends altogether.
@@ -83,26 +69,24 @@ class GVisorSandbox(ContainerSandbox):
         if cgroups.oom_kills(groups):
             self.started = False
             return Exit(137, out_of_memory=True)
-        state = await call(Client([*self._runsc(), "state", self.name], _ENV), timeout=30)
+        state = await call(self._runsc("state", self.name), timeout=30)
         if json.loads(state)["status"] == "running":
             return None
         self.started = False
         raise SandboxError("the gVisor sandbox ended while a command ran in it")
 
-    def _runsc(self, folder: Path | None = None) -> list[str]:
-        root = (folder or self._folder or Path("/")) / "state"
-        binary = find_runsc() or "runsc"
-        return [binary, "-root", str(root), "-network=none", "-platform=systrap", "-overlay2=none"]
+    def _runsc(self, *words: str) -> Client:
+        options = ["-root", f"{self._folder}/state", "-network=none", "-platform=systrap", "-overlay2=none"]
+        return Client([find_runsc() or "runsc", *options, *words], _ENV)
 
     def _client(self, argv: list[str], env: dict[str, str], user: str | None) -> Client:
-        if user not in (None, "sandbox"):
-            raise SandboxError(f"a local sandbox has no user {user!r}", hint="leave user out, or use docker")
+        self._check_user(user, (None, "sandbox"))
         assert self._folder is not None
         # In a file that only we can read: arguments are for all to see.
         handle, path = tempfile.mkstemp(dir=self._folder, suffix=".json")
         with os.fdopen(handle, "w") as file:
             json.dump({**_PROCESS, "args": argv, "env": [f"{name}={value}" for name, value in env.items()]}, file)
-        return Client([*self._runsc(), "exec", "-process", path, self.name], _ENV)
+        return self._runsc("exec", "-process", path, self.name)
 
     def _write_bundle(self, folder: Path) -> None:
         _bwrap.prepare(folder, _UID)
@@ -125,10 +109,7 @@ class GVisorSandbox(ContainerSandbox):
             _scratch("/tmp", size),
             _scratch(self.spec.workdir, size),
         ]
-        for volume in self.spec.volumes:
-            mount = volume if isinstance(volume, VolumeMount) else VolumeMount(**volume)
-            if mount.is_efs:
-                continue
+        for mount in volumes_of(self.spec):
             if not mount.host_path:
                 mounts.append(_scratch(mount.container_path, size))
             else:

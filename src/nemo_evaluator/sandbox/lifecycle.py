@@ -17,7 +17,7 @@ from typing import Final
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
-from nemo_evaluator.sandbox import git_scrub, workspace
+from nemo_evaluator.sandbox import workspace
 from nemo_evaluator.sandbox.base import OutsideEndpoint, Sandbox, VolumeMount
 from nemo_evaluator.sandbox.lazy import Keeper, LazySandbox
 
@@ -92,7 +92,9 @@ class StatelessSession(Session):
         workdir = shlex.quote(sandbox.spec.workdir)
         await sandbox.exec(f"git -C {workdir} rev-parse HEAD > {_BASE_COMMIT} 2>/dev/null", timeout=10)
         if self._scrub:
-            await _must(sandbox, git_scrub.command(sandbox.spec.workdir), _PREPARE_TIMEOUT, "removing git history")
+            await _must(
+                sandbox, workspace.scrub_command(sandbox.spec.workdir), _PREPARE_TIMEOUT, "removing git history"
+            )
         if self._seed.pre_agent_cmd:
             await _must(sandbox, self._seed.pre_agent_cmd, _PREPARE_TIMEOUT, "pre_agent_cmd")
 

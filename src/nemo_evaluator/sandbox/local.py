@@ -53,22 +53,10 @@ class LocalConfig(SandboxBase):
     container_env: EnvMap = Field(default_factory=dict, description="Environment inside.")
 
 
-@dataclass(frozen=True, slots=True)
-class LocalSettings:
-    """Limits and choices of a local sandbox."""
-
-    memory: int = 4 * 2**30
-    cpus: float = 2.0
-    pids: int = 512
-    network: str = "none"
-    read_only: bool = False
-
-
 @dataclass(eq=False)
 class LocalSandbox(Backend):
     """A sandbox of namespaces: a warden process waits inside, each command gets a process space of its own."""
 
-    settings: LocalSettings = field(default_factory=LocalSettings)
     keeper: KeeperClient | None = None
     _own_keeper: bool = field(default=False, init=False)
     _line: Line | None = field(default=None, init=False)
@@ -77,10 +65,8 @@ class LocalSandbox(Backend):
     _forwards: list[Forward] = field(default_factory=list, init=False)
     _rewritten: dict[str, str] = field(default_factory=dict, init=False)
 
-    async def start(self, *, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
+    async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
         """Build the namespaces; about 10 ms."""
-        if self.started:
-            return
         if self.keeper is None:
             self.keeper, self._own_keeper = KeeperClient(), True
         if platform.machine() not in seccomp.ARCHITECTURES:
@@ -100,14 +86,7 @@ class LocalSandbox(Backend):
         self._line, self._groups = await self.keeper.open(request)
         home = self.spec.workdir
         self.base_env = {"PATH": PATH, "HOME": home, "LANG": "C.UTF-8", "USER": "sandbox", "TMPDIR": "/tmp"}
-        self.started = True
-        try:
-            for endpoint in outside_endpoints:
-                self.endpoints |= endpoint.inside(await self._let_in(endpoint.url))
-            await self._prepare_files()
-        except BaseException:
-            await self.stop()
-            raise
+        await self._reach(outside_endpoints)
 
     async def stop(self) -> None:
         """Hang up: the warden and everything inside ends at once."""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
+from nemo_evaluator.sandbox._backend import Limits
 from nemo_evaluator.sandbox._keeper_client import KeeperClient
-from nemo_evaluator.sandbox._reaper import Reaper
-from nemo_evaluator.sandbox._sizes import parse_size
-from nemo_evaluator.sandbox.base import Sandbox
+from nemo_evaluator.sandbox.base import Provider, Sandbox
 from nemo_evaluator.sandbox.gvisor import GVisorSandbox
-from nemo_evaluator.sandbox.local import LocalConfig, LocalSandbox, LocalSettings
+from nemo_evaluator.sandbox.local import LocalConfig, LocalSandbox
 from nemo_evaluator.sandbox.unsafe import UnsafeSandbox
 
 _HINT = (
@@ -22,23 +18,16 @@ _HINT = (
 )
 
 
-class LocalProvider:
-    """Makes local sandboxes."""
+class LocalProvider(Provider):
+    """Makes local sandboxes: each shows this machine's own system, or a folder that is given as its image."""
+
+    no_builds = ("this benchmark builds images, which a local sandbox cannot run", "use docker")
 
     def __init__(self, config: LocalConfig, run_id: str) -> None:
-        self._config = config
-        self._run_id = run_id
+        super().__init__(config, run_id)
         self._keeper = KeeperClient()
-        self._reaper = Reaper()
         self._isolates = True
-        self.concurrency = config.concurrency
-        self._settings = LocalSettings(
-            memory=parse_size(config.memory),
-            cpus=config.cpus,
-            pids=config.pids,
-            network=config.network,
-            read_only=config.read_only,
-        )
+        self._settings = Limits.of(config)
 
     async def check(self) -> None:
         """Start a sandbox and run something in it; nothing less proves that this machine isolates."""
@@ -56,14 +45,6 @@ class LocalProvider:
         finally:
             await probe.stop()
 
-    async def ensure_image(self, image: str) -> None:
-        """There is nothing to pull: an image is a folder, and starting says whether it will do."""
-
-    async def build_images(self, requests: Sequence[Any]) -> None:
-        """Refuse: a local sandbox shows this machine's own system."""
-        if requests:
-            raise SandboxError("this benchmark builds images, which a local sandbox cannot run", hint="use docker")
-
     def create(self, spec: SandboxSpec) -> Sandbox:
         """A local sandbox."""
         if not self._isolates:
@@ -75,4 +56,4 @@ class LocalProvider:
     async def close(self) -> None:
         """End the keeper and the reaper."""
         await self._keeper.close()
-        await self._reaper.close()
+        await super().close()

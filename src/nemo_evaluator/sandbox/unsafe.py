@@ -32,15 +32,11 @@ class UnsafeSandbox(Backend):
 
     _folder: Path | None = field(default=None, init=False)
 
-    async def start(self, *, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
-        """Make the folder."""
+    async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
         log.warning("running untrusted code WITHOUT ISOLATION, because the sandbox says unsafe: true")
         self._folder = Path(tempfile.mkdtemp(prefix="nel-unsafe-"))
         self.base_env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self._folder), "LANG": "C.UTF-8"}
-        for endpoint in outside_endpoints:
-            self.endpoints |= endpoint.inside(endpoint.url)
-        self.started = True
-        await self._prepare_files()
+        await self._reach(outside_endpoints)
 
     async def stop(self) -> None:
         """Remove the folder."""

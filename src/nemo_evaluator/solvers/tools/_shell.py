@@ -8,6 +8,7 @@ mean what they say.
 from __future__ import annotations
 
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nemo_evaluator.core.errors import SandboxError
@@ -15,52 +16,8 @@ from nemo_evaluator.core.errors import SandboxError
 if TYPE_CHECKING:
     from nemo_evaluator.sandbox.base import ExecResult, Sandbox
 
-# $1 is the file that keeps the state. A command that ends the shell (`exit 3`, `set -e`) is caught by the trap.
-_BASH: Final = r"""
-__nel_state=$1
-__nel_command=$(cat)
-exec </dev/null
-__nel_save() {
-  {
-    __nel_code=$1 __nel_flags=$- __nel_pipefail=
-    shopt -qo pipefail && __nel_pipefail=1
-    set +eux
-    trap - EXIT
-  } 2>/dev/null
-  {
-    for __nel_name in $(compgen -v); do
-      case $__nel_name in
-        BASH*|COMP_*|DIRSTACK|EPOCH*|EUID|FUNCNAME|GROUPS|HISTCMD|LINENO|OPTERR|PIPESTATUS|PPID|RANDOM|SECONDS) ;;
-        SHELLOPTS|SHLVL|SRANDOM|UID|_|__nel_*) ;;
-        *) declare -p "$__nel_name" 2>/dev/null ;;
-      esac
-    done
-    declare -f
-    shopt -p
-    alias -p
-    printf 'cd -- %q\n' "$PWD"
-    for __nel_flag in e u x f; do case $__nel_flags in *$__nel_flag*) echo "set -$__nel_flag" ;; esac; done
-    [ -z "$__nel_pipefail" ] || echo 'set -o pipefail'
-  } >"$__nel_state.new" && command mv -f "$__nel_state.new" "$__nel_state" && printf %s "$PWD" >"$__nel_state.cwd"
-  exit "$__nel_code"
-}
-# One compound command, read whole before the model's text is: an unclosed quote in it cannot swallow our own lines.
-{
-  trap '__nel_save $?' EXIT
-  [ ! -f "$__nel_state" ] || . "$__nel_state"
-  eval "$__nel_command"
-  { __nel_save $?; } 2>/dev/null
-}
-"""
-# Where there is no bash, only the working directory is kept.
-_SH: Final = r"""
-__nel_state=$1
-__nel_command=$(cat)
-exec </dev/null
-trap '__nel_code=$?; printf %s "$PWD" >"$__nel_state.cwd"; exit $__nel_code' EXIT
-[ -f "$__nel_state.cwd" ] && cd "$(cat "$__nel_state.cwd")"
-eval "$__nel_command"
-"""
+# Their $1 is the file that keeps the state; where there is no bash, only the working directory is kept.
+_BASH, _SH = (Path(__file__).with_name(name).read_text() for name in ("shell_bash.sh", "shell_sh.sh"))
 SCRIPTS: Final = (_BASH, _SH)
 
 

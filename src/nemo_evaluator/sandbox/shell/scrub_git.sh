@@ -1,24 +1,15 @@
-"""Take the future out of a git repository before an agent sees it: commits after the base may hold the solution.
-
-The object store is made anew from what the base commit reaches, so nothing else can be left: not through other refs,
-reflogs, packs, alternates, worktrees or the stores of submodules. What is left is listed afterwards and compared.
-"""
-
-from __future__ import annotations
-
-import shlex
-from typing import Final
-
-_SCRIPT: Final = r"""
+# Take the future out of the git repository at $1 before an agent sees it: commits after the base may hold the solution.
+# The object store is made anew from what the base commit reaches, so nothing else can be left: not through other refs,
+# reflogs, packs, alternates, worktrees or the stores of submodules. What is left is listed afterwards and compared.
 set -u
 began=$(date +%s)
-cd {workdir} 2>/dev/null || {{ echo "NEL_GIT_CLEANUP skipped reason=no_workdir wd="{workdir}; exit 0; }}
+cd "$1" 2>/dev/null || { echo "NEL_GIT_CLEANUP skipped reason=no_workdir wd=$1"; exit 0; }
 export GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*'
 export GIT_CONFIG_KEY_1=protocol.file.allow GIT_CONFIG_VALUE_1=always
 unset GIT_DIR GIT_WORK_TREE GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_INDEX_FILE
-command -v git >/dev/null 2>&1 || {{ echo "NEL_GIT_CLEANUP skipped reason=no_git"; exit 0; }}
-top=$(git rev-parse --show-toplevel 2>/dev/null) || {{ echo "NEL_GIT_CLEANUP skipped reason=not_a_git_repo"; exit 0; }}
-git rev-parse -q --verify HEAD >/dev/null 2>&1 || {{ echo "NEL_GIT_CLEANUP skipped reason=no_head"; exit 0; }}
+command -v git >/dev/null 2>&1 || { echo "NEL_GIT_CLEANUP skipped reason=no_git"; exit 0; }
+top=$(git rev-parse --show-toplevel 2>/dev/null) || { echo "NEL_GIT_CLEANUP skipped reason=not_a_git_repo"; exit 0; }
+git rev-parse -q --verify HEAD >/dev/null 2>&1 || { echo "NEL_GIT_CLEANUP skipped reason=no_head"; exit 0; }
 
 scrub() (
   cd "$1" || exit 3
@@ -26,11 +17,11 @@ scrub() (
   gitdir=$(cd "$(git rev-parse --git-dir)" && pwd -P) || exit 3
   common=$(cd "$(git rev-parse --git-common-dir)" && pwd -P) || exit 3
   before=$(git rev-list --all --count 2>/dev/null || echo 0)
-  new=$(mktemp -d "${{TMPDIR:-/tmp}}/nel-git.XXXXXX") || exit 3
+  new=$(mktemp -d "${TMPDIR:-/tmp}/nel-git.XXXXXX") || exit 3
   bare="$new/git"
   git init -q --bare "$bare" || exit 3
   # A pack of exactly what the base commit reaches, and of what the index holds beyond it.
-  {{ echo "$base"; git ls-files -s | awk '$1 != "160000" {{print $2}}' | sort -u; }} > "$new/want"
+  { echo "$base"; git ls-files -s | awk '$1 != "160000" {print $2}' | sort -u; } > "$new/want"
   git pack-objects -q --revs --stdout < "$new/want" > "$new/pack" || exit 3
   (cd "$bare" && git index-pack --stdin < "$new/pack" >/dev/null) || exit 3
   git --git-dir="$bare" update-ref refs/heads/_nel_work "$base" || exit 3
@@ -49,7 +40,7 @@ scrub() (
   for file in "$common/objects/info/alternates"; do
     [ -f "$file" ] && while IFS= read -r line; do
       case "$line" in '#'*|'') ;; /*) store=$line ;; *) store="$common/objects/$line" ;; esac
-      [ -n "${{store:-}}" ] && [ -d "$store" ] && rm -rf "$store"
+      [ -n "${store:-}" ] && [ -d "$store" ] && rm -rf "$store"
     done < "$file"
   done
   others=$(git worktree list --porcelain 2>/dev/null | sed -n 's/^worktree //p')
@@ -60,7 +51,7 @@ scrub() (
   rm -rf .git && mv "$bare" .git || exit 3
   rm -rf "$new"
   after=$(git rev-list --all --count) || exit 3
-  git cat-file --batch-check --batch-all-objects | awk '$2 == "commit" {{print $1}}' | sort > .git/nel-have
+  git cat-file --batch-check --batch-all-objects | awk '$2 == "commit" {print $1}' | sort > .git/nel-have
   git rev-list "$base" | sort > .git/nel-want
   left=$(comm -23 .git/nel-have .git/nel-want | wc -l | tr -d ' ')
   rm -f .git/nel-have .git/nel-want
@@ -72,7 +63,7 @@ scrub() (
 )
 
 # Inner repositories first (submodules, nested clones): their stores may lie inside the outer one.
-find "$top" -mindepth 2 -name .git -not -path "$top/.git/*" 2>/dev/null | awk '{{print length, $0}}' | sort -rn |
+find "$top" -mindepth 2 -name .git -not -path "$top/.git/*" 2>/dev/null | awk '{print length, $0}' | sort -rn |
   cut -d' ' -f2- | while IFS= read -r inner; do
     folder=$(dirname "$inner")
     if git -C "$folder" rev-parse -q --verify HEAD >/dev/null 2>&1; then
@@ -82,9 +73,3 @@ find "$top" -mindepth 2 -name .git -not -path "$top/.git/*" 2>/dev/null | awk '{
     fi
   done || exit 3
 scrub "$top"
-"""
-
-
-def command(workdir: str) -> str:
-    """Shell text that scrubs the repository at ``workdir``; exit code 0 means that only the base's past is left."""
-    return _SCRIPT.format(workdir=shlex.quote(workdir))

@@ -1,0 +1,17 @@
+# Apply /input/workspace.tar to $1.
+set -e
+test -s /input/workspace.tar
+stage=$(mktemp -d)
+tar -x -C "$stage" -f /input/workspace.tar
+cd "$1"
+if [ "$(cat "$stage/_nel_mode")" = git-diff ]; then
+  cd "$(git rev-parse --show-toplevel)"
+  if [ -s "$stage/_nel_patch.diff" ]; then
+    git apply --binary "$stage/_nel_patch.diff" || git apply --3way "$stage/_nel_patch.diff"
+  fi
+else
+  # What the agent deleted must be gone here too; a mount point itself cannot be.
+  find . -mindepth 1 -maxdepth 1 ! -name .git -exec rm -rf {} +
+  tar -x -o -f "$stage/_nel_files.tar"
+fi
+rm -rf "$stage"

@@ -1,0 +1,17 @@
+# Write the work at $1 to /output/workspace.tar: a patch where it is a git repository, else an archive.
+set -e
+cd "$1"
+stage=$(mktemp -d)
+base=$(cat /tmp/_nel_base_commit 2>/dev/null || true)
+if [ -n "$base" ] && git rev-parse -q --verify "$base^{commit}" >/dev/null 2>&1; then
+  top=$(git rev-parse --show-toplevel)
+  cd "$top"
+  git add -A -f .
+  git diff --cached --binary --full-index "$base" > "$stage/_nel_patch.diff"
+  echo git-diff > "$stage/_nel_mode"
+else
+  echo archive > "$stage/_nel_mode"
+  tar -c --exclude=./.git -f "$stage/_nel_files.tar" .
+fi
+tar -c -C "$stage" -f /output/workspace.tar .
+rm -rf "$stage"
