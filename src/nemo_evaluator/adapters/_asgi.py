@@ -205,24 +205,24 @@ class ProxyApp:
             # The retries are done on this side; a client that repeats them would only multiply them.
             kept["x-should-retry"] = "false"
         if reply.stream is not None:
-            await self._stream(route, asked, reply, respond)
+            await self._stream(route, reply, respond)
         elif not reply.ok:
             body = as_error(path, reply)
             await self._send_json(respond, reply.status, body, kept)
         elif asked.get("stream") is True and not route.streams:
-            await self._send(respond, 200, route.replayed(asked, reply.body), b"text/event-stream", kept)
+            await self._send(respond, 200, route.replayed(reply.body), b"text/event-stream", kept)
         elif reply.raw is not None:
             await self._send(respond, reply.status, reply.raw, b"application/octet-stream", kept)
         else:
             await self._send_json(respond, reply.status, route.reply(reply.body), kept)
 
-    async def _stream(self, route: Route, asked: JsonDict, reply: ModelReply, respond: Respond) -> None:
+    async def _stream(self, route: Route, reply: ModelReply, respond: Respond) -> None:
         assert reply.stream is not None
         self._statuses["200"] += 1
         head = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")]
         await respond({"type": "http.response.start", "status": 200, "headers": head})
         scrubber = StreamScrubber()
-        async for data in route.stream(asked, reply.stream):
+        async for data in route.stream(reply.stream):
             if clean := scrubber.feed(data):
                 await respond({"type": "http.response.body", "body": clean, "more_body": True})
         await respond({"type": "http.response.body", "body": scrubber.finish(), "more_body": False})

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from time import monotonic
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.sse import EventParser, gatherer_of
 from nemo_evaluator.models.types import ModelReply
+
+DONE: Final = b"data: [DONE]\n\n"
 
 
 class StreamReader:
@@ -112,4 +114,4 @@ def _replay_choices(path: str, body: JsonDict, usage: bool) -> Iterator[bytes]:
         yield encode_event({**head, "choices": [end]})
     if usage and body.get("usage"):
         yield encode_event({**head, "choices": [], "usage": body["usage"]})
-    yield b"data: [DONE]\n\n"
+    yield DONE

@@ -46,6 +46,8 @@ class Interceptor:
     best_effort: ClassVar[bool] = False
     # Says that its log lines are meant to be read.
     talks: ClassVar[bool] = False
+    # Attributes that count something worth showing.
+    counted: ClassVar[tuple[str, ...]] = ()
 
     def bind(self, endpoint: Endpoint) -> None:
         """Learn which endpoint the stage stands before; called once, before the first request."""
@@ -71,10 +73,17 @@ class Interceptor:
 
     def stats(self) -> JsonDict:
         """Counts worth showing."""
-        return {}
+        return {name: getattr(self, name) for name in self.counted}
 
     async def close(self) -> None:
         """Called once, at the end."""
+
+
+class Observer(Interceptor):
+    """A stage that only looks on: it changes nothing, and its own failure fails nothing."""
+
+    observes = True
+    best_effort = True
 
 
 def overrides(stage: Interceptor, method: str) -> bool:

@@ -102,12 +102,10 @@ class AgentDoor:
             self._proxy.forget(scope.session)
 
 
-class _Ledger(base.Interceptor):
+class _Ledger(base.Observer):
     """Writes every call into the session that made it."""
 
     place = base.Place.TRAFFIC
-    observes = True
-    best_effort = True
 
     def __init__(self) -> None:
         self.sessions: dict[str, AgentSession] = {}

@@ -7,7 +7,7 @@ from time import monotonic
 from types import TracebackType
 
 from nemo_evaluator.adapters._log import log
-from nemo_evaluator.adapters._streams import StreamReader, encode_event
+from nemo_evaluator.adapters._streams import DONE, StreamReader, encode_event
 from nemo_evaluator.adapters.base import Interceptor, overrides
 from nemo_evaluator.core.errors import BoundaryError
 from nemo_evaluator.core.secrets import scrub
@@ -119,7 +119,7 @@ class Pipeline:
             reader.closed = True
         parts = [encode_event(event, named=reader.named) for event in current]
         if ending and reader.done and not reader.named:
-            parts.append(b"data: [DONE]\n\n")
+            parts.append(DONE)
         return b"".join(parts)
 
 

@@ -24,12 +24,10 @@ from nemo_evaluator.models.usage import usage_of
 _ERROR_CHARS: Final = 4000
 
 
-class Traffic(base.Interceptor):
+class Traffic(base.Observer):
     """Hands one record per call to the ``traffic`` sink of the asker's scope; without a sink it does nothing."""
 
     place = base.Place.TRAFFIC
-    observes = True
-    best_effort = True
 
     def __init__(self, capture: Capture) -> None:
         self._capture = capture

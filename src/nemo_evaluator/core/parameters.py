@@ -25,7 +25,7 @@ def settings_of(build: Any, supplied: tuple[str, ...] = ()) -> type[BaseModel]:
     made = vars(build).get("__init__", build) if isinstance(build, type) else build
     parameters = inspect.signature(build).parameters.values()
     try:
-        types = get_type_hints(made)
+        types = get_type_hints(made, include_extras=True)
     except NameError:
         # A type that is imported for checkers only: the value is taken as it is.
         types = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from nemo_evaluator.config import ModelService, ProxyConfig
@@ -115,7 +115,7 @@ class Endpoint:
     stages: Sequence[StageSpec] = ()
     verbose: bool = False
     finish_reason_fixup: bool = False
-    cache_mode: str = "off"
+    cache_mode: Literal["read", "write", "off"] = "off"
     cache_dir: str | None = None
     # Further models that agents behind the proxy may name.
     allowed_models: Sequence[str] = ()

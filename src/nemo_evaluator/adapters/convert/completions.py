@@ -1,16 +1,29 @@
-"""Text completions and plain chat, spoken by an asker whose service speaks another protocol."""
+"""Text completions, spoken by an asker or by the service, with chat in the middle."""
 
 from __future__ import annotations
 
-import orjson
-
-from nemo_evaluator.adapters.convert.base import first_choice
+from nemo_evaluator.adapters._streams import encode_event
+from nemo_evaluator.adapters.convert.base import Speech, Translator, first_choice
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.completions import prompt_of
 
 
-class Text:
+class TextTranslator(Translator):
+    """Chat chunks to text-completion chunks."""
+
+    def feed(self, chunk: JsonDict) -> bytes:
+        """The chunk as a text chunk."""
+        if chunk.get("error"):
+            return encode_event(chunk)
+        choice, delta = first_choice(chunk)
+        text = {"index": 0, "text": delta.get("content") or "", "finish_reason": choice.get("finish_reason")}
+        return encode_event({**chunk, "object": "text_completion", "choices": [text] if chunk.get("choices") else []})
+
+
+class Text(Speech):
     """Requests, answers and events of text completions."""
+
+    translator = TextTranslator
 
     def to_chat(self, body: JsonDict) -> JsonDict:
         """A text-completion request as a chat request: the prompt is what the user says."""
@@ -32,54 +45,6 @@ class Text:
         ]
         return {**body, "object": "text_completion", "choices": choices}
 
-    def translator(self, body: JsonDict) -> TextTranslator:
-        """A translator for one stream."""
-        return TextTranslator()
-
-
-class TextTranslator:
-    """Chat chunks to text-completion chunks."""
-
-    def feed(self, chunk: JsonDict) -> bytes:
-        """The chunk as a text chunk."""
-        if chunk.get("error"):
-            return _event(chunk)
-        choice, delta = first_choice(chunk)
-        text = {"index": 0, "text": delta.get("content") or "", "finish_reason": choice.get("finish_reason")}
-        return _event({**chunk, "object": "text_completion", "choices": [text] if chunk.get("choices") else []})
-
-    def end(self) -> bytes:
-        """The closing mark."""
-        return b"data: [DONE]\n\n"
-
-
-class Chat:
-    """Chat completions as they are."""
-
-    def to_chat(self, body: JsonDict) -> JsonDict:
-        """The request itself."""
-        return body
-
-    def from_chat(self, body: JsonDict) -> JsonDict:
-        """The answer itself."""
-        return body
-
-    def translator(self, body: JsonDict) -> ChatTranslator:
-        """Chunks as they are."""
-        return ChatTranslator()
-
-
-class ChatTranslator:
-    """Chat chunks as they are."""
-
-    def feed(self, chunk: JsonDict) -> bytes:
-        """The chunk."""
-        return _event(chunk)
-
-    def end(self) -> bytes:
-        """The closing mark."""
-        return b"data: [DONE]\n\n"
-
 
 def to_completions(chat: JsonDict) -> JsonDict:
     """A chat request for a service that only completes texts."""
@@ -98,7 +63,3 @@ def chat_of_completion(body: JsonDict) -> JsonDict:
         for choice in body.get("choices") or ()
     ]
     return {**body, "object": "chat.completion", "choices": choices}
-
-
-def _event(value: JsonDict) -> bytes:
-    return b"data: " + orjson.dumps(value) + b"\n\n"

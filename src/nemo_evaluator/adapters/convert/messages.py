@@ -7,7 +7,10 @@ from typing import Any, Final
 
 import orjson
 
-from nemo_evaluator.adapters.convert.base import first_choice
+from nemo_evaluator.adapters._messages import text_of
+from nemo_evaluator.adapters._streams import encode_event
+from nemo_evaluator.adapters.convert.base import Speech, Translator, call_of, error_in, first_choice, thought_of
+from nemo_evaluator.core.shapes import as_dict
 from nemo_evaluator.core.types import JsonDict, Message
 from nemo_evaluator.models.chat import parse_arguments
 
@@ -15,8 +18,73 @@ _SAME: Final = ("model", "max_tokens", "temperature", "top_p", "top_k", "stream"
 _STOPS: Final = {"length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
 
 
-class Messages:
+class MessagesTranslator(Translator):
+    """Chat chunks to Messages events: one content block at a time."""
+
+    def __init__(self) -> None:
+        self._begun = False
+        self._block: tuple[str, int] | None = None
+        self._index = -1
+        self._stop = "end_turn"
+        self._usage: Any = None
+
+    def feed(self, chunk: JsonDict) -> bytes:
+        """The events for one chunk."""
+        if chunk.get("error"):
+            return _event("error", error={"type": "api_error", "message": error_in(chunk).get("message", "")})
+        parts = [self._begin(chunk)] if not self._begun else []
+        if chunk.get("usage"):
+            self._usage = chunk["usage"]
+        choice, delta = first_choice(chunk)
+        if thought := thought_of(delta):
+            parts.append(self._open("thinking", 0, {"type": "thinking", "thinking": "", "signature": ""}))
+            parts.append(self._delta({"type": "thinking_delta", "thinking": thought}))
+        if delta.get("content"):
+            parts.append(self._open("text", 0, {"type": "text", "text": ""}))
+            parts.append(self._delta({"type": "text_delta", "text": delta["content"]}))
+        for call in delta.get("tool_calls") or ():
+            function = call.get("function") or {}
+            head = {"type": "tool_use", "id": call.get("id"), "name": function.get("name"), "input": {}}
+            parts.append(self._open("tool_use", call.get("index", 0), head))
+            if function.get("arguments"):
+                parts.append(self._delta({"type": "input_json_delta", "partial_json": function["arguments"]}))
+        if choice.get("finish_reason"):
+            self._stop = _stop(choice["finish_reason"])
+        return b"".join(parts)
+
+    def end(self) -> bytes:
+        """The events that close the message."""
+        begun = b"" if self._begun else self._begin({})
+        usage = _usage(self._usage) if self._usage else {"output_tokens": 0}
+        ended = _event("message_delta", delta={"stop_reason": self._stop, "stop_sequence": None}, usage=usage)
+        return begun + self._close() + ended + _event("message_stop")
+
+    def _begin(self, chunk: JsonDict) -> bytes:
+        self._begun = True
+        return _event("message_start", message=_message(chunk, [], None, None))
+
+    def _open(self, kind: str, number: int, block: JsonDict) -> bytes:
+        if self._block == (kind, number):
+            return b""
+        closed = self._close()
+        self._block = (kind, number)
+        self._index += 1
+        return closed + _event("content_block_start", index=self._index, content_block=block)
+
+    def _delta(self, delta: JsonDict) -> bytes:
+        return _event("content_block_delta", index=self._index, delta=delta)
+
+    def _close(self) -> bytes:
+        if self._block is None:
+            return b""
+        self._block = None
+        return _event("content_block_stop", index=self._index)
+
+
+class Messages(Speech):
     """Requests, answers and events of the Messages API."""
+
+    translator = MessagesTranslator
 
     def to_chat(self, body: JsonDict) -> JsonDict:
         """A Messages request as a chat request."""
@@ -44,8 +112,7 @@ class Messages:
         """A chat answer as a message."""
         choice, message = first_choice(body)
         content: list[JsonDict] = []
-        thought = message.get("reasoning_content") or message.get("reasoning")
-        if thought:
+        if thought := thought_of(message):
             content.append({"type": "thinking", "thinking": thought, "signature": ""})
         if message.get("content"):
             content.append({"type": "text", "text": message["content"]})
@@ -53,20 +120,7 @@ class Messages:
             function = call.get("function") or {}
             given = parse_arguments(function.get("arguments"))
             content.append({"type": "tool_use", "id": call.get("id"), "name": function.get("name"), "input": given})
-        return {
-            "id": body.get("id", "msg"),
-            "type": "message",
-            "role": "assistant",
-            "model": body.get("model", ""),
-            "content": content,
-            "stop_reason": _stop(choice.get("finish_reason")),
-            "stop_sequence": None,
-            "usage": _usage(body.get("usage")),
-        }
-
-    def translator(self, body: JsonDict) -> MessagesTranslator:
-        """A translator for one stream."""
-        return MessagesTranslator()
+        return _message(body, content, _stop(choice.get("finish_reason")), body.get("usage"))
 
 
 def _chat_messages(message: Message) -> Iterable[Message]:
@@ -85,10 +139,9 @@ def _chat_messages(message: Message) -> Iterable[Message]:
             parts.append({"type": "image_url", "image_url": {"url": _image(block.get("source") or {})}})
         elif kind == "tool_use":
             given = orjson.dumps(block.get("input") or {}).decode()
-            function = {"name": block.get("name"), "arguments": given}
-            calls.append({"id": block.get("id"), "type": "function", "function": function})
+            calls.append(call_of(block.get("id"), block.get("name"), given))
         elif kind == "tool_result":
-            yield {"role": "tool", "tool_call_id": block.get("tool_use_id"), "content": _result(block.get("content"))}
+            yield {"role": "tool", "tool_call_id": block.get("tool_use_id"), "content": text_of(block.get("content"))}
     if not parts and not calls:
         return
     only_text = all(part["type"] == "text" for part in parts)
@@ -100,12 +153,6 @@ def _image(source: JsonDict) -> str:
     if source.get("type") == "base64":
         return f"data:{source.get('media_type', 'image/png')};base64,{source.get('data', '')}"
     return str(source.get("url", ""))
-
-
-def _result(content: Any) -> str:
-    if isinstance(content, list):
-        return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-    return str(content or "")
 
 
 def _tool(tool: JsonDict) -> JsonDict:
@@ -120,88 +167,22 @@ def _stop(reason: Any) -> str:
 
 
 def _usage(usage: Any) -> JsonDict:
-    given = usage if isinstance(usage, dict) else {}
+    given = as_dict(usage)
     return {"input_tokens": given.get("prompt_tokens") or 0, "output_tokens": given.get("completion_tokens") or 0}
 
 
+def _message(head: JsonDict, content: list[JsonDict], stop: str | None, usage: Any) -> JsonDict:
+    return {
+        "id": head.get("id", "msg"),
+        "type": "message",
+        "role": "assistant",
+        "model": head.get("model", ""),
+        "content": content,
+        "stop_reason": stop,
+        "stop_sequence": None,
+        "usage": _usage(usage),
+    }
+
+
 def _event(kind: str, **fields: Any) -> bytes:
-    return b"event: " + kind.encode() + b"\ndata: " + orjson.dumps({"type": kind, **fields}) + b"\n\n"
-
-
-class MessagesTranslator:
-    """Chat chunks to Messages events: one content block at a time."""
-
-    def __init__(self) -> None:
-        self._begun = False
-        self._block: tuple[str, int] | None = None
-        self._index = -1
-        self._stop = "end_turn"
-        self._usage: Any = None
-
-    def feed(self, chunk: JsonDict) -> bytes:
-        """The events for one chunk."""
-        if chunk.get("error"):
-            error = chunk["error"] if isinstance(chunk["error"], dict) else {"message": str(chunk["error"])}
-            return _event("error", error={"type": "api_error", "message": error.get("message", "")})
-        parts = [self._begin(chunk)] if not self._begun else []
-        if chunk.get("usage"):
-            self._usage = chunk["usage"]
-        choice, delta = first_choice(chunk)
-        thought = delta.get("reasoning_content") or delta.get("reasoning")
-        if thought:
-            parts.append(self._open("thinking", 0, {"type": "thinking", "thinking": "", "signature": ""}))
-            parts.append(self._delta({"type": "thinking_delta", "thinking": thought}))
-        if delta.get("content"):
-            parts.append(self._open("text", 0, {"type": "text", "text": ""}))
-            parts.append(self._delta({"type": "text_delta", "text": delta["content"]}))
-        for call in delta.get("tool_calls") or ():
-            function = call.get("function") or {}
-            head = {"type": "tool_use", "id": call.get("id"), "name": function.get("name"), "input": {}}
-            parts.append(self._open("tool_use", call.get("index", 0), head))
-            if function.get("arguments"):
-                parts.append(self._delta({"type": "input_json_delta", "partial_json": function["arguments"]}))
-        if choice.get("finish_reason"):
-            self._stop = _stop(choice["finish_reason"])
-        return b"".join(parts)
-
-    def end(self) -> bytes:
-        """The events that close the message."""
-        parts = [] if self._begun else [self._begin({})]
-        parts.append(self._close())
-        usage = {"output_tokens": _usage(self._usage)["output_tokens"]}
-        if self._usage:
-            usage = _usage(self._usage)
-        parts.append(_event("message_delta", delta={"stop_reason": self._stop, "stop_sequence": None}, usage=usage))
-        parts.append(_event("message_stop"))
-        return b"".join(parts)
-
-    def _begin(self, chunk: JsonDict) -> bytes:
-        self._begun = True
-        message = {
-            "id": chunk.get("id", "msg"),
-            "type": "message",
-            "role": "assistant",
-            "model": chunk.get("model", ""),
-            "content": [],
-            "stop_reason": None,
-            "stop_sequence": None,
-            "usage": {"input_tokens": 0, "output_tokens": 0},
-        }
-        return _event("message_start", message=message)
-
-    def _open(self, kind: str, number: int, block: JsonDict) -> bytes:
-        if self._block == (kind, number):
-            return b""
-        closed = self._close()
-        self._block = (kind, number)
-        self._index += 1
-        return closed + _event("content_block_start", index=self._index, content_block=block)
-
-    def _delta(self, delta: JsonDict) -> bytes:
-        return _event("content_block_delta", index=self._index, delta=delta)
-
-    def _close(self) -> bytes:
-        if self._block is None:
-            return b""
-        self._block = None
-        return _event("content_block_stop", index=self._index)
+    return encode_event({"type": kind, **fields}, named=True)

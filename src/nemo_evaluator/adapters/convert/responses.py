@@ -7,7 +7,9 @@ from typing import Any, Final
 
 import orjson
 
-from nemo_evaluator.adapters.convert.base import first_choice
+from nemo_evaluator.adapters._streams import encode_event
+from nemo_evaluator.adapters.convert.base import Speech, Translator, call_of, error_in, first_choice, thought_of
+from nemo_evaluator.core.shapes import as_dict
 from nemo_evaluator.core.types import JsonDict, Message
 from nemo_evaluator.models.responses import finish_reason
 
@@ -17,172 +19,7 @@ _OWN: Final = frozenset(
 )
 
 
-class Responses:
-    """Requests, answers and events of the Responses API."""
-
-    def to_chat(self, body: JsonDict) -> JsonDict:
-        """A Responses request as a chat request."""
-        chat = {key: value for key, value in body.items() if key not in _OWN}
-        messages: list[Message] = []
-        if body.get("instructions"):
-            messages.append({"role": "system", "content": body["instructions"]})
-        given = body.get("input")
-        items = [{"role": "user", "content": given}] if isinstance(given, str) else given or []
-        for item in items:
-            _add_item(messages, item)
-        chat["messages"] = messages
-        if body.get("max_output_tokens") is not None:
-            chat["max_tokens"] = body["max_output_tokens"]
-        if body.get("tools"):
-            chat["tools"] = [_tool(tool) for tool in body["tools"]]
-        choice = body.get("tool_choice")
-        if isinstance(choice, dict) and choice.get("name"):
-            chat["tool_choice"] = {"type": "function", "function": {"name": choice["name"]}}
-        elif choice is not None:
-            chat["tool_choice"] = choice
-        shape = (body.get("text") or {}).get("format")
-        if isinstance(shape, dict) and shape.get("type") != "text":
-            inner = {key: value for key, value in shape.items() if key != "type"}
-            is_schema = shape.get("type") == "json_schema"
-            chat["response_format"] = {"type": "json_schema", "json_schema": inner} if is_schema else shape
-        effort = (body.get("reasoning") or {}).get("effort")
-        if effort:
-            chat["reasoning_effort"] = effort
-        return chat
-
-    def from_chat(self, body: JsonDict) -> JsonDict:
-        """A chat answer as a response."""
-        choice, message = first_choice(body)
-        output: list[JsonDict] = []
-        thought = message.get("reasoning_content") or message.get("reasoning")
-        if thought:
-            output.append({"type": "reasoning", "id": "rs_0", "summary": [{"type": "summary_text", "text": thought}]})
-        if message.get("content"):
-            output.append(_message_item(str(message["content"])))
-        for call in message.get("tool_calls") or ():
-            function = call.get("function") or {}
-            output.append(_call_item(call.get("id"), function.get("name"), function.get("arguments") or ""))
-        return _response(body, output, choice.get("finish_reason"), body.get("usage"))
-
-    def translator(self, body: JsonDict) -> ResponsesTranslator:
-        """A translator for one stream."""
-        return ResponsesTranslator()
-
-
-def chat_of_response(body: JsonDict) -> JsonDict:
-    """An answer of the Responses API as a chat answer."""
-    message: JsonDict = {"role": "assistant", "content": ""}
-    calls: list[JsonDict] = []
-    for item in body.get("output") or ():
-        kind = item.get("type")
-        parts = item.get("content") or item.get("summary") or ()
-        text = "".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))
-        if kind == "message":
-            message["content"] += text
-        elif kind == "reasoning" and text:
-            message["reasoning_content"] = text
-        elif kind == "function_call":
-            function = {"name": item.get("name"), "arguments": item.get("arguments")}
-            calls.append({"id": item.get("call_id"), "type": "function", "function": function})
-    if calls:
-        message["tool_calls"] = calls
-    usage = body.get("usage") or {}
-    given, made = usage.get("input_tokens") or 0, usage.get("output_tokens") or 0
-    return {
-        "id": body.get("id"),
-        "object": "chat.completion",
-        "created": int(body.get("created_at") or 0),
-        "model": body.get("model"),
-        "choices": [{"index": 0, "message": message, "finish_reason": finish_reason(body, bool(calls))}],
-        "usage": {"prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made},
-    }
-
-
-def _add_item(messages: list[Message], item: JsonDict) -> None:
-    kind = item.get("type", "message")
-    if kind == "function_call":
-        call = {
-            "id": item.get("call_id"),
-            "type": "function",
-            "function": {"name": item.get("name"), "arguments": item.get("arguments")},
-        }
-        if messages and messages[-1].get("role") == "assistant":
-            messages[-1].setdefault("tool_calls", []).append(call)
-        else:
-            messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
-    elif kind == "function_call_output":
-        output = item.get("output")
-        text = output if isinstance(output, str) else orjson.dumps(output).decode()
-        messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": text})
-    elif kind == "message":
-        role = {"developer": "system"}.get(str(item.get("role")), item.get("role"))
-        messages.append({"role": role, "content": _content(item.get("content"))})
-
-
-def _content(content: Any) -> Any:
-    if not isinstance(content, list):
-        return content
-    parts: list[JsonDict] = []
-    for part in content:
-        if part.get("type") in ("input_text", "output_text", "text"):
-            parts.append({"type": "text", "text": part.get("text", "")})
-        elif part.get("type") == "input_image":
-            image = {"url": part.get("image_url"), "detail": part.get("detail") or "auto"}
-            parts.append({"type": "image_url", "image_url": image})
-    if all(part["type"] == "text" for part in parts):
-        return "\n".join(part["text"] for part in parts)
-    return parts
-
-
-def _tool(tool: JsonDict) -> JsonDict:
-    if tool.get("type") != "function":
-        return tool
-    return {"type": "function", "function": {key: value for key, value in tool.items() if key != "type"}}
-
-
-def _message_item(text: str) -> JsonDict:
-    part = {"type": "output_text", "text": text, "annotations": []}
-    return {"type": "message", "id": "msg_0", "role": "assistant", "status": "completed", "content": [part]}
-
-
-def _call_item(call_id: Any, name: Any, arguments: str) -> JsonDict:
-    return {
-        "type": "function_call",
-        "id": f"fc_{call_id}",
-        "call_id": call_id,
-        "name": name,
-        "arguments": arguments,
-        "status": "completed",
-    }
-
-
-def _response(head: JsonDict, output: list[JsonDict], finish: Any, usage: Any) -> JsonDict:
-    given = usage if isinstance(usage, dict) else {}
-    prompt, made = given.get("prompt_tokens") or 0, given.get("completion_tokens") or 0
-    cut = finish == "length"
-    return {
-        "id": head.get("id", "resp"),
-        "object": "response",
-        "created_at": head.get("created") or 0,
-        "status": "incomplete" if cut else "completed",
-        "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
-        "error": None,
-        "model": head.get("model", ""),
-        "output": output,
-        "parallel_tool_calls": True,
-        "tool_choice": "auto",
-        "tools": [],
-        "usage": {
-            "input_tokens": prompt,
-            "output_tokens": made,
-            "total_tokens": prompt + made,
-            "input_tokens_details": {"cached_tokens": 0},
-            "output_tokens_details": {"reasoning_tokens": 0},
-        },
-    }
-
-
-class ResponsesTranslator:
+class ResponsesTranslator(Translator):
     """Chat chunks to Responses events."""
 
     def __init__(self) -> None:
@@ -197,7 +34,7 @@ class ResponsesTranslator:
     def feed(self, chunk: JsonDict) -> bytes:
         """The events for one chunk."""
         if chunk.get("error"):
-            error = chunk["error"] if isinstance(chunk["error"], dict) else {"message": str(chunk["error"])}
+            error = error_in(chunk)
             return self._event("error", code=error.get("code"), message=error.get("message", ""), param=None)
         parts = []
         if self._head is None:
@@ -207,8 +44,7 @@ class ResponsesTranslator:
         if chunk.get("usage"):
             self._usage = chunk["usage"]
         choice, delta = first_choice(chunk)
-        thought = delta.get("reasoning_content") or delta.get("reasoning")
-        if thought:
+        if thought := thought_of(delta):
             self._thoughts.append(thought)
         if delta.get("content"):
             parts.append(self._say(delta["content"]))
@@ -233,8 +69,7 @@ class ResponsesTranslator:
             parts.append(self._event("response.output_item.done", output_index=len(output), item=item))
             output.append(item)
         if self._thoughts:
-            summary = [{"type": "summary_text", "text": "".join(self._thoughts)}]
-            output.insert(0, {"type": "reasoning", "id": "rs_0", "summary": summary})
+            output.insert(0, _thought_item("".join(self._thoughts)))
         whole = _response(self._head or {}, output, self._finish, self._usage)
         kind = "response.incomplete" if whole["status"] == "incomplete" else "response.completed"
         parts.append(self._event(kind, response=whole))
@@ -270,5 +105,165 @@ class ResponsesTranslator:
         return b"".join(parts)
 
     def _event(self, kind: str, **fields: Any) -> bytes:
-        value = {"type": kind, "sequence_number": next(self._numbers), **fields}
-        return b"event: " + kind.encode() + b"\ndata: " + orjson.dumps(value) + b"\n\n"
+        return encode_event({"type": kind, "sequence_number": next(self._numbers), **fields}, named=True)
+
+
+class Responses(Speech):
+    """Requests, answers and events of the Responses API."""
+
+    translator = ResponsesTranslator
+
+    def to_chat(self, body: JsonDict) -> JsonDict:
+        """A Responses request as a chat request."""
+        chat = {key: value for key, value in body.items() if key not in _OWN}
+        messages: list[Message] = []
+        if body.get("instructions"):
+            messages.append({"role": "system", "content": body["instructions"]})
+        given = body.get("input")
+        items = [{"role": "user", "content": given}] if isinstance(given, str) else given or []
+        for item in items:
+            _add_item(messages, item)
+        chat["messages"] = messages
+        if body.get("max_output_tokens") is not None:
+            chat["max_tokens"] = body["max_output_tokens"]
+        if body.get("tools"):
+            chat["tools"] = [_tool(tool) for tool in body["tools"]]
+        choice = body.get("tool_choice")
+        if isinstance(choice, dict) and choice.get("name"):
+            chat["tool_choice"] = {"type": "function", "function": {"name": choice["name"]}}
+        elif choice is not None:
+            chat["tool_choice"] = choice
+        shape = (body.get("text") or {}).get("format")
+        if isinstance(shape, dict) and shape.get("type") != "text":
+            inner = {key: value for key, value in shape.items() if key != "type"}
+            is_schema = shape.get("type") == "json_schema"
+            chat["response_format"] = {"type": "json_schema", "json_schema": inner} if is_schema else shape
+        effort = (body.get("reasoning") or {}).get("effort")
+        if effort:
+            chat["reasoning_effort"] = effort
+        return chat
+
+    def from_chat(self, body: JsonDict) -> JsonDict:
+        """A chat answer as a response."""
+        choice, message = first_choice(body)
+        output: list[JsonDict] = []
+        if thought := thought_of(message):
+            output.append(_thought_item(thought))
+        if message.get("content"):
+            output.append(_message_item(str(message["content"])))
+        for call in message.get("tool_calls") or ():
+            function = call.get("function") or {}
+            output.append(_call_item(call.get("id"), function.get("name"), function.get("arguments") or ""))
+        return _response(body, output, choice.get("finish_reason"), body.get("usage"))
+
+
+def chat_of_response(body: JsonDict) -> JsonDict:
+    """An answer of the Responses API as a chat answer."""
+    message: JsonDict = {"role": "assistant", "content": ""}
+    calls: list[JsonDict] = []
+    for item in body.get("output") or ():
+        kind = item.get("type")
+        parts = item.get("content") or item.get("summary") or ()
+        text = "".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))
+        if kind == "message":
+            message["content"] += text
+        elif kind == "reasoning" and text:
+            message["reasoning_content"] = text
+        elif kind == "function_call":
+            calls.append(call_of(item.get("call_id"), item.get("name"), item.get("arguments")))
+    if calls:
+        message["tool_calls"] = calls
+    usage = body.get("usage") or {}
+    given, made = usage.get("input_tokens") or 0, usage.get("output_tokens") or 0
+    return {
+        "id": body.get("id"),
+        "object": "chat.completion",
+        "created": int(body.get("created_at") or 0),
+        "model": body.get("model"),
+        "choices": [{"index": 0, "message": message, "finish_reason": finish_reason(body, bool(calls))}],
+        "usage": {"prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made},
+    }
+
+
+def _add_item(messages: list[Message], item: JsonDict) -> None:
+    kind = item.get("type", "message")
+    if kind == "function_call":
+        call = call_of(item.get("call_id"), item.get("name"), item.get("arguments"))
+        if messages and messages[-1].get("role") == "assistant":
+            messages[-1].setdefault("tool_calls", []).append(call)
+        else:
+            messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+    elif kind == "function_call_output":
+        output = item.get("output")
+        text = output if isinstance(output, str) else orjson.dumps(output).decode()
+        messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": text})
+    elif kind == "message":
+        role = {"developer": "system"}.get(str(item.get("role")), item.get("role"))
+        messages.append({"role": role, "content": _content(item.get("content"))})
+
+
+def _content(content: Any) -> Any:
+    if not isinstance(content, list):
+        return content
+    parts: list[JsonDict] = []
+    for part in content:
+        if part.get("type") in ("input_text", "output_text", "text"):
+            parts.append({"type": "text", "text": part.get("text", "")})
+        elif part.get("type") == "input_image":
+            image = {"url": part.get("image_url"), "detail": part.get("detail") or "auto"}
+            parts.append({"type": "image_url", "image_url": image})
+    if all(part["type"] == "text" for part in parts):
+        return "\n".join(part["text"] for part in parts)
+    return parts
+
+
+def _tool(tool: JsonDict) -> JsonDict:
+    if tool.get("type") != "function":
+        return tool
+    return {"type": "function", "function": {key: value for key, value in tool.items() if key != "type"}}
+
+
+def _thought_item(text: str) -> JsonDict:
+    return {"type": "reasoning", "id": "rs_0", "summary": [{"type": "summary_text", "text": text}]}
+
+
+def _message_item(text: str) -> JsonDict:
+    part = {"type": "output_text", "text": text, "annotations": []}
+    return {"type": "message", "id": "msg_0", "role": "assistant", "status": "completed", "content": [part]}
+
+
+def _call_item(call_id: Any, name: Any, arguments: str) -> JsonDict:
+    return {
+        "type": "function_call",
+        "id": f"fc_{call_id}",
+        "call_id": call_id,
+        "name": name,
+        "arguments": arguments,
+        "status": "completed",
+    }
+
+
+def _response(head: JsonDict, output: list[JsonDict], finish: Any, usage: Any) -> JsonDict:
+    given = as_dict(usage)
+    prompt, made = given.get("prompt_tokens") or 0, given.get("completion_tokens") or 0
+    cut = finish == "length"
+    return {
+        "id": head.get("id", "resp"),
+        "object": "response",
+        "created_at": head.get("created") or 0,
+        "status": "incomplete" if cut else "completed",
+        "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
+        "error": None,
+        "model": head.get("model", ""),
+        "output": output,
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": {
+            "input_tokens": prompt,
+            "output_tokens": made,
+            "total_tokens": prompt + made,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens_details": {"reasoning_tokens": 0},
+        },
+    }

@@ -8,7 +8,7 @@ from typing import Final
 
 from nemo_evaluator.adapters._streams import replay
 from nemo_evaluator.adapters.convert.base import Speech
-from nemo_evaluator.adapters.convert.completions import Chat, Text, chat_of_completion, to_completions
+from nemo_evaluator.adapters.convert.completions import Text, chat_of_completion, to_completions
 from nemo_evaluator.adapters.convert.messages import Messages
 from nemo_evaluator.adapters.convert.responses import Responses, chat_of_response
 from nemo_evaluator.core.types import JsonDict
@@ -18,7 +18,7 @@ from nemo_evaluator.models.sse import EventParser
 from nemo_evaluator.models.stream import Stream
 
 _SPEECH: Final[dict[str, Speech]] = {
-    "/chat/completions": Chat(),
+    "/chat/completions": Speech(),
     "/completions": Text(),
     "/responses": Responses(),
     "/messages": Messages(),
@@ -62,15 +62,15 @@ class Route:
         """The answer as the asker reads it."""
         return body if self.speech is None else self.speech.from_chat(_FROM_SERVICE[self.path](body))
 
-    def stream(self, asked: JsonDict, stream: Stream) -> Stream:
+    def stream(self, stream: Stream) -> Stream:
         """The service's chat stream as the asker reads it."""
         if self.speech is None:
             return stream
-        return Stream(self._translated(asked, stream), lambda _error: None, closes=stream)
+        return Stream(self._translated(stream), lambda _error: None, closes=stream)
 
-    async def _translated(self, asked: JsonDict, stream: Stream) -> AsyncIterator[bytes]:
+    async def _translated(self, stream: Stream) -> AsyncIterator[bytes]:
         assert self.speech is not None
-        translator, parser = self.speech.translator(asked), EventParser()
+        translator, parser = self.speech.translator(), EventParser()
         async for data in stream:
             said = b"".join(translator.feed(chunk) for chunk in parser.feed(data))
             if said:
@@ -78,11 +78,11 @@ class Route:
         tail = b"".join(translator.feed(chunk) for chunk in parser.finish())
         yield tail + translator.end()
 
-    def replayed(self, asked: JsonDict, body: JsonDict) -> bytes:
+    def replayed(self, body: JsonDict) -> bytes:
         """A whole answer of the service as the stream that the asker wanted."""
         assert self.speech is not None
         chat = _FROM_SERVICE[self.path](body)
-        translator, parser = self.speech.translator(asked), EventParser()
+        translator, parser = self.speech.translator(), EventParser()
         chunks = parser.feed(b"".join(replay("/chat/completions", chat, usage=True)))
         return b"".join(translator.feed(chunk) for chunk in chunks) + translator.end()
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._streams import replay
 from nemo_evaluator.adapters.cache_key import cache_key
 from nemo_evaluator.adapters.cache_store import AnswerStore, default_dir
-from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.endpoint import Endpoint
@@ -22,6 +22,7 @@ _NOTE = "cache_key"
 _SESSIONS = 4096
 
 
+@dataclass(eq=False)
 class Interceptor(base.Interceptor):
     """Stands next to the endpoint: what is stored is what the endpoint said, so other stages may change freely.
 
@@ -31,17 +32,18 @@ class Interceptor(base.Interceptor):
 
     place = base.Place.CACHE
     observes = True
+    counted = ("hits", "misses")
+    hits = misses = 0
+    cache_dir: str | None = None
+    bypass: bool = False
+    mode: Literal["read", "write", "off"] = "write"
 
-    def __init__(self, cache_dir: str | None = None, bypass: bool = False, mode: str = "write") -> None:
-        if mode not in ("read", "write", "off"):
-            raise UsageError(f"unknown mode {mode!r} of caching", hint="read, write or off")
-        self._dir = Path(cache_dir).expanduser() if cache_dir else default_dir()
-        self._mode = "off" if bypass else mode
+    def __post_init__(self) -> None:
+        self._dir = Path(self.cache_dir).expanduser() if self.cache_dir else default_dir()
         self._store: AnswerStore | None = None
         self._extra: JsonDict = {}
         self._identity: Any = None
         self._occurrences: OrderedDict[str, Counter[str]] = OrderedDict()
-        self._hits = self._misses = 0
 
     def bind(self, endpoint: Endpoint) -> None:
         """Learn what the endpoint adds to every request: it is part of what is asked."""
@@ -50,7 +52,7 @@ class Interceptor(base.Interceptor):
 
     async def on_request(self, request: ModelRequest) -> ModelReply | None:
         """Answer from the store."""
-        if self._mode == "off" or request.path.endswith("/embeddings"):
+        if self.bypass or self.mode == "off" or request.path.endswith("/embeddings"):
             return None
         if self._store is None:
             self._store = AnswerStore(self._dir)
@@ -60,10 +62,10 @@ class Interceptor(base.Interceptor):
         key = self._nth(request.session, key)
         stored = self._store.get(key)
         if stored is None:
-            self._misses += 1
+            self.misses += 1
             request.notes[_NOTE] = key
             return None
-        self._hits += 1
+        self.hits += 1
         reply = ModelReply(200, stored, sent=body, from_cache=True, attempts=0)
         if request.stream and not request.whole:
             usage = bool((body.get("stream_options") or {}).get("include_usage"))
@@ -75,15 +77,11 @@ class Interceptor(base.Interceptor):
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
         """Store an answer."""
         key = request.notes.pop(_NOTE, None)
-        if key is None or self._mode != "write" or self._store is None:
+        if key is None or self.mode != "write" or self._store is None:
             return reply
         if reply.status == 200 and reply.body and not reply.from_cache:
             await self._store.put(key, reply.body, model=str(request.body.get("model", "")))
         return reply
-
-    def stats(self) -> JsonDict:
-        """Hits and misses."""
-        return {"hits": self._hits, "misses": self._misses}
 
     async def close(self) -> None:
         """Write what is still in memory."""

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._messages import messages_of, put_messages, text_of
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
 
+@dataclass(eq=False)
 class Interceptor(base.Interceptor):
     """Joins all system messages with ``separator`` and puts them first; empty ones vanish."""
 
-    def __init__(self, separator: str = "\n\n") -> None:
-        self._separator = separator
-        self._changed = 0
+    counted = ("requests_changed",)
+    requests_changed = 0
+    separator: str = "\n\n"
 
     async def on_request(self, request: ModelRequest) -> ModelReply | None:
         """Gather the system messages, where they are several or not first."""
@@ -26,14 +27,10 @@ class Interceptor(base.Interceptor):
             return None
         texts = [text for number in places if (text := text_of(messages[number].get("content")))]
         others = [message for message in messages if message.get("role") != "system"]
-        head = [{"role": "system", "content": self._separator.join(texts)}] if texts else []
+        head = [{"role": "system", "content": self.separator.join(texts)}] if texts else []
         put_messages(request, [*head, *others])
-        self._changed += 1
+        self.requests_changed += 1
         return None
-
-    def stats(self) -> JsonDict:
-        """How many requests were changed."""
-        return {"requests_changed": self._changed}
 
 
 KIND: Final = Kind(build=Interceptor)

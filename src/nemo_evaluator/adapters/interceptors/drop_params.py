@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
 
+@dataclass(eq=False)
 class Interceptor(base.Interceptor):
     """Removes ``params``."""
 
-    def __init__(self, params: list[str]) -> None:
-        self._params = frozenset(params)
-        self._dropped = 0
+    counted = ("requests_changed",)
+    requests_changed = 0
+    params: list[str]
 
     async def on_request(self, request: ModelRequest) -> ModelReply | None:
         """Drop the fields."""
-        if not self._params.isdisjoint(request.body):
-            request.body = {key: value for key, value in request.body.items() if key not in self._params}
-            self._dropped += 1
+        body = {key: value for key, value in request.body.items() if key not in self.params}
+        if len(body) < len(request.body):
+            request.body = body
+            self.requests_changed += 1
         return None
-
-    def stats(self) -> JsonDict:
-        """How many requests were changed."""
-        return {"requests_changed": self._dropped}
 
 
 KIND: Final = Kind(build=Interceptor)

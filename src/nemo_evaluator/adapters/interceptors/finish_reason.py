@@ -19,8 +19,8 @@ class Interceptor(base.Interceptor):
     place = base.Place.FINISH
     best_effort = True
 
-    def __init__(self) -> None:
-        self._mended = self._empty = 0
+    counted = ("mended", "empty")
+    mended = empty = 0
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
         """Mend the finish reasons of a whole answer."""
@@ -36,8 +36,8 @@ class Interceptor(base.Interceptor):
                 self._mend(choice, choice.get("usage") or (usage if len(choices) == 1 else None), cap)
             message = choice.get("message")
             if isinstance(message, dict) and not message.get("content") and not message.get("tool_calls"):
-                self._empty += 1
-                if self._empty == 1:
+                self.empty += 1
+                if self.empty == 1:
                     log.warning("an answer is empty (finish_reason %s)", choice.get("finish_reason"))
         return reply
 
@@ -66,10 +66,6 @@ class Interceptor(base.Interceptor):
         held = request.notes.pop("finish_reason", None)
         return (held,) if held is not None else ()
 
-    def stats(self) -> JsonDict:
-        """Finish reasons mended, and empty answers."""
-        return {"mended": self._mended, "empty": self._empty}
-
     def _mend(self, choice: JsonDict, usage: Any, cap: int) -> None:
         if not isinstance(usage, dict):
             return
@@ -78,8 +74,8 @@ class Interceptor(base.Interceptor):
         generated = max(_count(usage.get("completion_tokens")), _count(reasoning))
         if generated >= cap:
             choice["finish_reason"] = "length"
-            self._mended += 1
-            if self._mended == 1:
+            self.mended += 1
+            if self.mended == 1:
                 log.warning("an answer of %d tokens said stop at its limit of %d: taken as length", generated, cap)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from nemo_evaluator.adapters import base
-from nemo_evaluator.core.errors import BoundaryError, UsageError
+from nemo_evaluator.config.fields import Count
+from nemo_evaluator.core.errors import BoundaryError
 from nemo_evaluator.core.files import dumps, scrub_json, write_atomic
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.secrets import MASK
@@ -18,7 +20,8 @@ from nemo_evaluator.models.types import ModelReply, ModelRequest
 _SECRET: Final = ("authorization", "key", "token", "cookie", "secret")
 
 
-class Interceptor(base.Interceptor):
+@dataclass(eq=False)
+class Interceptor(base.Observer):
     """Keeps ``first_n`` pairs and every reply that is not 200, up to ``max_bytes``; secrets are masked.
 
     Pairs go to ``<dump_path>.part`` one line at a time and become the documented file when the run ends, so memory
@@ -26,27 +29,22 @@ class Interceptor(base.Interceptor):
     """
 
     place = base.Place.DUMP
-    observes = True
-    best_effort = True
+    _size = _seen = _kept = _left_out = 0
+    dump_path: str
+    first_n: Count = 50
+    max_bytes: int = 100_000_000
 
-    def __init__(self, dump_path: str, first_n: int = 50, max_bytes: int = 100_000_000) -> None:
-        if first_n < 0:
-            raise UsageError("first_n of http_pairs_dump is at least 0")
-        self._path = Path(dump_path)
+    def __post_init__(self) -> None:
+        self._path = Path(self.dump_path)
         self._part = self._path.with_name(f"{self._path.name}.part")
         self._part.unlink(missing_ok=True)
-        self._first = first_n
-        self._max = max_bytes
-        self._size = 0
-        self._seen = 0
-        self._kept = self._left_out = 0
         self._statuses: Counter[str] = Counter()
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
         """Keep a pair."""
         self._seen += 1
         self._statuses[str(reply.status)] += 1
-        if self._seen <= self._first or reply.status != 200:
+        if self._seen <= self.first_n or reply.status != 200:
             response = {
                 "status": reply.status,
                 "headers": _masked(reply.headers),
@@ -82,7 +80,7 @@ class Interceptor(base.Interceptor):
         if request.session:
             pair["session_id"] = request.session
         line = scrub_json(dumps(pair))
-        if self._size + len(line) > self._max:
+        if self._size + len(line) > self.max_bytes:
             self._left_out += 1
             return
         self._size += len(line)

@@ -7,29 +7,24 @@ from typing import Final
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._log import log
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 from nemo_evaluator.models.usage import usage_of
 
 
-class Interceptor(base.Interceptor):
+class Interceptor(base.Observer):
     """Logs and sums tokens."""
 
     talks = True
     place = base.Place.STATS
-    observes = True
-    best_effort = True
-
-    def __init__(self) -> None:
-        self._prompt = 0
-        self._completion = 0
+    counted = ("prompt_tokens", "completion_tokens")
+    prompt_tokens = completion_tokens = 0
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
         """Log the usage, where there is one."""
         usage = usage_of(reply.body)
         if usage.total is not None:
-            self._prompt += usage.prompt or 0
-            self._completion += usage.completion or 0
+            self.prompt_tokens += usage.prompt or 0
+            self.completion_tokens += usage.completion or 0
             log.info(
                 "model %s: prompt %s, completion %s, total %s tokens, %.0f ms",
                 reply.body.get("model", "?"),
@@ -39,10 +34,6 @@ class Interceptor(base.Interceptor):
                 reply.latency_ms,
             )
         return reply
-
-    def stats(self) -> JsonDict:
-        """Tokens so far."""
-        return {"prompt_tokens": self._prompt, "completion_tokens": self._completion}
 
 
 KIND: Final = Kind(build=Interceptor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from nemo_evaluator.adapters import base
@@ -14,58 +15,45 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
 
-class Interceptor(base.Interceptor):
+@dataclass(eq=False)
+class Interceptor(base.Observer):
     """Logs the first ``max_requests`` and ``max_responses`` (all, if null), and with ``log_failed`` every failure."""
 
     talks = True
     place = base.Place.LOG
-    observes = True
-    best_effort = True
-
-    def __init__(
-        self,
-        preview_chars: int = 512,
-        max_requests: int | None = None,
-        max_responses: int | None = None,
-        log_failed: bool = True,
-    ) -> None:
-        self._preview = preview_chars
-        self._max_requests = max_requests
-        self._max_responses = max_responses
-        self._log_failed = log_failed
-        self._requests = 0
-        self._responses = 0
+    counted = ("requests", "responses")
+    requests = responses = 0
+    preview_chars: int = 512
+    max_requests: int | None = None
+    max_responses: int | None = None
+    log_failed: bool = True
 
     async def on_request(self, request: ModelRequest) -> ModelReply | None:
         """Log a request."""
-        self._requests += 1
-        if self._max_requests is None or self._requests <= self._max_requests:
+        self.requests += 1
+        if self.max_requests is None or self.requests <= self.max_requests:
             log.info("POST %s keys=%s%s", request.path, ",".join(request.body), self._show(request.body))
         return None
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
         """Log a reply."""
-        self._responses += 1
-        within = self._max_responses is None or self._responses <= self._max_responses
-        if within or (self._log_failed and not reply.ok):
+        self.responses += 1
+        within = self.max_responses is None or self.responses <= self.max_responses
+        if within or (self.log_failed and not reply.ok):
             log.info("%d %s %.0f ms%s", reply.status, request.path, reply.latency_ms, self._show(reply.body))
         return reply
 
     async def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
         """Log a request that got no reply."""
-        if self._log_failed:
+        if self.log_failed:
             log.warning("%s failed: %s", request.path, scrub(error.message))
 
-    def stats(self) -> JsonDict:
-        """Requests and replies seen."""
-        return {"requests": self._requests, "responses": self._responses}
-
     def _show(self, body: JsonDict) -> str:
-        if not self._preview:
+        if not self.preview_chars:
             return ""
         # Secrets go before the cut: half of one would not be recognised.
-        text = scrub_json(dumps(body))[: 4 * self._preview].decode("utf-8", "replace")
-        return f" {text[: self._preview]}"
+        text = scrub_json(dumps(body))[: 4 * self.preview_chars].decode("utf-8", "replace")
+        return f" {text[: self.preview_chars]}"
 
 
 KIND: Final = Kind(build=Interceptor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from typing import Any, Final
 
 from nemo_evaluator.adapters import base
@@ -12,16 +13,20 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
 
+@dataclass(eq=False)
 class Interceptor(base.Interceptor):
     """Strips ``strip_properties`` (also from ``required``) and adds ``add_properties`` where they are missing."""
 
-    def __init__(self, strip_properties: list[str] | None = None, add_properties: dict[str, Any] | None = None) -> None:
-        if not strip_properties and not add_properties:
+    strip_properties: list[str] | None = None
+    add_properties: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.strip_properties and not self.add_properties:
             raise UsageError(
                 "interceptor 'modify_tools' does nothing", hint="give strip_properties or add_properties, or remove it"
             )
-        self._strip = frozenset(strip_properties or ())
-        self._add = dict(add_properties or {})
+        self._strip = frozenset(self.strip_properties or ())
+        self._add = dict(self.add_properties or {})
 
     async def on_request(self, request: ModelRequest) -> ModelReply | None:
         """Change the schemas, in a copy."""

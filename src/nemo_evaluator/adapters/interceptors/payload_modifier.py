@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 from nemo_evaluator.adapters import base
@@ -16,29 +17,29 @@ _CONTENT: Final = frozenset(
 _HOP: Final = frozenset({"host", "content-length", "connection", "transfer-encoding"})
 
 
+@dataclass(eq=False)
 class Interceptor(base.Interceptor):
     """Remove, then rename, then add; in parameters at any depth, but never inside messages, tools or schemas.
 
     What is added is merged into objects that are there already, and wins over their values.
     """
 
-    def __init__(
-        self,
-        params_to_remove: list[str] | None = None,
-        params_to_add: dict[str, Any] | None = None,
-        params_to_rename: dict[str, str] | None = None,
-        headers_to_add: dict[str, str] | None = None,
-        headers_to_remove: list[str] | None = None,
-        headers_to_rename: dict[str, str] | None = None,
-    ) -> None:
-        self._remove = frozenset(params_to_remove or ())
-        self._add = dict(params_to_add or {})
-        self._rename = dict(params_to_rename or {})
+    params_to_remove: list[str] | None = None
+    params_to_add: dict[str, Any] | None = None
+    params_to_rename: dict[str, str] | None = None
+    headers_to_add: dict[str, str] | None = None
+    headers_to_remove: list[str] | None = None
+    headers_to_rename: dict[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        self._remove = frozenset(self.params_to_remove or ())
+        self._add = dict(self.params_to_add or {})
+        self._rename = dict(self.params_to_rename or {})
         self._flat = bool(self._add) and not any(isinstance(value, dict) for value in self._add.values())
         self._named = self._remove | frozenset(self._rename)
-        self._headers_add = {n: str(v) for n, v in (headers_to_add or {}).items() if n.lower() not in _HOP}
-        self._headers_remove = frozenset(name.lower() for name in headers_to_remove or ())
-        self._headers_rename = {old.lower(): new for old, new in (headers_to_rename or {}).items()}
+        self._headers_add = {n: str(v) for n, v in (self.headers_to_add or {}).items() if n.lower() not in _HOP}
+        self._headers_remove = frozenset(name.lower() for name in self.headers_to_remove or ())
+        self._headers_rename = {old.lower(): new for old, new in (self.headers_to_rename or {}).items()}
 
     async def on_request(self, request: ModelRequest) -> ModelReply | None:
         """Change body and headers."""

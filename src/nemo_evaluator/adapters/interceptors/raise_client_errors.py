@@ -16,8 +16,7 @@ class Interceptor(base.Interceptor):
 
     place = base.Place.REPLY
 
-    def __init__(self) -> None:
-        self._endpoint: Endpoint | None = None
+    _endpoint: Endpoint | None = None
 
     def bind(self, endpoint: Endpoint) -> None:
         """Learn what to name in the error."""

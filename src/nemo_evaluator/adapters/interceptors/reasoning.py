@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from nemo_evaluator.models.reasoning import split_think
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
 
+@dataclass(eq=False)
 class Interceptor(base.Interceptor):
     """Renames ``reasoning``, moves a leading block between the two tokens, and counts.
 
@@ -25,17 +27,11 @@ class Interceptor(base.Interceptor):
     place = base.Place.REPLY
     best_effort = True
 
-    def __init__(
-        self,
-        start_token: str = "<think>",
-        end_token: str = "</think>",
-        include_if_not_finished: bool = True,
-        stats_path: str | None = None,
-    ) -> None:
-        self._start, self._end = start_token, end_token
-        self._include = include_if_not_finished
-        self._path = Path(stats_path) if stats_path else None
-        self._answers = self._reasoned = self._unfinished = self._words = 0
+    _answers = _reasoned = _unfinished = _words = 0
+    start_token: str = "<think>"
+    end_token: str = "</think>"
+    include_if_not_finished: bool = True
+    stats_path: str | None = None
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
         """Put the reasoning of every choice in its place."""
@@ -58,16 +54,16 @@ class Interceptor(base.Interceptor):
             message["reasoning_content"] = message.pop("reasoning")
             return
         content = message.get("content")
-        if not isinstance(content, str) or (self._end not in content and self._start not in content):
+        if not isinstance(content, str) or (self.end_token not in content and self.start_token not in content):
             return
-        rest, reasoning = split_think(content, self._start, self._end)
+        rest, reasoning = split_think(content, self.start_token, self.end_token)
         if reasoning is not None:
             message["content"], message["reasoning_content"] = rest, reasoning
-        elif content.lstrip().startswith(self._start):
+        elif content.lstrip().startswith(self.start_token):
             self._unfinished += 1
-            if not self._include:
+            if not self.include_if_not_finished:
                 message["content"] = ""
-                message["reasoning_content"] = content.lstrip()[len(self._start) :].strip()
+                message["reasoning_content"] = content.lstrip()[len(self.start_token) :].strip()
 
     def on_event(self, request: ModelRequest, event: JsonDict) -> Sequence[JsonDict]:
         """Rename the field in the pieces of a stream, and move what stands between the tokens."""
@@ -78,7 +74,7 @@ class Interceptor(base.Interceptor):
             if delta.get("reasoning") and not delta.get("reasoning_content"):
                 delta["reasoning_content"] = delta.pop("reasoning")
             states: dict[Any, _Tags] = request.notes.setdefault("reasoning", {})
-            tags = states.setdefault(choice.get("index", 0), _Tags(self._start, self._end))
+            tags = states.setdefault(choice.get("index", 0), _Tags(self.start_token, self.end_token))
             content = delta.get("content")
             if isinstance(content, str) and content:
                 said, thought = tags.feed(content)
@@ -105,8 +101,8 @@ class Interceptor(base.Interceptor):
 
     async def close(self) -> None:
         """Write the counts, if asked to."""
-        if self._path is not None:
-            write_json(self._path, self.stats())
+        if self.stats_path:
+            write_json(Path(self.stats_path), self.stats())
 
 
 class _Tags:

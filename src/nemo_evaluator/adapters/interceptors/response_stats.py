@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import finish_reason_of
 from nemo_evaluator.adapters._log import log
-from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.config.fields import Positive
 from nemo_evaluator.core.files import read_json, write_json
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
@@ -16,19 +17,17 @@ from nemo_evaluator.models.types import ModelReply, ModelRequest
 from nemo_evaluator.models.usage import usage_of
 
 
-class Interceptor(base.Interceptor):
+@dataclass(eq=False)
+class Interceptor(base.Observer):
     """Logs its counts every ``every`` answers; with ``stats_path`` they live in a file and go on after a restart."""
 
     talks = True
     place = base.Place.STATS
-    observes = True
-    best_effort = True
+    every: Positive = 100
+    stats_path: str | None = None
 
-    def __init__(self, every: int = 100, stats_path: str | None = None) -> None:
-        if every < 1:
-            raise UsageError("every of response_stats is at least 1")
-        self._every = every
-        self._path = Path(stats_path) if stats_path else None
+    def __post_init__(self) -> None:
+        self._path = Path(self.stats_path) if self.stats_path else None
         old: JsonDict = read_json(self._path) if self._path is not None and self._path.is_file() else {}
         self._count = int(old.get("count", 0))
         self._tokens = int(old.get("total_tokens", 0))
@@ -51,7 +50,7 @@ class Interceptor(base.Interceptor):
         reason = finish_reason_of(reply.body)
         if reason:
             self._finishes[reason] = self._finishes.get(reason, 0) + 1
-        if self._count % self._every == 0:
+        if self._count % self.every == 0:
             mean = self._latency / self._count
             log.info("%d answers, %d tokens, mean latency %.0f ms", self._count, self._tokens, mean)
             self._save()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from nemo_evaluator.adapters import base
@@ -9,6 +10,7 @@ from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
 
+@dataclass(eq=False)
 class Interceptor(base.Interceptor):
     """Askers get whole answers, even where they asked for a stream or the server sends one.
 
@@ -17,14 +19,12 @@ class Interceptor(base.Interceptor):
     """
 
     place = base.Place.STREAM
-
-    def __init__(self, request: bool = False) -> None:
-        self._request = request
+    request: bool = False
 
     async def on_request(self, request: ModelRequest) -> ModelReply | None:
         """Ask for the whole; and for a stream, if so set."""
         request.whole = True
-        if self._request and request.body.get("stream") is not True and not request.path.endswith("/embeddings"):
+        if self.request and request.body.get("stream") is not True and not request.path.endswith("/embeddings"):
             request.body = {**request.body, "stream": True}
         return None
 

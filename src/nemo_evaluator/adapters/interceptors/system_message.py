@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Literal
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._messages import messages_of, put_messages
-from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
-_STRATEGIES = ("prepend", "append", "replace")
 
-
+@dataclass(eq=False)
 class Interceptor(base.Interceptor):
     """Prepends, appends or replaces; a text-completion gets the text before or after its prompt."""
 
-    def __init__(self, system_message: str, strategy: str = "prepend") -> None:
-        if strategy not in _STRATEGIES:
-            raise UsageError(
-                f"unknown strategy {strategy!r} of system_message", hint=f"one of {', '.join(_STRATEGIES)}"
-            )
-        self._text = system_message
-        self._strategy = strategy
+    system_message: str
+    strategy: Literal["prepend", "append", "replace"] = "prepend"
 
     async def on_request(self, request: ModelRequest) -> ModelReply | None:
         """Add the message."""
-        message = {"role": "system", "content": self._text}
+        message = {"role": "system", "content": self.system_message}
         given = request.body.get("messages")
-        if given is not None and self._strategy == "prepend":
+        if given is not None and self.strategy == "prepend":
             request.body = {**request.body, "messages": [message, *given]}
             return None
         messages = messages_of(request)
         if messages is None:
             self._to_prompt(request)
-        elif self._strategy == "append":
+        elif self.strategy == "append":
             put_messages(request, [*messages, message])
-        elif self._strategy == "prepend":
+        elif self.strategy == "prepend":
             put_messages(request, [message, *messages])
         else:
             put_messages(request, [message, *(m for m in messages if m.get("role") != "system")])
@@ -47,7 +41,7 @@ class Interceptor(base.Interceptor):
     def _to_prompt(self, request: ModelRequest) -> None:
         prompt = request.body.get("prompt")
         if isinstance(prompt, str):
-            parts = (prompt, self._text) if self._strategy == "append" else (self._text, prompt)
+            parts = (prompt, self.system_message) if self.strategy == "append" else (self.system_message, prompt)
             request.body = {**request.body, "prompt": "\n\n".join(parts)}
 
 

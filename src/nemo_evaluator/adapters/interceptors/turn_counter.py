@@ -6,13 +6,14 @@ import hashlib
 from dataclasses import dataclass
 from logging import INFO
 from time import monotonic
-from typing import Final
+from typing import Final, Literal
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._log import log
 from nemo_evaluator.adapters._messages import messages_of, put_messages, text_of
 from nemo_evaluator.adapters.base import OUTSIDE
-from nemo_evaluator.core.errors import BudgetError, UsageError
+from nemo_evaluator.config.fields import Positive
+from nemo_evaluator.core.errors import BudgetError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, Message
 from nemo_evaluator.models.types import ModelReply, ModelRequest
@@ -29,34 +30,22 @@ class _Session:
     seen_at: float
 
 
+@dataclass(eq=False)
 class Interceptor(base.Interceptor):
     """Counts per session; without ``max_turns`` it only counts."""
 
     talks = True
+    _ended = 0
+    every: Positive = 1
+    max_turns: int | None = None
+    position: Literal["system_message", "user_message"] = "system_message"
+    trigger: Literal["threshold", "periodic"] = "threshold"
+    interval: Positive = 1
 
-    def __init__(
-        self,
-        every: int = 1,
-        max_turns: int | None = None,
-        position: str = "system_message",
-        trigger: str = "threshold",
-        interval: int = 1,
-    ) -> None:
-        if position not in ("system_message", "user_message"):
-            raise UsageError(f"unknown position {position!r} of turn_counter", hint="system_message or user_message")
-        if trigger not in ("threshold", "periodic"):
-            raise UsageError(f"unknown trigger {trigger!r} of turn_counter", hint="threshold or periodic")
-        if interval < 1 or every < 1:
-            raise UsageError("interval and every of turn_counter are at least 1")
-        self._every = every
-        self._max = max_turns
-        self._position = position
-        self._trigger = trigger
-        self._interval = interval
-        self._speaks_from = 0.8 * (max_turns or 0) if trigger == "threshold" else 0.0
+    def __post_init__(self) -> None:
+        self._speaks_from = 0.8 * (self.max_turns or 0) if self.trigger == "threshold" else 0.0
         self._sessions: dict[str, _Session] = {}
         self._swept = monotonic()
-        self._ended = 0
 
     async def on_request(self, request: ModelRequest) -> ModelReply | None:
         """Count, remind, or end."""
@@ -70,14 +59,14 @@ class Interceptor(base.Interceptor):
         session.seen_at = now
         if now - self._swept > _SWEEP:
             self._sweep(now)
-        if session.turns % self._every == 0 and log.isEnabledFor(INFO):
-            log.info("session %s: turn %d%s", key, session.turns, f"/{self._max}" if self._max else "")
-        if self._max is None or session.turns < self._speaks_from:
+        if session.turns % self.every == 0 and log.isEnabledFor(INFO):
+            log.info("session %s: turn %d%s", key, session.turns, f"/{self.max_turns}" if self.max_turns else "")
+        if self.max_turns is None or session.turns < self._speaks_from:
             return None
-        if session.turns > self._max:
+        if session.turns > self.max_turns:
             self._ended += 1
-            raise BudgetError(f"Turn budget exhausted: {session.turns - 1}/{self._max} turns used", status=429)
-        note = self._reminder(session.turns, self._max)
+            raise BudgetError(f"Turn budget exhausted: {session.turns - 1}/{self.max_turns} turns used", status=429)
+        note = self._reminder(session.turns, self.max_turns)
         if note is not None:
             self._remind(request, note)
         return None
@@ -88,7 +77,7 @@ class Interceptor(base.Interceptor):
 
     def _sweep(self, now: float) -> None:
         self._swept = now
-        idle = _IDLE if self._max is None else _IDLE_BOUNDED
+        idle = _IDLE if self.max_turns is None else _IDLE_BOUNDED
         self._sessions = {key: s for key, s in self._sessions.items() if now - s.seen_at <= idle}
 
     def _key_of(self, request: ModelRequest) -> str:
@@ -96,12 +85,12 @@ class Interceptor(base.Interceptor):
 
         Where turns are bounded, requests of outside agents count together: a first message is theirs to change.
         """
-        return "outside" if self._max is not None and OUTSIDE in request.notes else _key_of_messages(request)
+        return "outside" if self.max_turns is not None and OUTSIDE in request.notes else _key_of_messages(request)
 
     def _reminder(self, turn: int, most: int) -> str | None:
         left = most - turn
-        if self._trigger == "periodic":
-            if turn % self._interval:
+        if self.trigger == "periodic":
+            if turn % self.interval:
                 return None
             return f"ENVIRONMENT REMINDER: turn {turn}/{most}, {left} turns left to complete the task."
         if turn >= 0.95 * most:
@@ -114,8 +103,8 @@ class Interceptor(base.Interceptor):
         messages = messages_of(request)
         if messages is None:
             return
-        if self._position == "system_message":
-            text = note if self._trigger == "periodic" else f"[SYSTEM] {note}"
+        if self.position == "system_message":
+            text = note if self.trigger == "periodic" else f"[SYSTEM] {note}"
             put_messages(request, [*messages, {"role": "system", "content": text}])
             return
         for number in range(len(messages) - 1, -1, -1):
