@@ -15,13 +15,23 @@ import pytest
 from click.testing import CliRunner
 
 from nemo_evaluator.cli.sandbox import sandbox as sandbox_command
+from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.processes import start_time, wait_gone
 from nemo_evaluator.core.types import SandboxSpec
+from nemo_evaluator.sandbox._backend import Limits
+from nemo_evaluator.sandbox._container import ContainerSandbox
 from nemo_evaluator.sandbox._docker_api import DockerApi
 from nemo_evaluator.sandbox._keeper_client import KeeperClient, state_root
-from nemo_evaluator.sandbox.inventory import census, collect, sweep
+from nemo_evaluator.sandbox._nodes import NodeSlots
+from nemo_evaluator.sandbox._reaper import Reaper
+from nemo_evaluator.sandbox.apptainer import ApptainerSandbox
+from nemo_evaluator.sandbox.inventory import find_sandboxes, remove_sandboxes, sweep
 from nemo_evaluator.sandbox.local import LocalSandbox
+from nemo_evaluator.sandbox.slurm import SlurmSandbox
 
+IMAGE = "nel-test/python:bookworm"
+PARTS = Path(os.environ.get("NEL_PARTS_DIR") or Path(__file__).parents[2] / ".parts")
+SIF = PARTS / "images" / "python-bookworm.sif"
 HOLDER = """
 import asyncio, sys
 from nemo_evaluator.config import {config}
@@ -102,20 +112,47 @@ async def test_kill_9_leaves_no_container() -> None:
         await api.close()
 
 
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=pytest.mark.needs(kind)) for kind in ("apptainer", "slurm")])
+async def test_gc_knows_sandboxes_that_a_command_removes(kind: str, request: pytest.FixtureRequest) -> None:
+    limits, reaper = Limits(memory=2**27, cpus=1), Reaper()
+    box: ContainerSandbox
+    if kind == "slurm":
+        slots = NodeSlots(request.getfixturevalue("slurm_nodes"), 1)
+        box = SlurmSandbox(SandboxSpec(image=IMAGE), "gc", settings=limits, slots=slots, reaper=reaper)
+    else:
+        box = ApptainerSandbox(SandboxSpec(), "gc", settings=limits, image_file=SIF, reaper=reaper)
+    await box.start()
+    try:
+        (found,) = (one for one in await find_sandboxes() if one.name == box.name)
+        assert (found.kind, found.run_id, found.orphan) == (kind, "gc", False)
+        # As if the run had been killed, and whoever cleans up behind it too.
+        file, record = found.handle
+        file.write_text(json.dumps({**record, "began": 1}))
+        (orphan,) = (one for one in await find_sandboxes() if one.name == box.name)
+        assert orphan.orphan
+        assert await remove_sandboxes([orphan]) == [orphan]
+        assert not any(one.name == box.name for one in await find_sandboxes())
+        with pytest.raises(SandboxError):
+            await box.exec("true")
+    finally:
+        await box.stop()
+        await reaper.close()
+
+
 @pytest.mark.needs("bwrap", "root")
 async def test_gc_removes_what_a_dead_keeper_left(keeper: KeeperClient) -> None:
     box = LocalSandbox(SandboxSpec(), "test", keeper=keeper)
     await box.start()
-    listed = [one for one in await census() if one.name == box.name]
+    listed = [one for one in await find_sandboxes() if one.name == box.name]
     assert not listed[0].orphan
     assert listed[0].run_id == "test"
     assert keeper.pid is not None
     os.kill(keeper.pid, signal.SIGKILL)
     assert await asyncio.to_thread(wait_gone, keeper.pid, 5)
-    orphan = next(one for one in await census() if one.name == box.name)
+    orphan = next(one for one in await find_sandboxes() if one.name == box.name)
     assert orphan.orphan
-    assert await collect([orphan]) == [orphan]
-    assert not any(one.name == box.name for one in await census())
+    assert await remove_sandboxes([orphan]) == [orphan]
+    assert not any(one.name == box.name for one in await find_sandboxes())
     await box.stop()
     # The sandbox that the keeper had ready for the next one has no record; its group is found by the keeper's number.
     assert sweep() >= 0

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from nemo_evaluator.core.files import dumps
-from nemo_evaluator.sandbox.inventory import Found, census, collect, sweep
+from nemo_evaluator.sandbox.inventory import Found, find_sandboxes, remove_sandboxes, sweep
 
 
 @click.group()
@@ -20,8 +20,8 @@ def sandbox() -> None:
 @sandbox.command("ls")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 def ls(as_json: bool) -> None:
-    """List sandboxes, local ones and containers, with the run and the process that they belong to."""
-    found = asyncio.run(census())
+    """List sandboxes of every type, with the run and the process that they belong to."""
+    found = asyncio.run(find_sandboxes())
     if as_json:
         for one in found:
             click.echo(_json(one))
@@ -42,8 +42,8 @@ def ls(as_json: bool) -> None:
 @click.option("--all", "everything", is_flag=True, help="Also those whose run is still going.")
 def gc(everything: bool) -> None:
     """Remove sandboxes whose run is gone."""
-    found = [one for one in asyncio.run(census()) if everything or one.orphan]
-    removed = asyncio.run(collect(found))
+    found = [one for one in asyncio.run(find_sandboxes()) if everything or one.orphan]
+    removed = asyncio.run(remove_sandboxes(found))
     traces = sweep()
     click.echo(
         f"removed {len(removed)} of {len(found)} sandboxes" + (f" and {traces} traces of others" if traces else "")

@@ -90,8 +90,8 @@ class Backend(ABC):
     base_env: dict[str, str] = field(default_factory=dict, init=False)
     # As whom a judge runs, where a user can be chosen.
     _root_user: ClassVar[str | None] = None
-    # The kind, where it cannot do without an image.
-    _image_for: ClassVar[str] = ""
+    kind: ClassVar[str] = "custom"
+    _needs_image: ClassVar[bool] = False
 
     @property
     def is_running(self) -> bool:
@@ -107,8 +107,8 @@ class Backend(ABC):
         """Bring the sandbox up; one that does not come up is taken down again."""
         if self.started:
             return
-        if self._image_for and not self.spec.image:
-            raise SandboxError(f"{self._image_for} sandbox needs an image", hint="set image on the sandbox")
+        if self._needs_image and not self.spec.image:
+            raise SandboxError(f"a sandbox of type {self.kind} needs an image", hint="set image on the sandbox")
         try:
             await self._open(outside_endpoints)
             self.started = True

@@ -60,7 +60,8 @@ class ContainerSandbox(WrappedSandbox):
             self.place, self._steps = await self.slots.take(), Steps()
         if self.reaper is not None:
             ending = self._removal().argv
-            await self.reaper.watch_command(self.name, ending if self.place is None else clean_up(self.name, ending))
+            argv = ending if self.place is None else clean_up(self.name, ending)
+            await self.reaper.watch_command(self.name, argv, kind=self.kind, run_id=self.run_id)
         self._tried = True
         await self._boot(outside_endpoints)
 

@@ -9,13 +9,13 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import uuid
 from pathlib import Path
 from typing import Any, Final
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.sandbox import _bwrap
+from nemo_evaluator.sandbox._reaper import own_folder
 from nemo_evaluator.sandbox.jail import wire
 
 _START: Final = 20.0
@@ -25,7 +25,7 @@ _FIRST_UID: Final = 5_129_000
 
 def state_root() -> Path:
     """The folder in which live sandboxes of this user are recorded, for ``nel sandbox``."""
-    return Path(tempfile.gettempdir()) / f"nel-sandboxes-{os.getuid()}"
+    return own_folder("nel-sandboxes")
 
 
 def sandbox_uid() -> int | None:
@@ -130,11 +130,7 @@ class KeeperClient:
             await asyncio.to_thread(self._launch)
 
     def _launch(self) -> None:
-        root = state_root()
-        root.mkdir(mode=0o711, exist_ok=True)
-        if root.is_symlink() or root.stat().st_uid != os.getuid():
-            raise SandboxError(f"{root} belongs to someone else", hint="remove it, or set TMPDIR")
-        self.folder = root / f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self.folder = state_root() / f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.folder.mkdir(mode=0o711)
         _bwrap.prepare(self.folder, self.uid if self.uid is not None else os.getuid())
         ours, theirs = wire.pair()

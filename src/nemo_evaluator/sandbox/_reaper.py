@@ -4,10 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 from typing import Any
+
+from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.core.processes import start_time
+
+
+def own_folder(name: str) -> Path:
+    """A folder of this user in which sandboxes are recorded, for ``nel sandbox``."""
+    folder = Path(tempfile.gettempdir()) / f"{name}-{os.getuid()}"
+    folder.mkdir(mode=0o711, exist_ok=True)
+    if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+        raise SandboxError(f"{folder} belongs to someone else", hint="remove it, or set TMPDIR")
+    return folder
+
+
+def watched_folder() -> Path:
+    """Where sandboxes are recorded that a command removes."""
+    return own_folder("nel-watched")
 
 
 class Reaper:
@@ -21,12 +42,18 @@ class Reaper:
         """Remember a container: at our end, ``DELETE delete`` is sent to the engine at ``host``."""
         await self._tell({"add": name, "host": host, "delete": delete})
 
-    async def watch_command(self, name: str, argv: list[str]) -> None:
-        """Remember a command to run at our end."""
-        await self._tell({"add": name, "argv": argv})
+    async def watch_command(self, name: str, argv: list[str], *, kind: str, run_id: str) -> None:
+        """Remember a sandbox with the command that removes it: run at our end, or by ``nel sandbox gc``."""
+        file, pid = _record(name), os.getpid()
+        # Steps belong to a job, also when somebody else removes them.
+        env = {key: value for key, value in os.environ.items() if key == "SLURM_JOB_ID"}
+        owner = {"owner": pid, "began": start_time(pid), "started": time.time()}
+        file.write_text(json.dumps({"kind": kind, "name": name, "run_id": run_id, "argv": argv, "env": env, **owner}))
+        await self._tell({"add": name, "argv": argv, "record": str(file)})
 
     async def forget(self, name: str) -> None:
         """It is gone already."""
+        _record(name).unlink(missing_ok=True)
         await self._tell({"forget": name})
 
     async def close(self) -> None:
@@ -44,6 +71,10 @@ class Reaper:
             assert self._process.stdin is not None
             self._process.stdin.write(json.dumps(message).encode() + b"\n")
             self._process.stdin.flush()
+
+
+def _record(name: str) -> Path:
+    return watched_folder() / f"{safe_name(name)}.json"
 
 
 def _launch() -> subprocess.Popen[bytes]:

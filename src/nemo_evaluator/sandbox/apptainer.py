@@ -65,6 +65,7 @@ def sif_path(image: str, cache: Path) -> Path:
 class ApptainerSandbox(ContainerSandbox):
     """An Apptainer instance."""
 
+    kind: ClassVar[str] = "apptainer"
     # Its init and the wrapper.
     _own: ClassVar[int] = 2
     image_file: Path = field(default_factory=Path)

@@ -63,7 +63,8 @@ class DockerSandbox(WrappedSandbox):
     _broken: str = field(default="", init=False)
     _ip: str | None = field(default=None, init=False)
     _root_user: ClassVar[str | None] = "0"
-    _image_for: ClassVar[str] = "a docker"
+    kind: ClassVar[str] = "docker"
+    _needs_image: ClassVar[bool] = True
 
     @property
     def is_running(self) -> bool:

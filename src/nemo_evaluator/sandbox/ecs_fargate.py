@@ -89,7 +89,8 @@ class EcsSandbox(Backend):
     """One task. Commands have ids, so that one whose answer was lost on the way is not run twice."""
 
     provider: Tasks | None = None
-    _image_for: ClassVar[str] = "an ecs_fargate"
+    kind: ClassVar[str] = "ecs_fargate"
+    _needs_image: ClassVar[bool] = True
     _task: str = field(default="", init=False)
     _tunnel: Tunnel | None = field(default=None, init=False)
     _url: str = field(default="", init=False)

@@ -115,9 +115,8 @@ class EcsProvider(Provider):
             reasons = "; ".join(str(one.get("reason")) for one in answer.get("failures", []))
             raise SandboxError(f"ECS did not start a task: {reasons or 'no reason given'}")
         arn = str(answer["tasks"][0]["taskArn"])
-        await self._reaper.watch_command(
-            arn, [sys.executable, "-c", _STOP, config.region or "", config.cluster or "", arn]
-        )
+        stop = [sys.executable, "-c", _STOP, config.region or "", config.cluster or "", arn]
+        await self._reaper.watch_command(arn, stop, kind="ecs_fargate", run_id=self._run_id)
         return arn
 
     async def wait_running(self, task: str) -> str:

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.sandbox import _bwrap
@@ -33,6 +33,7 @@ def find_runsc() -> str | None:
 class GVisorSandbox(ContainerSandbox):
     """A gVisor container without an engine."""
 
+    kind: ClassVar[str] = "local"
     _folder: Path | None = field(default=None, init=False)
 
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:

@@ -1,4 +1,4 @@
-"""Which sandboxes exist on this machine, whose they are, and the removal of those whose owner is gone."""
+"""Which sandboxes exist, whose they are, and the removal of those whose owner is gone."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ import asyncio
 import os
 import signal
 import socket
+import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.files import read_json
-from nemo_evaluator.core.processes import process_name, start_time
+from nemo_evaluator.core.processes import is_alive, process_name, start_time
 from nemo_evaluator.sandbox._docker_api import DockerApi
 from nemo_evaluator.sandbox._keeper_client import state_root
+from nemo_evaluator.sandbox._reaper import watched_folder
 from nemo_evaluator.sandbox.jail import cgroups
+
+# What apptainer and SLURM say of a sandbox that has ended by itself.
+_GONE: Final = (b"no instance found", b"nvalid job id", b"has expired")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +37,23 @@ class Found:
     handle: Any
 
 
-async def census() -> list[Found]:
-    """All sandboxes of this user, local ones and those of the docker engine if one answers."""
-    return [*await asyncio.to_thread(_local), *await _docker()]
+async def find_sandboxes() -> list[Found]:
+    """All sandboxes of this user: local ones, those that a command removes, and the containers of a docker engine."""
+    return [*await asyncio.to_thread(_local), *await asyncio.to_thread(_watched), *await _docker()]
 
 
-async def collect(found: list[Found]) -> list[Found]:
+async def remove_sandboxes(found: list[Found]) -> list[Found]:
     """Remove the given sandboxes; those that are gone afterwards."""
     api: DockerApi | None = None
     removed: list[Found] = []
     try:
         for one in found:
-            if one.kind == "local":
-                if await asyncio.to_thread(_remove_local, one.handle):
-                    removed.append(one)
-            else:
+            if one.kind == "docker":
                 api = api or DockerApi()
                 await api.call("DELETE", f"/containers/{one.handle}", force=True, v=True, ok=(404, 409))
-                removed.append(one)
+            elif not await asyncio.to_thread(_remove_watched if "argv" in one.handle[1] else _remove_local, one.handle):
+                continue
+            removed.append(one)
     finally:
         if api is not None:
             await api.close()
@@ -85,6 +89,32 @@ def _local() -> list[Found]:
         owner = f"pid {record['owner']}"
         found.append(Found("local", record["name"], record["run_id"], owner, age, orphan, (file, record)))
     return found
+
+
+def _watched() -> list[Found]:
+    """Sandboxes of apptainer, slurm, gVisor and Fargate that a process of this machine has started."""
+    found = []
+    for file in sorted(watched_folder().glob("*.json")):
+        try:
+            record = read_json(file)
+        except (OSError, ValueError):
+            continue
+        orphan = not is_alive(record["owner"], record["began"])
+        age, owner = time.time() - record["started"], f"pid {record['owner']}"
+        found.append(Found(record["kind"], record["name"], record["run_id"], owner, age, orphan, (file, record)))
+    return found
+
+
+def _remove_watched(handle: tuple[Path, dict[str, Any]]) -> bool:
+    file, record = handle
+    env = {**os.environ, **record["env"]}
+    done = subprocess.run(
+        record["argv"], env=env, capture_output=True, stdin=subprocess.DEVNULL, timeout=120, check=False
+    )
+    gone = done.returncode == 0 or any(word in done.stderr for word in _GONE)
+    if gone:
+        file.unlink(missing_ok=True)
+    return gone
 
 
 def _remove_local(handle: tuple[Path, dict[str, Any]]) -> bool:

@@ -49,7 +49,8 @@ class SlurmSandbox(ContainerSandbox):
     among the processes of the node, which containers share.
     """
 
-    _image_for: ClassVar[str] = "a slurm"
+    kind: ClassVar[str] = "slurm"
+    _needs_image: ClassVar[bool] = True
 
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
         if self.slots is None:

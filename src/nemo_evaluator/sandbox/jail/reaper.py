@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -44,6 +45,7 @@ def _remove(message: dict[str, Any]) -> None:
         if "argv" in message:
             quiet = subprocess.DEVNULL
             subprocess.run(message["argv"], timeout=_TIMEOUT, check=False, stdin=quiet, stdout=quiet, stderr=quiet)
+            Path(message["record"]).unlink(missing_ok=True)
             return
         connection = _connect(message["host"])
         connection.request("DELETE", message["delete"], headers={"Host": "docker"})
