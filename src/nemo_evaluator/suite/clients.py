@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from nemo_evaluator.adapters.door import open_client
+from nemo_evaluator.adapters.in_process import open_client
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import config_folder
 from nemo_evaluator.models import Client, Endpoint, endpoint_of
