@@ -60,8 +60,7 @@ HERE = Site()
 class Launch:
     """How one server is started and how its readiness is asked: pure data, the same for every executor.
 
-    What starts it is a *form* of the plan (``forms.py``): a process here, a container, a step of a SLURM job. A
-    server that somebody else starts from this plan is only asked and watched (``elsewhere.py``).
+    What starts it is a *form* of the plan (``forms.py``): a process here, a container, a step of a SLURM job.
     """
 
     #: The command, setup commands and ``pre_cmd`` included. ``{secret_fd}`` becomes the number of a pipe from which

@@ -6,18 +6,17 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any, Protocol
 
 from nemo_evaluator.core.files import safe_name
-from nemo_evaluator.services.base import RunningService, Say, Site
-from nemo_evaluator.services.elsewhere import StartedService, WatchedServer, started_services
+from nemo_evaluator.services.base import RunningService, Say
 from nemo_evaluator.services.health import expect_external
 from nemo_evaluator.services.life import Server
 from nemo_evaluator.services.planner import is_managed, plan_service
 from nemo_evaluator.services.process import ManagedServer
+from nemo_evaluator.services.steps import JobPlace
 
 
 class HasServices(Protocol):
@@ -40,8 +39,8 @@ async def start_services(
         async with start_services(config, output_dir) as running:
             url, key = running["model"].url, running["model"].api_key
 
-    A service with a ``url`` of its own is not started, only asked for its ``health_path`` where it has one; one that
-    somebody else starts from our plan (``elsewhere.py``) is waited for. Logs go to ``logs/server-<name>.log``. Raises
+    A service with a ``url`` of its own is not started, only asked for its ``health_path`` where it has one; in a
+    job of a cluster servers are steps of that job (``steps.py``). Logs go to ``logs/server-<name>.log``. Raises
     a NelError when a service cannot be started or is not up; those already up are stopped first.
     """
     say, services = say or _to_stderr, config.services
@@ -71,27 +70,19 @@ async def start_services(
 
 
 def _servers(services: Mapping[str, Any], output_dir: Path) -> dict[str, Sequence[Server]]:
-    started = started_services()
+    job, logs = JobPlace.here(), output_dir / "logs"
     return {
-        name: _watched(name, service, started[name]) if name in started else _ours(name, service, output_dir)
+        name: job.servers(name, service, logs) if job is not None else _ours(name, service, logs)
         for name, service in services.items()
         if is_managed(service)
     }
 
 
-def _ours(name: str, service: Any, output_dir: Path) -> list[Server]:
+def _ours(name: str, service: Any, logs: Path) -> list[Server]:
     plans = plan_service(name, service)
     names = [name] if len(plans) == 1 else [f"{name}-{number}" for number in range(len(plans))]
-    logs = [output_dir / "logs" / f"server-{safe_name(each)}.log" for each in names]
-    return [ManagedServer(each, plan, log) for each, plan, log in zip(names, plans, logs, strict=True)]
-
-
-def _watched(name: str, service: Any, started: StartedService) -> list[Server]:
-    plan = plan_service(name, service, Site("slurm", container=True))[0]
-    return [
-        WatchedServer(name, replace(plan, host=one.host, port=one.port, api_key=started.api_key, restarts=0), one)
-        for one in started.servers
-    ]
+    files = [logs / f"server-{safe_name(each)}.log" for each in names]
+    return [ManagedServer(each, plan, log) for each, plan, log in zip(names, plans, files, strict=True)]
 
 
 async def _external(name: str, service: Any) -> RunningService:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
 
+from nemo_evaluator.core.errors import NelError
+from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.executors.slurm_jobs.plan import SCRIPT, JobPlan, Pool
+from nemo_evaluator.services.base import Launch
+from nemo_evaluator.services.forms import srun_argv
+from nemo_evaluator.services.planner import is_managed, plan_service
+from nemo_evaluator.services.steps import step_site
 
 if TYPE_CHECKING:
     from nemo_evaluator.executors.base import Job
@@ -21,9 +27,11 @@ def describe(job: Job, plan: JobPlan) -> tuple[str, JsonDict]:
     again = f"follow-up jobs resume it (at most {plan.max_retries} in a row without progress)"
     lines.append(f"Jobs: {jobs}, {config.cluster.walltime} each; {again if plan.auto_resume else 'no follow-up jobs'}")  # type: ignore[attr-defined]
     lines += [f"  pool {pool.name}: {_pool(pool)}" for pool in plan.pools]
-    services = {name: _service(name, one) for name, one in config.services.items()}
+    services = {name: _service(name, one, plan) for name, one in config.services.items()}
     lines.append("Services:")
-    lines += [f"  {name}: {text}" for name, text in services.items()]
+    for name, commands in services.items():
+        after = f", after {', '.join(config.services[name].depends_on)}" if config.services[name].depends_on else ""
+        lines += [f"  {name} ({config.services[name].type}{after}):", *(f"    {text}" for text in commands)]
     lines.append("Benchmarks:")
     benchmarks = [
         {"id": one.key, "name": one.name, "repeats": one.repeats, "max_problems": one.max_problems}
@@ -44,5 +52,19 @@ def _pool(pool: Pool) -> str:
     return flags + (" (sandboxes)" if pool.sandboxes else "")
 
 
-def _service(name: str, service: object) -> str:
-    return str(getattr(service, "url", None) or getattr(service, "type", ""))
+def _service(name: str, service: Any, plan: JobPlan) -> list[str]:
+    """Where a service is, or the command of each of its servers; the job chooses nodes, and ports that are free."""
+    if not is_managed(service):
+        return [str(service.url)]
+    try:
+        plans = plan_service(name, service, step_site(service, plan.step))
+    except NelError as error:
+        return [f"{error.message}" + (f" ({error.hint})" if error.hint else "")]
+    return [_command(launch, plan) for launch in plans]
+
+
+def _command(launch: Launch, plan: JobPlan) -> str:
+    wanted = launch.pools[0][0] if launch.pools else plan.pools[0].name
+    group = next((pool.group for pool in plan.pools if pool.name == wanted), None)
+    container = plan.step.container if launch.image else "none"
+    return scrub(shlex.join(srun_argv(launch, replace(plan.step, container=container, het_group=group))))

@@ -92,7 +92,10 @@ chain() {
   if [ -n "$next" ]; then echo "$next" >>.nel_job_chain; else say "no follow-up job could be submitted"; fi
 }
 
-nodes_of() { scontrol show hostnames "$1" | paste -sd, -; }
+# Names and addresses: a name that the scheduler knows need not mean anything to the network.
+nodes_of() {
+  scontrol -o show node "$1" | sed -n 's/^NodeName=\([^ ]*\) .*NodeAddr=\([^ ]*\).*/\1@\2/p' | paste -sd, -
+}
 
 # Runs what the worker asks for in the folder that both see: it may be in a container, which has no srun.
 serve() {
@@ -103,7 +106,7 @@ serve() {
       name=${file%.start}
       mv "$file" "$name.sh"
       (
-        setsid --wait bash "$name.sh" &
+        bash "$name.sh" &
         echo $! >"$name.pid"
         wait $!
         echo $? >"$name.ended" && mv "$name.ended" "$name.exit"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator.config import EvalConfig
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.executors.slurm import SlurmCluster, seconds_of
+from nemo_evaluator.services.base import Launch
+from nemo_evaluator.services.forms import Step, srun_argv
 
 if TYPE_CHECKING:
     from nemo_evaluator.executors.base import Job
@@ -48,7 +50,9 @@ class JobPlan:
     max_retries: int
     max_walltime: int
     nel: tuple[str, ...]
+    step: Step
     container: tuple[str, ...] = ()
+    container_env: tuple[str, ...] = ()
     conda_env: str | None = None
     shards: int = 0
 
@@ -80,7 +84,7 @@ def plan_job(job: Job) -> JobPlan:
     assert isinstance(cluster, SlurmCluster)
     root = PurePosixPath(config.output.dir if cluster.hostname else job.folder)
     names = [safe_name(bench.key) for bench in config.benchmarks]
-    container = _container(cluster, root)
+    step = Step(cluster.container, tuple(cluster.container_mounts), cluster.mount_home)
     return JobPlan(
         name=f"nel-eval-{names[0] if len(names) == 1 else 'multi'}",
         run_id=job.run.run_id,
@@ -92,7 +96,9 @@ def plan_job(job: Job) -> JobPlan:
         max_retries=cluster.max_retries,
         max_walltime=seconds_of(cluster.max_walltime or "") or 0,
         nel=_nel(cluster),
-        container=tuple(container),
+        step=step,
+        container=tuple(_container(cluster, step, root)),
+        container_env=tuple(cluster.container_env),
         conda_env=cluster.conda_env,
         shards=cluster.shards or 0,
     )
@@ -111,9 +117,12 @@ def _nel(cluster: SlurmCluster) -> tuple[str, ...]:
     return (sys.executable, "-m", "nemo_evaluator.cli.main")
 
 
-def _container(cluster: SlurmCluster, root: PurePosixPath) -> list[str]:
+def _container(cluster: SlurmCluster, step: Step, root: PurePosixPath) -> list[str]:
     """The step that holds the evaluator's image; nothing where it runs as a plain process of the node."""
-    return []
+    if not cluster.eval_image or step.container == "none":
+        return []
+    launch = Launch([], 1, image=cluster.eval_image, env=dict.fromkeys(cluster.container_env, ""), gpus=0)
+    return srun_argv(launch, replace(step, mounts=[*step.mounts, f"{root}:{root}"]))
 
 
 def _pools(config: EvalConfig, cluster: SlurmCluster) -> Iterator[Pool]:

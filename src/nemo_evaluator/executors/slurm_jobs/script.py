@@ -10,7 +10,9 @@ from collections.abc import Iterable
 from importlib.resources import files
 from typing import Final
 
+from nemo_evaluator.core.files import dumps
 from nemo_evaluator.executors.slurm_jobs.plan import SECRETS, Directive, JobPlan, Pool
+from nemo_evaluator.services.steps import NODES, SHARED, STEP
 
 _BODY: Final = "job.sh"
 
@@ -57,6 +59,9 @@ def _variables(plan: JobPlan) -> Iterable[str]:
         "max_walltime": plan.max_walltime,
     }
     yield from (f"{name}={shlex.quote(str(value))}" for name, value in values.items())
+    step = {"container": plan.step.container, "mounts": plan.step.mounts, "mount_home": plan.step.mount_home}
+    shared = " ".join(plan.container_env)
+    yield f"export {STEP}={shlex.quote(dumps(step).decode())} {SHARED}={shlex.quote(shared)}"
     for name, words in {"step": plan.container, "worker": plan.worker, "merge": plan.merge}.items():
         yield f"{name}=({shlex.join(words)})"
 
@@ -72,17 +77,15 @@ def _activate(conda_env: str | None) -> list[str]:
 
 
 def _place(pools: tuple[Pool, ...]) -> Iterable[str]:
-    """Where the nodes of each pool are: ``NAME=GROUP:HOST,HOST`` separated by spaces, and those for sandboxes."""
-    yield "local nodes"
-    yield "NEL_POOL_NODES="
+    """The nodes of each pool as ``services/steps.py`` reads them, and those for sandboxes."""
+    yield f"export {NODES}="
     for pool in pools:
         variable = "SLURM_JOB_NODELIST" + ("" if pool.group is None else f"_HET_GROUP_{pool.group}")
         group = "" if pool.group is None else str(pool.group)
-        yield f'nodes=$(nodes_of "${variable}")'
-        yield f'NEL_POOL_NODES+={shlex.quote(f"{pool.name}={group}:")}"$nodes "'
+        yield f'{NODES}+={shlex.quote(f"{pool.name}={group}:")}"$(nodes_of "${variable}")"$\'\\n\''
         if pool.sandboxes:
-            yield f"export NEL_SANDBOX_NODES=$nodes NEL_SANDBOX_HET_GROUP={group}"
-    yield "export NEL_POOL_NODES"
+            yield f'NEL_SANDBOX_NODES=$(scontrol show hostnames "${variable}" | paste -sd, -)'
+            yield f"export NEL_SANDBOX_NODES NEL_SANDBOX_HET_GROUP={group}"
 
 
 def _function(name: str, lines: Iterable[str]) -> list[str]:
