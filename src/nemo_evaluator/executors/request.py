@@ -26,7 +26,7 @@ from nemo_evaluator.core.secrets import MASK
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.engine.plan import Shard
 from nemo_evaluator.store.lock import ensure_free
-from nemo_evaluator.store.runs import RunMeta, run_in
+from nemo_evaluator.store.runs import RunMeta, registry_dir, run_in
 from nemo_evaluator.store.sums import altered
 
 # Where quick mode looks for a key.
@@ -92,13 +92,15 @@ def resume_request(run: RunMeta, *, background: bool, as_json: bool, command: tu
     """The request that continues a run: its own config again, in its own folder."""
     folder = Path(run.output_dir)
     ensure_free(folder)
-    snapshot = folder / SNAPSHOT
+    # Of a run elsewhere it is kept here.
+    snapshot = (registry_dir() / run.run_id if run.remote else folder) / SNAPSHOT
     if not snapshot.is_file():
         raise UsageError(f"{snapshot} is gone", hint="run the original command with --resume instead")
     if altered(snapshot):
         hint = f"if the change was meant: nel eval run {snapshot} --resume"
         raise UsageError(f"{snapshot} is damaged, or was changed since the run", hint=hint)
-    return RunRequest(str(snapshot), resume=True, background=background, as_json=as_json, command=command)
+    kept = run.run_id if run.remote else None
+    return RunRequest(str(snapshot), resume=True, background=background, as_json=as_json, command=command, run_id=kept)
 
 
 def write_request(request: RunRequest, run_id: str, folder: Path) -> Path:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nemo_evaluator.core.errors import UsageError
@@ -59,12 +60,15 @@ class RunStatus:
 def read_status(run: RunMeta) -> RunStatus:
     """The status of a run, while it runs and after."""
     life, root = status_of(run), Path(run.output_dir)
-    checkpoint = read_checkpoint(root)
-    failed, sessions = as_dict(checkpoint.get("failed_benchmarks")), as_dict(checkpoint.get("sessions"))
-    by_folder = {safe_name(key): as_dict(session) for key, session in sessions.items()}
-    begun = [folder for folder in task_folders(root) if folder.parent == root]
-    waiting = {safe_name(str(key)) for key in as_list(checkpoint.get("planned_benchmarks")) if key not in failed}
-    waiting -= {task.name for task in begun}
+    shards = sorted(root.glob("shard_*"), key=lambda path: int(path.name[6:]) if path.name[6:].isdecimal() else 0)
+    # Until they are merged, the shards are what there is.
+    parts = [root] if not shards or any(folder.parent == root for folder in task_folders(root)) else shards
+    failed: JsonDict = {}
+    benchmarks: list[BenchmarkStatus] = []
+    for part in parts:
+        checkpoint, prefix = read_checkpoint(part), "" if part == root else f"{part.name}/"
+        failed |= {prefix + key: entry for key, entry in as_dict(checkpoint.get("failed_benchmarks")).items()}
+        benchmarks += [replace(one, name=prefix + one.name) for one in _read_part(part, checkpoint, life.alive)]
     return RunStatus(
         run_id=run.run_id,
         executor=run.executor,
@@ -75,12 +79,22 @@ def read_status(run: RunMeta) -> RunStatus:
         exit_code=life.facts.get("exit_code"),
         started_at=run.started_at,
         output_dir=run.output_dir,
-        benchmarks=[
-            *(_read_benchmark(task, by_folder.get(task.name, {}), running=life.alive) for task in begun),
-            *(BenchmarkStatus(name, "not started") for name in sorted(waiting)),
-        ],
+        benchmarks=benchmarks,
         failed=failed,
     )
+
+
+def _read_part(root: Path, checkpoint: JsonDict, running: bool) -> Iterator[BenchmarkStatus]:
+    """The benchmarks of a run, or of one shard: those that have begun, then those that wait."""
+    failed, sessions = as_dict(checkpoint.get("failed_benchmarks")), as_dict(checkpoint.get("sessions"))
+    by_folder = {safe_name(key): as_dict(session) for key, session in sessions.items()}
+    begun = [folder for folder in task_folders(root) if folder.parent == root]
+    waiting = {safe_name(str(key)) for key in as_list(checkpoint.get("planned_benchmarks")) if key not in failed}
+    waiting -= {task.name for task in begun}
+    for task in begun:
+        yield _read_benchmark(task, by_folder.get(task.name, {}), running=running)
+    for name in sorted(waiting):
+        yield BenchmarkStatus(name, "not started")
 
 
 def describe(status: RunStatus) -> str:

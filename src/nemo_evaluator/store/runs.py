@@ -121,7 +121,7 @@ def load_run(folder: Path) -> RunMeta | None:
 def run_in(folder: Path) -> RunMeta | None:
     """The run of a folder, which may have been moved since: its output is where it is now."""
     run = load_run(folder)
-    return replace(run, output_dir=str(folder.resolve())) if run is not None else None
+    return run if run is None or run.remote else replace(run, output_dir=str(folder.resolve()))
 
 
 def refreshed(run: RunMeta) -> RunMeta:

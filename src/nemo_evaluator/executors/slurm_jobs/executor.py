@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Final
 
+from nemo_evaluator.config import write_snapshot
 from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_INTERRUPTED, UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.terminal import harmless
@@ -19,7 +20,7 @@ from nemo_evaluator.executors.slurm_jobs.log import LogReader
 from nemo_evaluator.executors.slurm_jobs.plan import SECRETS, plan_job
 from nemo_evaluator.executors.slurm_jobs.queue import Seen, look
 from nemo_evaluator.executors.slurm_jobs.submission import SlurmHandle, submit
-from nemo_evaluator.store.runs import RunMeta, list_runs, load_run, refreshed
+from nemo_evaluator.store.runs import RunMeta, list_runs, load_run, refreshed, registry_dir
 
 # Seconds between two looks at the scheduler while a run is followed or stopped.
 _LOOK: Final = 1.0
@@ -34,11 +35,13 @@ class Slurm(Executor):
 
     def start(self, job: Job) -> int:
         """Submit; with ``--background`` or ``--submit`` that is all, else follow the log until the run ends."""
-        plan = plan_job(job)
-        self._refuse_alive(job)
-        handle = submit(job, plan, self._shards_left(job, plan.shards) if job.request.resume and plan.shards else None)
+        plan, earlier = plan_job(job), self._earlier(job)
+        left = self._shards_left(earlier, plan.shards) if earlier and job.request.resume and plan.shards else None
+        handle = submit(job, plan, left)
         run = job.run.noting(handle)
         run.save()
+        if run.remote:
+            write_snapshot(job.loaded, registry_dir() / run.run_id, run_id=run.run_id)
         told = {"event": "submitted", "run_id": run.run_id, "output_dir": run.output_dir} | asdict(handle)
         lines = [f"Submitted job {handle.job_id}, run {run.run_id}"]
         lines += [f"  nel eval {command} {run.run_id}" for command in ("status", "logs -f", "stop")]
@@ -52,7 +55,7 @@ class Slurm(Executor):
     def life(self, run: RunMeta) -> Life | None:
         """The jobs that wait or run."""
         handle = _handle(run)
-        return _alive(self._look(handle)) if handle is not None else None
+        return _alive(self._look(handle), handle) if handle is not None else None
 
     def status(self, run: RunMeta) -> Life:
         """Where the run lives, or how it ended: by its own word, else by the scheduler's."""
@@ -61,7 +64,7 @@ class Slurm(Executor):
         if handle is None:
             return ended(run)
         seen = self._look(handle)
-        return _alive(seen) or _over(seen, ended(run), handle)
+        return _alive(seen, handle) or _over(seen, ended(run))
 
     def stop(self, run: RunMeta) -> None:
         """Cancel what waits, ask what runs to close, and cancel it when it does not."""
@@ -93,7 +96,7 @@ class Slurm(Executor):
             return
         reader = LogReader(handle.host, handle.remote_dir, handle.num_shards)
         while True:
-            over = not follow or _alive(self._look(handle)) is None
+            over = not follow or _alive(self._look(handle), handle) is None
             # What it wrote before it ended is read after that was seen.
             yield from reader.lines(tail=tail, last=over)
             if over:
@@ -126,19 +129,20 @@ class Slurm(Executor):
     def _look(self, handle: SlurmHandle) -> Seen:
         return look(handle.host, handle.remote_dir, handle.job_ids, handle.num_shards)
 
-    def _refuse_alive(self, job: Job) -> None:
-        """A job that waits holds no lock yet, and would write into the same folder."""
-        earlier = load_run(job.folder) or next(
-            (one for one in list_runs() if one.output_dir == job.run.output_dir), None
-        )
-        life = self.life(earlier) if earlier is not None and earlier.executor == job.run.executor else None
-        if earlier is not None and life is not None:
+    def _earlier(self, job: Job) -> RunMeta | None:
+        """The last run in the folder. Raises UsageError while it lives: a job that waits holds no lock yet."""
+        listed = (one for one in list_runs() if one.output_dir == job.run.output_dir)
+        earlier = load_run(job.folder) or next(listed, None)
+        if earlier is None or earlier.executor != job.run.executor:
+            return None
+        if (life := self.life(earlier)) is not None:
             hint = f"wait for it, or stop it first: nel eval stop {earlier.run_id}"
             raise UsageError(f"run {earlier.run_id} is {life.state} in {job.folder}: {life.where}", hint=hint)
+        return earlier
 
-    def _shards_left(self, job: Job, total: int) -> list[int]:
+    def _shards_left(self, earlier: RunMeta, total: int) -> list[int]:
         """The shards without a result; the last one when only the merge is missing."""
-        handle = _handle(job.run)
+        handle = _handle(earlier)
         exits = self._look(handle).exits if handle is not None else {}
         left = [number for number in range(total) if exits.get(f"shard_{number}") not in _RESULTS]
         return left or [total - 1]
@@ -152,10 +156,12 @@ def _pause(handle: SlurmHandle) -> float:
     return _LOOK_REMOTE if handle.hostname else _LOOK
 
 
-def _alive(seen: Seen) -> Life | None:
+def _alive(seen: Seen, handle: SlurmHandle) -> Life | None:
     """Jobs that run, else jobs that wait; a silent scheduler is believed to run what is not known to have ended."""
     if seen.going:
         shown = [f"job {one.job_id} on {one.nodes or '?'}, {one.elapsed}" for one in seen.going]
+        # The rows are not here to be counted.
+        shown += seen.last[-1:] if handle.hostname else []
         return _life("running" if seen.locked else "starting", seen, shown)
     if seen.waiting:
         return _life("pending", seen, [f"job {one.job_id} pending: {one.reason or '?'}" for one in seen.waiting])
@@ -172,14 +178,17 @@ def _life(state: State, seen: Seen, shown: list[str]) -> Life:
     return Life(state, "; ".join([*shown[:3], *more, *done]), {"jobs": jobs})
 
 
-def _over(seen: Seen, noted: Life, handle: SlurmHandle) -> Life:
+def _over(seen: Seen, noted: Life) -> Life:
     """How a run ended: as it noted itself, else as its shards or the scheduler say."""
     if "exit_code" in noted.facts:
         return noted
-    if seen.shards and seen.merged is not None:
-        return Life(EXIT_STATES.get(seen.merged, "failed"), "", {"exit_code": seen.merged})
+    code = seen.merged if seen.shards else seen.exits.get("")
+    if code is not None:
+        # Over 128 it was a signal that nobody had time to note.
+        state = EXIT_STATES.get(code) or ("killed" if code > 128 else "failed")
+        return Life(state, facts={"exit_code": code})
     if seen.stopped:
-        return Life("stopped", "", {"exit_code": EXIT_INTERRUPTED})
+        return Life("stopped", facts={"exit_code": EXIT_INTERRUPTED})
     if seen.shards and seen.exits:
         bad = {name: code for name, code in seen.exits.items() if code not in _RESULTS}
         told = "; ".join(f"{name} exited with {code}" for name, code in bad.items())

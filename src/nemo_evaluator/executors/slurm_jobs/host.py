@@ -36,16 +36,18 @@ class Host:
     hostname: str | None = None
     username: str | None = None
 
-    def run(self, script: str, *, stdin: bytes = b"", variables: Mapping[str, str] | None = None) -> str:
+    def run(
+        self, script: str, *, stdin: bytes = b"", variables: Mapping[str, str] | None = None, timeout: float = _TIMEOUT
+    ) -> str:
         """What a bash script prints. Raises TransportError with what it says when it fails.
 
         ``variables`` is the environment of a script that runs here.
         """
         argv = self._argv(script)
         try:
-            done = subprocess.run(argv, input=stdin, capture_output=True, timeout=_TIMEOUT, env=variables)
+            done = subprocess.run(argv, input=stdin, capture_output=True, timeout=timeout, env=variables)
         except subprocess.TimeoutExpired as error:
-            raise TransportError(f"{self} did not answer within {_TIMEOUT:.0f} s", hint="try again later") from error
+            raise TransportError(f"{self} did not answer within {timeout:.0f} s", hint="try again later") from error
         except FileNotFoundError as error:
             raise UsageError(f"there is no {argv[0]} command here", hint=f"install {argv[0]}") from error
         said = done.stderr.decode(errors="replace").strip()

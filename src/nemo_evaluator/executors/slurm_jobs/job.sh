@@ -169,6 +169,10 @@ case $code in
     settle "$code"
     [ "$shards" = 0 ] || merge_shards
     ;;
+  126 | 127)
+    say "cannot run ${worker[0]} on this node; cluster.conda_env or cluster.eval_image say where nel is installed"
+    settle "$code"
+    ;;
   1 | 2) settle "$code" ;;
   *)
     if [ -e "$root/.nel_stop" ] || [ "$auto_resume" = 0 ]; then
