@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nemo_evaluator.scoring import krippendorff_alpha
-from nemo_evaluator.scoring.ensemble import majority
+from nemo_evaluator.scoring.metrics.ensemble_judge import majority
 
 # The worked example of Krippendorff (2011), "Computing Krippendorff's Alpha-Reliability": four observers, twelve units.
 OBSERVERS = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -19,16 +20,22 @@ _FOLDER: Final = Path(__file__).parent / "declared"
 _ABOUT: Final = frozenset(field.name for field in fields(BenchmarkInfo))
 
 
+@cache
+def declared(name: str) -> JsonDict:
+    """What the file of a benchmark says; ``own`` is for its own code (parts, texts for a judge)."""
+    said: dict[str, JsonDict] = yaml.load((_FOLDER / f"{MODULES[name]}.yaml").read_text(encoding="utf-8"), _LOADER)  # noqa: S506 - safe
+    return said[name]
+
+
 def builtin(name: str, **code: Any) -> Callable[[F], F]:
     """``@benchmark`` with what the benchmark's file declares; ``code`` are its functions and what they compute.
 
     Keys of ``BenchmarkInfo`` are told to people; so is ``params`` in a file, whose defaults are code.
     """
-    text = (_FOLDER / f"{MODULES[name]}.yaml").read_text(encoding="utf-8")
-    declared: JsonDict = yaml.load(text, _LOADER)[name]  # noqa: S506 - a safe loader
-    about: JsonDict = {key: _fixed(declared.pop(key)) for key in _ABOUT if key in declared}
+    said = {key: value for key, value in declared(name).items() if key != "own"}
+    about: JsonDict = {key: _fixed(said.pop(key)) for key in _ABOUT if key in said}
     about["published"] = Published(**about["published"])
-    return benchmark(name, **declared, **code, info=BenchmarkInfo(**about))
+    return benchmark(name, **said, **code, info=BenchmarkInfo(**about))
 
 
 def _fixed(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nemo_evaluator.benchmarks._choice import LETTERS, option_lines
+from nemo_evaluator.benchmarks._choice import LETTERS, lettered
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.custom import ScorerInput, scorer
@@ -12,14 +12,8 @@ from nemo_evaluator.scoring import Score, multichoice_regex
 def prepare(row: JsonDict) -> JsonDict:
     """Letter the options; some rows number them 1 to 4."""
     texts = row["choices"]["text"]
-    return {
-        "id": row["id"],
-        "question": row["question"],
-        "choices": texts,
-        "lines": option_lines(texts),
-        "letters": LETTERS[: len(texts)],
-        "target": LETTERS[row["choices"]["label"].index(row["answerKey"])],
-    }
+    columns = lettered(texts, row["choices"]["label"].index(row["answerKey"]))
+    return {"id": row["id"], "question": row["question"], **columns, "letters": LETTERS[: len(texts)]}
 
 
 @builtin("arc_challenge", prepare_row=prepare)

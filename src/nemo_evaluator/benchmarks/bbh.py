@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from nemo_evaluator.benchmarks._declared import builtin
+from nemo_evaluator.benchmarks._declared import builtin, declared
 from nemo_evaluator.benchmarks._parts import chained, labelled
 from nemo_evaluator.benchmarks._words import one_of
 from nemo_evaluator.core.types import JsonDict
@@ -14,15 +14,7 @@ from nemo_evaluator.environments.custom import ScorerInput, scorer
 from nemo_evaluator.scoring import Score, exact_match, found, multichoice_regex, numeric_match, readable
 from nemo_evaluator.scoring.text import claimed_texts
 
-TASKS: Final = (
-    "boolean_expressions", "causal_judgement", "date_understanding", "disambiguation_qa", "dyck_languages",
-    "formal_fallacies", "geometric_shapes", "hyperbaton", "logical_deduction_five_objects",
-    "logical_deduction_seven_objects", "logical_deduction_three_objects", "movie_recommendation",
-    "multistep_arithmetic_two", "navigate", "object_counting", "penguins_in_a_table", "reasoning_about_colored_objects",
-    "ruin_names", "salient_translation_error_detection", "snarks", "sports_understanding", "temporal_sequences",
-    "tracking_shuffled_objects_five_objects", "tracking_shuffled_objects_seven_objects",
-    "tracking_shuffled_objects_three_objects", "web_of_lies", "word_sorting",
-)  # fmt: skip
+TASKS: Final = tuple(declared("bbh")["own"]["tasks"])
 COT: Final = "cot_3shot"
 # The three worked examples of each task, as the paper wrote them.
 WORKED: Final = "hf://Joschka/big_bench_hard?config=few_shot_prompts&split=few_shot_prompts"

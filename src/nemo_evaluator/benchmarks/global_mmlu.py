@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from nemo_evaluator.benchmarks._choice import option_lines
+from nemo_evaluator.benchmarks._choice import LETTERS, lettered
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.benchmarks._parts import chained, labelled
 from nemo_evaluator.core.types import JsonDict
@@ -36,17 +36,9 @@ def examples() -> Rows:
 
 def prepare(row: JsonDict) -> JsonDict:
     """The language is the category; the subject is kept beside it."""
+    kept = {key: row[key] for key in ("sample_id", "subject", "question", "language")}
     choices = [row[f"option_{letter}"] for letter in "abcd"]
-    return {
-        "sample_id": row["sample_id"],
-        "subject": row["subject"],
-        "question": row["question"],
-        "choices": choices,
-        "lines": option_lines(choices),
-        "target": row["answer"],
-        "language": row["language"],
-        "category": row["language"],
-    }
+    return {**kept, **lettered(choices, LETTERS.index(row["answer"])), "category": row["language"]}
 
 
 @builtin(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from nemo_evaluator.benchmarks._choice import LETTERS, option_lines
+from nemo_evaluator.benchmarks._choice import lettered
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.custom import ScorerInput, scorer
@@ -18,13 +18,8 @@ def prepare(row: JsonDict, idx: int, rng: random.Random) -> JsonDict:
     right = row["Correct Answer"].strip()
     choices = [right, *(row[column].strip() for column in _WRONG)]
     rng.shuffle(choices)
-    return {
-        "question": row["Question"].strip(),
-        "choices": choices,
-        "lines": option_lines(choices),
-        "target": LETTERS[choices.index(right)],
-        "category": row["High-level domain"],
-    }
+    columns = lettered(choices, choices.index(right))
+    return {"question": row["Question"].strip(), **columns, "category": row["High-level domain"]}
 
 
 @builtin("gpqa", prepare_row=prepare)

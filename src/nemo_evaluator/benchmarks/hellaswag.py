@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from nemo_evaluator.benchmarks._choice import LETTERS, option_lines
+from nemo_evaluator.benchmarks._choice import lettered
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.custom import ScorerInput, scorer
@@ -27,9 +27,7 @@ def prepare(row: JsonDict) -> JsonDict:
     return {
         "ind": row["ind"],
         "context": f"{row['activity_label']}: {context}",
-        "choices": endings,
-        "lines": option_lines(endings),
-        "target": LETTERS[int(row["label"])],
+        **lettered(endings, int(row["label"])),
         "category": row["activity_label"],
     }
 

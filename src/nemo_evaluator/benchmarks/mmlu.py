@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nemo_evaluator.benchmarks._choice import LETTERS, option_lines
+from nemo_evaluator.benchmarks._choice import lettered
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.custom import ScorerInput, scorer
@@ -11,13 +11,7 @@ from nemo_evaluator.scoring import Score, multichoice_regex
 
 def prepare(row: JsonDict) -> JsonDict:
     """Letter the options; the subject is the category."""
-    return {
-        "question": row["question"],
-        "choices": row["choices"],
-        "lines": option_lines(row["choices"]),
-        "target": LETTERS[int(row["answer"])],
-        "category": row["subject"],
-    }
+    return {"question": row["question"], **lettered(row["choices"], int(row["answer"])), "category": row["subject"]}
 
 
 @builtin("mmlu", prepare_row=prepare)

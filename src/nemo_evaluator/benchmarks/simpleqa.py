@@ -5,28 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from nemo_evaluator.benchmarks._declared import builtin
+from nemo_evaluator.benchmarks._declared import builtin, declared
 from nemo_evaluator.benchmarks._judged import fallback, grade_hooks
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.custom import ScorerInput, scorer
 from nemo_evaluator.scoring import FENCE_NOTE, Canary, Score, fuzzy_match
 
-_GRADES = """You grade the answer to a factual question against the known answer.
-
-Question: {question}
-Known answer: {target}
-Answer to grade:
-{response}
-
-{note}
-
-CORRECT: the answer contains the known answer in full and nothing that contradicts it. Case, punctuation, order and
-further true details do not matter; a number must agree to the last significant figure of the known answer.
-INCORRECT: the answer says something that contradicts the known answer, even if it hedges.
-NOT_ATTEMPTED: the answer does not give the known answer in full, and says nothing that contradicts it.
-
-Reply with one JSON object and nothing else:
-{{"reason": "one sentence", "grade": "CORRECT", "INCORRECT" or "NOT_ATTEMPTED"}}"""
+_GRADES = declared("simpleqa")["own"]["judge"]
 
 
 def prepare(row: JsonDict) -> JsonDict:

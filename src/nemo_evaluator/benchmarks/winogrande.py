@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nemo_evaluator.benchmarks._choice import option_lines
+from nemo_evaluator.benchmarks._choice import lettered
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.custom import ScorerInput, scorer
@@ -11,13 +11,7 @@ from nemo_evaluator.scoring import Score, multichoice_regex
 
 def prepare(row: JsonDict) -> JsonDict:
     """Two lettered options."""
-    choices = [row["option1"], row["option2"]]
-    return {
-        "sentence": row["sentence"],
-        "choices": choices,
-        "lines": option_lines(choices),
-        "target": "AB"[int(row["answer"]) - 1],
-    }
+    return {"sentence": row["sentence"], **lettered([row["option1"], row["option2"]], int(row["answer"]) - 1)}
 
 
 @builtin("winogrande", prepare_row=prepare)

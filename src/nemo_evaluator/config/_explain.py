@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path as FilePath
 from typing import Any
 
+import yaml
 from pydantic import BaseModel, ValidationError
 
 from nemo_evaluator.config._document import Document, Path, show_path
@@ -19,33 +22,13 @@ _NUMBERS = ("int_parsing", "int_type", "int_from_float", "int_parsing_size", "fl
 _MAPPINGS = ("dict_type", "model_type", "model_attributes_type", "mapping_type")
 _BOUNDS = ("greater_than", "greater_than_equal", "less_than", "less_than_equal")
 
-_HINTS = {
-    "number_expected": "write a number, such as 5",
-    "bad_regex": "check the brackets; write it in single quotes",
-    "bad_size": 'write a size such as "512m" or "4g"',
-    "bad_url": "write the whole URL, such as https://host/v1/chat/completions",
-    "bad_walltime": 'write it in quotes, such as "04:00:00"',
-    "bad_flag": "write the flag without dashes in front, such as qos: high",
-    "bad_id": "write an id such as gsm8k-long",
-    "reserved_name": "rename the service",
-    "same_id": "change one of the two, or leave id out",
-    "sandbox_needed": "add a sandbox: with type: docker or type: local to the benchmark",
-    "no_tools": "add sandbox_tools: true, or name a Gym service as resource_service",
-    "mcp_way": "a server on this machine has a command, another one a url",
-    "mcp_names": "rename one of them",
-    "given_twice": "remove one of the two",
-    "half_split": "add the other one, or remove both",
-    "no_sif_cache": "add sif_cache_dir: a folder that all nodes see",
-    "two_rubrics": "remove one of the two",
-    "score_range": "write [low, high], such as [0, 1]",
-    "metric_names": "rename one of them",
-    "unknown_primary": "write the name of one of the metrics",
-    "no_primary": "add primary: with the name of one metric",
-    "no_rule": "add interval_width: 0.05, or decided_against: with the folder of a baseline run",
-    "delays": "raise max_delay or lower base_delay",
-    "two_uris": "remove solver.uri",
-    "stray_export": "add the exporter to export, or remove its settings",
-}
+
+@cache
+def _texts() -> dict[str, dict[str, str]]:
+    """Hints by the word of an error, and homes of keys that are looked for elsewhere; read when something is wrong."""
+    file = FilePath(__file__).parent / "data" / "hints.yaml"
+    texts: dict[str, dict[str, str]] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return texts
 
 
 def explain(error: ValidationError, document: Document, root: type[BaseModel]) -> list[Problem]:
@@ -90,8 +73,8 @@ class _Explainer:
                 return words(self)
         if "hint" in self.context:
             return scrub(self.message), self.context["hint"]
-        if self.kind in _HINTS:
-            return self.message, _HINTS[self.kind]
+        if self.kind in _texts()["hints"]:
+            return self.message, _texts()["hints"][self.kind]
         return self._lowered(), self._fallback()
 
     def extra(self) -> tuple[str, str]:
@@ -237,24 +220,9 @@ _TABLE: list[tuple[tuple[str, ...], _Words]] = [
     (("unknown_sandbox",), _Explainer.unknown_sandbox),
 ]
 
-# Keys that people look for in another place.
-_HOMES = {
-    "temperature": "generation",
-    "top_p": "generation",
-    "max_tokens": "generation",
-    "seed": "generation",
-    "stop": "generation",
-    "extra_body": "proxy",
-    "extra_headers": "proxy",
-    "request_timeout": "proxy",
-    "metrics": "scoring",
-    "service": "solver",
-    "system_prompt": "solver",
-}
-
 
 def _elsewhere(name: str, path: Path) -> str | None:
-    home = _HOMES.get(name)
+    home = _texts()["homes"].get(name)
     if home and home not in path:
         return f"it belongs under {home}:"
     return None

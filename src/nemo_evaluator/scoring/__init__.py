@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from nemo_evaluator.scoring.json import extract_json as extract_json
     from nemo_evaluator.scoring.json import json_schema as json_schema
     from nemo_evaluator.scoring.json import validate_json_schema as validate_json_schema
-    from nemo_evaluator.scoring.judge import JudgedEnvironment as JudgedEnvironment
     from nemo_evaluator.scoring.line import answer_line as answer_line
     from nemo_evaluator.scoring.metric import Metric as Metric
     from nemo_evaluator.scoring.metric import MetricInput as MetricInput
     from nemo_evaluator.scoring.metric import MetricResult as MetricResult
+    from nemo_evaluator.scoring.metrics.judge import JudgedEnvironment as JudgedEnvironment
     from nemo_evaluator.scoring.number import extract_number as extract_number
     from nemo_evaluator.scoring.number import numeric_match as numeric_match
     from nemo_evaluator.scoring.number import parse_number as parse_number
@@ -59,7 +59,7 @@ _MODULES = {
     "choice": ("extract_mcq_letter", "mcq_extract", "multichoice_regex"),
     "code": ("code_sandbox", "code_sandbox_async", "extract_code"),
     "json": ("extract_json", "json_schema", "validate_json_schema"),
-    "judge": ("JudgedEnvironment",),
+    "nemo_evaluator.scoring.metrics.judge": ("JudgedEnvironment",),
     "line": ("answer_line",),
     "metric": ("Metric", "MetricInput", "MetricResult"),
     "number": ("extract_number", "numeric_match", "parse_number"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterator
+from functools import lru_cache
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from nemo_evaluator.scoring._vocabulary import SCAN, Mark, is_opinion, mark_of
@@ -76,8 +77,14 @@ _ANAPHOR: Final = re.compile(
 )
 
 
-def clauses(text: str, start: int, end: int) -> Iterator[Clause]:
-    """The clauses of a stretch; reasons (from "because" to the end of the sentence) are left out."""
+@lru_cache(maxsize=16)
+def clauses(text: str, start: int, end: int) -> tuple[Clause, ...]:
+    """The clauses of a stretch; reasons (from "because" to the end of the sentence) are left out. A stretch is often
+    read several times in a row."""
+    return tuple(_cut(text, start, end))
+
+
+def _cut(text: str, start: int, end: int) -> Iterator[Clause]:
     begin, opener, first, reasons = start, 0, True, False
     marks: list[tuple[int, int, int]] = []
     for match in SCAN.finditer(text, start, end):

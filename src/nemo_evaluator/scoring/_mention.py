@@ -108,7 +108,7 @@ class Mentions:
     def masked(self, text: str) -> str:
         """The text with every phrase as one letter, and lists that hold one as such."""
         text = fold(text)
-        said = f" {normalise(text)} "
+        said = ""
         numbered = sorted(enumerate(self._phrases), key=lambda pair: -len(pair[1]))
         for number, phrase in numbered:
             lower, plain, token = lowered(text), _plainly(phrase), chr(_FIRST + number)
@@ -118,8 +118,11 @@ class Mentions:
                 if not _WITHIN.match(lower[max(0, at - 1) : at]) and not _WITHIN_AFTER.match(lower, end):
                     text, lower, hidden = f"{text[:at]}{token}{text[end:]}", f"{lower[:at]}{token}{lower[end:]}", True
                 at = lower.find(plain, at + 1)
+            if hidden:
+                continue
             # Spelled with other signs between its words.
-            if not hidden and f" {normalise(phrase)} " in said and (pattern := _pattern(phrase)):
+            said = said or f" {normalise(text)} "
+            if f" {normalise(phrase)} " in said and (pattern := _pattern(phrase)):
                 text = pattern.sub(token, text)
         return _LISTS[self._names].sub(_many, text) if "," in text else text
 
@@ -148,8 +151,7 @@ class Mentions:
 
     def weak(self, line: str) -> Said[int] | None:
         """A phrase that fills the line."""
-        said = self.read(line, cued=True)
-        return said if said is not None and not _PARTS.search(_KNOWN.sub("", line)) else None
+        return None if _PARTS.search(_KNOWN.sub("", line)) else self.read(line, cued=True)
 
     def opens(self, text: str) -> bool:
         """Whether a masked text begins with a phrase."""

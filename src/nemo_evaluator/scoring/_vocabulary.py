@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final
 
 
@@ -25,55 +26,17 @@ class Mark:
     SO: Final = 2048  # begins a clause that concludes
 
 
-# One table by what the words do, in the languages that answers come in.
-_WORDS: Final = {
-    Mark.PLAIN: """no doubt|without doubt|without a doubt|no longer|not only|not just|not surprisingly|nothing but|none other than
-        |no other than|not until|no fewer than|no matter|not to mention|why not|most plausible|more plausible|nobody but|no one but|none but""",
-    Mark.NOT: """not|never|cannot|can not|neither|nor|no|none of|none|nobody|anything but|anyone but|everybody but|everyone but|everything but|all but|all except
-        |except|doubt|doubtful|nicht|kein|keine|keinen|weder|niemals|n'est pas|n'était pas|n'est|n'était|ne|pas|jamais|nunca|tampoco|não|bukan|tidak|nie|ليس|ليست|không phải
-        |nothing to do with
-        |不是|并非|并不是|不选|不能选|没有|не|ни""",
-    Mark.REJECT: """rather than|instead of|as opposed to|in place of|up from|down from|compared to|compared with|unlike|and not|but not|and never|und nicht|anstatt|anstelle von|statt|et non|et pas
-        |au lieu de|plutôt que|y no|en lugar de|en vez de|而不是|而非|а не|и не|вместо""",
-    Mark.WRONG: """wrong|incorrect|mistaken|a mistake|ruled out|rule out|rules out|ruling out|excluded|exclude|eliminate|eliminated|eliminating|eliminates
-        |is out|are out|irrelevant|misconception|a trap|tempting|plausible|too large|too small|too high|too low|too big|partially|partly|half right|isn't what|is not what|no sense|cannot decide|can't decide|cannot tell which|can't tell which
-        |too vague|too many|too few|it is false that|not correct
-        |not right|cannot be right|can't be right|isn't right|is false|reject|rejected|discard|discarded|falsch|unzutreffend|faux|fausse|incorrecte|erroné
-        |incorrecto|incorrecta|incorreta|errada|sbagliata|errata|błędna|błędny|falso|falsa|equivocada|错误|错的|不正确|不对|誤り|間違い|ではありません|ではない|じゃない|でない|неверно|неправильно|неверен|неправильный|ошибочно""",
-    Mark.CONTRARY: r"""might think|may think|could think|would think|might say|might believe|may say|might guess|at first|first guess|first glance|first look
-        |first thought|first result|first impression|initially|originally|i thought|told me|disagree|half say|often pick|often choose|usually pick|naive|naively|mentions|according to one|according to another|according to some
-        |and a few more|among others|and others|and so on|some say|some sources|sources say|others say|others claim|some would|some might|some may|some people
-        |some students|many people|many would|many think|many say|many believe|most people|people often|people think|students answer|common answer
-        |common mistake|common error|often named|often confused|often thought|obvious answer|it is said|supposedly|whether|not sure|unsure|uncertain|depends|depending
-        |if the answer|problem states|problem says|question about|question asks|we are asked|we are told|we are given|suppose|assume|candidates|possible answers|options are
-        |choices are|torn|undecided|each option|every option|all options|you might|you may think|könnte meinen|man denkt|zunächst|zuerst|on pourrait croire|on pourrait penser|d'abord|podría pensar|al principio
-        |有人认为|起初|一开始|最初|сначала|можно подумать|some believe|others believe|others argue|some argue|critics|rumor|rumour|alleged|allegedly|reportedly|if not|guess of others|would have been|could have been|was expected|asks|claims that
-        |option \(?[a-j]\)? says|option \(?[a-j]\)? states|option \(?[a-j]\)? reads|option \(?[a-j]\)? mentions""",
-    Mark.SOFT: """maybe|perhaps|possibly|might be|could be|may be|could also be|might also be|can be|if|otherwise|seems|seem|appears|looks like|unless|vielleicht|wenn|sonst
-        |möglicherweise|peut-être|si|sinon|quizás|quizá|tal vez|可能|也许|如果|かもしれ|もし|возможно|если|может быть""",
-    Mark.CORRECT: r"""wait|actually|hmm+|hm|correction|corrected|scratch that|sorry|apologies|i apologize|i mean|i meant|on second thoughts?|on reflection|looking again|or rather
-        |upon review|upon reflection|upon closer|on closer|closer look|let me reconsider|let me re-?check|let me recompute|let me recalculate|let me correct|oops|my mistake|my bad|i made a mistake|i made an error
-        |i made an arithmetic error|i misread|i miscounted|i forgot|instead|after checking|rechecking|double-checking|reconsidering|in fact|strike that|should have said|moment|nein|warte|halt
-        |korrektur|attendez|non|en fait|pardon|espera|perdón|corrección|mejor dicho|等等|不对|更正|修正|待って|いや|訂正|подождите|нет|вернее|точнее|исправление|change my answer|changing my answer""",
-    Mark.BECAUSE: """because|since|given that|due to|weil|denn|parce que|puisque|porque|ya que|因为|由于|なぜなら|потому что|так как|explanation|reason""",
-    Mark.BUT: """but|however|yet|whereas|sondern|aber|jedoch|allerdings|mais|cependant|sino|pero|sin embargo|而是|但是|但|しかし|ではなく|でなく|じゃなく|но|а|однако|though|değil|değildir|नहीं|नहीं है|가 아니라|이 아니라|아니라|아니고|아닙니다|아니다""",
-    Mark.OR: """or|also|alternatively|oder|auch|ou|aussi|o|también|或|或者|または|もしくは|или|также|and so does|so does|and so did|so did|and so is|so is""",
-    Mark.REFUSAL: r"""cannot answer|can't answer|can't solve|cannot solve|could not solve|couldn't solve|cannot help|can't help|can't compute|unable to|not able to|isn't enough information|aren't enough data|not enough information|not enough data|not enough context|insufficient|cannot be determined|can't be determined|cannot determine|can't determine
-        |cannot be answered|can't be answered|cannot say|can't say|cannot tell|can't tell|don't know|do not know|no idea|unclear|ambiguous|does not say|doesn't say|not mention|no information|refuse to|decline to|not possible to|impossible to
-        |hard to say|keine ahnung|weiß nicht|nicht genug|je ne sais pas|no sé|无法|不知道|不确定|わかりません|分かりません|не знаю|невозможно|недостаточно|no answer""",
-    Mark.SO: """so|therefore|thus|hence|consequently|then|also folglich|deshalb|daher|donc|por lo tanto|así que|所以|因此|よって|したがって|поэтому|значит|and so|leaves|leaving""",
-}  # fmt: skip
 _NEGATED_VERB: Final = (
     r"(?:is|was|are|were|do|does|did|ca|could|would|wo|should|must|might|has|had|have)n['’]t|can['’]t|won['’]t"
 )
 
 
 def _phrases() -> dict[str, int]:
-    table: dict[str, int] = {}
-    for mark, words in _WORDS.items():
-        for phrase in words.split("|"):
-            table[phrase.strip() or phrase] = mark
-    return table
+    """What each phrase does, in the languages that answers come in: ``data/marks.txt``, a mark and its phrases a line.
+    A change there is a change of SCORING_VERSION."""
+    lines = (Path(__file__).parent / "data" / "marks.txt").read_text(encoding="utf-8").splitlines()
+    marked = (line.partition(" ") for line in lines)
+    return {phrase: getattr(Mark, mark) for mark, _, phrases in marked for phrase in phrases.split("|")}
 
 
 _TABLE: Final = _phrases()
@@ -118,7 +81,14 @@ def _group(mark: int) -> list[str]:
 
 _EDGES: Final = r"[.!?…]+(?=[\s\"'”’)*_\]$]|\Z)|[。！？；;\n]+|[,，](?!\d)|、|\s[-–—]+\s(?![\d$€£])|—(?!\d)|[-=]>|→"
 _WORD: Final = r"\w[\w'’]*"
+_APART: Final = {code: " " for code in range(128) if not chr(code).isalnum()}
 _UNSPACED: Final = re.compile("[\u3000-\uabff\uac00-\ud7af\uff00-\uffef]")
+
+
+def _longest(phrase: str) -> str:
+    """The longest word of a phrase that every text with the phrase holds; of a pattern, the first."""
+    words: list[str] = re.findall("[a-z]+", phrase)
+    return words[0] if "?" in phrase else max(words, key=len)
 
 
 class Scan:
@@ -132,6 +102,7 @@ class Scan:
         self._tokens = re.compile(f"{_WORD}|{edges}" if edges else _WORD)
         self._verbs = bool(edges)
         self._first = {found[0].rstrip("+") for one in phrases if (found := re.match(_WORD, one))}
+        self._needed = {_longest(one) for one in phrases if one.isascii()}
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
@@ -145,18 +116,32 @@ class Scan:
         if not text.isascii() and _UNSPACED.search(text, start, end):
             yield from self._pattern.finditer(text, start, end)
             return
-        past, first, match_at = start, self._first, self._pattern.match
+        if self._lacks(text, start, end):
+            return
+        past, first, match_at, verbs = start, self._first, self._pattern.match, self._verbs
         for token in self._tokens.finditer(text, start, end):
             if token.start() < past:
                 continue
             word = token[0].lower()
-            if word in first or word[:2] == "hm" or (self._verbs and word[-2:] in ("'t", "’t")):
-                match = match_at(text, token.start(), end)
-                if match is not None:
-                    past = match.end()
-                    yield match
-            elif self._verbs and not (word[0].isalnum() or word[0] == "_"):
-                yield token
+            if word not in first:
+                if word.isalpha():
+                    if word[:2] != "hm":
+                        continue
+                elif not verbs or word[-2:] not in ("'t", "’t"):
+                    if verbs and not (word[0].isalnum() or word[0] == "_"):
+                        yield token
+                    continue
+            match = match_at(text, token.start(), end)
+            if match is not None:
+                past = match.end()
+                yield match
+
+    def _lacks(self, text: str, start: int, end: int) -> bool:
+        """Whether a plain text surely has none of the phrases: not one of the words that each of them needs."""
+        part = text[start:end]
+        if self._edges or not part.isascii() or "hm" in (lower := part.lower()):
+            return False
+        return self._needed.isdisjoint(lower.translate(_APART).split())
 
     def search(self, text: str, start: int = 0, end: int | None = None) -> re.Match[str] | None:
         """The first match in [start, end)."""

@@ -123,11 +123,13 @@ def fuzzy_match(sample: ScorerInput) -> Score:
     reader = Mentions(words, question=sample.question)
     masked = reader.masked(text)
     settled = settle(masked, reader, lambda part: _mentioned(part, reader))
+    if not settled:
+        return found(None, False)
     said = _shown(next(claimed_texts(text), None) or unmark(text))
     if settled != (0,):
-        return found(said if settled else None, False)
-    whole = f" {normalise(unmark(text))} "
-    return found(said, True, matched=next((one for one in words if f" {normalise(one)} " in whole), words[0]))
+        return found(said, False)
+    whole = f" {normalise(unmark(text))} " if len(words) > 1 else ""
+    return found(said, True, matched=next((one for one in words if whole and f" {normalise(one)} " in whole), words[0]))
 
 
 def _short_match(sample: ScorerInput) -> Score | None:
@@ -149,7 +151,7 @@ def _mentioned(text: str, reader: Mentions) -> tuple[int, ...] | None:
     if not text or declines(text[-_REGION:]):
         return None
     lines = text.split("\n")
-    alone = reader.weak(lines[-1]) or reader.weak(lines[0])
+    alone = reader.weak(lines[-1]) or (reader.weak(lines[0]) if len(lines) > 1 else None)
     if alone is not None:
         return alone.values
     if cut_off(text):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import fmean, median
 from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field
@@ -10,12 +13,72 @@ from pydantic import Field
 from nemo_evaluator.config.fields import JudgeName
 from nemo_evaluator.config.scoring import RubricMetric
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.scoring.ensemble import EnsembleJudge
-from nemo_evaluator.scoring.metric import Metric
+from nemo_evaluator.core.types import JsonDict, SeedResult
+from nemo_evaluator.scoring._ask import JudgeSettings
+from nemo_evaluator.scoring._rubric import Rubric
+from nemo_evaluator.scoring.agreement import krippendorff_alpha
+from nemo_evaluator.scoring.metric import Metric, MetricInput, MetricResult
 from nemo_evaluator.scoring.metrics._parts import client_of, rubric_of, settings_of
+from nemo_evaluator.scoring.metrics.judge import RubricJudge, judge_fingerprint
 
 if TYPE_CHECKING:
     from nemo_evaluator.models import Client
+
+
+def majority(grades: Sequence[float]) -> float:
+    """The grade most judges gave; where several are equally frequent, their mean."""
+    counts = Counter(grades)
+    most = max(counts.values())
+    return fmean(grade for grade, count in counts.items() if count == most)
+
+
+AGGREGATIONS: Final[dict[str, Callable[[Sequence[float]], float]]] = {
+    "mean": fmean,
+    "median": median,
+    "majority_vote": majority,
+}
+
+
+class EnsembleJudge:
+    """``type: ensemble_judge``: every judge must be heard, or the row is failed."""
+
+    def __init__(
+        self,
+        name: str,
+        clients: dict[str, Client],
+        rubric: Rubric,
+        settings: JudgeSettings,
+        aggregation: str,
+        *,
+        canaries: bool = True,
+    ) -> None:
+        self.name = name
+        self._rubric, self._combine = rubric, AGGREGATIONS[aggregation]
+        self._aggregation = aggregation
+        self._judges = {
+            who: RubricJudge(who, client, rubric, settings, canaries=canaries) for who, client in clients.items()
+        }
+        members = list(clients.values())
+        self.fingerprint = judge_fingerprint("ensemble", members, rubric.describe(), settings, by=aggregation)
+
+    async def measure(self, sample: MetricInput) -> MetricResult:
+        """The grades put together."""
+        graded = await asyncio.gather(*(judge.grade(sample, swapped=False) for judge in self._judges.values()))
+        grades = [score for score, _ in graded]
+        score = self._combine(grades)
+        judges = {who: details for who, (_, details) in zip(self._judges, graded, strict=True)}
+        details: JsonDict = {"score": score, "aggregation": self._aggregation, "judges": judges}
+        return MetricResult(self._rubric.reward(score), details)
+
+    async def check(self, first: SeedResult) -> JsonDict:
+        """The canaries of each judge."""
+        return {who: await judge.check(first) for who, judge in self._judges.items()}
+
+    def aggregate(self, details: Iterable[JsonDict]) -> dict[str, float]:
+        """Krippendorff's alpha of the grades, for data on an interval scale."""
+        rows = [[judge["score"] for judge in row["judges"].values()] for row in details if "judges" in row]
+        alpha = krippendorff_alpha(rows)
+        return {} if alpha is None else {"krippendorff_alpha": alpha}
 
 
 class EnsembleJudgeMetric(RubricMetric):

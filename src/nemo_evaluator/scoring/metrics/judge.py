@@ -2,21 +2,146 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, runtime_checkable
 
 from pydantic import Field
 
 from nemo_evaluator.config.fields import JudgeName
 from nemo_evaluator.config.scoring import RubricMetric
-from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.errors import JudgeError, UsageError
+from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.scoring.judge import EnvironmentJudge, JudgedEnvironment, RubricJudge
-from nemo_evaluator.scoring.metric import Metric
+from nemo_evaluator.core.types import JsonDict, Message, SeedResult
+from nemo_evaluator.scoring._ask import JudgeSettings, ask_judge
+from nemo_evaluator.scoring._rubric import Rubric
+from nemo_evaluator.scoring.canary import Canary, run_canaries
+from nemo_evaluator.scoring.metric import Metric, MetricInput, MetricResult
 from nemo_evaluator.scoring.metrics._parts import client_of, rubric_of, settings_of
 
 if TYPE_CHECKING:
     from nemo_evaluator.models import Client
+
+
+@runtime_checkable
+class JudgedEnvironment(Protocol):
+    """An environment that knows what to ask a judge and how to read the reply.
+
+    ``parse_judge`` gives at least ``reward`` between 0 and 1, and raises JudgeError for a reply it cannot read. The
+    function ``judge_prompt`` may have two attributes: ``schema``, the JSON schema of the reply, and ``canary``.
+    """
+
+    def judge_prompt(self, seed: SeedResult, response: str) -> list[Message]:
+        """The question to the judge."""
+        ...
+
+    def parse_judge(self, answer: str, seed: SeedResult) -> JsonDict:
+        """The verdict in the judge's answer."""
+        ...
+
+
+# Raised whenever the same judge could be asked or read otherwise than before.
+_VERSION: Final = 2
+
+
+def judge_fingerprint(kind: str, clients: list[Client], rubric: JsonDict, settings: JudgeSettings, **more: Any) -> str:
+    """Identity of a judged metric: who judges, by what, and how."""
+    services = [client.describe() for client in clients]
+    return digest([_VERSION, kind, services, rubric, settings.describe(), more])
+
+
+class RubricJudge:
+    """``type: judge``: one judge, one rubric."""
+
+    def __init__(
+        self,
+        name: str,
+        client: Client,
+        rubric: Rubric,
+        settings: JudgeSettings,
+        *,
+        swap_check: bool = False,
+        canaries: bool = True,
+    ) -> None:
+        self.name, self._canaries = name, canaries
+        self._client, self._rubric, self._settings, self._swap = client, rubric, settings, swap_check
+        self.fingerprint = judge_fingerprint("judge", [client], rubric.describe(), settings, swap=swap_check)
+
+    async def measure(self, sample: MetricInput) -> MetricResult:
+        """The grade as a reward; with ``swap_check`` the mean of both orders."""
+        score, details = await self.grade(sample, swapped=False)
+        if not self._swap:
+            return MetricResult(self._rubric.reward(score), details)
+        other, _ = await self.grade(sample, swapped=True)
+        details |= {"swap_score": other, "position_bias": abs(score - other)}
+        return MetricResult((self._rubric.reward(score) + self._rubric.reward(other)) / 2, details)
+
+    async def check(self, first: SeedResult) -> JsonDict:
+        """The canaries, graded like any answer."""
+        if not self._canaries:
+            return {"skipped": "canaries: false"}
+        return await run_canaries(self._client.endpoint.name, Canary(sure=self._rubric.is_default), self.measure)
+
+    async def grade(self, sample: MetricInput, *, swapped: bool) -> tuple[float, JsonDict]:
+        """The grade on the rubric's own scale, and what rows keep of it."""
+        messages = self._rubric.messages(sample.seed, sample.response, swapped=swapped)
+        judged = await ask_judge(
+            self._client, messages, self._rubric.read, settings=self._settings, schema=self._rubric.schema()
+        )
+        score, reasoning = judged.value
+        return score, {"score": score, "reasoning": reasoning, **judged.describe()}
+
+
+class EnvironmentJudge:
+    """``type: judge`` without a rubric, for a benchmark that brings its own question and reading."""
+
+    def __init__(
+        self,
+        name: str,
+        client: Client,
+        environment: JudgedEnvironment,
+        settings: JudgeSettings,
+        system_prompt: str | None = None,
+        *,
+        canaries: bool = True,
+    ) -> None:
+        self.name, self._canaries = name, canaries
+        self._client, self._environment, self._settings = client, environment, settings
+        self._system: list[Message] = [{"role": "system", "content": system_prompt}] if system_prompt else []
+        self._canary: Canary | None = getattr(environment.judge_prompt, "canary", None)
+        self._schema: JsonDict | None = getattr(environment.judge_prompt, "schema", None)
+        # The hooks themselves are part of the environment's fingerprint, but not the texts that they close over.
+        static = self._canary is not None and not inspect.iscoroutinefunction(environment.judge_prompt)
+        asked = environment.judge_prompt(self._canary.seed, self._canary.right) if static and self._canary else None
+        self.fingerprint = judge_fingerprint("environment", [client], {}, settings, system=system_prompt, asked=asked)
+
+    async def check(self, first: SeedResult) -> JsonDict:
+        """The benchmark's own canary, else one of its first problem."""
+        if not self._canaries:
+            return {"skipped": "canaries: false"}
+        return await run_canaries(self._client.endpoint.name, self._canary or Canary.of(first), self.measure)
+
+    async def measure(self, sample: MetricInput) -> MetricResult:
+        """The verdict the benchmark reads out of the judge's answer."""
+        messages = self._environment.judge_prompt(sample.seed, sample.response)
+        if inspect.isawaitable(messages):
+            messages = await messages
+
+        def read(text: str) -> JsonDict:
+            try:
+                return self._environment.parse_judge(text, sample.seed)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise JudgeError(f"{type(error).__name__}: {error}") from error
+
+        judged = await ask_judge(
+            self._client, [*self._system, *messages], read, settings=self._settings, schema=self._schema
+        )
+        verdict = dict(judged.value)
+        reward = verdict.pop("reward", None)
+        if not isinstance(reward, (int, float)):
+            raise JudgeError(f"the benchmark read no reward out of the judge's answer: {reward!r}")
+        return MetricResult(float(reward), {**verdict, **judged.describe()})
 
 
 class JudgeMetric(RubricMetric):

@@ -2,20 +2,142 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field
 
 from nemo_evaluator.config.fields import JudgeName, ServiceName
 from nemo_evaluator.config.scoring import RubricMetric
+from nemo_evaluator.core.errors import BoundaryError, JudgeError
+from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.scoring.metric import Metric
+from nemo_evaluator.core.types import JsonDict, Message, SeedResult
+from nemo_evaluator.scoring._ask import STOPS, JudgeSettings, ask_judge
+from nemo_evaluator.scoring._reply import FENCE_NOTE, fenced, judge_reply, object_schema
+from nemo_evaluator.scoring._rubric import Rubric, task_text
+from nemo_evaluator.scoring._text import strip_reasoning
+from nemo_evaluator.scoring.canary import Canary, run_canaries
+from nemo_evaluator.scoring.metric import Metric, MetricInput, MetricResult
 from nemo_evaluator.scoring.metrics._parts import client_of, rubric_of, settings_of
-from nemo_evaluator.scoring.pairwise import PairwiseJudge
+from nemo_evaluator.scoring.metrics.judge import judge_fingerprint
 
 if TYPE_CHECKING:
     from nemo_evaluator.models import Client
+
+_REMEMBERED: Final = 10_000
+
+
+class PairwiseJudge:
+    """``type: pairwise_judge``: 1 for a win over the baseline, 0.5 for a tie, 0 for a loss.
+
+    The judge grades both answers on the rubric's scale, with ``swap_check`` once in either order, so that a habit of
+    preferring the first text cancels out.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        judge: Client,
+        baseline: Client,
+        rubric: Rubric,
+        settings: JudgeSettings,
+        *,
+        swap_check: bool = True,
+        canaries: bool = True,
+    ) -> None:
+        self.name = name
+        self._judge, self._baseline, self._rubric, self._settings = judge, baseline, rubric, settings
+        self._swap, self._canaries = swap_check, canaries
+        self._answers: OrderedDict[str, asyncio.Task[str]] = OrderedDict()
+        self.fingerprint = judge_fingerprint(
+            "pairwise", [judge, baseline], rubric.describe(), settings, swap=swap_check
+        )
+
+    async def measure(self, sample: MetricInput) -> MetricResult:
+        """The mean over the orders asked."""
+        other = await self._baseline_answer(sample.seed)
+        orders = (False, True) if self._swap else (False,)
+        pairs = [await self._compare(sample, other, swapped=swapped) for swapped in orders]
+        rewards = [1.0 if mine > theirs else 0.5 if mine == theirs else 0.0 for mine, theirs in pairs]
+        details: JsonDict = {
+            "scores": [mine for mine, _ in pairs],
+            "baseline_scores": [theirs for _, theirs in pairs],
+            "baseline_response": other,
+        }
+        if self._swap:
+            details["consistent"] = rewards[0] == rewards[1]
+        return MetricResult(sum(rewards) / len(rewards), details)
+
+    async def check(self, first: SeedResult) -> JsonDict:
+        """The right canary must win over the wrong one, whichever of them comes first."""
+        if not self._canaries:
+            return {"skipped": "canaries: false"}
+        canary = Canary(sure=self._rubric.is_default)
+
+        async def against(sample: MetricInput) -> MetricResult:
+            right = sample.response == canary.right
+            mine, theirs = await self._compare(sample, canary.wrong if right else canary.right, swapped=False)
+            return MetricResult(float(mine > theirs))
+
+        return await run_canaries(self._judge.endpoint.name, canary, against)
+
+    def aggregate(self, details: Iterable[JsonDict]) -> dict[str, float]:
+        """The share of rows on which both orders gave the same winner."""
+        same = [row["consistent"] for row in details if "consistent" in row]
+        return {"consistency": sum(same) / len(same)} if same else {}
+
+    async def _baseline_answer(self, seed: SeedResult) -> str:
+        """One answer of the baseline per problem, whatever the number of repeats."""
+        messages: list[Message] = seed.messages or [
+            *([{"role": "system", "content": seed.system}] if seed.system else []),
+            {"role": "user", "content": seed.prompt},
+        ]
+        key = digest(messages)
+        if key not in self._answers:
+            self._answers[key] = asyncio.ensure_future(self._ask_baseline(messages))
+            if len(self._answers) > _REMEMBERED:
+                self._answers.popitem(last=False)
+        try:
+            return await asyncio.shield(self._answers[key])
+        except BoundaryError as error:
+            self._answers.pop(key, None)
+            if isinstance(error, STOPS):
+                raise
+            raise JudgeError(f"baseline {self._baseline.endpoint.name!r}: {error.message}") from error
+
+    async def _ask_baseline(self, messages: list[Message]) -> str:
+        return strip_reasoning((await self._baseline.chat(messages)).content).strip()
+
+    async def _compare(self, sample: MetricInput, other: str, *, swapped: bool) -> tuple[float, float]:
+        mine = strip_reasoning(sample.response).strip()
+        first, second = (other, mine) if swapped else (mine, other)
+        parts = [fenced("task", task_text(sample.seed))]
+        if sample.seed.expected_answer:
+            parts.append(fenced("reference", sample.seed.expected_answer))
+        parts += [fenced("answer_a", first or "(empty)"), fenced("answer_b", second or "(empty)")]
+        ask = (
+            f"{self._rubric.text}\n\nTwo answers to one task are given below. Grade each by itself, from "
+            f"{self._rubric.scale}; equal grades mean a tie.\n\n" + "\n\n".join(parts) + f"\n\n{FENCE_NOTE}\n\n"
+            "Reply with one JSON object and nothing else: "
+            '{"reasoning": "one or two sentences", "score_a": a number, "score_b": a number}'
+        )
+        messages = [{"role": "system", "content": self._rubric.system_prompt}, {"role": "user", "content": ask}]
+        judged = await ask_judge(self._judge, messages, self._read, settings=self._settings, schema=self._schema())
+        a, b = judged.value
+        return (b, a) if swapped else (a, b)
+
+    def _read(self, text: str) -> tuple[float, float]:
+        value = judge_reply(text)
+        if not {"score_a", "score_b"} <= value.keys():
+            raise JudgeError("it has no fields `score_a` and `score_b`")
+        return self._rubric.check(value["score_a"]), self._rubric.check(value["score_b"])
+
+    def _schema(self) -> JsonDict:
+        number = {"type": "number", "minimum": self._rubric.low, "maximum": self._rubric.max_score}
+        return object_schema({"reasoning": {"type": "string"}, "score_a": number, "score_b": number})
 
 
 class PairwiseJudgeMetric(RubricMetric):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field, model_validator
@@ -10,14 +11,132 @@ from pydantic_core import PydanticCustomError
 
 from nemo_evaluator.config.fields import Above0, Count, Number, ServiceName
 from nemo_evaluator.config.scoring import MetricBase
+from nemo_evaluator.core.errors import JudgeError, ScorerError
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.scoring._ask import JudgeSettings
-from nemo_evaluator.scoring.metric import Metric
+from nemo_evaluator.core.types import JsonDict, Message, SeedResult
+from nemo_evaluator.scoring._ask import JudgeSettings, ask_judge
+from nemo_evaluator.scoring._reply import judge_reply
+from nemo_evaluator.scoring._text import strip_reasoning
+from nemo_evaluator.scoring.canary import Canary, run_canaries
+from nemo_evaluator.scoring.metric import Metric, MetricInput, MetricResult
 from nemo_evaluator.scoring.metrics._parts import client_of
-from nemo_evaluator.scoring.reward_model import RewardModel
+from nemo_evaluator.scoring.metrics.judge import judge_fingerprint
 
 if TYPE_CHECKING:
     from nemo_evaluator.models import Client
+
+_ONE: Final = ("reward", "score")
+
+
+class RewardModel:
+    """``type: reward_model``.
+
+    ``single`` reads one number; ``multi_aspect`` reads one of several (``aspect``, else their mean); ``pairwise`` asks
+    for the answer and for the reference, and gives 1, 0.5 or 0. The reward is the number's place in ``score_range``;
+    ``threshold`` says from which number on an answer counts as right (``accuracy``).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        client: Client,
+        settings: JudgeSettings,
+        *,
+        mode: str = "single",
+        aspect: str | None = None,
+        score_range: tuple[float, float] = (0.0, 1.0),
+        threshold: float = 0.5,
+        canaries: bool = True,
+    ) -> None:
+        self.name, self._canaries = name, canaries
+        self._client, self._settings = client, settings
+        self._mode, self._aspect, self._range, self._threshold = mode, aspect, score_range, threshold
+        self.fingerprint = judge_fingerprint(
+            "reward_model", [client], {}, settings, mode=mode, aspect=aspect, range=score_range, threshold=threshold
+        )
+
+    async def measure(self, sample: MetricInput) -> MetricResult:
+        """The reward of one answer."""
+        score, details = await self._score(sample.seed, strip_reasoning(sample.response).strip())
+        details |= {"score": score, "correct": score >= self._threshold}
+        if self._mode != "pairwise":
+            low, high = self._range
+            return MetricResult(min(1.0, max(0.0, (score - low) / (high - low))), details)
+        if not sample.seed.expected_answer:
+            raise ScorerError(
+                f"metric {self.name!r}: mode pairwise compares with the reference answer, and this problem has none",
+                hint="use mode: single",
+            )
+        other, _ = await self._score(sample.seed, sample.seed.expected_answer)
+        details |= {"reference_score": other}
+        return MetricResult(1.0 if score > other else 0.5 if score == other else 0.0, details)
+
+    async def check(self, first: SeedResult) -> JsonDict:
+        """The two canaries must not get the same number."""
+        if not self._canaries:
+            return {"skipped": "canaries: false"}
+        return await run_canaries(self._client.endpoint.name, Canary(sure=False), self._raw)
+
+    async def _raw(self, sample: MetricInput) -> MetricResult:
+        return MetricResult(*await self._score(sample.seed, sample.response))
+
+    def aggregate(self, details: Iterable[JsonDict]) -> dict[str, float]:
+        """The share of answers that reach the threshold."""
+        right = [row["correct"] for row in details if "correct" in row]
+        return {"accuracy": sum(right) / len(right)} if right else {}
+
+    async def _score(self, seed: SeedResult, response: str) -> tuple[float, JsonDict]:
+        turns: list[Message] = list(seed.messages or [{"role": "user", "content": seed.prompt}])
+        messages = [*turns, {"role": "assistant", "content": response}]
+        judged = await ask_judge(self._client, messages, self._read, settings=self._settings)
+        value, aspects = judged.value
+        return value, {**({"aspects": aspects} if aspects else {}), **judged.describe()}
+
+    def _read(self, text: str) -> tuple[float, dict[str, float]]:
+        if self._mode == "multi_aspect":
+            return self._of_aspects(_numbers(text))
+        try:
+            return _finite(text), {}
+        except JudgeError:
+            pairs = _numbers(text)
+        for name in _ONE:
+            if name in pairs:
+                return pairs[name], {}
+        if len(pairs) == 1:
+            return next(iter(pairs.values())), {}
+        raise JudgeError("it is not one number")
+
+    def _of_aspects(self, pairs: dict[str, float]) -> tuple[float, dict[str, float]]:
+        if not pairs:
+            raise JudgeError("it names no aspect with a number")
+        if self._aspect is None:
+            return sum(pairs.values()) / len(pairs), pairs
+        if self._aspect.lower() not in pairs:
+            raise JudgeError(f"it has no aspect {self._aspect!r} (it has {', '.join(pairs)})")
+        return pairs[self._aspect.lower()], pairs
+
+
+def _numbers(text: str) -> dict[str, float]:
+    """The numbers of a reply that is a JSON object, or a list such as ``helpfulness:0.4,correctness:0.9``."""
+    try:
+        reply = judge_reply(text)
+    except JudgeError:
+        pairs = [part.replace("=", ":").split(":") for part in text.replace("\n", ",").split(",") if part.strip()]
+        found = {pair[0].strip().lower(): _finite(pair[1]) for pair in pairs if len(pair) == 2}
+        if len(found) != len(pairs):
+            raise JudgeError("it is more than names with numbers") from None
+        return found
+    return {str(k).lower(): float(v) for k, v in reply.items() if isinstance(v, (int, float)) and math.isfinite(v)}
+
+
+def _finite(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise JudgeError(f"{text[:40]!r} is not a finite number")
+    return number
 
 
 class RewardModelMetric(MetricBase):

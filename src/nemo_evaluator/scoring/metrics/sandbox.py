@@ -8,9 +8,48 @@ from pydantic import Field
 
 from nemo_evaluator.config.fields import Above0
 from nemo_evaluator.config.scoring import MetricBase
+from nemo_evaluator.core.errors import SandboxError, ScorerError
+from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.scoring.command import SandboxCommand
-from nemo_evaluator.scoring.metric import Metric
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.scoring.metric import Metric, MetricInput, MetricResult
+
+RESPONSE_FILE: Final = "/tmp/nel_response.txt"
+_OWN_COMMANDS: Final = ("verify_command", "test_command", "verify_cmd", "test_cmd")
+_SHOWN: Final = 2000
+
+
+class SandboxCommand:
+    """``type: sandbox``. The command finds the answer in the file that ``$NEL_RESPONSE`` names."""
+
+    def __init__(self, name: str, command: str | None, timeout: float) -> None:
+        self.name = name
+        self._command, self._timeout = command, timeout
+        self.fingerprint = digest(["sandbox", command, timeout])
+
+    async def measure(self, sample: MetricInput) -> MetricResult:
+        """1 when the command ends with 0, else 0; raises SandboxError when there is no sandbox to run it in."""
+        if sample.sandbox is None:
+            raise SandboxError(f"metric {self.name!r} needs a sandbox", hint="give the benchmark a `sandbox:`")
+        command = self._command or self._own(sample)
+        await sample.sandbox.upload(sample.response.encode(), RESPONSE_FILE)
+        environment = {"NEL_RESPONSE": RESPONSE_FILE, "NEL_EXPECTED": sample.seed.expected_answer}
+        result = await sample.sandbox.exec(command, timeout=self._timeout, env=environment)
+        details: JsonDict = {"exit_code": result.exit_code, "stdout": result.stdout[-_SHOWN:]}
+        if not result.ok:
+            details["stderr"] = result.stderr[-_SHOWN:]
+        if result.timed_out:
+            details["timed_out"] = True
+        return MetricResult(float(result.ok), details)
+
+    def _own(self, sample: MetricInput) -> str:
+        for key in _OWN_COMMANDS:
+            if sample.seed.metadata.get(key):
+                return str(sample.seed.metadata[key])
+        raise ScorerError(
+            f"metric {self.name!r} has no command, and the problem brings none",
+            hint="set `command`, or give the rows a column `verify_command`",
+        )
 
 
 class SandboxMetric(MetricBase):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
@@ -10,10 +12,38 @@ from nemo_evaluator.config.fields import Name
 from nemo_evaluator.config.groups import SCORERS
 from nemo_evaluator.config.kinds import check_name
 from nemo_evaluator.config.scoring import MetricBase
+from nemo_evaluator.core.errors import ScorerError
+from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.scoring.custom import ScorerMetric
-from nemo_evaluator.scoring.metric import Metric
-from nemo_evaluator.scoring.registry import get_scorer, list_scorers
+from nemo_evaluator.scoring.metric import Metric, MetricInput, MetricResult
+from nemo_evaluator.scoring.registry import get_scorer, list_scorers, reward_of, run_scorer
+from nemo_evaluator.scoring.types import ScorerInput, scorer_version
+
+
+class ScorerMetric:
+    """``type: scorer``, or a function given by ``class_path``: a scorer's score is the reward."""
+
+    def __init__(self, name: str, scorer: Callable[..., Any], config: Mapping[str, Any] | None = None) -> None:
+        self.name = name
+        self._scorer, self._config = scorer, dict(config or {})
+        self.fingerprint = digest(["scorer", scorer_version(_bare(scorer)), self._config])
+
+    async def measure(self, sample: MetricInput) -> MetricResult:
+        """The score of one answer."""
+        seed = sample.seed
+        scored = ScorerInput(sample.response, seed.expected_answer, seed.metadata, self._config, sample.sandbox)
+        score = await run_scorer(self._scorer, scored)
+        try:
+            reward = reward_of(score)
+        except (KeyError, TypeError, ValueError):
+            raise ScorerError(
+                f"metric {self.name!r} returned {score!r}", hint='return {"correct": ...} or {"reward": ...}'
+            ) from None
+        return MetricResult(reward, {key: value for key, value in score.items() if key != "reward"})
+
+
+def _bare(scorer: Callable[..., Any]) -> Callable[..., Any]:
+    return scorer.func if isinstance(scorer, partial) else scorer
 
 
 def _known(name: str) -> str:
