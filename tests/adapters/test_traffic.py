@@ -8,11 +8,12 @@ import aiohttp
 import pytest
 
 from nemo_evaluator.adapters import Door, Proxy, TrafficLog
+from nemo_evaluator.config.proxy import ModelTrafficConfig
 from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.core.files import iter_jsonl
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.models import CallScope, Price, call_scope
-from nemo_evaluator.models.endpoint import Capture, Endpoint
+from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.retry import RetryConfig
 from nemo_evaluator.testing import Fault, Say, ScriptedServer
 
@@ -21,7 +22,7 @@ KEY = "sk-traffic-0123456789"
 
 
 def _endpoint(server, **settings):
-    return Endpoint("svc", server.url, model="m", retry=RetryConfig(0), **{"traffic": Capture(), **settings})
+    return Endpoint("svc", server.url, model="m", retry=RetryConfig(0), **{"traffic": ModelTrafficConfig(), **settings})
 
 
 async def test_a_record_has_the_documented_fields(tmp_path):
@@ -69,8 +70,10 @@ async def test_capture_settings(tmp_path):
     say = Say("a long answer", reasoning="r", tool_calls=[{"id": "c", "name": "f"}])
     records = []
     async with ScriptedServer(say) as server:
-        none = Capture(tool_calls=False, reasoning=False, messages=False, request_body=True)
-        for capture in (none, Capture(max_chars=6)):
+        none = ModelTrafficConfig(
+            capture_tool_calls=False, capture_reasoning=False, capture_messages=False, capture_request_body=True
+        )
+        for capture in (none, ModelTrafficConfig(max_content_chars=6)):
             door = Door(_endpoint(server, traffic=capture))
             call_scope.set(CallScope("s", traffic=records.append))
             await door.client().chat(HELLO)

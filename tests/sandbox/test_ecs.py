@@ -19,6 +19,8 @@ import aiohttp
 import pytest
 
 from nemo_evaluator.config import EcsFargateSandbox, SshSidecar
+from nemo_evaluator.config.fields import NotYet
+from nemo_evaluator.config.kinds import marks
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox import _aws, _ecs_server, _ecs_tunnel
@@ -214,12 +216,16 @@ async def test_what_cannot_be_done_is_said(aws: str) -> None:
     for options, why in (
         ({"cluster": "none", "subnets": ["s"], "ssh_sidecar": KEYS}, "no active cluster"),
         ({"cluster": "boxes"}, "needs subnets, ssh_sidecar"),
-        ({"cluster": "boxes", "efs_filesystem_id": "fs-1"}, "no use for efs_filesystem_id"),
     ):
         provider = EcsProvider(EcsFargateSandbox(type="ecs_fargate", region=REGION, **options), "r")
         with pytest.raises(SandboxError, match=why):
             await provider.check()
         await provider.close()
+
+
+def test_settings_that_do_nothing_yet_are_refused_by_name() -> None:
+    later = {name for name, _ in marks(EcsFargateSandbox, NotYet)}
+    assert {"efs_filesystem_id", "s3_bucket", "codebuild_project", "container_port"} <= later
 
 
 def test_ports_of_the_way_out() -> None:

@@ -1,17 +1,44 @@
-"""Small readings of answer bodies that several stages need."""
+"""Small readings of the bodies of requests and answers that several stages need, whichever protocol they speak."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.shapes import as_list
+from nemo_evaluator.core.types import JsonDict, Message
+from nemo_evaluator.models.types import ModelRequest
+
+
+def messages_of(request: ModelRequest) -> list[Message] | None:
+    """The messages of a chat or Responses request; None for requests that have none."""
+    body = request.body
+    if request.path.endswith("/responses"):
+        given = body.get("input")
+        if isinstance(given, str):
+            return [{"role": "user", "content": given}]
+        return list(given) if isinstance(given, list) else None
+    if request.path.endswith("/chat/completions") or "messages" in body:
+        given = body.get("messages")
+        return list(given) if isinstance(given, (list, tuple)) else []
+    return None
+
+
+def put_messages(request: ModelRequest, messages: list[Message]) -> None:
+    """Replace the messages of a request."""
+    key = "input" if request.path.endswith("/responses") else "messages"
+    request.body = {**request.body, key: messages}
+
+
+def text_of(content: object) -> str:
+    """The text of a message's content: a string, or the parts of a list that have text, joined by newlines."""
+    if isinstance(content, list):
+        return "\n".join(str(part["text"]) for part in content if isinstance(part, dict) and part.get("text"))
+    return content if isinstance(content, str) else ""
 
 
 def choices_of(body: JsonDict) -> list[JsonDict]:
     """The choices of a body that has some."""
-    given = body.get("choices")
-    return [choice for choice in given if isinstance(choice, dict)] if isinstance(given, list) else []
+    return [choice for choice in as_list(body.get("choices")) if isinstance(choice, dict)]
 
 
 def messages_in(body: JsonDict) -> Iterator[JsonDict]:
@@ -49,7 +76,7 @@ def texts_of(body: JsonDict) -> tuple[str, str, list[JsonDict]]:
         for call in message.get("tool_calls") or ():
             function = call.get("function") or {}
             calls.append({"id": call.get("id"), "name": function.get("name"), "arguments": function.get("arguments")})
-    for item in _output_of(body):
+    for item in (one for one in as_list(body.get("output")) if isinstance(one, dict)):
         kind = item.get("type")
         if kind == "message":
             content.extend(str(part.get("text", "")) for part in item.get("content") or () if isinstance(part, dict))
@@ -58,8 +85,3 @@ def texts_of(body: JsonDict) -> tuple[str, str, list[JsonDict]]:
         elif kind == "function_call":
             calls.append({"id": item.get("call_id"), "name": item.get("name"), "arguments": item.get("arguments")})
     return "".join(content), "".join(reasoning), calls
-
-
-def _output_of(body: JsonDict) -> list[Any]:
-    given = body.get("output")
-    return [item for item in given if isinstance(item, dict)] if isinstance(given, list) else []

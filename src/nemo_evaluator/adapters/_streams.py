@@ -5,61 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from time import monotonic
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.models.sse import EventParser, gatherer_of
+from nemo_evaluator.models.sse import StreamReader
 from nemo_evaluator.models.types import ModelReply
 
 DONE: Final = b"data: [DONE]\n\n"
 
 
-class StreamReader:
-    """Parses a stream as it passes and keeps what the whole answer will be."""
+class PassingStream(StreamReader):
+    """A stream that passes the stages."""
 
     def __init__(self, path: str) -> None:
-        self._parser = EventParser()
-        self._gatherer = gatherer_of(path)
-        self._error: Any = None
-        self._first: float | None = None
+        super().__init__(path)
         self._started = monotonic()
         self.closed = False
         # Events of the Responses API have a name line of their own.
         self.named = path.endswith("/responses")
 
-    @property
-    def done(self) -> bool:
-        """Whether the server said that the stream is over."""
-        return self._parser.done
-
-    def feed(self, data: bytes) -> list[JsonDict]:
-        """The events that ``data`` completes."""
-        return self._take(self._parser.feed(data))
-
-    def finish(self) -> list[JsonDict]:
-        """The last event, if it was not closed."""
-        return self._take(self._parser.finish())
-
-    def _take(self, events: list[JsonDict]) -> list[JsonDict]:
-        for event in events:
-            if event.get("error"):
-                self._error = event["error"]
-            elif self._gatherer.add(event) and self._first is None:
-                self._first = monotonic()
-        return events
-
     def whole(self, reply: ModelReply) -> ModelReply:
         """The reply as it would have been without streaming."""
-        self._take(self._parser.finish())
-        if self._error is not None:
-            error = self._error if isinstance(self._error, dict) else {"message": str(self._error)}
+        self.finish()
+        if self.error is not None:
+            error = self.error if isinstance(self.error, dict) else {"message": str(self.error)}
             return replace(reply, status=502, body={"error": error}, stream=None)
-        whole = replace(reply, body=self._gatherer.body(), stream=None)
-        if self._first is not None:
-            whole.first_token_ms = (reply.latency_ms or 0.0) + (self._first - self._started) * 1000.0
-        if not self._gatherer.complete:
+        whole = replace(reply, body=self.gathered.body(), stream=None)
+        if self.first_token_at is not None:
+            whole.first_token_ms = (reply.latency_ms or 0.0) + (self.first_token_at - self._started) * 1000.0
+        if not self.gathered.complete:
             whole.status = 502
         return whole
 

@@ -7,6 +7,7 @@ import os
 import sqlite3
 import time
 import zlib
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -101,29 +102,25 @@ class AnswerStore:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    hint = "remove the file, or choose another cache dir"
+    db: sqlite3.Connection | None = None
     try:
         db = sqlite3.connect(path, timeout=10.0, isolation_level=None)
-    except sqlite3.DatabaseError as error:
-        raise UsageError(f"the answer cache {path} cannot be used: {error}", hint=hint) from error
-    try:
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=NORMAL")
         db.execute(_SCHEMA)
     except sqlite3.DatabaseError as error:
-        db.close()
+        if db is not None:
+            db.close()
+        hint = "remove the file, or choose another cache dir"
         raise UsageError(f"the answer cache {path} cannot be used: {error}", hint=hint) from error
     return db
 
 
 def _write(path: Path, rows: list[tuple[str, bytes, str, float]]) -> None:
-    db = _connect(path)
-    try:
+    with closing(_connect(path)) as db:
         db.execute("BEGIN IMMEDIATE")
         db.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", rows)
         db.execute("COMMIT")
-    finally:
-        db.close()
 
 
 def store_stats(folder: Path) -> StoreStats:
@@ -131,12 +128,9 @@ def store_stats(folder: Path) -> StoreStats:
     path = folder / FILE
     if not path.is_file():
         return StoreStats(path, 0, 0, {}, None, None)
-    db = _connect(path)
-    try:
+    with closing(_connect(path)) as db:
         entries, oldest, newest = db.execute("SELECT COUNT(*), MIN(created), MAX(created) FROM answers").fetchone()
         models = dict(db.execute("SELECT model, COUNT(*) FROM answers GROUP BY model ORDER BY 2 DESC").fetchall())
-    finally:
-        db.close()
     size = sum(item.stat().st_size for item in folder.glob(f"{FILE}*"))
     return StoreStats(path, entries, size, models, oldest, newest)
 
@@ -146,8 +140,7 @@ def prune_store(folder: Path, *, older_than: float | None = None, max_bytes: int
     path = folder / FILE
     if not path.is_file():
         return 0
-    db = _connect(path)
-    try:
+    with closing(_connect(path)) as db:
         removed = 0
         if older_than is not None:
             removed += db.execute("DELETE FROM answers WHERE created < ?", (time.time() - older_than,)).rowcount
@@ -165,8 +158,6 @@ def prune_store(folder: Path, *, older_than: float | None = None, max_bytes: int
             removed += len(doomed)
         db.execute("VACUUM")
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    finally:
-        db.close()
     return removed
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from nemo_evaluator.adapters import base
@@ -17,12 +17,12 @@ from nemo_evaluator.adapters.proxy import Proxy
 from nemo_evaluator.core.errors import BoundaryError
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict, ModelResponse, ToolCallInfo
-from nemo_evaluator.models.chat import parse_arguments
-from nemo_evaluator.models.cost import price_of, tokens_cost
+from nemo_evaluator.models.chat import answered, parse_arguments
+from nemo_evaluator.models.cost import cost_of, price_of
 from nemo_evaluator.models.endpoint import Endpoint, Price
 from nemo_evaluator.models.faults import error_of
 from nemo_evaluator.models.types import CallScope, ModelReply, ModelRequest
-from nemo_evaluator.models.usage import usage_of
+from nemo_evaluator.models.usage import together
 
 # Besides MODEL_BASE_URL, which sandboxes set: our key, and the variables that OpenAI's own client reads.
 _VARIABLES: Final = {"OPENAI_BASE_URL": "{url}", "MODEL_API_KEY": "{key}", "OPENAI_API_KEY": "{key}"}
@@ -61,16 +61,7 @@ class AgentSession:
         """All calls as one: what the agent's work cost."""
         if not self.calls:
             return None
-        replies = [reply for _, reply in self.calls]
-        whole = replace(replies[-1], request_body=None)
-        for name in ("prompt_tokens", "completion_tokens", "total_tokens", "reasoning_tokens", "cached_tokens"):
-            known = [value for reply in replies if (value := getattr(reply, name)) is not None]
-            setattr(whole, name, sum(known) if known else None)
-        costs = [reply.cost_usd for reply in replies if reply.cost_usd is not None]
-        whole.cost_usd = sum(costs) if costs else None
-        whole.latency_ms = sum(reply.latency_ms for reply in replies)
-        whole.queue_ms = sum(reply.queue_ms for reply in replies)
-        return whole
+        return together([reply for _, reply in self.calls])
 
 
 class AgentDoor:
@@ -135,27 +126,24 @@ class _Ledger(base.Observer):
 
     def _response(self, reply: ModelReply) -> ModelResponse:
         content, reasoning, calls = texts_of(reply.body)
-        usage = usage_of(reply.body)
-        cost = tokens_cost(self._price, usage.prompt, usage.completion, usage.cached) if self._price else None
-        return ModelResponse(
+        response = answered(
+            reply.body,
+            "",
             content=content,
-            model=str(reply.body.get("model") or ""),
             finish_reason=finish_reason_of(reply.body) or "",
-            prompt_tokens=usage.prompt,
-            completion_tokens=usage.completion,
-            total_tokens=usage.total,
-            reasoning_tokens=usage.reasoning,
-            cached_tokens=usage.cached,
             latency_ms=reply.latency_ms,
             queue_ms=reply.queue_ms,
-            raw_response={"id": reply.body.get("id")},
             reasoning_content=reasoning or None,
             tool_calls=[
                 ToolCallInfo(str(c["id"] or ""), str(c["name"] or ""), parse_arguments(c["arguments"])) for c in calls
             ],
-            cost_usd=None if reply.from_cache else cost,
             from_cache=reply.from_cache,
         )
+        # Of a long session the texts are kept, not the whole answers.
+        response.raw_response = {"id": reply.body.get("id")}
+        if self._price is not None and not reply.from_cache:
+            response.cost_usd = cost_of(response, self._price)
+        return response
 
 
 def _sent(body: JsonDict) -> list[JsonDict]:

@@ -7,7 +7,7 @@ from time import monotonic
 from types import TracebackType
 
 from nemo_evaluator.adapters._log import log
-from nemo_evaluator.adapters._streams import DONE, StreamReader, encode_event
+from nemo_evaluator.adapters._streams import DONE, PassingStream, encode_event
 from nemo_evaluator.adapters.base import Interceptor, overrides
 from nemo_evaluator.core.errors import BoundaryError
 from nemo_evaluator.core.secrets import scrub
@@ -85,7 +85,7 @@ class Pipeline:
         return reply
 
     async def _tapped(self, request: ModelRequest, reply: ModelReply, stream: Stream) -> AsyncIterator[bytes]:
-        reader = StreamReader(request.path)
+        reader = PassingStream(request.path)
         started = monotonic()
         try:
             async for data in stream:
@@ -106,7 +106,7 @@ class Pipeline:
                 await stage.on_reply(request, whole)
 
     def _rewritten(
-        self, request: ModelRequest, events: Sequence[JsonDict], reader: StreamReader, *, last: bool
+        self, request: ModelRequest, events: Sequence[JsonDict], reader: PassingStream, *, last: bool
     ) -> bytes:
         """The bytes of events after the event stages; once the server is done, also what the stages held back."""
         ending = (reader.done or last) and not reader.closed

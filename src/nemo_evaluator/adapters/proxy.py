@@ -14,6 +14,7 @@ import socket
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 
 import uvicorn
 
@@ -99,7 +100,7 @@ class Proxy:
             "sessions": len(self._access.opened),
             "in_flight": self._app.in_flight,
             "statuses": dict(self._statuses),
-            "transport": self.door.transport.stats.as_dict(),
+            "transport": asdict(self.door.transport.stats),
             "stages": self.door.pipeline.stats(),
         }
 

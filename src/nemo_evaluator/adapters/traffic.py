@@ -10,13 +10,14 @@ from typing import Any, Final
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import finish_reason_of, texts_of
+from nemo_evaluator.config.proxy import ModelTrafficConfig
 from nemo_evaluator.core.errors import BoundaryError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.hashing import canonical
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.cost import price_of, tokens_cost
-from nemo_evaluator.models.endpoint import Capture, Endpoint, Price
+from nemo_evaluator.models.endpoint import Endpoint, Price
 from nemo_evaluator.models.faults import message_of
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 from nemo_evaluator.models.usage import usage_of
@@ -29,7 +30,7 @@ class Traffic(base.Observer):
 
     place = base.Place.TRAFFIC
 
-    def __init__(self, capture: Capture) -> None:
+    def __init__(self, capture: ModelTrafficConfig) -> None:
         self._capture = capture
         self._service = ""
         self._price: Price | None = None
@@ -57,11 +58,11 @@ class Traffic(base.Observer):
         content, reasoning, calls = texts_of(reply.body)
         names = Counter(str(call["name"]) for call in calls)
         record["tool_calls"] = {"count": len(calls), "names": dict(names)}
-        if self._capture.tool_calls and calls:
+        if self._capture.capture_tool_calls and calls:
             record["tool_calls_full"] = calls
-        if self._capture.reasoning and reasoning:
+        if self._capture.capture_reasoning and reasoning:
             record["reasoning_content"] = self._cut(reasoning)
-        if self._capture.messages and content:
+        if self._capture.capture_messages and content:
             record["message_content"] = self._cut(content)
         if not reply.ok:
             self._add_error(record, reply)
@@ -99,7 +100,7 @@ class Traffic(base.Observer):
             "path": request.path,
             "request_hash": hashlib.sha1(canonical(sent), usedforsecurity=False).hexdigest()[:16],
         }
-        if self._capture.request_body:
+        if self._capture.capture_request_body:
             record["request_body"] = sent
         return record
 
@@ -135,5 +136,5 @@ class Traffic(base.Observer):
             record["error_code"] = fields["code"]
 
     def _cut(self, text: str) -> str:
-        most = self._capture.max_chars
+        most = self._capture.max_content_chars
         return text if not most or len(text) <= most else f"{text[:most]}… [{len(text) - most} characters left out]"

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
@@ -38,52 +39,41 @@ _TAG_LIMIT: Final = 5000
 _NEVER: Final = ("*cache*", "*.db", "*.lock", "synthetic", "debug.json", "previous", "*_inspect.*")
 
 
+@dataclass
 class MlflowExporter:
     """Finds the MLflow run of a bundle again by its tags ``job_id`` and ``nel.run``, so exporting twice leaves one run.
 
     A run whose export broke off half-way is deleted and written anew, and so is that of a run that was resumed since.
     """
 
-    def __init__(
-        self,
-        tracking_uri: str | None = None,
-        experiment_name: str = "nemo-evaluator",
-        artifact_location: str | None = None,
-        log_config_params: bool = False,
-        log_config_params_max_depth: int = 10,
-        skip_existing: bool = False,
-        run_name: str | None = None,
-        description: str | None = None,
-        tags: Mapping[str, str] | None = None,
-        extra_metadata: Mapping[str, Any] | None = None,
-        copy_artifacts: bool = True,
-        only_required: bool = True,
-        copy_logs: bool = False,
-        exclude_patterns: Sequence[str] = (),
-        emit_traces: bool = True,
-        emit_traces_max_samples: int | None = None,
-        emit_traces_content_max: int = 4000,
-    ) -> None:
+    tracking_uri: str | None = None
+    experiment_name: str = "nemo-evaluator"
+    artifact_location: str | None = None
+    log_config_params: bool = False
+    log_config_params_max_depth: int = 10
+    skip_existing: bool = False
+    run_name: str | None = None
+    description: str | None = None
+    tags: Mapping[str, str] | None = None
+    extra_metadata: Mapping[str, Any] | None = None
+    copy_artifacts: bool = True
+    only_required: bool = True
+    copy_logs: bool = False
+    exclude_patterns: Sequence[str] = ()
+    emit_traces: bool = True
+    emit_traces_max_samples: int | None = None
+    emit_traces_content_max: int = 4000
+
+    def __post_init__(self) -> None:
         require("mlflow")
-        self.tracking_uri = _resolve_uri(tracking_uri)
-        self.experiment_name, self.artifact_location = experiment_name, artifact_location
-        self.log_config_params, self.max_depth = log_config_params, log_config_params_max_depth
-        self.skip_existing, self.run_name, self.description = skip_existing, run_name, description
-        self.tags, self.extra_metadata = dict(tags or {}), dict(extra_metadata or {})
-        self.copy_artifacts, self.only_required, self.copy_logs = copy_artifacts, only_required, copy_logs
-        self.exclude_patterns = [*_NEVER, *exclude_patterns]
-        self.emit_traces, self.max_traces, self.content_max = (
-            emit_traces,
-            emit_traces_max_samples,
-            emit_traces_content_max,
-        )
+        self.uri = _resolve_uri(self.tracking_uri)
 
     def export(self, bundles: Sequence[ExportBundle], config: JsonDict) -> list[str]:
         """Send each bundle; what fails does not keep the others back, and is raised at the end."""
         mlflow = load("mlflow")
         places, broken = [], []
-        with _mlflow_set_to(self.tracking_uri):
-            client = mlflow.MlflowClient(tracking_uri=self.tracking_uri)
+        with _mlflow_set_to(self.uri):
+            client = mlflow.MlflowClient(tracking_uri=self.uri)
             experiment = self._experiment(client)
             for bundle in bundles:
                 try:
@@ -98,27 +88,27 @@ class MlflowExporter:
         found = client.get_experiment_by_name(self.experiment_name)
         if found is not None:
             return str(found.experiment_id)
-        location = self.artifact_location or _beside_database(self.tracking_uri)
+        location = self.artifact_location or _beside_database(self.uri)
         return str(client.create_experiment(self.experiment_name, artifact_location=location))
 
     def _export_one(self, client: Any, experiment: str, bundle: ExportBundle) -> str:
         existing, outdated = self._find(client, experiment, bundle)
         if existing is not None and self.skip_existing:
-            return f"{_shown(self.tracking_uri)} run {existing} (was there)"
+            return f"{_shown(self.uri)} run {existing} (was there)"
         run_id = existing or self._create(client, experiment, bundle)
         self._log_metrics(client, run_id, bundle)
         if self.copy_artifacts:
             self._log_artifacts(client, run_id, bundle)
         if self.emit_traces and _TRACED not in client.get_run(run_id).data.tags:
-            writer = TraceWriter(client, experiment, run_id, content_max=self.content_max)
-            writer.write(bundle, limit=self.max_traces)
+            writer = TraceWriter(client, experiment, run_id, content_max=self.emit_traces_content_max)
+            writer.write(bundle, limit=self.emit_traces_max_samples)
             client.set_tag(run_id, _TRACED, "true")
         if existing is None:
             client.set_terminated(run_id, "FINISHED")
             client.set_tag(run_id, _STATE, "complete")
         for old in outdated:
             self._delete(client, experiment, old)
-        return f"{_shown(self.tracking_uri)} run {run_id}"
+        return f"{_shown(self.uri)} run {run_id}"
 
     def _find(self, client: Any, experiment: str, bundle: ExportBundle) -> tuple[str | None, list[str]]:
         """The MLflow run of this bundle, and those to be deleted: half-written ones, and what the run was before it
@@ -152,7 +142,7 @@ class MlflowExporter:
             "config_hash": bundle.config_hash,
             "sdk_version": bundle.sdk_version,
             "validity": bundle.status,
-            **{str(key): str(value) for key, value in self.tags.items()},
+            **{str(key): str(value) for key, value in (self.tags or {}).items()},
         }
         if self.description:
             tags["mlflow.note.content"] = self.description
@@ -167,10 +157,10 @@ class MlflowExporter:
             "config_hash": bundle.config_hash,
             "n_results": bundle.n_results,
             "results_dir": str(bundle.run_dir),
-            **self.extra_metadata,
+            **(self.extra_metadata or {}),
         }
         if self.log_config_params:
-            params |= flatten(bundle.config, "config", self.max_depth)
+            params |= flatten(bundle.config, "config", self.log_config_params_max_depth)
         param = load("mlflow.entities").Param
         logged = [param(key, _cut(str(value))) for key, value in _keyed(params).items()]
         for at in range(0, len(logged), _BATCH):
@@ -199,7 +189,7 @@ class MlflowExporter:
 
     def _excluded(self, path: Path, root: Path) -> bool:
         parts = path.relative_to(root).parts
-        return any(fnmatch.fnmatch(part, pattern) for part in parts for pattern in self.exclude_patterns)
+        return any(fnmatch.fnmatch(part, pattern) for part in parts for pattern in (*_NEVER, *self.exclude_patterns))
 
 
 def _resolve_uri(given: str | None) -> str:

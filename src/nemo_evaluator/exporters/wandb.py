@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
@@ -32,6 +33,7 @@ _SETTINGS: Final = {
 _COLUMNS = ["benchmark", "model", "samples", "metric", "value", "ci_lower", "ci_upper", "coverage", "status"]
 
 
+@dataclass
 class WandbExporter:
     """Logs ``<benchmark>/<metric>`` of every bundle, a table of all metrics, and the bundles as an artifact.
 
@@ -39,40 +41,37 @@ class WandbExporter:
     W&B's own setting (or ``WANDB_MODE``); ``offline`` writes below the output directory, for ``wandb sync`` later.
     """
 
-    def __init__(
-        self,
-        project: str = "nemo-evaluator",
-        entity: str | None = None,
-        tags: Sequence[str] = (),
-        name: str | None = None,
-        group: str | None = None,
-        mode: Mode | None = None,
-        artifacts: bool = True,
-    ) -> None:
-        if mode not in (None, "online", "offline", "disabled"):
-            raise UsageError(f"wandb has no mode {mode!r}", hint="use online, offline or disabled")
+    project: str = "nemo-evaluator"
+    entity: str | None = None
+    tags: Sequence[str] = ()
+    name: str | None = None
+    group: str | None = None
+    mode: Mode | None = None
+    artifacts: bool = True
+
+    def __post_init__(self) -> None:
+        if self.mode not in (None, *get_args(Mode)):
+            raise UsageError(f"wandb has no mode {self.mode!r}", hint="use online, offline or disabled")
         require("wandb")
-        self.project, self.entity, self.tags = project, entity, list(tags)
-        self.name, self.group, self.artifacts = name, group, artifacts
-        self.mode = mode or os.environ.get("WANDB_MODE") or "online"
+        self._mode = self.mode or os.environ.get("WANDB_MODE") or "online"
 
     def export(self, bundles: Sequence[ExportBundle], config: JsonDict) -> list[str]:
         """Send everything as one run."""
         wandb = load("wandb")
         folder = Path(config["output_dir"])
         identity = digest(sorted(bundle.origin or bundle.run_id for bundle in bundles))[:16]
-        if self.mode == "offline":
+        if self._mode == "offline":
             _drop_unsent(folder, identity)
         run = wandb.init(
             project=self.project,
             entity=self.entity,
-            tags=self.tags or None,
+            tags=list(self.tags) or None,
             name=self.name,
             group=self.group,
             id=identity,
             # Offline runs are new folders that `wandb sync` joins by id; only a server can be asked to resume.
-            resume="allow" if self.mode == "online" else None,
-            mode=self.mode,
+            resume="allow" if self._mode == "online" else None,
+            mode=self._mode,
             dir=str(folder),
             config=_config(bundles),
             settings=wandb.Settings(**_SETTINGS),
@@ -83,7 +82,7 @@ class WandbExporter:
             (run.summary.update if run.resumed else run.log)(values)
             if self.artifacts:
                 run.log_artifact(_artifact(bundles, identity))
-            place = run.url if self.mode == "online" else str(Path(run.dir).parent)
+            place = run.url if self._mode == "online" else str(Path(run.dir).parent)
         finally:
             run.finish()
         return [place]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from nemo_evaluator.models._files import raise_file_limit
 from nemo_evaluator.models.breaker import Breaker
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.http_proxy import HttpProxy
 from nemo_evaluator.models.limiter import Limiter
 from nemo_evaluator.models.pool import Pool
+
+if sys.platform != "win32":
+    import resource
 
 # Without a number in the config the engine decides how many requests there are at once.
 DEFAULT_CONCURRENT = 1024
@@ -38,7 +41,7 @@ def take_lane(endpoint: Endpoint, proxy: HttpProxy | None = None) -> Lane:
     cap = endpoint.max_concurrent or DEFAULT_CONCURRENT
     lane = lanes.get(key)
     if lane is None:
-        raise_file_limit(4 * cap)
+        _raise_file_limit(4 * cap)
         # The limiter bounds the number of requests, so the pool has no bound and nobody waits in it.
         limiter = Limiter(cap)
         lane = lanes[key] = Lane(Pool(endpoint.url, proxy), limiter, Breaker(limiter), key)
@@ -53,3 +56,14 @@ async def leave_lane(lane: Lane) -> None:
     if lane.holders == 0:
         _lanes.get(asyncio.get_running_loop(), {}).pop(lane.key, None)
         await lane.pool.close()
+
+
+def _raise_file_limit(wanted: int) -> None:
+    """Raise the soft limit of open files to ``wanted``, as far as the hard limit allows."""
+    if sys.platform == "win32":
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    target = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))

@@ -19,20 +19,29 @@ def parse_chat(body: JsonDict, model: str) -> ModelResponse:
     choice = body["choices"][0]
     message = choice["message"]
     content, reasoning = split_message(message)
-    usage = usage_of(body)
     calls = message.get("tool_calls")
-    return ModelResponse(
+    return answered(
+        body,
+        model,
         content=content,
-        model=body.get("model") or model,
         finish_reason=choice.get("finish_reason") or "",
+        reasoning_content=reasoning,
+        tool_calls=[parse_tool_call(call) for call in calls] if calls else [],
+    )
+
+
+def answered(body: JsonDict, model: str, **said: Any) -> ModelResponse:
+    """What a body says in any of the protocols, with the tokens that it took."""
+    usage = usage_of(body)
+    return ModelResponse(
+        model=body.get("model") or model,
         prompt_tokens=usage.prompt,
         completion_tokens=usage.completion,
         total_tokens=usage.total,
         reasoning_tokens=usage.reasoning,
         cached_tokens=usage.cached,
         raw_response=body,
-        reasoning_content=reasoning,
-        tool_calls=[parse_tool_call(call) for call in calls] if calls else [],
+        **said,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any, Final
 
 from nemo_evaluator.core.errors import RequestRejectedError
@@ -14,11 +15,10 @@ _KEYS: Final = frozenset({"chat_template_kwargs", "chat_template"})
 
 def guard_completions(body: JsonDict) -> JsonDict:
     """The body of a text-completions request without chat-template settings; a switch among them is an error."""
-    if not _mentions(body):
+    found = [(key, value) for key, value in _fields(body) if key in _KEYS]
+    if not found or os.environ.get(ALLOW, "").lower() in ("1", "true", "yes", "on"):
         return body
-    if os.environ.get(ALLOW, "").lower() in ("1", "true", "yes", "on"):
-        return body
-    if _has_switch(body):
+    if any(key == "chat_template_kwargs" and _has_bool(value) for key, value in found):
         raise RequestRejectedError(
             "chat_template_kwargs with a true/false switch was sent to a text-completions endpoint, which has no chat "
             "template",
@@ -30,28 +30,16 @@ def guard_completions(body: JsonDict) -> JsonDict:
     return stripped
 
 
-def _mentions(value: Any) -> bool:
+def _fields(value: Any) -> Iterator[tuple[str, Any]]:
+    """Every field of every object inside."""
     if isinstance(value, dict):
-        return any(key in _KEYS or _mentions(item) for key, item in value.items())
-    if isinstance(value, list):
-        return any(_mentions(item) for item in value)
-    return False
-
-
-def _has_switch(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any((key == "chat_template_kwargs" and _has_bool(v)) or _has_switch(v) for key, v in value.items())
-    if isinstance(value, list):
-        return any(_has_switch(item) for item in value)
-    return False
+        yield from value.items()
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _fields(item)
 
 
 def _has_bool(value: Any) -> bool:
-    if isinstance(value, bool):
-        return True
-    if isinstance(value, dict):
-        return any(_has_bool(item) for item in value.values())
-    return isinstance(value, list) and any(_has_bool(item) for item in value)
+    return isinstance(value, bool) or any(isinstance(item, bool) for _, item in _fields({"": value}))
 
 
 def _strip(value: Any) -> Any:

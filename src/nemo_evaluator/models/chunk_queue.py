@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Final
 
 _HIGH_WATER: Final = 2**18
 
 
-class Source(Protocol):
-    """Where the pieces come from."""
-
-    def hold(self, *, stop: bool) -> None:
-        """Stop reading, or go on."""
-        ...
-
-    def leave_stream(self) -> None:
-        """Nobody reads any more."""
-        ...
-
-
 class ChunkQueue:
-    """ChunkQueue of bytes, read with ``async for``; ``aclose`` leaves before the end."""
+    """Pieces of bytes, read with ``async for``; ``aclose`` leaves before the end.
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    ``hold`` tells their source to stop reading (True) or to go on; ``leave``, that nobody reads any more.
+    """
+
+    def __init__(self, hold: Callable[[bool], None], leave: Callable[[], None]) -> None:
+        self._hold, self._leave = hold, leave
         self._pieces: deque[bytes] = deque()
         self._size = 0
         self._held = False
@@ -41,7 +33,7 @@ class ChunkQueue:
         self._size += len(data)
         if self._size > _HIGH_WATER and not self._held:
             self._held = True
-            self._source.hold(stop=True)
+            self._hold(True)
         self._wake()
 
     def end(self, error: Exception | None) -> None:
@@ -66,14 +58,14 @@ class ChunkQueue:
         self._size = 0
         if self._held:
             self._held = False
-            self._source.hold(stop=False)
+            self._hold(False)
         return data
 
     async def aclose(self) -> None:
         """Leave the stream; the connection may be in other hands afterwards."""
         if not self._left:
             self._left = True
-            self._source.leave_stream()
+            self._leave()
 
     def _wake(self) -> None:
         waiter, self._waiter = self._waiter, None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from nemo_evaluator.core.errors import TransportError
@@ -61,12 +62,7 @@ class Client:
         path, parse = _CHAT, parse_chat
         if self.endpoint.protocol == "responses":
             path, body, parse = _RESPONSES, to_responses(body), parse_response
-        reply = await self._ask(ModelRequest(path, body, scope=call_scope.get(), whole=True))
-        try:
-            response = parse(reply.body, self.endpoint.model)
-        except (KeyError, IndexError, TypeError, AttributeError) as error:
-            raise self._unreadable(error, reply) from error
-        return self._finish(response, reply)
+        return await self._answer(path, body, parse)
 
     async def complete(self, prompt: str, generation: Mapping[str, Any] | None = None) -> ModelResponse:
         """Ask for the continuation of a text; an endpoint that only chats gets it as a user message."""
@@ -74,17 +70,12 @@ class Client:
             return await self.chat([{"role": "user", "content": prompt}], generation=generation)
         body = self._body(generation)
         body["prompt"] = prompt
-        reply = await self._ask(ModelRequest(_TEXT, body, scope=call_scope.get(), whole=True))
-        try:
-            response = parse_completion(reply.body, self.endpoint.model)
-        except (KeyError, IndexError, TypeError, AttributeError) as error:
-            raise self._unreadable(error, reply) from error
-        return self._finish(response, reply)
+        return await self._answer(_TEXT, body, parse_completion)
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """One vector per text, in order."""
         body = {"model": self.endpoint.model, "input": list(texts)}
-        reply = await self._ask(ModelRequest("/embeddings", body, scope=call_scope.get(), whole=True))
+        reply = await self._ask("/embeddings", body)
         rows = sorted(reply.body["data"], key=lambda row: row["index"])
         if len(rows) != len(texts):
             raise TransportError(f"{self.endpoint.name}: {len(rows)} embeddings for {len(texts)} texts")
@@ -98,7 +89,7 @@ class Client:
     def stats(self) -> JsonDict:
         """Counts of requests and retries, and the limiter's history."""
         lane = self.transport._lane
-        return {**self.transport.stats.as_dict(), "limiter": lane.limiter.snapshot() if lane else None}
+        return {**asdict(self.transport.stats), "limiter": lane.limiter.snapshot() if lane else None}
 
     async def close(self) -> None:
         """Give the connections back; the pipeline, if there is one, is closed too."""
@@ -122,13 +113,21 @@ class Client:
             body["seed"] = seed_of_repeat(body["seed"], scope.repeat)
         return body
 
-    async def _ask(self, request: ModelRequest) -> ModelReply:
-        reply = await self._send(request)
+    async def _ask(self, path: str, body: JsonDict) -> ModelReply:
+        reply = await self._send(ModelRequest(path, body, scope=call_scope.get(), whole=True))
         if reply.status >= 400:
             raise error_of(reply, self.endpoint)
         return reply
 
-    def _finish(self, response: ModelResponse, reply: ModelReply) -> ModelResponse:
+    async def _answer(
+        self, path: str, body: JsonDict, parse: Callable[[JsonDict, str], ModelResponse]
+    ) -> ModelResponse:
+        reply = await self._ask(path, body)
+        try:
+            response = parse(reply.body, self.endpoint.model)
+        except (KeyError, IndexError, TypeError, AttributeError) as error:
+            text = f"{self.endpoint.name}: the answer does not follow the protocol ({type(error).__name__}: {error})"
+            raise TransportError(text, attempts=reply.attempts) from error
         if self._pattern is not None:
             response.content, cut = cut_pattern(self._pattern, response.content)
             response.reasoning_content = response.reasoning_content or cut
@@ -141,7 +140,3 @@ class Client:
         if self._price is not None:
             response.cost_usd = 0.0 if reply.from_cache else cost_of(response, self._price)
         return response
-
-    def _unreadable(self, error: Exception, reply: ModelReply) -> TransportError:
-        text = f"{self.endpoint.name}: the answer does not follow the protocol ({type(error).__name__}: {error})"
-        return TransportError(text, attempts=reply.attempts)

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from nemo_evaluator.core.types import JsonDict, Message, ModelResponse
-from nemo_evaluator.models.usage import usage_of
+from nemo_evaluator.models.chat import answered
 
 
 def parse_completion(body: JsonDict, model: str) -> ModelResponse:
     """The first choice of a text completion."""
     choice = body["choices"][0]
-    usage = usage_of(body)
-    return ModelResponse(
-        content=choice.get("text") or "",
-        model=body.get("model") or model,
-        finish_reason=choice.get("finish_reason") or "",
-        prompt_tokens=usage.prompt,
-        completion_tokens=usage.completion,
-        total_tokens=usage.total,
-        reasoning_tokens=usage.reasoning,
-        cached_tokens=usage.cached,
-        raw_response=body,
-    )
+    return answered(body, model, content=choice.get("text") or "", finish_reason=choice.get("finish_reason") or "")
 
 
 def prompt_of(messages: list[Message]) -> str:
     """Chat messages as one text, for a server that has no chat template: contents in order, blank lines between."""
-    texts = []
-    for message in messages:
-        content = message.get("content") or ""
-        if isinstance(content, list):
-            content = "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-        texts.append(str(content))
+    texts = (text_of(message.get("content")) for message in messages)
     return "\n\n".join(text for text in texts if text)
+
+
+def text_of(content: Any) -> str:
+    """The text of a message's content: a string, or the texts of its parts, joined by newlines."""
+    if isinstance(content, list):
+        return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return str(content or "")

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
-from nemo_evaluator.config import ModelService, ProxyConfig
+from nemo_evaluator.config import ModelService
+from nemo_evaluator.config.proxy import ModelTrafficConfig
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict
@@ -82,17 +83,6 @@ class StageSpec:
     config: JsonDict = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Capture:
-    """What the traffic log keeps of a call."""
-
-    tool_calls: bool = True
-    reasoning: bool = True
-    messages: bool = True
-    request_body: bool = False
-    max_chars: int = 0
-
-
 @dataclass(slots=True)
 class Endpoint:
     """A model behind a URL. ``url`` may end in the path of a protocol; that ending is cut off."""
@@ -120,7 +110,7 @@ class Endpoint:
     # Further models that agents behind the proxy may name.
     allowed_models: Sequence[str] = ()
     # None: calls are not logged, whoever asks.
-    traffic: Capture | None = None
+    traffic: ModelTrafficConfig | None = None
     # Folder of the config file: interceptors may be given as files beside it.
     base_dir: Path | None = None
     identity: JsonDict = field(default_factory=dict)
@@ -204,20 +194,9 @@ def endpoint_of(name: str, service: Any, url: str | None = None, *, base_dir: Pa
         cache_mode=proxy.cache.mode if proxy else "off",
         cache_dir=proxy.cache.dir if proxy else None,
         allowed_models=tuple(proxy.allowed_models) if proxy else (),
-        traffic=_capture(proxy) if proxy else Capture(),
+        traffic=proxy.model_traffic if proxy else ModelTrafficConfig(),
         base_dir=base_dir,
         identity=_identity(service),
-    )
-
-
-def _capture(proxy: ProxyConfig) -> Capture:
-    kept = proxy.model_traffic
-    return Capture(
-        tool_calls=kept.capture_tool_calls,
-        reasoning=kept.capture_reasoning,
-        messages=kept.capture_messages,
-        request_body=kept.capture_request_body,
-        max_chars=kept.max_content_chars,
     )
 
 

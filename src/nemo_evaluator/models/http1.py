@@ -55,36 +55,6 @@ class Keeper(Protocol):
 class Connection(asyncio.Protocol):
     """One connection: one exchange at a time, and nothing of an answer outlives the exchange that asked for it."""
 
-    __slots__ = (
-        "_answer",
-        "_body",
-        "_eof_ends",
-        "_failure",
-        "_got",
-        "_head",
-        "_held",
-        "_inflate",
-        "_keep",
-        "_last",
-        "_loop",
-        "_parser",
-        "_pool",
-        "_queue",
-        "_ready",
-        "_size",
-        "_started",
-        "_surplus",
-        "_suspect",
-        "_timer",
-        "_transport",
-        "_waits",
-        "_whole",
-        "gone",
-        "rested_at",
-        "resting",
-        "seen",
-    )
-
     def __init__(self, pool: Keeper, loop: asyncio.AbstractEventLoop) -> None:
         self._pool, self._loop = pool, loop
         self._parser = httptools.HttpResponseParser(self)
@@ -211,7 +181,7 @@ class Connection(asyncio.Protocol):
         if headers.get("content-encoding", "identity") in ("gzip", "deflate", "x-gzip"):
             self._inflate = zlib.decompressobj(47)
         if answer.status < 400 and answer.content_type == "text/event-stream":
-            self._queue = ChunkQueue(self)
+            self._queue = ChunkQueue(self._hold, self._leave_stream)
             answer.stream = self._queue
             self._resolve()
 
@@ -241,7 +211,7 @@ class Connection(asyncio.Protocol):
         self._keep = self._parser.should_keep_alive()
         self._finish()
 
-    def leave_stream(self) -> None:
+    def _leave_stream(self) -> None:
         """The reader of a stream has had enough."""
         self._queue = None
         if not self._whole:
@@ -249,7 +219,7 @@ class Connection(asyncio.Protocol):
         elif not self.gone:
             self._rest()
 
-    def hold(self, *, stop: bool) -> None:
+    def _hold(self, stop: bool) -> None:
         """Stop reading from the socket while the reader of a stream is behind, and go on when it has caught up."""
         if self.gone:
             return

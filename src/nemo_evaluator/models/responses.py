@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from nemo_evaluator.core.shapes import as_word
 from nemo_evaluator.core.types import JsonDict, Message, ModelResponse, ToolCallInfo
-from nemo_evaluator.models.chat import parse_arguments
-from nemo_evaluator.models.usage import usage_of
+from nemo_evaluator.models.chat import answered, parse_arguments
+from nemo_evaluator.models.completions import text_of
 
 _RENAMED: Final = {"max_tokens": "max_output_tokens", "max_completion_tokens": "max_output_tokens"}
 
@@ -36,7 +36,7 @@ def _items(message: Message) -> Iterable[JsonDict]:
     role = message.get("role")
     content = message.get("content")
     if role == "tool":
-        yield {"type": "function_call_output", "call_id": message.get("tool_call_id"), "output": _text(content)}
+        yield {"type": "function_call_output", "call_id": message.get("tool_call_id"), "output": text_of(content)}
         return
     if content:
         yield {"role": role, "content": _parts(content, assistant=role == "assistant")}
@@ -48,12 +48,6 @@ def _items(message: Message) -> Iterable[JsonDict]:
             "name": function.get("name"),
             "arguments": function.get("arguments"),
         }
-
-
-def _text(content: Any) -> str:
-    if isinstance(content, list):
-        return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-    return str(content or "")
 
 
 def _parts(content: Any, *, assistant: bool) -> Any:
@@ -100,17 +94,11 @@ def parse_response(body: JsonDict, model: str) -> ModelResponse:
         elif kind == "function_call":
             call_id = str(item.get("call_id") or item.get("id") or "")
             calls.append(ToolCallInfo(call_id, str(item.get("name", "")), parse_arguments(item.get("arguments"))))
-    usage = usage_of(body)
-    return ModelResponse(
+    return answered(
+        body,
+        model,
         content="".join(texts),
-        model=body.get("model") or model,
         finish_reason=finish_reason(body, bool(calls)),
-        prompt_tokens=usage.prompt,
-        completion_tokens=usage.completion,
-        total_tokens=usage.total,
-        reasoning_tokens=usage.reasoning,
-        cached_tokens=usage.cached,
-        raw_response=body,
         reasoning_content="\n".join(reasoning) or None,
         tool_calls=calls,
     )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from time import monotonic
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import orjson
 
@@ -94,32 +94,17 @@ def _index(item: JsonDict) -> int:
     return index
 
 
-class Gatherer(Protocol):
-    """Puts the events of one protocol together."""
-
-    complete: bool
-
-    def add(self, event: JsonDict) -> bool:
-        """Take an event; True when it carried something the model said."""
-        ...
-
-    def body(self) -> JsonDict:
-        """The whole answer so far, as a body that did not stream."""
-        ...
-
-
-class ChatGatherer:
-    """Chat-completion chunks to a chat completion."""
+class Gatherer:
+    """Puts the events of one protocol together: here those of a protocol that sends choices in chunks."""
 
     def __init__(self) -> None:
         self.complete = False
         self._head: JsonDict = {}
         self._usage: JsonDict | None = None
         self._choices: dict[int, JsonDict] = {}
-        self._calls: dict[tuple[int, int], JsonDict] = {}
 
     def add(self, event: JsonDict) -> bool:
-        """Take a chunk."""
+        """Take an event; True when it carried something the model said."""
         if not self._head:
             self._head = {key: event[key] for key in ("id", "created", "model") if key in event}
         usage = event.get("usage")
@@ -127,18 +112,46 @@ class ChatGatherer:
             self._usage = usage
         spoke = False
         for choice in _objects(event.get("choices"), "choices"):
-            spoke = self._add_choice(choice) or spoke
+            kept = self._choices.setdefault(_index(choice), {"texts": [], "finish_reason": None})
+            if choice.get("finish_reason"):
+                kept["finish_reason"] = choice["finish_reason"]
+                self.complete = True
+            spoke = self._take(choice, kept) or spoke
         return spoke
 
-    def _add_choice(self, choice: JsonDict) -> bool:
-        index = _index(choice)
-        kept = self._choices.setdefault(index, {"role": "assistant", "content": [], "finish": None, "logprobs": []})
-        if choice.get("finish_reason"):
-            kept["finish"] = choice["finish_reason"]
-            self.complete = True
+    def body(self) -> JsonDict:
+        """The whole answer so far, as a body that did not stream."""
+        choices = [
+            {"index": index, "finish_reason": kept["finish_reason"], **self._said(kept)}
+            for index, kept in sorted(self._choices.items())
+        ]
+        usage = {"usage": self._usage} if self._usage is not None else {}
+        return {**self._head, "object": self._kind, "choices": choices, **usage}
+
+    _kind = "text_completion"
+
+    def _take(self, choice: JsonDict, kept: JsonDict) -> bool:
+        """Keep what a choice says; True when it said something."""
+        text = choice.get("text")
+        if not text or not isinstance(text, str):
+            return False
+        kept["texts"].append(text)
+        return True
+
+    def _said(self, kept: JsonDict) -> JsonDict:
+        """What a choice has said altogether."""
+        return {"text": "".join(kept["texts"])}
+
+
+class ChatGatherer(Gatherer):
+    """Chat-completion chunks to a chat completion."""
+
+    _kind = "chat.completion"
+
+    def _take(self, choice: JsonDict, kept: JsonDict) -> bool:
         logprobs = choice.get("logprobs")
         if isinstance(logprobs, dict) and logprobs.get("content"):
-            kept["logprobs"].extend(_objects(logprobs["content"], "logprobs"))
+            kept.setdefault("logprobs", []).extend(_objects(logprobs["content"], "logprobs"))
         delta = as_dict(choice.get("delta"))
         if delta.get("role"):
             kept["role"] = delta["role"]
@@ -149,13 +162,12 @@ class ChatGatherer:
                 kept.setdefault(name, []).append(text)
                 spoke = True
         for call in _objects(delta.get("tool_calls"), "tool_calls"):
-            self._add_call(index, call)
+            self._take_call(call, kept.setdefault("calls", {}))
             spoke = True
         return spoke
 
-    def _add_call(self, choice: int, call: JsonDict) -> None:
-        key = (choice, _index(call))
-        kept = self._calls.setdefault(key, {"id": "", "name": "", "arguments": []})
+    def _take_call(self, call: JsonDict, calls: dict[int, JsonDict]) -> None:
+        kept = calls.setdefault(_index(call), {"id": "", "name": "", "arguments": []})
         function = as_dict(call.get("function"))
         kept["id"] = call.get("id") or kept["id"]
         kept["name"] = function.get("name") or kept["name"]
@@ -163,79 +175,23 @@ class ChatGatherer:
         if arguments:
             kept["arguments"].append(arguments if isinstance(arguments, str) else dumps(arguments).decode())
 
-    def body(self) -> JsonDict:
-        """The chat completion."""
-        choices = []
-        for index, kept in sorted(self._choices.items()):
-            message: JsonDict = {"role": kept["role"], "content": "".join(kept["content"])}
-            for name in ("reasoning_content", "reasoning"):
-                if name in kept:
-                    message[name] = "".join(kept[name])
-            calls = [
+    def _said(self, kept: JsonDict) -> JsonDict:
+        message: JsonDict = {"role": kept.get("role", "assistant"), "content": "".join(kept.get("content", ()))}
+        message |= {name: "".join(kept[name]) for name in ("reasoning_content", "reasoning") if name in kept}
+        if "calls" in kept:
+            message["tool_calls"] = [
                 {
                     "id": call["id"],
                     "type": "function",
                     "function": {"name": call["name"], "arguments": "".join(call["arguments"])},
                 }
-                for (choice, _), call in sorted(self._calls.items())
-                if choice == index
+                for _, call in sorted(kept["calls"].items())
             ]
-            if calls:
-                message["tool_calls"] = calls
-            logprobs = {"content": kept["logprobs"]} if kept["logprobs"] else None
-            choices.append({"index": index, "message": message, "finish_reason": kept["finish"], "logprobs": logprobs})
-        body = {**self._head, "object": "chat.completion", "choices": choices}
-        if self._usage is not None:
-            body["usage"] = self._usage
-        return body
+        return {"message": message, "logprobs": {"content": kept["logprobs"]} if "logprobs" in kept else None}
 
 
-class TextGatherer:
-    """Text-completion chunks to a text completion."""
-
-    def __init__(self) -> None:
-        self.complete = False
-        self._head: JsonDict = {}
-        self._usage: JsonDict | None = None
-        self._choices: dict[int, tuple[list[str], list[str | None]]] = {}
-
-    def add(self, event: JsonDict) -> bool:
-        """Take a chunk."""
-        if not self._head:
-            self._head = {key: event[key] for key in ("id", "created", "model") if key in event}
-        usage = event.get("usage")
-        if isinstance(usage, dict):
-            self._usage = usage
-        spoke = False
-        for choice in _objects(event.get("choices"), "choices"):
-            texts, finish = self._choices.setdefault(_index(choice), ([], [None]))
-            text = choice.get("text")
-            if text and isinstance(text, str):
-                texts.append(text)
-                spoke = True
-            if choice.get("finish_reason"):
-                finish[0] = choice["finish_reason"]
-                self.complete = True
-        return spoke
-
-    def body(self) -> JsonDict:
-        """The text completion."""
-        choices = [
-            {"index": index, "text": "".join(texts), "finish_reason": finish[0]}
-            for index, (texts, finish) in sorted(self._choices.items())
-        ]
-        body = {**self._head, "object": "text_completion", "choices": choices}
-        if self._usage is not None:
-            body["usage"] = self._usage
-        return body
-
-
-class ResponsesGatherer:
+class ResponsesGatherer(Gatherer):
     """Events of the Responses API; the last one carries the whole answer."""
-
-    def __init__(self) -> None:
-        self.complete = False
-        self._whole: JsonDict = {}
 
     def add(self, event: JsonDict) -> bool:
         """Take an event."""
@@ -243,48 +199,43 @@ class ResponsesGatherer:
         if not isinstance(kind, str):
             return False
         if kind in ("response.completed", "response.incomplete", "response.failed"):
-            self._whole = as_dict(event.get("response"))
+            self._head = as_dict(event.get("response"))
             self.complete = True
         return kind.endswith(".delta")
 
     def body(self) -> JsonDict:
         """The whole response."""
-        return self._whole
+        return self._head
 
 
-def gatherer_of(path: str) -> Gatherer:
-    """The gatherer for the protocol of a path."""
-    if path.endswith("/chat/completions"):
-        return ChatGatherer()
-    return ResponsesGatherer() if path.endswith("/responses") else TextGatherer()
+class StreamReader:
+    """Parses a stream as it passes and keeps what the whole answer will be, and when the model first spoke."""
 
-
-class Gathered:
-    """A stream read to its end: the body, when the model first spoke, and the error the stream carried, if any."""
-
-    __slots__ = ("body", "complete", "error", "first_token_at")
-
-    def __init__(self) -> None:
-        self.body: JsonDict = {}
-        self.complete = False
+    def __init__(self, path: str) -> None:
+        self._parser = EventParser()
+        kinds = {"/chat/completions": ChatGatherer, "/responses": ResponsesGatherer}
+        self.gathered = next((kind for end, kind in kinds.items() if path.endswith(end)), Gatherer)()
+        # What the stream carried instead of an answer.
         self.error: Any = None
         self.first_token_at: float | None = None
 
+    @property
+    def done(self) -> bool:
+        """Whether the server said that the stream is over."""
+        return self._parser.done
 
-async def gather_stream(path: str, stream: AsyncIterator[bytes]) -> Gathered:
-    """Read a stream to its end and put its events together."""
-    parser, gatherer, result = EventParser(), gatherer_of(path), Gathered()
+    def feed(self, data: bytes) -> list[JsonDict]:
+        """The events that ``data`` completes."""
+        return self._take(self._parser.feed(data))
 
-    def take(events: list[JsonDict]) -> None:
+    def finish(self) -> list[JsonDict]:
+        """The last event, if it was not closed."""
+        return self._take(self._parser.finish())
+
+    def _take(self, events: list[JsonDict]) -> list[JsonDict]:
         for event in events:
             if event.get("error"):
-                result.error = event["error"]
-            elif gatherer.add(event) and result.first_token_at is None:
-                result.first_token_at = monotonic()
-
-    async for data in stream:
-        take(parser.feed(data))
-    take(parser.finish())
-    result.body = gatherer.body()
-    result.complete = gatherer.complete
-    return result
+                self.error = event["error"]
+            elif self.gathered.add(event) and self.first_token_at is None:
+                self.first_token_at = monotonic()
+        return events

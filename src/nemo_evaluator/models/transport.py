@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 
@@ -34,26 +35,20 @@ from nemo_evaluator.models.http_proxy import proxy_for
 from nemo_evaluator.models.limiter import LONGEST_PAUSE, Limiter
 from nemo_evaluator.models.reply_check import flaw_of
 from nemo_evaluator.models.request_head import RequestHeads
-from nemo_evaluator.models.sse import gather_stream
+from nemo_evaluator.models.sse import StreamReader
 from nemo_evaluator.models.stream import Stream
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
 
+@dataclass(slots=True)
 class TransportStats:
     """What one endpoint's traffic came to."""
 
-    __slots__ = ("failures", "rate_limited", "replies", "requests", "retries")
-
-    def __init__(self) -> None:
-        self.requests = 0
-        self.replies = 0
-        self.retries = 0
-        self.rate_limited = 0
-        self.failures = 0
-
-    def as_dict(self) -> dict[str, int]:
-        """The counts by name."""
-        return {name: getattr(self, name) for name in self.__slots__}
+    failures: int = 0
+    rate_limited: int = 0
+    replies: int = 0
+    requests: int = 0
+    retries: int = 0
 
 
 class Transport:
@@ -232,32 +227,31 @@ class Transport:
     def _reply(self, path: str, answer: Answer, reply: ModelReply) -> ModelReply:
         """A whole answer as a reply; a 200 that is not what the protocol says raises TransportError."""
         status, raw = answer.status, answer.body
+        flaw: str | None
         try:
             body = orjson.loads(raw)
-        except orjson.JSONDecodeError as error:
-            if status < 400:
-                shown = raw[:80].decode("utf-8", "replace")
-                text = f"HTTP {status} without JSON ({answer.content_type}, {len(raw)} bytes): {shown!r}"
-                raise TransportError(f"{self.endpoint.name}: {text}") from error
+            flaw = "with JSON that is not an object"
+        except orjson.JSONDecodeError:
+            body, shown = None, raw[:80].decode("utf-8", "replace")
+            flaw = f"without JSON ({answer.content_type}, {len(raw)} bytes): {shown!r}"
+        if isinstance(body, dict):
+            reply.body = body
+            flaw = flaw_of(path, body) if status < 400 else None
+        else:
             reply.raw = raw
-            return reply
-        if not isinstance(body, dict):
-            if status < 400:
-                raise TransportError(f"{self.endpoint.name}: HTTP {status} with JSON that is not an object")
-            reply.raw = raw
-            return reply
-        flaw = flaw_of(path, body) if status < 400 else None
-        if flaw is not None:
+        if flaw is not None and status < 400:
             raise TransportError(f"{self.endpoint.name}: HTTP {status} {flaw}")
-        reply.body = body
         return reply
 
     async def _gather(self, path: str, reply: ModelReply, answer: Answer) -> ModelReply:
         """A streamed reply as a whole one; a stream that broke off raises TransportError."""
         assert reply.stream is not None
         name = self.endpoint.name
+        reader = StreamReader(path)
         try:
-            gathered = await gather_stream(path, reply.stream)
+            async for data in reply.stream:
+                reader.feed(data)
+            reader.finish()
         except TransportError as error:
             await reply.stream.aclose()
             raise TransportError(f"{name}: {error.message.removeprefix(f'{name}: ')}") from error
@@ -265,16 +259,17 @@ class Transport:
             await reply.stream.aclose()
             raise
         reply.latency_ms = (monotonic() - answer.sent_at) * 1000.0
-        if gathered.error is not None:
-            return stream_error(reply, gathered.error)
-        if not gathered.complete:
+        if reader.error is not None:
+            return stream_error(reply, reader.error)
+        if not reader.gathered.complete:
             raise TransportError(f"{name}: the stream ended before the answer did")
-        flaw = flaw_of(path, gathered.body)
+        body = reader.gathered.body()
+        flaw = flaw_of(path, body)
         if flaw is not None:
             raise TransportError(f"{name}: a stream {flaw}")
-        reply.stream, reply.body = None, gathered.body
-        if gathered.first_token_at is not None:
-            reply.first_token_ms = (gathered.first_token_at - answer.sent_at) * 1000.0
+        reply.stream, reply.body = None, body
+        if reader.first_token_at is not None:
+            reply.first_token_ms = (reader.first_token_at - answer.sent_at) * 1000.0
         return reply
 
     async def _events(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from nemo_evaluator.core.shapes import as_count
-from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.types import JsonDict, ModelResponse
 
 
 class Usage(NamedTuple):
@@ -43,6 +45,17 @@ def usage_of(body: JsonDict) -> Usage:
     cached = _first(given, "cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_tokens")
     audio = _first(out, "audio_tokens")
     return Usage(prompt, completion, total, reasoning, cached, audio)
+
+
+def together(replies: Sequence[ModelResponse]) -> ModelResponse:
+    """All calls of an agent as one: the last answer, with what all of them took."""
+    whole = replace(replies[-1], request_body=None)
+    for name in ("prompt_tokens", "completion_tokens", "total_tokens", "reasoning_tokens", "cached_tokens", "cost_usd"):
+        known = [value for reply in replies if (value := getattr(reply, name)) is not None]
+        setattr(whole, name, sum(known) if known else None)
+    whole.latency_ms = round(sum(reply.latency_ms for reply in replies), 2)
+    whole.queue_ms = round(sum(reply.queue_ms for reply in replies), 2)
+    return whole
 
 
 def _first(values: Any, *names: str) -> int | None:

@@ -18,7 +18,7 @@ from nemo_evaluator.sandbox import _transfer
 from nemo_evaluator.sandbox._output import Capped
 from nemo_evaluator.sandbox._reaper import Reaper
 from nemo_evaluator.sandbox._sizes import parse_size
-from nemo_evaluator.sandbox.base import ExecResult, OnOutput, OutsideEndpoint
+from nemo_evaluator.sandbox.base import ExecResult, Exit, OnOutput, OutsideEndpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +60,6 @@ class Job:
     transfer: bool = False
     # For a run of its own: the files that it finds in its private working directory.
     private: dict[str, bytes] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Exit:
-    """How a command ended."""
-
-    code: int
-    timed_out: bool = False
-    out_of_memory: bool = False
 
 
 Emit = Callable[[str, bytes], None]

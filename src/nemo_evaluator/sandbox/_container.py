@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from nemo_evaluator.core.errors import SandboxError
-from nemo_evaluator.sandbox._backend import Emit, Exit, Job
+from nemo_evaluator.sandbox._backend import Emit, Job
 from nemo_evaluator.sandbox._entry_command import Client, call, start_client
 from nemo_evaluator.sandbox._nodes import NodeSlots, Place
 from nemo_evaluator.sandbox._pump import Pump
@@ -21,7 +21,7 @@ from nemo_evaluator.sandbox._slurm_steps import Quiet, Steps, clean_up
 from nemo_evaluator.sandbox._stdin import feed, pipe
 from nemo_evaluator.sandbox._wrapped import SIGKILL, Command, WrappedSandbox
 from nemo_evaluator.sandbox._wrapper import Rest, Trailer, killer
-from nemo_evaluator.sandbox.base import OutsideEndpoint
+from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint
 
 log = logging.getLogger(__name__)
 

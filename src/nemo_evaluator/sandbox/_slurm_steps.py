@@ -43,11 +43,6 @@ class Steps:
         self._kept: list[subprocess.Popen[bytes]] = []
         self._leaving: list[subprocess.Popen[bytes]] = []
 
-    @property
-    def holding(self) -> bool:
-        """True when a holding step was started."""
-        return self._holder is not None
-
     async def hold(self, client: Client, ready: str) -> None:
         """Start the holding step and wait until it says ``ready``."""
         # A file, not a pipe: srun speaks up at any time, and nobody listens later.

@@ -12,10 +12,11 @@ import tarfile
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path, PurePosixPath
-from typing import IO, Final, Protocol
+from typing import IO, Final
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.sandbox._tar_header import Header
+from nemo_evaluator.sandbox.base import Exit
 
 log = logging.getLogger(__name__)
 TIMEOUT: Final = 600.0
@@ -38,21 +39,7 @@ else echo "NEL-MISSING" >&2; exit 4; fi
 """
 
 
-class Ended(Protocol):
-    """How a transfer command ended."""
-
-    @property
-    def code(self) -> int:
-        """Its exit code."""
-        ...
-
-    @property
-    def timed_out(self) -> bool:
-        """True when its time was up."""
-        ...
-
-
-Pipe = Callable[[list[str], IO[bytes] | None, Callable[[bytes], object] | None, float], Awaitable[tuple[Ended, str]]]
+Pipe = Callable[[list[str], IO[bytes] | None, Callable[[bytes], object] | None, float], Awaitable[tuple[Exit, str]]]
 
 
 async def upload(pipe: Pipe, source: Path | str | bytes, target: str) -> None:

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import IO, Any, ClassVar, Final
 
 from nemo_evaluator.sandbox import _fresh
-from nemo_evaluator.sandbox._backend import Backend, Emit, Exit, Job
+from nemo_evaluator.sandbox._backend import Backend, Emit, Job
 from nemo_evaluator.sandbox._wrapper import Rest, Seal, Trailer, wrapped
+from nemo_evaluator.sandbox.base import Exit
 
 SIGKILL: Final = 137
 # How long after its deadline a command may take to give back its output; the kill goes on behind it.

@@ -19,12 +19,13 @@ from pydantic_core import PydanticCustomError
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import SandboxSpec
-from nemo_evaluator.sandbox._backend import Emit, Exit, Job, Limits, keepalive
+from nemo_evaluator.sandbox._backend import Emit, Job, Limits, keepalive
 from nemo_evaluator.sandbox._container import ContainerSandbox
 from nemo_evaluator.sandbox._entry_command import Client, call
 from nemo_evaluator.sandbox._nodes import NodeSlots
 from nemo_evaluator.sandbox._wrapper import carried
 from nemo_evaluator.sandbox.base import (
+    Exit,
     ImageBuildRequest,
     OutsideEndpoint,
     Provider,

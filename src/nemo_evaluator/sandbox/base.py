@@ -42,6 +42,15 @@ class ExecResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Exit:
+    """How a command ended."""
+
+    code: int
+    timed_out: bool = False
+    out_of_memory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class OutsideEndpoint:
     """A URL of the host (the model proxy) that the sandbox may reach; inside, ``env_var`` holds the address to use.
 

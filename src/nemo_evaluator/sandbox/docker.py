@@ -16,14 +16,14 @@ from nemo_evaluator.config.sandbox_base import ImageSandbox
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.sandbox import _fresh
-from nemo_evaluator.sandbox._backend import Emit, Exit, Job
+from nemo_evaluator.sandbox._backend import Emit, Job
 from nemo_evaluator.sandbox._docker_api import DockerApi, frames
 from nemo_evaluator.sandbox._docker_definition import definition
 from nemo_evaluator.sandbox._forward import Forward, listen_in, target_of
 from nemo_evaluator.sandbox._stdin import feed
 from nemo_evaluator.sandbox._wrapped import SIGKILL, Command, WrappedSandbox
 from nemo_evaluator.sandbox._wrapper import killer
-from nemo_evaluator.sandbox.base import OutsideEndpoint, volumes_of
+from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint, volumes_of
 
 _SIGNALLED: Final = 128
 # How often a container's disk is looked at while commands run.

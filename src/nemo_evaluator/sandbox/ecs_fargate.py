@@ -14,15 +14,15 @@ from typing import Any, ClassVar, Final, Literal, Protocol
 import aiohttp
 from pydantic import Field
 
-from nemo_evaluator.config.fields import Digits, Port, Positive
+from nemo_evaluator.config.fields import Digits, Later, Port, Positive
 from nemo_evaluator.config.sandbox_base import ImageSandbox
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox import _fresh
-from nemo_evaluator.sandbox._backend import Backend, Emit, Exit, Job
+from nemo_evaluator.sandbox._backend import Backend, Emit, Job
 from nemo_evaluator.sandbox._ecs_tunnel import SshSidecar, Tunnel
-from nemo_evaluator.sandbox.base import OutsideEndpoint
+from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint
 
 _START: Final = 300.0
 _ATTEMPTS: Final = 4
@@ -33,7 +33,7 @@ class EcsFargateConfig(ImageSandbox):
     """An AWS ECS Fargate task. With a `region` and no `cluster`, settings are found in AWS SSM; these win."""
 
     type: Literal["ecs_fargate"] = "ecs_fargate"
-    container_port: Port | None = Field(None, description="Port that the container serves.")
+    container_port: Later[Port] = Field(None, description="Port that the container serves.")
     region: str | None = Field(None, description="AWS region.")
     cluster: str | None = Field(None, description="ECS cluster.")
     subnets: list[str] = Field(default_factory=list, description="Subnets.")
@@ -48,16 +48,16 @@ class EcsFargateConfig(ImageSandbox):
     log_stream_prefix: str | None = Field(None, description="Prefix of log streams.")
     max_task_lifetime_sec: Positive | None = Field(None, description="Longest life of a task; null: 14400.")
     ssh_sidecar: SshSidecar | None = Field(None, description="SSH sidecar.")
-    s3_bucket: str | None = Field(None, description="Bucket for transfers.")
-    s3_prefix: str | None = Field(None, description="Prefix in the bucket.")
-    ecr_repository: str | None = Field(None, description="Repository of built images.")
-    codebuild_project: str | None = Field(None, description="CodeBuild project.")
-    codebuild_service_role: str | None = Field(None, description="CodeBuild role.")
-    codebuild_build_timeout: Positive | None = Field(None, description="Minutes of a build; null: 60.")
-    codebuild_compute_type: str | None = Field(None, description="CodeBuild size; null: BUILD_GENERAL1_MEDIUM.")
-    dockerhub_secret_arn: str | None = Field(None, description="Secret with Docker Hub credentials.")
-    efs_filesystem_id: str | None = Field(None, description="EFS file system.")
-    efs_access_point_id: str | None = Field(None, description="EFS access point.")
+    s3_bucket: Later[str] = Field(None, description="Bucket for transfers.")
+    s3_prefix: Later[str] = Field(None, description="Prefix in the bucket.")
+    ecr_repository: Later[str] = Field(None, description="Repository of built images.")
+    codebuild_project: Later[str] = Field(None, description="CodeBuild project.")
+    codebuild_service_role: Later[str] = Field(None, description="CodeBuild role.")
+    codebuild_build_timeout: Later[Positive] = Field(None, description="Minutes of a build; null: 60.")
+    codebuild_compute_type: Later[str] = Field(None, description="CodeBuild size; null: BUILD_GENERAL1_MEDIUM.")
+    dockerhub_secret_arn: Later[str] = Field(None, description="Secret with Docker Hub credentials.")
+    efs_filesystem_id: Later[str] = Field(None, description="EFS file system.")
+    efs_access_point_id: Later[str] = Field(None, description="EFS access point.")
     ssm_project: str = Field("harbor", description="Project whose settings are read from SSM.")
 
 

@@ -28,20 +28,6 @@ _STOP: Final = (
     "import boto3, sys; "
     "boto3.client('ecs', region_name=sys.argv[1]).stop_task(cluster=sys.argv[2], task=sys.argv[3], reason='nel: gone')"
 )
-# Keys that the schema knows and this version would ignore.
-_UNUSED: Final = (
-    "container_port",
-    "s3_bucket",
-    "s3_prefix",
-    "ecr_repository",
-    "codebuild_project",
-    "codebuild_service_role",
-    "codebuild_build_timeout",
-    "codebuild_compute_type",
-    "dockerhub_secret_arn",
-    "efs_filesystem_id",
-    "efs_access_point_id",
-)
 _DISCOVERED: Final = (
     "cluster",
     "subnets",
@@ -65,12 +51,6 @@ class EcsProvider(Provider):
 
     async def check(self) -> None:
         """Find the settings, and ask whether the cluster is there."""
-        unused = [name for name in _UNUSED if name in self._config.model_fields_set]
-        if unused:
-            raise SandboxError(
-                f"this version of ecs_fargate has no use for {', '.join(unused)}",
-                hint="leave them out: images come from a registry, files go through the tunnel",
-            )
         if self._config.region and not self._config.cluster:
             await self._discover()
         config = self._config

@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Final
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.sandbox import _bwrap
-from nemo_evaluator.sandbox._backend import Exit, keepalive
+from nemo_evaluator.sandbox._backend import keepalive
 from nemo_evaluator.sandbox._container import ContainerSandbox
 from nemo_evaluator.sandbox._entry_command import Client, call
-from nemo_evaluator.sandbox.base import OutsideEndpoint, volumes_of
+from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint, volumes_of
 from nemo_evaluator.sandbox.jail import cgroups
 
 _UID: Final = 65534

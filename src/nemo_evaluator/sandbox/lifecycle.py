@@ -12,6 +12,7 @@ from __future__ import annotations
 import shlex
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -125,15 +126,7 @@ def open_session(manager: Keeper, seed: SeedResult, outside_endpoints: Sequence[
 def _with_folders(spec: SandboxSpec) -> SandboxSpec:
     """The same with scratch folders for what is carried from one sandbox to the other."""
     extra = [VolumeMount(container_path=OUTPUT), VolumeMount(container_path=INPUT)]
-    return SandboxSpec(
-        image=spec.image,
-        workdir=spec.workdir,
-        env=spec.env,
-        files=spec.files,
-        entrypoint=spec.entrypoint,
-        volumes=[*spec.volumes, *extra],
-        environment_dir=spec.environment_dir,
-    )
+    return replace(spec, volumes=[*spec.volumes, *extra])
 
 
 async def _must(sandbox: Sandbox, command: str, timeout: float, what: str) -> None:

@@ -22,12 +22,12 @@ from nemo_evaluator.config.fields import Above0, EnvMap, Positive, Size
 from nemo_evaluator.config.sandbox_base import SandboxBase
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.sandbox._backend import Backend, Emit, Exit, Job
+from nemo_evaluator.sandbox._backend import Backend, Emit, Job
 from nemo_evaluator.sandbox._bwrap import PATH, arguments
 from nemo_evaluator.sandbox._forward import Forward, target_of
 from nemo_evaluator.sandbox._keeper_client import KeeperClient, Line
 from nemo_evaluator.sandbox._pump import Pump
-from nemo_evaluator.sandbox.base import OutsideEndpoint
+from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint
 from nemo_evaluator.sandbox.jail import cgroups, seccomp
 
 # How long after the deadline a command that was killed may take to let go of its output.

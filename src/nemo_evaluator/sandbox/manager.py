@@ -65,9 +65,16 @@ class SandboxManager:
         """How many sandboxes are up, idle ones included."""
         return len(self._live)
 
-    def session(self, seed: SeedResult, *, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> _SessionContext:
+    @asynccontextmanager
+    async def session(
+        self, seed: SeedResult, *, outside_endpoints: Sequence[OutsideEndpoint] = ()
+    ) -> AsyncIterator[Session]:
         """The sandboxes of one attempt at one problem."""
-        return _SessionContext(open_session(self, seed, outside_endpoints))
+        session = open_session(self, seed, outside_endpoints)
+        try:
+            yield session
+        finally:
+            await session.close()
 
     async def prepare(self, environment: SandboxedEnvironment) -> None:
         """Check that sandboxes can be had, then build and pull images before the first problem waits for one."""
@@ -203,16 +210,3 @@ class SandboxManager:
         task = asyncio.ensure_future(sandbox.stop())
         self._stopping.add(task)
         task.add_done_callback(self._stopping.discard)
-
-
-class _SessionContext:
-    """``async with`` around a session, so that it is closed whatever happens."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    async def __aenter__(self) -> Session:
-        return self._session
-
-    async def __aexit__(self, *_error: object) -> None:
-        await self._session.close()

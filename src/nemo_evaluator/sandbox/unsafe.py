@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nemo_evaluator.core.errors import SandboxError
-from nemo_evaluator.sandbox._backend import Backend, Emit, Exit, Job
+from nemo_evaluator.sandbox._backend import Backend, Emit, Job
 from nemo_evaluator.sandbox._pump import Pump
-from nemo_evaluator.sandbox.base import OutsideEndpoint
+from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint
 
 log = logging.getLogger(__name__)
 

@@ -10,6 +10,7 @@ from nemo_evaluator.core.errors import BudgetError, ContextExceededError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.turns import record_turn
 from nemo_evaluator.core.types import ErrorKind, JsonDict, Message, ModelResponse, SolveResult, ToolCallInfo
+from nemo_evaluator.models.usage import together
 from nemo_evaluator.solvers._context import fit, size_of
 from nemo_evaluator.solvers.tools.toolbox import Outcome, Toolbox
 from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
@@ -109,28 +110,12 @@ class AgentRun:
         )
 
     def _totals(self, text: str) -> ModelResponse:
-        last = self.replies[-1]
-        return ModelResponse(
-            content=text,
-            model=last.model,
-            finish_reason=last.finish_reason,
-            prompt_tokens=_sum([reply.prompt_tokens for reply in self.replies]),
-            completion_tokens=_sum([reply.completion_tokens for reply in self.replies]),
-            total_tokens=_sum([reply.total_tokens for reply in self.replies]),
-            reasoning_tokens=_sum([reply.reasoning_tokens for reply in self.replies]),
-            cached_tokens=_sum([reply.cached_tokens for reply in self.replies]),
-            latency_ms=round(sum(reply.latency_ms for reply in self.replies), 2),
-            queue_ms=round(sum(reply.queue_ms for reply in self.replies), 2),
-            request_body={"messages": self.asked},
-            attempts=max(reply.attempts for reply in self.replies),
-            time_to_first_token_ms=self.replies[0].time_to_first_token_ms,
-            cost_usd=None if last.cost_usd is None else sum(reply.cost_usd or 0.0 for reply in self.replies),
-        )
-
-
-def _sum(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+        whole = together(self.replies)
+        whole.content, whole.request_body = text, {"messages": self.asked}
+        whole.raw_response, whole.reasoning_content, whole.tool_calls, whole.from_cache = {}, None, [], False
+        whole.attempts = max(reply.attempts for reply in self.replies)
+        whole.time_to_first_token_ms = self.replies[0].time_to_first_token_ms
+        return whole
 
 
 def _assistant(reply: ModelResponse, calls: Sequence[ToolCallInfo]) -> Message:

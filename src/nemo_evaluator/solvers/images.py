@@ -1,12 +1,22 @@
-"""Images of a problem as content parts of a message: paths, bytes, URLs and data URIs."""
+"""A problem as chat messages, with its images (paths, bytes, URLs and data URIs) as parts of their content."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from nemo_evaluator.core.errors import SeedError
-from nemo_evaluator.core.types import JsonDict, Message
+from nemo_evaluator.core.types import JsonDict, Message, SeedResult
 from nemo_evaluator.models.images import image_url
+
+
+def messages_for(task: SeedResult, system_prompt: str | None, detail: str = "auto") -> list[Message]:
+    """The messages of a problem; a system prompt of the solver takes the place of the problem's own."""
+    messages = list(task.messages) if task.messages is not None else [{"role": "user", "content": task.prompt}]
+    system = system_prompt or (task.system if task.messages is None else None)
+    if system:
+        rest = [message for message in messages if message.get("role") != "system"] if system_prompt else messages
+        messages = [{"role": "system", "content": system}, *rest]
+    return with_images(messages, task.images, detail) if task.images else messages
 
 
 def with_images(messages: list[Message], images: list[Any], detail: str) -> list[Message]:

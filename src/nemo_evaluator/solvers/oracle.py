@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from nemo_evaluator.sandbox.base import Sandbox
     from nemo_evaluator.solvers.base import SolverContext
 
-Strategy = Literal["override", "task", "max"]
 DEFAULT_TIMEOUT: Final = 1800.0
 # The second is for sandboxes whose root cannot be written to.
 _PLACES: Final = ("/solution", "/tmp/solution")
@@ -39,6 +39,7 @@ class OracleSolverConfig(SolverBase):
     max_agent_timeout: Above0 | None = Field(None, description="Cap on the solution's time.")
 
 
+@dataclass(frozen=True, kw_only=True)
 class OracleSolver:
     """Copies ``<task_dir>/solution`` (or ``metadata["solution"]``, a script) into the sandbox and runs ``solve.sh``.
     The place is ``/solution``, or ``/tmp/solution`` where the root cannot be written to.
@@ -47,16 +48,9 @@ class OracleSolver:
     known answer is answered with it.
     """
 
-    def __init__(
-        self,
-        *,
-        run_timeout: float | None = None,
-        timeout_strategy: Strategy = "override",
-        max_agent_timeout: float | None = None,
-    ) -> None:
-        self._run_timeout = run_timeout
-        self._strategy = timeout_strategy
-        self._cap = max_agent_timeout
+    run_timeout: float | None = None
+    timeout_strategy: TimeoutStrategy = "override"
+    max_agent_timeout: float | None = None
 
     async def solve(self, task: SeedResult, sandbox: Sandbox | None = None) -> SolveResult:
         """Run the solution. Raises SeedError when there is none, SandboxError when there is no place to run it."""
@@ -89,24 +83,19 @@ class OracleSolver:
 
     def timeout_for(self, task: SeedResult) -> float:
         """Seconds for the solution: ours, the task's, or the larger of both, under the cap."""
-        ours, theirs = self._run_timeout, _task_timeout(task)
+        ours, theirs = self.run_timeout, _task_timeout(task)
         known = [limit for limit in (ours, theirs) if limit is not None]
-        if self._strategy == "max" and known:
+        if self.timeout_strategy == "max" and known:
             chosen = max(known)
-        elif self._strategy == "task":
+        elif self.timeout_strategy == "task":
             chosen = theirs or ours or DEFAULT_TIMEOUT
         else:
             chosen = ours or theirs or DEFAULT_TIMEOUT
-        return min(chosen, self._cap) if self._cap is not None else chosen
+        return min(chosen, self.max_agent_timeout) if self.max_agent_timeout is not None else chosen
 
     def describe(self) -> JsonDict:
         """The settings that change answers."""
-        return {
-            "type": "oracle",
-            "run_timeout": self._run_timeout,
-            "timeout_strategy": self._strategy,
-            "max_agent_timeout": self._cap,
-        }
+        return {"type": "oracle", **asdict(self)}
 
     async def close(self) -> None:
         """Nothing is held."""
@@ -151,11 +140,7 @@ def _trajectory(task: SeedResult, command: str, output: ToolResult, took: float,
 
 def build(config: OracleSolverConfig, context: SolverContext) -> OracleSolver:
     """``type: oracle``."""
-    return OracleSolver(
-        run_timeout=config.run_timeout,
-        timeout_strategy=config.timeout_strategy,
-        max_agent_timeout=config.max_agent_timeout,
-    )
+    return OracleSolver(**config.model_dump(include={one.name for one in fields(OracleSolver)}))
 
 
 KIND: Final = Kind(OracleSolverConfig, build)

@@ -11,8 +11,8 @@ from nemo_evaluator.config.fields import ServiceName
 from nemo_evaluator.config.solver_base import SolverBase
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.registry import load_object
-from nemo_evaluator.core.types import JsonDict, Message, SeedResult, SolveResult
-from nemo_evaluator.solvers.images import with_images
+from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult
+from nemo_evaluator.solvers.images import messages_for
 
 if TYPE_CHECKING:
     from nemo_evaluator.adapters.model_client import ModelClient
@@ -60,7 +60,7 @@ class SimpleSolver:
         if self._completions:
             reply = await self.client.complete(self._text(task), generation=self._generation)
         else:
-            reply = await self.client.chat(self._messages(task), generation=self._generation)
+            reply = await self.client.chat(messages_for(task, self._system, self._detail), generation=self._generation)
         return SolveResult(response=reply.content, model_response=reply)
 
     def describe(self) -> JsonDict:
@@ -75,14 +75,6 @@ class SimpleSolver:
 
     async def close(self) -> None:
         """Nothing of its own: the client belongs to whoever made it."""
-
-    def _messages(self, task: SeedResult) -> list[Message]:
-        messages = task.messages if task.messages is not None else [{"role": "user", "content": task.prompt}]
-        system = self._system or (task.system if task.messages is None else None)
-        if system:
-            rest = [message for message in messages if message.get("role") != "system"] if self._system else messages
-            messages = [{"role": "system", "content": system}, *rest]
-        return with_images(messages, task.images, self._detail) if task.images else messages
 
     def _text(self, task: SeedResult) -> str:
         system = self._system or task.system

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field, model_validator
@@ -15,9 +16,9 @@ from nemo_evaluator.config.solver_base import SolverBase
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.turns import offer_answer
-from nemo_evaluator.core.types import JsonDict, Message, SeedResult, SolveResult
+from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult
 from nemo_evaluator.solvers._agent_run import AgentRun
-from nemo_evaluator.solvers.images import with_images
+from nemo_evaluator.solvers.images import messages_for
 from nemo_evaluator.solvers.tools.base import ToolSource
 from nemo_evaluator.solvers.tools.gym import GymTools
 from nemo_evaluator.solvers.tools.mcp import McpTools
@@ -80,6 +81,7 @@ class ToolCallingSolverConfig(SolverBase):
         return "sandbox_tools: true needs a sandbox" if self.sandbox_tools else None
 
 
+@dataclass
 class ToolCallingSolver:
     """Asks, runs the tools that the model calls, shows it the results, until it answers without a call.
 
@@ -88,75 +90,49 @@ class ToolCallingSolver:
     failed.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        sources: Sequence[ToolSource],
-        *,
-        max_turns: int = 50,
-        system_prompt: str | None = None,
-        generation: JsonDict | None = None,
-        tool_timeout: float = 180.0,
-        max_output_chars: int = 16384,
-        response_mode: ResponseMode = "last_message",
-        context_tokens: int = CONTEXT_TOKENS,
-    ) -> None:
-        self._client = client
-        self._sources = list(sources)
-        self._max_turns = max_turns
-        self._system = system_prompt
-        self._generation = generation
-        self._tool_timeout = tool_timeout
-        self._max_output_chars = max_output_chars
-        self._mode = response_mode
-        self._context_tokens = context_tokens
+    client: Client
+    sources: Sequence[ToolSource]
+    _: KW_ONLY
+    max_turns: int = 50
+    system_prompt: str | None = None
+    generation: JsonDict | None = None
+    tool_timeout: float = 180.0
+    max_output_chars: int = 16384
+    response_mode: ResponseMode = "last_message"
+    context_tokens: int = CONTEXT_TOKENS
 
     async def solve(self, task: SeedResult, sandbox: Sandbox | None = None) -> SolveResult:
         """Run the loop. Raises a BoundaryError when the model, a tool source or the sandbox is broken."""
         async with AsyncExitStack() as stack:
             sessions = []
-            for source in self._sources:
+            for source in self.sources:
                 session = await source.open(task, sandbox)
                 stack.push_async_callback(session.close)
                 sessions.append(session)
             toolbox = await Toolbox.of(
                 sessions,
                 task.metadata.get("tools"),
-                timeout=self._tool_timeout,
-                max_output_chars=self._max_output_chars,
+                timeout=self.tool_timeout,
+                max_output_chars=self.max_output_chars,
             )
-            run = AgentRun(self._client, toolbox, self._messages(task), self._generation, self._context_tokens)
-            artifact = self._mode == "sandbox_artifact"
+            run = AgentRun(
+                self.client, toolbox, messages_for(task, self.system_prompt), self.generation, self.context_tokens
+            )
+            artifact = self.response_mode == "sandbox_artifact"
             offer_answer(lambda why: run.result(why, artifact=artifact) if run.replies else None)
-            error = await run.loop(self._max_turns)
+            error = await run.loop(self.max_turns)
         return run.result(error, artifact=artifact)
 
     def describe(self) -> JsonDict:
         """The settings that change answers."""
-        return {
-            "type": "tool_calling",
-            "sources": [source.describe() for source in self._sources],
-            "max_turns": self._max_turns,
-            "system_prompt": self._system,
-            "generation": self._generation or {},
-            "tool_timeout": self._tool_timeout,
-            "max_output_chars": self._max_output_chars,
-            "response_mode": self._mode,
-            "context_tokens": self._context_tokens,
-        }
+        settings = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("client", "sources")}
+        sources = [source.describe() for source in self.sources]
+        return {"type": "tool_calling", **settings, "sources": sources, "generation": self.generation or {}}
 
     async def close(self) -> None:
         """Let go of what the sources share; the client belongs to whoever made it."""
-        for source in self._sources:
+        for source in self.sources:
             await source.close()
-
-    def _messages(self, task: SeedResult) -> list[Message]:
-        messages = list(task.messages) if task.messages is not None else [{"role": "user", "content": task.prompt}]
-        system = self._system or (task.system if task.messages is None else None)
-        if system:
-            rest = [message for message in messages if message.get("role") != "system"] if self._system else messages
-            messages = [{"role": "system", "content": system}, *rest]
-        return with_images(messages, task.images, "auto") if task.images else messages
 
 
 def build(config: ToolCallingSolverConfig, context: SolverContext) -> ToolCallingSolver:
@@ -176,16 +152,9 @@ def build(config: ToolCallingSolverConfig, context: SolverContext) -> ToolCallin
         McpTools(server.name, server.command, tuple(server.args), server.env, server.url, server.headers)
         for server in config.mcp_servers
     ]
-    return ToolCallingSolver(
-        client,
-        sources,
-        max_turns=config.max_turns,
-        system_prompt=config.system_prompt,
-        generation=config.generation.model_dump(exclude_none=True) if config.generation else None,
-        tool_timeout=config.tool_timeout,
-        max_output_chars=config.max_output_chars,
-        response_mode=config.response_mode,
-    )
+    settings = config.model_dump(include={one.name for one in fields(ToolCallingSolver)} - {"generation"})
+    generation = config.generation.model_dump(exclude_none=True) if config.generation else None
+    return ToolCallingSolver(client, sources, generation=generation, **settings)
 
 
 KIND: Final = Kind(ToolCallingSolverConfig, build)

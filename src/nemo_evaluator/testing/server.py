@@ -12,13 +12,15 @@ import json
 import os
 import signal
 import sys
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import click
 import orjson
 
 from nemo_evaluator.testing._loop import run
-from nemo_evaluator.testing.script import Fault, Say, Script, Weather, load_script
+from nemo_evaluator.testing.script import Say, Script, Weather, load_script
 from nemo_evaluator.testing.scripted import ScriptedServer
 
 
@@ -35,49 +37,21 @@ from nemo_evaluator.testing.scripted import ScriptedServer
 @click.option("--p500", default=0.0, help="Share of requests that get a 500.")
 @click.option("--p429", default=0.0, help="Share of requests that get a 429.")
 @click.option("--preset", default=0.0, help="Share of connections that are reset.")
-@click.option("--stall", default=0.0, help="Share of requests that are never answered.")
+@click.option("--stall", "pstall", default=0.0, help="Share of requests that are never answered.")
 @click.option("--seed", default=0, help="Seed of what happens by chance.")
 @click.option("--api-key", envvar="SCRIPTED_API_KEY", help="Refuse other keys with 401.")
 @click.option("--model", "models", multiple=True, help="Refuse other models with 404.")
 @click.option("--record", default=0, help="Requests to remember (and count by body).")
 @click.option("--until-eof", is_flag=True, help="Stop when standard input closes.")
 def main(
-    port: int,
-    script_file: Path | None,
-    answer: str,
-    answers_file: Path | None,
-    delay: float,
-    jitter: float,
-    rate_limit: float | None,
-    burst: float | None,
-    retry_after: float | None,
-    p500: float,
-    p429: float,
-    preset: float,
-    stall: float,
-    seed: int,
-    api_key: str | None,
-    models: tuple[str, ...],
-    record: int,
-    until_eof: bool,
+    script_file: Path | None, answer: str, answers_file: Path | None, delay: float, jitter: float, **options: Any
 ) -> None:
     """Serve a scripted OpenAI-compatible model on loopback."""
     script: Script = load_script(script_file) if script_file else Say(answer, delay=delay, jitter=jitter)
     answers = orjson.loads(answers_file.read_bytes()) if answers_file else None
-    weather = Weather(
-        p500=p500,
-        p429=p429,
-        preset=preset,
-        pstall=stall,
-        rate_limit=rate_limit,
-        burst=burst,
-        retry_after=retry_after,
-        seed=seed,
-        stalls=Fault.STALL,
-    )
-    server = ScriptedServer(
-        script, answers=answers, weather=weather, api_key=api_key, models=models, record=record, port=port
-    )
+    until_eof = options.pop("until_eof")
+    weather = Weather(**{one.name: options.pop(one.name) for one in fields(Weather) if one.name in options})
+    server = ScriptedServer(script, answers=answers, weather=weather, **options)
     with contextlib.suppress(KeyboardInterrupt):
         run(_serve(server, until_eof))
 

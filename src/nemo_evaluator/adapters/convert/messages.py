@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import orjson
 
-from nemo_evaluator.adapters._messages import text_of
 from nemo_evaluator.adapters._streams import encode_event
 from nemo_evaluator.adapters.convert.base import Speech, Translator, call_of, error_in, first_choice, thought_of
 from nemo_evaluator.core.shapes import as_dict
 from nemo_evaluator.core.types import JsonDict, Message
 from nemo_evaluator.models.chat import parse_arguments
+from nemo_evaluator.models.completions import text_of
 
 _SAME: Final = ("model", "max_tokens", "temperature", "top_p", "top_k", "stream")
 _STOPS: Final = {"length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from nemo_evaluator.adapters import base
-from nemo_evaluator.adapters._bodies import messages_in
+from nemo_evaluator.adapters._bodies import messages_in, messages_of, put_messages, text_of
 from nemo_evaluator.adapters._log import log
-from nemo_evaluator.adapters._messages import messages_of, put_messages, text_of
 from nemo_evaluator.config.fields import Name
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, Message

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from nemo_evaluator.adapters import base
-from nemo_evaluator.adapters._messages import messages_of, put_messages
+from nemo_evaluator.adapters._bodies import messages_of, put_messages
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 

@@ -9,8 +9,8 @@ from time import monotonic
 from typing import Final, Literal
 
 from nemo_evaluator.adapters import base
+from nemo_evaluator.adapters._bodies import messages_of, put_messages, text_of
 from nemo_evaluator.adapters._log import log
-from nemo_evaluator.adapters._messages import messages_of, put_messages, text_of
 from nemo_evaluator.adapters.base import OUTSIDE
 from nemo_evaluator.config.fields import Positive
 from nemo_evaluator.core.errors import BudgetError
