@@ -66,7 +66,7 @@ class MlflowExporter:
 
     def __post_init__(self) -> None:
         require("mlflow")
-        self.uri = _resolve_uri(self.tracking_uri)
+        self.tracking_uri = self.uri = _resolve_uri(self.tracking_uri)
 
     def export(self, bundles: Sequence[ExportBundle], config: JsonDict) -> list[str]:
         """Send each bundle; what fails does not keep the others back, and is raised at the end."""
