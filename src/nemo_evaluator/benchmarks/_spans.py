@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 import string
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from nemo_evaluator.scoring import extract_number, readable
-from nemo_evaluator.scoring.text import claimed_texts, cut_off, declines, tasks
+from nemo_evaluator.scoring.text import claimed_texts, cut_off, declines, tasks, word_f1
 
 # A bare reply is an answer as it stands up to this many words; a longer one must say which words are its answer.
 _BARE: Final = 30
@@ -117,15 +116,6 @@ def trivia_normal(text: str) -> str:
     signs = _PUNCTUATION | set(_QUOTES)
     bare = "".join(sign if sign not in signs else " " for sign in text.lower().replace("_", " "))
     return " ".join(_ARTICLES.sub(" ", bare).split())
-
-
-def word_f1(said: str, wanted: str) -> float:
-    """Overlap of the words of two normalised texts; an empty one equals only another empty one."""
-    mine, theirs = said.split(), wanted.split()
-    if not mine or not theirs:
-        return float(mine == theirs)
-    common = sum((Counter(mine) & Counter(theirs)).values())
-    return 2 * common / (len(mine) + len(theirs))
 
 
 def best_match(said: str, accepted: Iterable[str], normal: Callable[[str], str]) -> tuple[bool, float]:

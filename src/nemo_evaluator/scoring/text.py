@@ -175,11 +175,15 @@ def _mentioned(text: str, reader: Mentions) -> tuple[int, ...] | None:
 
 def token_f1(prediction: str, target: str) -> float:
     """Overlap of the words of two texts: the harmonic mean of precision and recall."""
-    said, wanted = Counter(normalise(prediction).split()), Counter(normalise(target).split())
-    if not said or not wanted:
-        return float(said == wanted)
-    common = sum((said & wanted).values())
-    return 2 * common / (sum(said.values()) + sum(wanted.values())) if common else 0.0
+    return word_f1(normalise(prediction), normalise(target))
+
+
+def word_f1(said: str, wanted: str) -> float:
+    """Overlap of the words of two normalised texts; an empty one equals only another empty one."""
+    mine, theirs = said.split(), wanted.split()
+    if not mine or not theirs:
+        return float(mine == theirs)
+    return 2 * sum((Counter(mine) & Counter(theirs)).values()) / (len(mine) + len(theirs))
 
 
 @versioned("3")
