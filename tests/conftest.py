@@ -75,6 +75,7 @@ PARTS: dict[str, Callable[[], bool]] = {
     "git": _command("git"),
     "haproxy": _command("haproxy"),
     "inspect": _library("inspect_ai"),
+    "jupyter": lambda: _library("ipykernel")() and _library("nbclient")(),
     "llama_server": _llama_server,
     "lm_eval": _library("lm_eval"),
     "mcp": _library("mcp"),

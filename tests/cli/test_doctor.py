@@ -12,6 +12,7 @@ from nel_support import SUMS, Nel
 
 from nemo_evaluator.cli.doctor import doctor
 from nemo_evaluator.cli.main import nel
+from nemo_evaluator.store.runs import RunMeta
 from nemo_evaluator.testing import ScriptedServer
 
 
@@ -37,8 +38,29 @@ def test_it_reports_and_shows_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_benchmark_names_are_completed() -> None:
     complete = ShellComplete(nel, {}, "nel", "_NEL_COMPLETE")
-    assert [one.value for one in complete.get_completions(["show"], "gsm")] == ["gsm8k"]
+    assert [one.value for one in complete.get_completions(["show"], "gsm") if one.type == "plain"] == ["gsm8k"]
     assert "mmlu_pro" in [one.value for one in complete.get_completions(["eval", "run", "--bench"], "mmlu")]
+
+
+def test_runs_and_config_files_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "configs").mkdir()
+    for name in ("c.yaml", "notes.txt", "configs/deep.yml"):
+        (tmp_path / name).touch()
+    RunMeta("20260102_030405_ab12cd34", "local", str(tmp_path / "o"), "2026-01-02T03:04:05Z", "gsm8k").save()
+    complete = ShellComplete(nel, {}, "nel", "_NEL_COMPLETE")
+
+    def offered(*words: str) -> list[str]:
+        return [one.value for one in complete.get_completions(list(words[:-1]), words[-1]) if one.type == "plain"]
+
+    for command in ("status", "stop", "resume", "logs", "rescore", "clean"):
+        assert offered("eval", command, "2026") == ["20260102_030405_ab12cd34"], command
+    assert offered("show", "2026") == ["20260102_030405_ab12cd34"]
+    for words in (("eval", "run"), ("config", "check"), ("proxy",)):
+        assert offered(*words, "c") == ["c.yaml", "configs/"], words
+    assert offered("eval", "run", "./configs/") == ["./configs/deep.yml"]
+    assert offered("eval", "run", f"{tmp_path}/c.") == [f"{tmp_path}/c.yaml"]
 
 
 def test_prompts_and_answers_of_a_run(tmp_path: Path) -> None:
@@ -54,6 +76,8 @@ def test_prompts_and_answers_of_a_run(tmp_path: Path) -> None:
     assert "--- expected\n6\n" in shown
     assert "right (reward 1)" in run("show", "o", "--row", "2").stdout
     assert json.loads(run("show", "o", "--row", "2", "--json").stdout)["problem_idx"] == 2
+    (run_id,) = (one["run_id"] for one in json.loads(run("eval", "runs", "--json").stdout))
+    assert run("show", run_id[:18], "--wrong").stdout == shown
     assert "1 rows shown" in run("show", "o", "--limit", "1").stderr
     assert "has no failed rows" in run("show", "o", "--failed", code=1).stderr
     assert "is not the folder of a run" in run("show", "gsm8k", "--wrong", code=1).stderr

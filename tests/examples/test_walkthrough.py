@@ -18,6 +18,8 @@ from nemo_evaluator.testing import ScriptedServer
 ROOT = Path(__file__).parents[2]
 PUBLIC = "https://integrate.api.nvidia.com/v1"
 KEY = "nvapi-walkthrough-key"
+# One transparent pixel.
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 pytestmark = pytest.mark.needs("mirror")
 
 
@@ -43,7 +45,7 @@ def run(server: ScriptedServer, folder: Path, data_mirror: Path, number: str, *w
     shutil.copytree(ROOT / "examples", folder / "examples", dirs_exist_ok=True)
     for file in (folder / "examples").rglob("*.yaml"):
         file.write_text(file.read_text().replace(PUBLIC, server.url))
-    example = next((folder / "examples" / "configs").glob(f"{number}_*.yaml"))
+    example = next((folder / "examples" / "configs").glob(f"{number}[_.]*"))
     command = [str(Path(sys.executable).with_name("nel")), "eval", "run", str(example.relative_to(folder)), *words]
     environment = {**os.environ, "NVIDIA_API_KEY": KEY, "NEL_DATA_MIRROR": str(data_mirror)}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
@@ -61,6 +63,28 @@ def test_example(server: ScriptedServer, tmp_path: Path, data_mirror: Path, numb
     for bundle in bundles:
         assert bundle["validity"]["status"] == "VALID"
         assert bundle["benchmark"]["coverage"]["scored"] == 5
+
+
+@pytest.mark.needs("xllamacpp")
+@pytest.mark.needs("model")
+@pytest.mark.parametrize("number", ["00_quickstart", "00_quickstart_hot"])
+def test_the_small_model(server: ScriptedServer, tmp_path: Path, data_mirror: Path, number: str) -> None:
+    run(server, tmp_path, data_mirror, number, "--limit", "2")
+    (folder,) = (tmp_path / "eval_results").iterdir()
+    (row, _) = (folder / "quickstart" / "results.jsonl").read_text().splitlines()
+    assert json.loads(row)["model_response"]
+
+
+def test_pictures(server: ScriptedServer, tmp_path: Path, data_mirror: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table as VLMEvalKit publishes them, with a picture in each row."""
+    columns = ["index", "question", "A", "B", "answer", "category", "image"]
+    rows = [[str(number), f"What is in picture {number}?", "a cat", "a dog", "B", "pets", PNG] for number in range(6)]
+    (tmp_path / "MMBench_DEV_EN.tsv").write_text("\n".join("\t".join(row) for row in [columns, *rows]) + "\n")
+    monkeypatch.setenv("LMUData", str(tmp_path))
+    (bundle,) = run(server, tmp_path, data_mirror, "13")
+    assert bundle["validity"]["status"] == "VALID"
+    assert bundle["benchmark"]["scores"]["pass@1"]["value"] == 1.0
+    assert any(PNG in json.dumps(seen.body) for seen in server.requests)
 
 
 def test_budget_and_limits(server: ScriptedServer, tmp_path: Path, data_mirror: Path) -> None:

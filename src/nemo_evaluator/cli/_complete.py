@@ -1,14 +1,38 @@
-"""What the shell offers after Tab."""
+"""What the shell offers after Tab. Rooms are loaded by name: commands must not load them only to be listed."""
 
 from __future__ import annotations
 
+import glob
 import importlib
+from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 
 def benchmark_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """The benchmarks whose name begins like this."""
-    # By name: commands that take a benchmark must not load all of them to be listed.
     names: list[str] = importlib.import_module("nemo_evaluator.environments.registry").list_environments()
     return [name for name in names if name.startswith(incomplete)]
+
+
+def run_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The runs whose id begins like this, with what they run; and folders, which name a run too."""
+    runs = importlib.import_module("nemo_evaluator.store.runs").list_runs()
+    found = [CompletionItem(run.run_id, help=run.config_summary) for run in runs if run.run_id.startswith(incomplete)]
+    return [*found, CompletionItem(incomplete, type="dir")]
+
+
+def benchmarks_and_runs(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """For an argument that is either."""
+    names = benchmark_names(ctx, parameter, incomplete)
+    return [*map(CompletionItem, names), *run_ids(ctx, parameter, incomplete)]
+
+
+def config_files(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Folders, and YAML files."""
+    folder, _, start = incomplete.rpartition("/")
+    found = sorted(Path(folder or ("/" if incomplete.startswith("/") else ".")).glob(f"{glob.escape(start)}*"))
+    names = [one.name + "/" if one.is_dir() else one.name for one in found]
+    fitting = [name for name in names if name.endswith(("/", ".yaml", ".yml"))]
+    return [CompletionItem(f"{incomplete.removesuffix(start)}{name}") for name in fitting]

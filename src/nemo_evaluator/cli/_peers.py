@@ -7,19 +7,25 @@ from typing import Final
 
 from nemo_evaluator.core.registry import nearest
 
+# Commands that are known and not built, and what does the same, or some of it, here.
+_PLANNED: Final = {
+    "run": "nel eval run CONFIG",
+    "view": "nel report RUN -f html, or nel show RUN --wrong",
+    "serve": "nel proxy, for a service's traffic",
+    "package": "the Dockerfile of the project, with the benchmark file beside the config",
+    "cache-sqsh": "enroot import docker://IMAGE",
+    "skills": "nel list, and the examples in examples/configs",
+    "ls": "nel list",
+    "info": "nel eval status",
+}
 _COMMANDS: Final = {
-    "run": "nel eval run",
     "evaluate": "nel eval run",
     "eval-set": "nel eval run",
     "retry": "nel eval resume",
     "eval-retry": "nel eval resume",
     "score": "nel eval rescore",
-    "view": "nel eval report RUN -f html, or nel show RUN --wrong",
     "log": "nel show RUN",
-    "serve": "nel proxy",
-    "ls": "nel list",
     "tasks": "nel list",
-    "info": "nel doctor",
     "kill": "nel eval stop",
     "init": "nel eval run --bench NAME --model PROVIDER/MODEL",
     **{name: f"nel eval {name}" for name in ("status", "stop", "resume", "logs", "runs", "jobs", "merge", "rescore")},
@@ -48,6 +54,11 @@ def better_command(group: str, word: str, known: Sequence[str]) -> str | None:
     if close is None and group.endswith(" eval"):
         return f"nel eval run --bench {word}"
     return f"{group} {close}" if close is not None else _COMMANDS.get(word.replace("_", "-").lower())
+
+
+def planned(word: str) -> str | None:
+    """What to do meanwhile, for a command that is known and not built."""
+    return _PLANNED.get(word.replace("_", "-").lower())
 
 
 def better_option(name: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +15,12 @@ from nemo_evaluator.core.terminal import harmless
 from nemo_evaluator.runs.folder import BenchmarkFolder, open_run
 from nemo_evaluator.runs.query import RowFilter
 from nemo_evaluator.runs.row import Row
+from nemo_evaluator.store.runs import find_run
 
 
 def is_run(name: str) -> bool:
-    """True when the argument is a folder: benchmarks have names, files or URIs."""
-    return Path(name).is_dir()
+    """True when the argument is a folder, or begins like the id of a run; benchmarks have names, files or URIs."""
+    return Path(name).is_dir() or re.match(r"\d{8}_\d", name) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,8 @@ class RowChoice:
 def show_rows(folder: str, choice: RowChoice, *, as_json: bool = False) -> None:
     """Print the rows of a run. Raises UsageError when there are none of that choice."""
     shown = 0
-    for task in open_run(folder).benchmarks.values():
+    path = folder if Path(folder).is_dir() else find_run(folder).output_dir
+    for task in open_run(path).benchmarks.values():
         for one in choice.of(task):
             if shown == choice.limit:
                 click.echo(f"{shown} rows shown; more with --limit N, one problem with --row N", err=True)

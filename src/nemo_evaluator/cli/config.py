@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import click
 import yaml
 
+from nemo_evaluator.cli._complete import config_files
 from nemo_evaluator.cli._errors import problem_place, render_error
 from nemo_evaluator.config import LoadedConfig, config_schema, load_config, load_settings
 from nemo_evaluator.config._document import Document
@@ -30,7 +31,7 @@ def config() -> None:
 
 
 @config.command()
-@click.argument("file", type=click.Path())
+@click.argument("file", type=click.Path(), shell_complete=config_files)
 @click.option("-O", "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Change one value.")
 @click.option("--env-file", type=click.Path(dir_okay=False), help="NAME=VALUE lines (default: .env beside the config).")
 @click.option("--file-only", is_flag=True, help="Open no dataset and no sandbox.")

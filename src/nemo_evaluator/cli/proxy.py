@@ -16,6 +16,7 @@ import uvloop
 
 from nemo_evaluator.adapters import Proxy, TrafficLog
 from nemo_evaluator.adapters.proxy import check_host, check_session
+from nemo_evaluator.cli._complete import config_files
 from nemo_evaluator.config import EvalConfig, compose_config, load_config, load_mapping
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import nearest
@@ -28,7 +29,9 @@ TOKEN = "NEL_PROXY_TOKEN"
 
 
 @click.command()
-@click.argument("file", metavar="CONFIG", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument(
+    "file", metavar="CONFIG", type=click.Path(exists=True, dir_okay=False, path_type=Path), shell_complete=config_files
+)
 @click.option("-s", "--service", "name", help="The service; may be left out when the config has only one.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="One address: loopback, or a bridge address.")
 @click.option("-p", "--port", default=4000, show_default=True, help="0 takes any free port.")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from nemo_evaluator.cli._complete import run_ids
 from nemo_evaluator.config import LoadedConfig, check_runtime, load_config, write_snapshot
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
@@ -24,7 +25,7 @@ from nemo_evaluator.suite.summary import summary_json, summary_text
 
 
 @click.command()
-@click.argument("run", metavar="RUN")
+@click.argument("run", metavar="RUN", shell_complete=run_ids)
 @click.option(
     "--override", "-O", multiple=True, metavar="KEY=VALUE", help="Set a value of the run's config; repeatable."
 )

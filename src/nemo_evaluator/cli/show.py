@@ -10,7 +10,7 @@ from typing import Any, cast
 import click
 import yaml
 
-from nemo_evaluator.cli._complete import benchmark_names
+from nemo_evaluator.cli._complete import benchmarks_and_runs
 from nemo_evaluator.cli._run_rows import RowChoice, is_run, show_rows
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.terminal import harmless
@@ -36,7 +36,7 @@ class _Listener:
 
 
 @click.command("show")
-@click.argument("name", metavar="BENCHMARK|RUN", shell_complete=benchmark_names)
+@click.argument("name", metavar="BENCHMARK|RUN", shell_complete=benchmarks_and_runs)
 @click.option("--index", "-i", type=click.IntRange(0), default=0, show_default=True, help="Number of the problem.")
 @click.option("--fewshot", type=click.IntRange(0), help="Worked examples before the problem.")
 @click.option("--param", "-p", "params", multiple=True, metavar="KEY=VALUE", help="A parameter of the benchmark.")

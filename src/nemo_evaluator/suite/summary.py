@@ -24,6 +24,8 @@ def summary_text(result: SuiteResult, output_dir: Path, *, width: int | None = N
     done = len(result.benchmarks) - failed
     lines.append(f"Completed {done} benchmark(s).{f' {failed} failed.' if failed else ''} Results: {output_dir}")
     lines += [f"Report: {path}" for path in result.reports]
+    if any(one.bundle is not None for one in result.benchmarks):
+        lines.append(f"Wrong answers: nel show {output_dir} --wrong")
     if result.exit_code:
         lines.append("Run the same command with --resume to continue; finished answers are reused.")
     return "\n".join(lines)

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from nemo_evaluator.cli._complete import run_ids
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.store.runs import find_run
 
@@ -15,7 +16,9 @@ from nemo_evaluator.store.runs import find_run
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--run-id`` and ``--output-dir`` to a command."""
     command = click.option("--output-dir", "-o", help="Output folder of the run (default: ./eval_results).")(command)
-    return click.option("--run-id", "-r", help="Id of the run, or its beginning; see `nel eval runs`.")(command)
+    return click.option(
+        "--run-id", "-r", shell_complete=run_ids, help="Id of the run, or its beginning; see `nel eval runs`."
+    )(command)
 
 
 def with_run(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -27,4 +30,4 @@ def with_run(command: Callable[..., Any]) -> Callable[..., Any]:
             raise UsageError("name the run once", hint="give RUN, --run-id or --output-dir")
         return command(*args, run=find_run(which or run_id, output_dir), **more)
 
-    return click.argument("which", metavar="[RUN]", required=False)(run_options(found))
+    return click.argument("which", metavar="[RUN]", required=False, shell_complete=run_ids)(run_options(found))

@@ -8,6 +8,7 @@ from typing import Final
 
 import click
 
+from nemo_evaluator.cli._complete import run_ids
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.executors.base import clean, status_of
 from nemo_evaluator.store.runs import RunMeta, known_run, list_runs
@@ -16,7 +17,7 @@ _UNITS: Final = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta
 
 
 @click.command("clean")
-@click.argument("which", metavar="[RUN]...", nargs=-1)
+@click.argument("which", metavar="[RUN]...", nargs=-1, shell_complete=run_ids)
 @click.option("--older-than", metavar="AGE", help="Only runs older than this: 24h, 7d, 4w, 2m.")
 @click.option("--executor", help="Only runs of this executor.")
 @click.option("--all", "everything", is_flag=True, help="Every run that has ended.")

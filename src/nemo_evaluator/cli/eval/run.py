@@ -10,7 +10,7 @@ from typing import Final
 import click
 from click.core import ParameterSource
 
-from nemo_evaluator.cli._complete import benchmark_names
+from nemo_evaluator.cli._complete import benchmark_names, config_files
 from nemo_evaluator.core.arguments import masked_arguments
 from nemo_evaluator.core.errors import UsageError
 
@@ -36,7 +36,7 @@ def _variable(ctx: click.Context, parameter: click.Parameter, value: str | None)
 
 
 @click.command()
-@click.argument("config_file", required=False, type=click.Path(dir_okay=False))
+@click.argument("config_file", required=False, type=click.Path(dir_okay=False), shell_complete=config_files)
 @click.option(
     "--bench", "-b", shell_complete=benchmark_names, help="Quick mode: a benchmark name, URI or file.py[:name]."
 )
