@@ -27,7 +27,6 @@ NOT_RUN = {
     "nel eval run --bench simpleqa --model openai/": "asks a paid endpoint; tests/e2e/test_quick_judge.py",
     "nel eval run --bench capitals.py": "shown with its output; the block before it is run",
     "nel eval run --bench quickstart --model-url http://localhost": "the reader's endpoint; run with variables",
-    "nel eval run config.yaml": "shown with its output; the README runs the same line",
     "nel data update": "changes the lock file of the reader",
     "nel data mirror": "downloads; tests/datasets mirrors a small dataset",
     "nel data verify": "needs that mirror; tests/datasets verifies one",

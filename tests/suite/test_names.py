@@ -48,13 +48,14 @@ def test_all_unknown_names_are_said_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         check_names(loaded.config, document=loaded.document)
     said = {problem.path: (problem.line, problem.hint) for problem in caught.value.problems}
+    looked = f"looked in {tmp_path} and {Path.cwd()}"
     assert said == {
         "benchmarks[1].name": (16, "did you mean 'gsm8k'?"),
-        "benchmarks[2].name": (17, "the path is taken relative to the current folder"),
-        "benchmarks[3].name": (18, "the path is taken relative to the current folder"),
+        "benchmarks[2].name": (17, looked),
+        "benchmarks[3].name": (18, looked),
         "benchmarks[4].name": (19, "see `nel list` for those that are"),
-        "benchmarks[5].instruction_template": (22, "give a path, or `off`"),
-        "benchmarks[5].scoring.metrics[1].rubric_file": (27, "the path is taken relative to the current folder"),
+        "benchmarks[5].instruction_template": (22, f"give a path, or `off`; {looked}"),
+        "benchmarks[5].scoring.metrics[1].rubric_file": (27, looked),
     }
 
 
