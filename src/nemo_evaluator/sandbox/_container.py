@@ -16,10 +16,9 @@ from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.sandbox._backend import Emit, Job
 from nemo_evaluator.sandbox._entry_command import Client, call, start_client
 from nemo_evaluator.sandbox._nodes import NodeSlots, Place
-from nemo_evaluator.sandbox._pump import Pump
+from nemo_evaluator.sandbox._pump import Pump, stdin_pipe
 from nemo_evaluator.sandbox._slurm_steps import Quiet, Steps, clean_up
-from nemo_evaluator.sandbox._stdin import feed, pipe
-from nemo_evaluator.sandbox._wrapped import SIGKILL, Command, WrappedSandbox
+from nemo_evaluator.sandbox._wrapped import SIGKILL, Command, WrappedSandbox, feed
 from nemo_evaluator.sandbox._wrapper import Rest, Trailer, killer
 from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint
 
@@ -132,7 +131,7 @@ class ContainerSandbox(WrappedSandbox):
         client = self._client(argv, command.job.env, command.job.user)
         pump = Pump(command.trailer.take)
         process: subprocess.Popen[bytes] | None = None
-        far, writer = await pipe()
+        far, writer = await stdin_pipe()
         feeding = asyncio.ensure_future(feed(writer, command.seal, command.stdin))
         try:
             try:

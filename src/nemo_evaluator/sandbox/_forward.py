@@ -7,7 +7,7 @@ import contextlib
 import socket
 import subprocess
 import sys
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -15,69 +15,64 @@ from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.sandbox.jail import wire
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where connections go."""
-
-    host: str
-    port: int
-
-    @staticmethod
-    def rewrite(url: str, port: int) -> str:
-        """The URL as code inside the sandbox must write it."""
-        parts = urlsplit(url)
-        return urlunsplit(("http", f"127.0.0.1:{port}", parts.path, parts.query, parts.fragment))
-
-
-def target_of(url: str) -> Target:
+def address_of(url: str) -> tuple[str, int]:
     """Host and port of a proxy URL; only plain HTTP can be carried: a certificate would not fit the name inside."""
     parts = urlsplit(url)
     if parts.scheme != "http" or not parts.hostname:
         raise SandboxError(f"{url!r} cannot be carried into a sandbox", hint="give the http:// address of the proxy")
-    return Target(parts.hostname, parts.port or 80)
+    return parts.hostname, parts.port or 80
 
 
-class Forward:
-    """Accepts on a socket that lives in the sandbox's network and connects to the target from ours."""
+class Forwards:
+    """The ways out of one sandbox: each accepts on a socket that lives in its network, and connects from ours."""
 
-    def __init__(self, target: Target, fd: int) -> None:
-        self._target = target
-        self._socket = socket.socket(fileno=fd)
-        self._server: asyncio.Server | None = None
+    def __init__(self) -> None:
+        # URLs of the host as code inside must write them.
+        self.urls: dict[str, str] = {}
+        self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def start(self) -> None:
-        """Begin to accept."""
-        self._socket.setblocking(False)
-        self._server = await asyncio.start_server(self._serve, sock=self._socket)
+    def __bool__(self) -> bool:
+        return bool(self._servers)
+
+    async def add(self, url: str, fd: int, port: int) -> str:
+        """Carry what comes to the listening socket ``fd`` to ``url``; the URL to use inside."""
+        address = address_of(url)
+        listening = socket.socket(fileno=fd)
+        listening.setblocking(False)
+        self._servers.append(await asyncio.start_server(partial(self._serve, address), sock=listening))
+        parts = urlsplit(url)
+        self.urls[url] = urlunsplit(("http", f"127.0.0.1:{port}", parts.path, parts.query, parts.fragment))
+        return self.urls[url]
 
     async def close(self) -> None:
         """Stop, and cut what is under way."""
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(
+        self, address: tuple[str, int], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
+        writers = [writer]
         try:
-            out_reader, out_writer = await asyncio.open_connection(self._target.host, self._target.port)
-        except OSError:
-            writer.close()
-            return
-        finally:
-            self._tasks.discard(task)
-        self._tasks.add(task)
-        try:
+            out_reader, out_writer = await asyncio.open_connection(*address)
+            writers.append(out_writer)
             async with asyncio.TaskGroup() as group:
                 group.create_task(_copy(reader, out_writer))
                 group.create_task(_copy(out_reader, writer))
+        except OSError:
+            # Nobody is there: the caller inside sees its connection close.
+            return
         finally:
             self._tasks.discard(task)
-            for each in (writer, out_writer):
+            for each in writers:
                 each.close()
 
 

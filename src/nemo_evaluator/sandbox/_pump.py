@@ -112,3 +112,12 @@ def _input(stdin: bytes | IO[bytes] | None, owner: int | None) -> int:
         left = left[os.write(fd, left) :]
     os.lseek(fd, 0, os.SEEK_SET)
     return fd
+
+
+async def stdin_pipe() -> tuple[int, asyncio.StreamWriter]:
+    """(descriptor for the command, writer): never a file, which the command could read again from its beginning."""
+    far, near = os.pipe()
+    loop = asyncio.get_running_loop()
+    protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
+    transport, _ = await loop.connect_write_pipe(lambda: protocol, os.fdopen(near, "wb", 0))
+    return far, asyncio.StreamWriter(transport, protocol, None, loop)

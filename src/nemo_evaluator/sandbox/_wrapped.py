@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import time
 from abc import abstractmethod
@@ -117,3 +118,17 @@ class WrappedSandbox(Backend):
 
         self._killing = asyncio.ensure_future(kill())
         return self._killing
+
+
+async def feed(writer: asyncio.StreamWriter, seal: Seal, stdin: bytes | IO[bytes] | None) -> None:
+    """Write it all and close; a command that ends without reading it is none of our business."""
+    with contextlib.suppress(ConnectionError):
+        writer.write(seal.line)
+        if isinstance(stdin, bytes):
+            writer.write(stdin)
+        elif stdin is not None:
+            while data := stdin.read(1 << 18):
+                writer.write(data)
+                await writer.drain()
+        await writer.drain()
+        writer.write_eof()

@@ -19,9 +19,8 @@ from nemo_evaluator.sandbox import _fresh
 from nemo_evaluator.sandbox._backend import Emit, Job
 from nemo_evaluator.sandbox._docker_api import DockerApi, frames
 from nemo_evaluator.sandbox._docker_definition import definition
-from nemo_evaluator.sandbox._forward import Forward, listen_in, target_of
-from nemo_evaluator.sandbox._stdin import feed
-from nemo_evaluator.sandbox._wrapped import SIGKILL, Command, WrappedSandbox
+from nemo_evaluator.sandbox._forward import Forwards, address_of, listen_in
+from nemo_evaluator.sandbox._wrapped import SIGKILL, Command, WrappedSandbox, feed
 from nemo_evaluator.sandbox._wrapper import killer
 from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint, volumes_of
 
@@ -54,8 +53,7 @@ class DockerSandbox(WrappedSandbox):
     # False once a program of its own was ended from outside: nobody cleared up behind it.
     is_clean: bool = field(default=True, init=False)
     _id: str = field(default="", init=False)
-    _forwards: list[Forward] = field(default_factory=list, init=False)
-    _rewritten: dict[str, str] = field(default_factory=dict, init=False)
+    _forwards: Forwards = field(default_factory=Forwards, init=False)
     _watching: asyncio.Task[None] | None = field(default=None, init=False)
     _busy: bool = field(default=False, init=False)
     _over_disk: bool = field(default=False, init=False)
@@ -100,9 +98,7 @@ class DockerSandbox(WrappedSandbox):
     async def stop(self) -> None:
         """Remove the container."""
         self.started = False
-        for forward in self._forwards:
-            await forward.close()
-        self._forwards.clear()
+        await self._forwards.close()
         for task in (self._killing, self._watching):
             if task is not None:
                 task.cancel()
@@ -121,8 +117,8 @@ class DockerSandbox(WrappedSandbox):
 
     def resolve_outside_endpoint(self, url: str) -> str:
         """The address under which code inside reaches a URL of the host."""
-        if url in self._rewritten or self.settings.network == "host":
-            return self._rewritten.get(url, url)
+        if url in self._forwards.urls or self.settings.network == "host":
+            return self._forwards.urls.get(url, url)
         for name in ("localhost", "127.0.0.1", "0.0.0.0"):  # noqa: S104 - looked for, never bound
             url = url.replace(f"://{name}", "://host.docker.internal", 1)
         return url
@@ -146,13 +142,9 @@ class DockerSandbox(WrappedSandbox):
         if self.api.is_local and os.geteuid() == 0:
             # A socket of the container's own loopback, served from here: works without any network.
             state = await self.api.call("GET", f"/containers/{self._id}/json")
-            target = target_of(url)
-            fd, port = await asyncio.to_thread(listen_in, state["State"]["Pid"])
-            forward = Forward(target, fd)
-            await forward.start()
-            self._forwards.append(forward)
-            self._rewritten[url] = target.rewrite(url, port)
-        elif network != "bridge":
+            address_of(url)
+            return await self._forwards.add(url, *await asyncio.to_thread(listen_in, state["State"]["Pid"]))
+        if network != "bridge":
             raise SandboxError(
                 f"with network {network!r} the model can be reached only when nel runs as root beside the engine",
                 hint="use network: bridge, or run as root",

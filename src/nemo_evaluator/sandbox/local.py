@@ -24,7 +24,7 @@ from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.sandbox._backend import Backend, Emit, Job
 from nemo_evaluator.sandbox._bwrap import PATH, arguments
-from nemo_evaluator.sandbox._forward import Forward, target_of
+from nemo_evaluator.sandbox._forward import Forwards, address_of
 from nemo_evaluator.sandbox._keeper_client import KeeperClient, Line
 from nemo_evaluator.sandbox._pump import Pump
 from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint
@@ -62,8 +62,7 @@ class LocalSandbox(Backend):
     _line: Line | None = field(default=None, init=False)
     _groups: list[str] = field(default_factory=list, init=False)
     _oom_kills: int = field(default=0, init=False)
-    _forwards: list[Forward] = field(default_factory=list, init=False)
-    _rewritten: dict[str, str] = field(default_factory=dict, init=False)
+    _forwards: Forwards = field(default_factory=Forwards, init=False)
 
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
         """Build the namespaces; about 10 ms."""
@@ -92,9 +91,7 @@ class LocalSandbox(Backend):
         """Hang up: the warden and everything inside ends at once."""
         self.started = False
         line, self._line = self._line, None
-        for forward in self._forwards:
-            await forward.close()
-        self._forwards.clear()
+        await self._forwards.close()
         if line is not None:
             await line.hang_up()
         if self._own_keeper and self.keeper is not None:
@@ -108,21 +105,17 @@ class LocalSandbox(Backend):
 
     def resolve_outside_endpoint(self, url: str) -> str:
         """The address under which code inside reaches a URL of the host, if it was opened at start."""
-        return self._rewritten.get(url, url)
+        return self._forwards.urls.get(url, url)
 
     async def _let_in(self, url: str) -> str:
         if self.settings.network == "host":
             return url
         assert self._line is not None
-        target = target_of(url)
+        address_of(url)
         answer, fds = await self._line.ask({"op": "listen", "port": 0}, [])
         if "error" in answer:
             raise SandboxError(f"cannot open a way to the model: {answer['error']}")
-        forward = Forward(target, fds[0])
-        await forward.start()
-        self._forwards.append(forward)
-        self._rewritten[url] = target.rewrite(url, answer["port"])
-        return self._rewritten[url]
+        return await self._forwards.add(url, fds[0], answer["port"])
 
     async def _run(self, job: Job, emit: Emit) -> Exit:
         if job.user not in (None, "sandbox"):
