@@ -45,7 +45,6 @@ def test_suggestion(
         (("info", "some-id"), "nel eval status"),
         (("skills", "build-config", "--execution", "local"), "nel list"),
         (("serve", "-b", "gsm8k"), "nel proxy"),
-        (("cache-sqsh", "image"), "enroot import"),
         (("package", "."), "Dockerfile"),
         (("view",), "nel report RUN -f html"),
     ],

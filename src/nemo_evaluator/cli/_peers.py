@@ -13,7 +13,6 @@ _PLANNED: Final = {
     "view": "nel report RUN -f html, or nel show RUN --wrong",
     "serve": "nel proxy, for a service's traffic",
     "package": "the Dockerfile of the project, with the benchmark file beside the config",
-    "cache-sqsh": "enroot import docker://IMAGE",
     "skills": "nel list, and the examples in examples/configs",
     "ls": "nel list",
     "info": "nel eval status",
