@@ -50,7 +50,7 @@ def test_markdown_has_the_facts_beside_the_headline(run: Path) -> None:
     ]
     assert "| strict | | 0.2000 | [0.1000, 0.4000] |" in text
     assert "- **mmlu** is INVALID: coverage 0.40 is under 0.95" in text
-    assert "| algebra | 10 | 0.4000 | [0.2000, 0.6000] |" in text
+    assert "| algebra | 5 × 2 | 0.4000 | [0.2000, 0.6000] |" in text
     assert "| transport | 2 | 8.3% | connection reset |" in text
 
 

@@ -71,6 +71,12 @@ def count(value: float | None) -> str:
     return NONE if value is None else f"{value:,.0f}"
 
 
+def size(group: Group, repeats: int) -> str:
+    """How many problems a group has, with the repeats beside them; rows where some of these failed."""
+    problems, rest = divmod(group.n, repeats)
+    return f"{group.n:,} rows" if rest else f"{problems:,}" + (f" × {repeats}" if repeats > 1 else "")
+
+
 def seconds(value: float | None) -> str:
     """A duration."""
     if value is None:

@@ -68,10 +68,11 @@ def _section(anchor: str, entry: Entry) -> Section:
             group["delta"],
             group["ci_lower"],
             group["ci_upper"],
-            words.signed(group["delta"]),
-            state_of(group, report),
+            f"{words.signed(group['delta'])} {state}",
+            state,
         )
         for name, group in worst_first(report)
+        for state in (state_of(group, report),)
     ]
     title = "Categories, the largest loss first (problems)"
     categories = rows_figure(title, marks, limit=_limit(entry)) if marks else None

@@ -14,22 +14,17 @@ from nemo_evaluator.runs.row_file import read_trajectories
 from nemo_evaluator.store.layout import TaskPaths
 
 ENRICHED: Final = "trajectories_enriched.jsonl"
-_FILLED: Final = (
-    "timestamp",
-    "model_name",
-    "message",
-    "reasoning_content",
-    "status_code",
-    "prompt_tokens",
-    "completion_tokens",
-    "cost_usd",
-    "total_tokens",
-    "cached_tokens",
-    "reasoning_tokens",
-    "latency_ms",
-    "finish_reason",
-    "tool_calls",
-)
+# What a step lacks, by where it belongs, and the name that the wire has for it.
+_STEP: Final = {
+    **{"timestamp": "timestamp", "model_name": "model"},
+    **{"message": "message_content", "reasoning_content": "reasoning_content"},
+}
+_STEP_EXTRA: Final = {"status_code": "status_code"}
+_COST: Final = {"cost_usd": "cost_usd"}
+_USAGE: Final = {name: name for name in ("prompt_tokens", "completion_tokens")}
+_USAGE_EXTRA: Final = {name: name for name in ("total_tokens", "cached_tokens", "reasoning_tokens")}
+_CALL_EXTRA: Final = {name: name for name in ("latency_ms", "finish_reason")}
+_FILLED: Final = (*_STEP, *_STEP_EXTRA, *_USAGE, *_COST, *_USAGE_EXTRA, *_CALL_EXTRA, "tool_calls")
 # Categories that say nothing of the cause, or nothing at all.
 _VAGUE: Final = frozenset({"", "model_error", "empty_response"})
 
@@ -109,20 +104,10 @@ def _fill(step: JsonDict, call: JsonDict, known: set[str]) -> list[str]:
     usage = call.get("usage") or {}
     metrics = step.setdefault("metrics", {})
     extra = metrics.setdefault("extra", {})
+    places = [(step, call, _STEP), (step.setdefault("extra", {}), call, _STEP_EXTRA), (metrics, call, _COST)]
+    places += [(metrics, usage, _USAGE), (extra, usage, _USAGE_EXTRA), (extra, call, _CALL_EXTRA)]
     filled = [
-        *_put(step, "timestamp", call.get("timestamp")),
-        *_put(step, "model_name", call.get("model")),
-        *_put(step, "message", call.get("message_content")),
-        *_put(step, "reasoning_content", call.get("reasoning_content")),
-        *_put(step.setdefault("extra", {}), "status_code", call.get("status_code")),
-        *_put(metrics, "prompt_tokens", usage.get("prompt_tokens")),
-        *_put(metrics, "completion_tokens", usage.get("completion_tokens")),
-        *_put(metrics, "cost_usd", call.get("cost_usd")),
-        *_put(extra, "total_tokens", usage.get("total_tokens")),
-        *_put(extra, "cached_tokens", usage.get("cached_tokens")),
-        *_put(extra, "reasoning_tokens", usage.get("reasoning_tokens")),
-        *_put(extra, "latency_ms", call.get("latency_ms")),
-        *_put(extra, "finish_reason", call.get("finish_reason")),
+        name for into, source, names in places for name, key in names.items() if _put(into, name, source.get(key))
     ]
     wanted = [made for made in call.get("tool_calls_full") or [] if made.get("id") and made["id"] not in known]
     if wanted and not step.get("tool_calls"):
@@ -132,11 +117,11 @@ def _fill(step: JsonDict, call: JsonDict, known: set[str]) -> list[str]:
     return filled
 
 
-def _put(into: JsonDict, name: str, value: Any) -> list[str]:
-    if value is None or into.get(name) not in (None, ""):
-        return []
-    into[name] = value
-    return [name]
+def _put(into: JsonDict, name: str, value: Any) -> bool:
+    missing = value is not None and into.get(name) in (None, "")
+    if missing:
+        into[name] = value
+    return missing
 
 
 def _tool_call(made: JsonDict) -> JsonDict:

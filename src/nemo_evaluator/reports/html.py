@@ -81,8 +81,8 @@ def _score_figures(report: EvalReport, names: dict[int, str], colour: dict[str, 
 def _figures(bench: BenchmarkReport) -> list[Figure]:
     figures = [_outcomes(bench)]
     if bench.categories:
-        figures.append(_groups("Categories", bench.categories))
-    figures += [_groups(f"By {field}", groups) for field, groups in bench.breakdowns.items()]
+        figures.append(_groups("Categories", bench.categories, bench.repeats))
+    figures += [_groups(f"By {field}", groups, bench.repeats) for field, groups in bench.breakdowns.items()]
     details, run = bench.details, bench.runtime
     if details is not None and details.latency_ms is not None:
         lines = [("P50", run.p50_ms), ("P90", run.p90_ms), ("P99", run.p99_ms)]
@@ -116,14 +116,14 @@ def _outcomes(bench: BenchmarkReport) -> Figure:
     return Figure("Outcomes", [Shares("Outcomes", parts)])
 
 
-def _groups(title: str, groups: Sequence[Group]) -> Figure:
+def _groups(title: str, groups: Sequence[Group], repeats: int) -> Figure:
     marks = [
         Mark(
             group.name,
             group.mean_reward,
             group.ci_lower,
             group.ci_upper,
-            f"{words.plain(group.mean_reward)} · n = {words.count(group.n)}",
+            f"{words.plain(group.mean_reward)} · n = {words.size(group, repeats)}",
         )
         for group in sorted(groups, key=lambda group: group.mean_reward)
     ]
