@@ -46,6 +46,8 @@ CREATE TABLE rows (id INTEGER PRIMARY KEY, at INTEGER, length INTEGER, answer IN
                    category TEXT, finish_reason TEXT, tokens INTEGER, latency_ms REAL, flags INTEGER);
 PRAGMA user_version = {_VERSION};
 """
+# As SQLite keeps them: an index whose tables read otherwise is damaged.
+_TABLES: Final = frozenset(part.strip() for part in _SCHEMA.split(";") if part.strip().startswith("CREATE TABLE"))
 _INSERT: Final = "INTO rows VALUES (?,?,?,?,?,?,?,?,?,?,?)"
 # For looking up, made when somebody looks: a run that nobody watches does not pay for them.
 _LOOKUPS: Final = {
@@ -262,9 +264,11 @@ def _covers(task: TaskPaths) -> tuple[str, int, int]:
     if task.index.is_file():
         try:
             with _connect(task.index) as db:
-                if db.execute("PRAGMA user_version").fetchone() == (_VERSION,):
-                    name, upto, stamp = db.execute("SELECT * FROM source").fetchone() or ("", 0, 0)
-                    return name, upto, stamp
+                tables = {sql for (sql,) in db.execute("SELECT sql FROM sqlite_master WHERE type = 'table'")}
+                if db.execute("PRAGMA user_version").fetchone() == (_VERSION,) and tables == _TABLES:
+                    name, upto, stamp = db.execute("SELECT name, upto, stamp FROM source").fetchone() or ("", 0, 0)
+                    if (type(name), type(upto), type(stamp)) == (str, int, int):
+                        return name, upto, stamp
         except sqlite3.DatabaseError:
             return "", 0, 0
     return "", 0, 0
