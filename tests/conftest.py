@@ -21,6 +21,7 @@ MODELS_DIR = Path(
 PARTS_DIR = Path(os.environ.get("NEL_PARTS_DIR") or ROOT / ".parts")
 # Settings of the person who runs the tests that would change what the tests see.
 FOREIGN_SETTINGS = (
+    "COLUMNS",  # pytest-xdist sets it in its workers
     "NEL_DATA_MIRROR",
     "NEL_SHARD_IDX",
     "NEL_TOTAL_SHARDS",

@@ -19,7 +19,6 @@ from nemo_evaluator.testing import Say
 def listed(nel: Nel, serve: Serve, sums: Sums) -> Nel:
     """A finished run of two benchmarks, one of them INVALID."""
     nel.env |= {"XDG_DATA_HOME": str(nel.folder / "data")}
-    nel.env.pop("COLUMNS", None)  # Set by pytest-xdist in its workers.
     server = serve("4")
     broken = nel.folder / "broken.py"
     broken.write_text(
