@@ -20,6 +20,7 @@ from nemo_evaluator.store.index import StepIndex
 from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.records import total_tokens
+from nemo_evaluator.store.sums import FILE as SUMS
 from nemo_evaluator.store.view_rows import (
     TRUNCATED,
     failure_category,
@@ -166,6 +167,8 @@ def write_views(
 ) -> Columns:
     """Write results.jsonl (``full``: with trajectories) and trajectories.jsonl by problem, and gather the columns."""
     columns = Columns(planned=len(plan))
+    # It speaks of the earlier rows; it is written again with the bundle.
+    (task.root / SUMS).unlink(missing_ok=True)
     rows_file, turns_file = _Replacing(task.results), _Replacing(task.trajectories)
     with rows_file as results, turns_file as trajectories:
         for problem in _in_order(plan):
