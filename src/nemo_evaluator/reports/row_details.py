@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections import Counter
 from collections.abc import Iterator
@@ -11,24 +10,20 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import orjson
 
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.shapes import as_dict, as_list
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.reports.model import Example, Histogram, RowDetails
 from nemo_evaluator.runs.row import Row
-from nemo_evaluator.runs.row_file import scan_rows
+from nemo_evaluator.runs.row_file import scan_rows, trajectories_of
 from nemo_evaluator.store.layout import TaskPaths
-from nemo_evaluator.store.sums import verified
 
 EXAMPLES_OF_A_KIND: Final = 4
 _TEXT_LIMIT: Final = 2000
 _BINS: Final = 24
 _MOST_CALLS: Final = 20
 _REASONS: Final = frozenset({"reasoning", "explanation", "rationale", "justification", "critique", "judge_reply"})
-_PLACE: Final = re.compile(rb'"problem_idx":\s?(\d+),\s?"repeat":\s?(\d+)')
-_PLACE_WITHIN: Final = 200
 
 
 def read_details(results: Path) -> RowDetails | None:
@@ -91,18 +86,7 @@ def _example(kind: str, row: Row) -> Example:
 def _with_calls(examples: list[Example], task: TaskPaths) -> tuple[Example, ...]:
     """The examples with the tools they called, where these are in ``trajectories.jsonl``."""
     wanted = {(one.problem_idx, one.repeat) for one in examples if not one.calls}
-    found: dict[tuple[int, int], tuple[str, ...]] = {}
-    if not wanted or not task.trajectories.is_file():
-        return tuple(examples)
-    with verified(task.trajectories).open("rb") as file:
-        for line in file:
-            # Conversations can be long and many: only the line of an example is read as JSON.
-            place = _PLACE.search(line, 0, _PLACE_WITHIN)
-            if place is not None and (key := (int(place[1]), int(place[2]))) in wanted:
-                wanted.remove(key)
-                found[key] = _calls(Row(orjson.loads(line)))
-            if not wanted:
-                break
+    found = {row.key: _calls(row) for row in trajectories_of(task.trajectories, wanted)}
     return tuple(replace(one, calls=one.calls or found.get((one.problem_idx, one.repeat), ())) for one in examples)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -13,6 +14,10 @@ from nemo_evaluator.core.files import iter_jsonl
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.row import Row
 from nemo_evaluator.store.sums import verified
+
+# Where a line says which step it is of, and how near its beginning.
+_PLACE: Final = re.compile(rb'"problem_idx":\s?(\d+),\s?"repeat":\s?(\d+)')
+_PLACE_WITHIN: Final = 200
 
 
 def scan_rows(path: Path, start: int = 0) -> Iterator[tuple[int, Any]]:
@@ -56,6 +61,21 @@ def _line(path: Path, offset: int) -> bytes:
 def read_trajectories(path: Path) -> Iterator[JsonDict]:
     """The rows of ``trajectories.jsonl``; none where the file is absent."""
     return iter_jsonl(verified(path)) if path.is_file() else iter(())
+
+
+def trajectories_of(path: Path, wanted: set[tuple[int, int]]) -> Iterator[Row]:
+    """The rows of ``trajectories.jsonl`` of some steps. Conversations can be long and many: no other line is parsed."""
+    left = set(wanted)
+    if not left or not path.is_file():
+        return
+    with verified(path).open("rb") as file:
+        for line in file:
+            place = _PLACE.search(line, 0, _PLACE_WITHIN)
+            if place is not None and (key := (int(place[1]), int(place[2]))) in left:
+                left.remove(key)
+                yield Row(orjson.loads(line))
+                if not left:
+                    return
 
 
 def with_trajectories(rows: Iterator[Row], path: Path) -> Iterator[Row]:
