@@ -22,8 +22,8 @@ from nemo_evaluator.config.fields import EnvMap, Size
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import write_atomic, write_json
 from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.executors._docker_command import docker
 from nemo_evaluator.executors.base import Executor, Job, Life, not_running
-from nemo_evaluator.executors.images import docker, local_image
 from nemo_evaluator.executors.request import carried_secrets, needed_variables, write_request
 from nemo_evaluator.store.layout import LOG
 from nemo_evaluator.store.lock import holder_of
@@ -43,7 +43,7 @@ class DockerCluster(ClusterBase):
     """One container on this machine."""
 
     type: Literal["docker"] = "docker"
-    image: str | None = Field(None, description="Image with nel inside; null or `local`: built from this checkout.")
+    image: str | None = Field(None, description="Image with nel inside.")
     container_mounts: list[str] = Field(default_factory=list, description="Mounts, `host:container[:ro]`.")
     container_env: EnvMap = Field(default_factory=dict, description="Environment of the container.")
     mount_home: bool = Field(True, description="Mount the home folder.")
@@ -66,9 +66,10 @@ class Docker(Executor):
         """Start the container, and wait for it unless ``--background`` is given."""
         job.refuse_submit()
         settings = cast(DockerCluster, job.loaded.config.cluster)
-        named = settings.image or "local"
-        image = named if named != "local" else local_image(job.loaded.config)
-        handle = DockerHandle(f"nel-{job.run.run_id}", image)
+        if settings.image in (None, "local"):
+            hint = "build one from a checkout (see docs/continuous-integration.md), then set cluster.image to its name"
+            raise UsageError("cluster.type docker needs an image with nel inside", hint=hint)
+        handle = DockerHandle(f"nel-{job.run.run_id}", str(settings.image))
         job.folder.mkdir(parents=True, exist_ok=True)
         if (left := _state(handle.container_id)) == "running":
             raise UsageError(f"container {handle.container_id} is running", hint="wait for it, or stop the run")
