@@ -165,7 +165,7 @@ async def test_clients_of_one_endpoint_share_pool_and_limiter():
         await asyncio.gather(_ask_all(one, 20, 10), _ask_all(two, 20, 10))
         assert one.transport.lane is two.transport.lane
         assert server.max_in_flight <= 4
-        pool = one.transport.lane.pool
+        pool = one.transport.lane.balance.pools[0]
         await one.close()
         assert pool._all
         await two.close()

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from nel_support import nel as nel
+from nel_support import sums as sums
 
 from nemo_evaluator.services.base import Launch
 from nemo_evaluator.services.process import free_port

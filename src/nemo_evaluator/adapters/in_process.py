@@ -77,6 +77,7 @@ def with_endpoint_settings(endpoint: Endpoint) -> Endpoint:
         endpoint,
         api_key=Secret(key) if key else endpoint.api_key,
         url=given.get("upstream_url", endpoint.url),
+        replicas=() if "upstream_url" in given else endpoint.replicas,
         extra_body={**endpoint.extra_body, **given.get("extra_body", {})},
         extra_headers={**endpoint.extra_headers, **given.get("extra_headers", {})},
         timeouts=replace(waits, total=given.get("request_timeout", waits.total)),

@@ -125,8 +125,7 @@ async def _serve(config: EvalConfig, wish: _Wish, base_dir: Path) -> None:
         async with start_services(_needed(config, wish.service), Path(folder)) as running:
             where = running[wish.service]
             service: Any = config.services[wish.service]
-            endpoint = endpoint_of(wish.service, service, url=where.url, base_dir=base_dir)
-            endpoint = replace(endpoint, api_key=where.api_key or endpoint.api_key)
+            endpoint = where.reach(endpoint_of(wish.service, service, url=where.url, base_dir=base_dir))
             log = TrafficLog(wish.traffic) if wish.traffic is not None else None
             scope = CallScope(traffic=log.write) if log is not None else CallScope()
             server = Proxy(

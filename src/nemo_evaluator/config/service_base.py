@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -25,6 +25,8 @@ from nemo_evaluator.config.groups import SERVICES
 from nemo_evaluator.config.kinds import KindOf
 from nemo_evaluator.config.proxy import InterceptorConfig, ProxyConfig
 from nemo_evaluator.config.traffic import PriceConfig, RetryConfig, TimeoutsConfig
+
+Balancer: TypeAlias = Literal["nel", "haproxy"]
 
 
 class ServiceBase(Model):
@@ -133,9 +135,12 @@ class ManagedService(ModelService):
         None, description="GPU numbers, or how many per server; null: all that there are; 0: none."
     )
     replicas: Positive = Field(1, description="Servers of this service, on ports that follow each other.")
+    balancer: Balancer = Field("nel", description="What spreads requests over the replicas.")
+    balancer_port: Port = Field(5009, description="Port of `balancer: haproxy`.")
     num_instances: Positive | None = Field(None, description="The same as `replicas`.")
     num_nodes_per_instance: Positive | None = Field(None, description="The same as `num_nodes`.")
     restarts: Count = Field(1, description="How often a server that has crashed is started again.")
+    stop_grace: Above0 = Field(15.0, description="Seconds that the server gets to end before it is killed.")
     image: str | None = Field(None, description="Container image of the server; null: a process of the machine.")
     health_path: str = Field("/health", description="Path that answers 200 when the server is up.")
     startup_timeout: Above0 = Field(600.0, description="Seconds until the server must be up.")
@@ -179,6 +184,8 @@ class HelperService(ServiceBase):
     port: Port = Field(8000, description="Port of the server.")
     image: str | None = Field(None, description="Container image of the server.")
     startup_timeout: Above0 = Field(120.0, description="Seconds until the server must be up.")
+    restarts: Count = Field(1, description="How often a server that has crashed is started again.")
+    stop_grace: Above0 = Field(10.0, description="Seconds that the server gets to end before it is killed.")
     node_pool: str | None = Field(None, description="Node pool of the cluster.")
 
     def base_url(self) -> str | None:

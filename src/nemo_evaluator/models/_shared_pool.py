@@ -1,4 +1,4 @@
-"""One connection pool and one limiter per endpoint and key, shared by every client of the process on one event loop."""
+"""One set of connections and one limiter per endpoint and key, shared by all clients of a process on one event loop."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
+from nemo_evaluator.models.balance import Balance
 from nemo_evaluator.models.breaker import Breaker
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.http_proxy import HttpProxy
@@ -22,9 +23,9 @@ DEFAULT_CONCURRENT = 1024
 
 @dataclass(slots=True)
 class Lane:
-    """A pool, a limiter and a breaker, and how many clients hold them."""
+    """The servers' pools, a limiter and a breaker, and how many clients hold them."""
 
-    pool: Pool
+    balance: Balance
     limiter: Limiter
     breaker: Breaker
     key: tuple[str, str]
@@ -37,14 +38,15 @@ _lanes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str], Lane]
 def take_lane(endpoint: Endpoint, proxy: HttpProxy | None = None) -> Lane:
     """The lane of an endpoint on the running loop; give it back with ``leave_lane``."""
     lanes = _lanes.setdefault(asyncio.get_running_loop(), {})
-    key = (endpoint.url, endpoint.api_key.reveal() if endpoint.api_key else "")
+    key = (" ".join(endpoint.urls), endpoint.api_key.reveal() if endpoint.api_key else "")
     cap = endpoint.max_concurrent or DEFAULT_CONCURRENT
     lane = lanes.get(key)
     if lane is None:
         _raise_file_limit(4 * cap)
         # The limiter bounds the number of requests, so the pool has no bound and nobody waits in it.
         limiter = Limiter(cap)
-        lane = lanes[key] = Lane(Pool(endpoint.url, proxy), limiter, Breaker(limiter), key)
+        balance = Balance([Pool(url, proxy) for url in endpoint.urls])
+        lane = lanes[key] = Lane(balance, limiter, Breaker(limiter), key)
     lane.limiter.cap = max(lane.limiter.cap, cap)
     lane.holders += 1
     return lane
@@ -55,7 +57,7 @@ async def leave_lane(lane: Lane) -> None:
     lane.holders -= 1
     if lane.holders == 0:
         _lanes.get(asyncio.get_running_loop(), {}).pop(lane.key, None)
-        await lane.pool.close()
+        await lane.balance.close()
 
 
 def _raise_file_limit(wanted: int) -> None:

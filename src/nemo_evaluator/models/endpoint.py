@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -37,8 +37,7 @@ _OPERATIONAL: Final = {
     "node_pool",
     "gpus",
     "num_nodes",
-    "replicas",
-    "restarts",
+    *("replicas", "restarts", "stop_grace", "balancer", "balancer_port"),
     "setup_commands",
     "container_mounts",
     "ray_binary",
@@ -114,12 +113,21 @@ class Endpoint:
     # Folder of the config file: interceptors may be given as files beside it.
     base_dir: Path | None = None
     identity: JsonDict = field(default_factory=dict)
+    # Base URLs of all servers of the service, when there are several.
+    replicas: Sequence[str] = ()
+    # Says why the service is gone for good; None while it is there, or may come back.
+    lost: Callable[[], str | None] | None = None
 
     def __post_init__(self) -> None:
         self.url = base_url(self.url)
         if self.protocol not in PATHS:
             raise UsageError(f"unknown protocol {self.protocol!r}", hint=f"known: {', '.join(PATHS)}")
         self.model = self.model or self.name
+
+    @property
+    def urls(self) -> Sequence[str]:
+        """The base URLs of all servers."""
+        return self.replicas or (self.url,)
 
     @property
     def path(self) -> str:

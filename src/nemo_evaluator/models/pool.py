@@ -33,13 +33,25 @@ class Pool:
         self._idle: deque[Connection] = deque()
         self._all: set[Connection] = set()
         self._closed = False
+        self._opening = 0
         self._trusted_at = 0.0
         self.duplicates = Duplicates()
 
     async def post(self, data: bytes, waits: Timeouts) -> Answer:
         """Send the bytes of one request and wait for its answer."""
-        connection = self._reusable() or await self._connect(waits.connect)
+        connection = self._reusable()
+        if connection is None:
+            self._opening += 1
+            try:
+                connection = await self._connect(waits.connect)
+            finally:
+                self._opening -= 1
         return await connection.exchange(data, waits)
+
+    @property
+    def busy(self) -> int:
+        """Requests that are under way."""
+        return len(self._all) - len(self._idle) + self._opening
 
     async def close(self) -> None:
         """Drop every connection."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic
 
@@ -62,7 +62,7 @@ class Transport:
         self.endpoint = endpoint
         self.stats = TransportStats()
         self._proxy = proxy_for(endpoint.url)
-        self._heads = RequestHeads(endpoint, self._proxy)
+        self._heads = [RequestHeads(replace(endpoint, url=url), self._proxy) for url in endpoint.urls]
         self._lane: Lane | None = None
 
     @property
@@ -134,6 +134,9 @@ class Transport:
         on_status = self.endpoint.retry.retry_on_status
         if failed.status is not None and on_status is not None and failed.status not in on_status:
             return False
+        if self.endpoint.lost is not None and (why := self.endpoint.lost()):
+            self.stats.failures += 1
+            raise OutageError(f"{self.endpoint.name}: {why}", hint="mend it, then run the same command with --resume")
         try:
             breaker.failed(id(request), failed, self.endpoint, connected=wire is None or wire.connected)
         except OutageError:
@@ -204,12 +207,23 @@ class Transport:
         return reply
 
     async def _exchange(self, request: ModelRequest, data: bytes) -> ModelReply:
-        try:
-            answer = await self.lane.pool.post(self._heads.request(request, data), self.endpoint.timeouts)
-        except WireError as error:
-            self._check_proxy(error.status)
-            raise TransportError(f"{self.endpoint.name}: {error}") from error
+        balance = self.lane.balance
+        while True:
+            server = balance.pick()
+            try:
+                head = self._heads[server].request(request, data)
+                answer = await balance.pools[server].post(head, self.endpoint.timeouts)
+                break
+            except WireError as error:
+                self._check_proxy(error.status)
+                # What never reached one server may go to another at once.
+                if not (balance.failed(server) and not error.connected):
+                    raise TransportError(f"{self.endpoint.name}: {error}") from error
         self._check_proxy(answer.status)
+        if answer.status >= 500:
+            balance.failed(server)
+        else:
+            balance.answered(server)
         reply = ModelReply(answer.status, headers=answer.headers)
         # The server's time: from the moment the request was written.
         reply.first_byte_ms = reply.latency_ms = (answer.first_byte_at - answer.sent_at) * 1000.0

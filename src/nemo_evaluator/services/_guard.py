@@ -1,7 +1,8 @@
 """Runs one server and takes it down, with all it started, when told to or when the evaluator is gone.
 
 Started as ``python -m nemo_evaluator.services._guard LIFELINE_FD GRACE_SECONDS COMMAND...``. The evaluator holds the
-other end of the lifeline, a pipe; the kernel closes it however the evaluator ends, SIGKILL included.
+other end of the lifeline, a pipe; the kernel closes it however the evaluator ends, SIGKILL included. A server that
+is a container has a client here; ``NEL_GUARD_CONTAINER`` names the container, which is removed with it.
 """
 
 import ctypes
@@ -56,9 +57,27 @@ def _take_down(grace: float) -> None:
         time.sleep(0.01)
 
 
+def _remove(container: str) -> None:
+    """Remove a container; twice, since one that was being created may appear after its client is gone."""
+    for pause in (0.0, 0.5):
+        time.sleep(pause)
+        try:
+            subprocess.run(["docker", "rm", "--force", container], capture_output=True, timeout=60)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            print(f"container {container} may be left behind: {error}", file=sys.stderr)
+
+
 def main(arguments: list[str]) -> int:
     """Run the command until it ends or the lifeline breaks; the exit code is the command's own."""
-    lifeline, grace, command = int(arguments[0]), float(arguments[1]), arguments[2:]
+    container = os.environ.pop("NEL_GUARD_CONTAINER", "")
+    try:
+        return _run(int(arguments[0]), float(arguments[1]), arguments[2:])
+    finally:
+        if container:
+            _remove(container)
+
+
+def _run(lifeline: int, grace: float, command: list[str]) -> int:
     kept = [int(word) for word in os.environ.pop("NEL_GUARD_FDS", "").split(",") if word]
     woken, waker = os.pipe()
     os.set_blocking(waker, False)

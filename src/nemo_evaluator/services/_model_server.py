@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import secrets
 import shlex
 import shutil
 import subprocess
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.services.base import Launch, Site
 
@@ -28,7 +26,11 @@ _KEY_FROM_VARIABLE: Final = (
     "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
 )
 # Rank and head of a server over several nodes; see Launch.argv.
-NODE_LINES: Final = ("rank=${NEL_NODE_RANK:-${SLURM_PROCID:-0}}", "hosts=($NEL_NODE_HOSTS)", "head=${hosts[0]}")
+NODE_LINES: Final = (
+    "rank=${NEL_NODE_RANK:-${SLURM_PROCID:-0}}",
+    "hosts=(${NEL_NODE_HOSTS:-127.0.0.1})",
+    "head=${hosts[0]}",
+)
 
 
 def model_launch(
@@ -57,7 +59,7 @@ def model_launch(
             f"services.{name}: setup_commands and pre_cmd need a command to stand before, and this image has its own",
             hint="leave them out, or use an image that has them inside",
         )
-    token = Secret(secrets.token_urlsafe(24)) if key else None
+    token = site.token if key else None
     variables = {**visible_gpus(service, site), **(env or {}), **service.extra_env}
     if key and token and not site.here:
         variables[key] = token.reveal()
@@ -73,7 +75,7 @@ def model_launch(
         startup_timeout=service.startup_timeout,
         env=variables,
         api_key=token,
-        stop_grace=15.0,
+        stop_grace=service.stop_grace,
         restarts=service.restarts,
         image=(service.image or image) if site.contained else None,
         entrypoint=entrypoint,
@@ -156,6 +158,20 @@ def visible_gpus(service: ManagedService, site: Site) -> dict[str, str]:
     if gpus is None or site.kind == "docker":
         return {}
     return {"CUDA_VISIBLE_DEVICES": ",".join(map(str, range(gpus) if isinstance(gpus, int) else gpus))}
+
+
+def needs_image(name: str, service: ManagedService, site: Site) -> None:
+    """Refuse a service that only exists as a container where it has none."""
+    if not service.image:
+        raise UsageError(f"services.{name}: {service.type} runs in a container", hint=f"give services.{name}.image")
+    if not site.contained:
+        raise UsageError(f"services.{name}: {service.type} runs in a container, and this cluster runs none")
+
+
+def refuse_setting(name: str, key: str, given: object, hint: str) -> None:
+    """Refuse a setting that this kind of server has no word for."""
+    if given:
+        raise UsageError(f"services.{name}.{key}: this kind of server does not take it", hint=hint)
 
 
 def refuse_nodes(name: str, nodes: int, site: Site) -> None:

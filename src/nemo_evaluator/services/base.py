@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict
+
+if TYPE_CHECKING:
+    from nemo_evaluator.models import Endpoint
 
 Say = Callable[[str], None]
 
@@ -16,13 +20,20 @@ Say = Callable[[str], None]
 class RunningService:
     """Where a service is reached. ``api_key`` is the token of this run when the server is ours and asks for one.
 
-    ``replicas`` are the URLs of all servers behind the service when there are several; ``url`` is the first.
+    ``replicas`` are the URLs of all servers behind the service when there are several; ``url`` is the first. ``lost``
+    says why none of them will come back.
     """
 
     name: str
     url: str
     api_key: Secret | None = None
     replicas: Sequence[str] = ()
+    lost: Callable[[], str | None] | None = None
+
+    def reach(self, endpoint: Endpoint) -> Endpoint:
+        """The endpoint of a service of the config, as it is reached in this run."""
+        key = self.api_key or endpoint.api_key
+        return replace(endpoint, url=self.url, api_key=key, replicas=self.replicas, lost=self.lost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +47,8 @@ class Site:
     kind: Literal["process", "docker", "slurm"] = "process"
     container: bool = False
     replica: int = 0
+    #: What servers ask for that can ask for a key; the same for all replicas of a service.
+    token: Secret = field(default_factory=lambda: Secret(secrets.token_urlsafe(24)))
 
     @property
     def here(self) -> bool:

@@ -1,15 +1,34 @@
-"""``type: dynamo``: a Dynamo deployment."""
+"""``type: dynamo``: a Dynamo deployment, aggregated or split into prefill and decode workers."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from nemo_evaluator.config.fields import EnvMap, Model, Positive
-from nemo_evaluator.config.service_base import ManagedService
-from nemo_evaluator.core.kinds import NOT_YET, Kind
+from nemo_evaluator.config.service_base import EngineService
+from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.services._model_server import (
+    NODE_LINES,
+    flags,
+    in_shell,
+    model_identity,
+    model_launch,
+    model_path,
+    port_of,
+    python_with,
+    refuse_nodes,
+)
+from nemo_evaluator.services.base import Launch, Site
+
+_NATS, _ETCD, _RENDEZVOUS = 4222, 2379, 29500
+_IMAGE: Final = "nvcr.io/nvidia/ai-dynamo/sglang-runtime:1.1.1-cuda13"
 
 
 class DynamoWorkers(Model):
@@ -25,7 +44,7 @@ class DynamoWorkers(Model):
     extra_env: EnvMap = Field(default_factory=dict, description="Environment of the worker.")
 
 
-class DynamoService(ManagedService):
+class DynamoService(EngineService):
     """A Dynamo deployment, aggregated or split into prefill and decode workers."""
 
     type: Literal["dynamo"] = "dynamo"
@@ -40,4 +59,113 @@ class DynamoService(ManagedService):
         return self
 
 
-KIND: Final = Kind(DynamoService, missing=NOT_YET)
+@dataclass(frozen=True, slots=True)
+class _Worker:
+    """One worker: its role (empty: both), and the ranks of its first and last node."""
+
+    role: str
+    number: int
+    first: int
+    settings: DynamoService | DynamoWorkers
+
+
+class Dynamo:
+    """Plans a Dynamo deployment: NATS, etcd and the frontend beside the first worker, the others where they belong."""
+
+    def plan(self, name: str, service: DynamoService, site: Site) -> Launch:
+        """One command for every node, which does there what is that node's part."""
+        workers = list(_workers(service))
+        spread = site.kind == "slurm"
+        nodes = workers[-1].first + workers[-1].settings.num_nodes if spread else 1
+        for worker in workers:
+            refuse_nodes(name, worker.settings.num_nodes, site)
+        if site.here:
+            python_with("dynamo.frontend")
+        lines = list(NODE_LINES) if spread else ["rank=0", "head=127.0.0.1", "hosts=(127.0.0.1)"]
+        lines += _surroundings(port_of(service, site))
+        lines += [_started(name, service, site, worker, spread) for worker in workers]
+        # When one part ends, the deployment has ended: whoever watches takes the rest down.
+        argv = in_shell([*service.setup_commands, *([service.pre_cmd] if service.pre_cmd else [])], [*lines, "wait -n"])
+        bare = service.model_copy(update={"setup_commands": [], "pre_cmd": None})
+        launch = model_launch(name, bare, site, argv, image=_IMAGE, nodes=nodes)
+        pools = [(worker.settings.node_pool or service.node_pool, worker.settings.num_nodes) for worker in workers]
+        env = {
+            f"NEL_{one.role}_{key}": value
+            for one in workers
+            if one.role
+            for key, value in one.settings.extra_env.items()
+        }
+        return replace(launch, env=launch.env | env, pools=[(pool, count) for pool, count in pools if pool])
+
+    def identity(self, service: DynamoService) -> JsonDict:
+        """The model and how it is served."""
+        roles = {"prefill": service.prefill, "decode": service.decode}
+        told = {role: one.extra_args for role, one in roles.items() if one is not None}
+        return model_identity("dynamo", service) | told
+
+
+def _workers(service: DynamoService) -> Iterator[_Worker]:
+    first = 0
+    if service.prefill is None or service.decode is None:
+        yield _Worker("", 0, 0, service)
+        return
+    for role, settings in (("prefill", service.prefill), ("decode", service.decode)):
+        for number in range(settings.num_workers):
+            yield _Worker(role, number, first, settings)
+            first += settings.num_nodes
+
+
+def _surroundings(port: int) -> list[str]:
+    return [
+        f'export DYN_REQUEST_PLANE=nats NATS_SERVER="nats://$head:{_NATS}" ETCD_ENDPOINTS="http://$head:{_ETCD}"',
+        "export DYN_SKIP_SGLANG_LOG_FORMATTING=1",
+        'if [ "$rank" -eq 0 ]; then',
+        f'  nats-server -js -p {_NATS} --store_dir "$(mktemp -d)" &',
+        f'  etcd --listen-client-urls http://0.0.0.0:{_ETCD} --advertise-client-urls "http://$head:{_ETCD}"'
+        ' --data-dir "$(mktemp -d)" &',
+        "fi",
+        f"for port in {_NATS} {_ETCD}; do until (exec 3<>/dev/tcp/$head/$port) 2>/dev/null; do sleep 1; done; done",
+        f'if [ "$rank" -eq 0 ]; then python3 -m dynamo.frontend --http-port {port} & fi',
+    ]
+
+
+def _started(name: str, service: DynamoService, site: Site, worker: _Worker, spread: bool) -> str:
+    settings, base = worker.settings, port_of(service, site)
+    # Workers of one machine share its ports and its GPUs.
+    shift = 0 if spread else 10 * worker.first
+    argv = ["python3", "-m", "dynamo.sglang", "--model-path", model_path(service, site)]
+    argv += ["--served-model-name", service.model_id(name), "--host", "0.0.0.0"]  # noqa: S104 - inside a deployment
+    values: dict[str, object] = {
+        "--port": base + 1 + shift,
+        "--tp-size": settings.tensor_parallel_size,
+        "--pp-size": settings.pipeline_parallel_size,
+        "--dp-size": settings.data_parallel_size,
+        "--dyn-reasoning-parser": service.reasoning_parser,
+        "--dyn-tool-call-parser": service.tool_parser,
+        "--disaggregation-mode": worker.role or None,
+        "--disaggregation-bootstrap-port": base + 2 + shift if worker.role == "prefill" else None,
+    }
+    further = [*service.extra_args, *(settings.extra_args if worker.role else [])]
+    command = shlex.join([*argv, *flags(values), *further])
+    # Values of variables may be secret: they are in the environment, under the name of the role.
+    for key in reversed(settings.extra_env if worker.role else {}):
+        command = f'{key}="$NEL_{worker.role}_{key}" {command}'
+    command = command if spread else f"{_gpus(worker)}{command}"
+    if settings.num_nodes > 1:
+        nodes = f'--nnodes {settings.num_nodes} --node-rank "$((rank - {worker.first}))"'
+        command += f' {nodes} --dist-init-addr "${{hosts[{worker.first}]}}:{_RENDEZVOUS}"'
+    if not spread:
+        return f"{command} &"
+    last = worker.first + settings.num_nodes - 1
+    return f'if [ "$rank" -ge {worker.first} ] && [ "$rank" -le {last} ]; then {command} & fi'
+
+
+def _gpus(worker: _Worker) -> str:
+    if not worker.role:
+        return ""
+    settings = worker.settings
+    each = (settings.tensor_parallel_size or 1) * (settings.pipeline_parallel_size or 1)
+    return f"CUDA_VISIBLE_DEVICES={','.join(str(worker.first * each + one) for one in range(each))} "
+
+
+KIND: Final = Kind(DynamoService, Dynamo)

@@ -7,20 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
+from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.services.base import Launch
 
 
-def docker_argv(launch: Launch, container: str, env_file: Path, labels: Sequence[str] = ()) -> list[str]:
+def docker_argv(launch: Launch, container: str, env_file: str, labels: Sequence[str] = ()) -> list[str]:
     """``docker run`` in the foreground: its output is the server's log, its exit code the server's.
 
     ``env_file`` holds ``launch.env`` (see ``env_file_text``). The port is published on loopback only.
     """
     image = _image(launch)
-    argv = ["docker", "run", "--rm", "--init", "--name", container, "--env-file", str(env_file)]
-    argv += ["--publish", f"127.0.0.1:{launch.port}:{launch.port}", "--ipc", "host"]
+    argv = ["docker", "run", "--rm", "--init", "--name", container, "--env-file", env_file]
+    argv += ["--publish", f"127.0.0.1:{launch.port}:{launch.port}"]
+    # Servers on several GPUs talk through shared memory.
+    argv += ["--ipc", "host"] if launch.gpus != 0 else []
     for label in labels:
         argv += ["--label", label]
     for mount in launch.mounts:
@@ -33,6 +35,9 @@ def docker_argv(launch: Launch, container: str, env_file: Path, labels: Sequence
 
 def env_file_text(env: dict[str, str]) -> str:
     """An environment in the form that ``docker run --env-file`` reads. It knows no line breaks inside a value."""
+    for name, value in env.items():
+        if "\n" in value:
+            raise UsageError(f"the variable {name} holds a line break, which containers cannot be given")
     return "".join(f"{name}={value}\n" for name, value in env.items())
 
 
@@ -59,9 +64,10 @@ def srun_argv(launch: Launch, step: Step) -> list[str]:
     argv = ["srun", "--overlap", "--mem=0", "--nodes", nodes, "--ntasks", nodes, "--kill-on-bad-exit=1"]
     argv += [f"--het-group={step.het_group}"] if step.het_group is not None else []
     argv += ["--nodelist", step.nodelist] if step.nodelist else []
-    if step.container == "pyxis":
+    container = step.container if launch.image else "none"
+    if container == "pyxis":
         argv += _pyxis(launch, step)
-    elif step.container == "apptainer":
+    elif container == "apptainer":
         argv += _apptainer(launch, step)
     return [*argv, *launch.argv]
 

@@ -12,6 +12,7 @@ from nemo_evaluator.config.urls import Url
 from nemo_evaluator.core.errors import NotBuiltError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.services._helper_server import helper_launch
 from nemo_evaluator.services.base import Launch, Site
 
 
@@ -30,25 +31,17 @@ class Gym:
 
     def plan(self, name: str, service: GymService, site: Site) -> Launch:
         """``server_cmd`` through the shell, with ``PORT`` in its environment."""
-        if service.image:
-            raise NotBuiltError(f"services.{name}.image: Gym servers in containers are not supported yet")
         if not service.server_cmd:
             raise NotBuiltError(
                 f"services.{name}: serving a benchmark as a Gym server is not supported yet",
                 hint=f"give services.{name}.server_cmd, or the url of a running server",
             )
-        return Launch(
-            argv=["bash", "-c", service.server_cmd],
-            port=service.port,
-            base_path="",
-            health_paths=("/health", "/openapi.json"),
-            startup_timeout=service.startup_timeout,
-            env={"PORT": str(service.port)},
-        )
+        return helper_launch(service, site, ["bash", "-c", service.server_cmd], ("/health", "/openapi.json"))
 
     def identity(self, service: GymService) -> JsonDict:
         """The command that defines what the server offers."""
-        return {"type": "gym", "server_cmd": service.server_cmd}
+        image = {"image": service.image} if service.image else {}
+        return {"type": "gym", "server_cmd": service.server_cmd, **image}
 
 
 KIND: Final = Kind(GymService, Gym)

@@ -18,6 +18,7 @@ _POLL_FIRST, _POLL_LAST = 0.05, 1.0
 _SAY_EVERY: Final = 10.0
 _TAIL_LINES: Final = 15
 _TAIL_BYTES: Final = 64 << 10
+_TAIL_WIDTH: Final = 500
 
 
 class CrashError(TransportError):
@@ -116,4 +117,4 @@ class Server(ABC):
         with self.log_path.open("rb") as log:
             log.seek(max(0, self.log_path.stat().st_size - _TAIL_BYTES))
             lines = log.read().decode("utf-8", "replace").splitlines()
-        return [scrub(line.rstrip()) for line in deque(lines, maxlen=_TAIL_LINES)]
+        return [scrub(line.rstrip())[-_TAIL_WIDTH:] for line in deque(lines, maxlen=_TAIL_LINES)]

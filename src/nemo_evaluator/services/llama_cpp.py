@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import secrets
 import shutil
 import sys
 from typing import Final, Literal
@@ -12,10 +11,9 @@ from typing import Final, Literal
 from pydantic import Field
 
 from nemo_evaluator.config.fields import Above0, Count, EnvMap, Name, Port, Positive, Protocol
-from nemo_evaluator.config.service_base import ModelService
+from nemo_evaluator.config.service_base import Balancer, ModelService
 from nemo_evaluator.core.errors import MissingExtraError, UsageError
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.services._checksums import cached_sha256
 from nemo_evaluator.services.base import Launch, Site
@@ -39,7 +37,10 @@ class LlamaCppService(ModelService):
     threads: Positive | None = Field(None, description="CPU threads; null: as many as there are cores.")
     port: Port | None = Field(None, description="Port of the server; null: any free one.")
     replicas: Positive = Field(1, description="Servers of this service, on ports that follow each other.")
+    balancer: Balancer = Field("nel", description="What spreads requests over the replicas.")
+    balancer_port: Port = Field(5009, description="Port of `balancer: haproxy`.")
     restarts: Count = Field(1, description="How often a server that has crashed is started again.")
+    stop_grace: Above0 = Field(5.0, description="Seconds that the server gets to end before it is killed.")
     node_pool: str | None = Field(None, description="Node pool of the cluster.")
     startup_timeout: Above0 = Field(120.0, description="Seconds until the server must be up.")
     backend: Literal["auto", "llama-server", "xllamacpp"] = Field(
@@ -69,7 +70,7 @@ class LlamaCpp:
             *("--threads", str(service.threads or _cores())),
             *(("--api-key-file", "/dev/fd/{secret_fd}") if site.here else ()),
         ]
-        key = Secret(secrets.token_urlsafe(24))
+        key = site.token
         if binary:
             argv += ["--poll", "0", "--metrics", *service.extra_args]
         return Launch(
@@ -80,7 +81,7 @@ class LlamaCpp:
             startup_timeout=service.startup_timeout,
             env={**_POLITE, **service.extra_env, **({} if site.here else {"LLAMA_API_KEY": key.reveal()})},
             api_key=key,
-            stop_grace=5.0,
+            stop_grace=service.stop_grace,
             restarts=service.restarts,
             gpus=0,
             pools=[(service.node_pool, 1)] if service.node_pool else (),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import ClassVar, Final, Literal
 
 from pydantic import Field
@@ -9,7 +11,13 @@ from pydantic import Field
 from nemo_evaluator.config.fields import Role
 from nemo_evaluator.config.service_base import HelperService
 from nemo_evaluator.config.urls import Url
-from nemo_evaluator.core.kinds import NOT_YET, Kind
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.services._helper_server import helper_launch
+from nemo_evaluator.services.base import Launch, Site
+
+_INSIDE: Final = "/nel/nat-config.yml"
 
 
 class NatService(HelperService):
@@ -18,7 +26,26 @@ class NatService(HelperService):
     type: Literal["nat", "nat_agent"] = "nat"
     role: ClassVar[Role] = "agent"
     url: Url | None = Field(None, description="URL of a running server; null: we start one.")
-    nat_config_file: str | None = Field(None, description="Workflow file of the agent.")
+    nat_config_file: str | None = Field(None, description="Workflow file of the agent; null: `config.yml`.")
 
 
-KIND: Final = Kind(NatService, missing=NOT_YET)
+class Nat:
+    """Plans an agent server; one that has a ``url`` is never planned."""
+
+    def plan(self, name: str, service: NatService, site: Site) -> Launch:
+        """``nat serve`` with the workflow file."""
+        file = Path(service.nat_config_file or "config.yml").absolute()
+        if site.here and shutil.which("nat") is None:
+            raise UsageError("nat is not on PATH", hint=f"pip install nvidia-nat, or give services.{name}.image")
+        if site.here and not file.is_file():
+            raise UsageError(f"services.{name}.nat_config_file: {file} is not there", hint="give the workflow file")
+        where = _INSIDE if site.contained else str(file)
+        argv = ["nat", "serve", "--config_file", where, "--host", site.bind, "--port", str(service.port)]
+        return helper_launch(service, site, argv, ("/health",), mounts=[f"{file}:{_INSIDE}:ro"])
+
+    def identity(self, service: NatService) -> JsonDict:
+        """The workflow, by its name: what it asks and how is the agent's own."""
+        return {"type": "nat", "nat_config_file": service.nat_config_file, "image": service.image}
+
+
+KIND: Final = Kind(NatService, Nat)

@@ -4,14 +4,54 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+from pydantic import Field
+
 from nemo_evaluator.config.service_base import ManagedService
-from nemo_evaluator.core.kinds import NOT_YET, Kind
+from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.services._model_server import (
+    model_identity,
+    model_launch,
+    model_path,
+    needs_image,
+    port_of,
+    refuse_setting,
+)
+from nemo_evaluator.services.base import Launch, Site
 
 
 class NimService(ManagedService):
-    """A NIM container."""
+    """A NIM container. Its `NGC_API_KEY` goes into `extra_env`."""
 
     type: Literal["nim"] = "nim"
+    health_path: str = Field("/v1/health/ready", description="Path that answers 200 when the server is up.")
 
 
-KIND: Final = Kind(NimService, missing=NOT_YET)
+class Nim:
+    """Plans a NIM."""
+
+    def plan(self, name: str, service: NimService, site: Site) -> Launch:
+        """The image's own server, told what to do by variables."""
+        needs_image(name, service, site)
+        refuse_setting(name, "data_parallel_size", service.data_parallel_size, "use replicas")
+        refuse_setting(name, "num_nodes", service.num_nodes > 1, "use replicas, or vllm for one model over nodes")
+        values = {
+            "NIM_SERVED_MODEL_NAME": service.model_id(name),
+            "NIM_SERVER_PORT": port_of(service, site),
+            "NIM_HTTP_API_PORT": port_of(service, site),
+            "NIM_TENSOR_PARALLEL_SIZE": service.tensor_parallel_size,
+            "NIM_PIPELINE_PARALLEL_SIZE": service.pipeline_parallel_size,
+            "NIM_MODEL_NAME": model_path(service, site) if service.model.startswith("/") else None,
+        }
+        env = {name: str(value) for name, value in values.items() if value is not None}
+        # A job's step does not run what the image starts by itself.
+        start = [] if site.kind == "docker" else ["/opt/nim/start_server.sh"]
+        argv = [*start, *service.extra_args]
+        return model_launch(name, service, site, argv, env=env, entrypoint=not start)
+
+    def identity(self, service: NimService) -> JsonDict:
+        """The model and the image."""
+        return model_identity("nim", service)
+
+
+KIND: Final = Kind(NimService, Nim)

@@ -26,8 +26,9 @@ def plan_service(name: str, service: Any, site: Site | None = None) -> list[Laun
 
     Pure: nothing is started. Raises a NelError with the fix when the service cannot run there.
     """
-    site, kind = site or local_site(service), SERVICES.build(service.type)
-    return [kind.plan(name, service, replace(site, replica=number)) for number in range(replicas_of(service))]
+    site, kind, token = site or local_site(service), SERVICES.build(service.type), Site().token
+    sites = [replace(site, replica=number, token=token) for number in range(replicas_of(service))]
+    return [kind.plan(name, service, one) for one in sites]
 
 
 def plan_services(services: Mapping[str, Any], site: Site | None = None) -> dict[str, list[Launch]]:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import socket
 import sys
 from pathlib import Path
 from typing import IO
 
 from nemo_evaluator.core.errors import TransportError
+from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.services.base import Launch
+from nemo_evaluator.services.forms import docker_argv, env_file_text
 from nemo_evaluator.services.life import Server
 
 _GUARD = "nemo_evaluator.services._guard"
@@ -75,10 +79,20 @@ class ManagedServer(Server):
     async def _spawn(self) -> None:
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         lifeline, self._lifeline = os.pipe()
-        secret = _secret_pipe(self.launch)
+        launch, env = self.launch, {**os.environ, "PYTHONUNBUFFERED": "1"}
+        if launch.image is None:
+            argv, told = launch.argv, launch.api_key.reveal() + "\n" if launch.api_key else ""
+            env |= launch.env
+        else:
+            container = f"nel-{safe_name(self.name)}-{secrets.token_hex(4)}"
+            # Loaded by name: most servers are no containers.
+            owner = load_object("nemo_evaluator.sandbox.docker_provider:owner_label")
+            labels = [f"nel.owner={owner()}", f"nel.sandbox=service {self.name}"]
+            argv, told = docker_argv(launch, container, "/dev/fd/{secret_fd}", labels), env_file_text(launch.env)
+            env["NEL_GUARD_CONTAINER"] = container
+        secret = _pipe_with(told) if any("{secret_fd}" in word for word in argv) else None
         kept = [fd for fd in (lifeline, secret) if fd is not None]
-        argv = [word.replace("{secret_fd}", str(secret)) for word in self.launch.argv]
-        env = {**os.environ, "PYTHONUNBUFFERED": "1", **self.launch.env}
+        argv = [word.replace("{secret_fd}", str(secret)) for word in argv]
         if secret is not None:
             env["NEL_GUARD_FDS"] = str(secret)
         try:
@@ -103,11 +117,9 @@ class ManagedServer(Server):
         )
 
 
-def _secret_pipe(launch: Launch) -> int | None:
-    """The read end of a pipe that holds the key; small enough to fit the pipe's buffer."""
-    if launch.api_key is None or not any("{secret_fd}" in word for word in launch.argv):
-        return None
+def _pipe_with(text: str) -> int:
+    """The read end of a pipe that holds a text; short enough to fit the pipe's buffer."""
     reader, writer = os.pipe()
     with os.fdopen(writer, "wb") as pipe:
-        pipe.write(launch.api_key.reveal().encode() + b"\n")
+        pipe.write(text.encode())
     return reader

@@ -10,8 +10,10 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any, Protocol
 
+from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.services.base import RunningService, Say
+from nemo_evaluator.services.haproxy import haproxy_config, haproxy_launch
 from nemo_evaluator.services.health import expect_external
 from nemo_evaluator.services.life import Server
 from nemo_evaluator.services.planner import is_managed, plan_service
@@ -46,33 +48,69 @@ async def start_services(
     say, services = say or _to_stderr, config.services
     planned = _servers(services, output_dir)
     running: dict[str, RunningService] = {}
-    begun: list[Server] = []
+    begun: list[_Group] = []
 
     async def bring_up(name: str) -> None:
-        servers = planned.get(name)
-        if servers is None:
+        group = planned.get(name)
+        if group is None:
             running[name] = await _external(name, services[name])
             return
         say(f"Starting service: {name} ({services[name].type})")
-        begun.extend(servers)
-        await _all_or_first_error([server.start(say) for server in servers])
-        urls = [server.launch.url for server in servers]
-        key = servers[0].launch.api_key
-        running[name] = RunningService(name, urls[0], key, urls if len(urls) > 1 else ())
+        begun.append(group)
+        running[name] = await group.start(name, say)
 
     try:
         for level in _levels(services):
             await _all_or_first_error([bring_up(name) for name in level])
         yield running
     finally:
-        for server in reversed(begun):
-            await server.stop()
+        for group in reversed(begun):
+            await group.stop()
 
 
-def _servers(services: Mapping[str, Any], output_dir: Path) -> dict[str, Sequence[Server]]:
+class _Group:
+    """The servers of one service, kept up while the run lasts, and what stands before them."""
+
+    def __init__(self, servers: Sequence[Server], front: Server | None = None) -> None:
+        self._servers, self._front = servers, front
+        self._keepers: list[asyncio.Task[None]] = []
+        self._losses: list[str] = []
+
+    async def start(self, name: str, say: Say) -> RunningService:
+        await _all_or_first_error([server.start(say) for server in self._servers])
+        if self._front is not None:
+            await self._front.start(say)
+        self._keepers = [asyncio.create_task(self._keep(server, say)) for server in self._all]
+        urls = [server.launch.url for server in ([self._front] if self._front else self._servers)]
+        key = self._servers[0].launch.api_key
+        return RunningService(name, urls[0], key, urls if len(urls) > 1 else (), self._lost)
+
+    async def stop(self) -> None:
+        for task in self._keepers:
+            task.cancel()
+        await asyncio.gather(*self._keepers, return_exceptions=True)
+        await asyncio.gather(*(server.stop() for server in self._all))
+
+    @property
+    def _all(self) -> list[Server]:
+        return [*([self._front] if self._front else []), *self._servers]
+
+    async def _keep(self, server: Server, say: Say) -> None:
+        try:
+            await server.keep(say)
+        except TransportError as error:
+            say(error.message)
+            self._losses += [error.message] * (len(self._servers) if server is self._front else 1)
+
+    def _lost(self) -> str | None:
+        """Why nothing will answer any more: the last server is gone, or what stands before them."""
+        return self._losses[-1] if len(self._losses) >= len(self._servers) else None
+
+
+def _servers(services: Mapping[str, Any], output_dir: Path) -> dict[str, _Group]:
     job, logs = JobPlace.here(), output_dir / "logs"
     return {
-        name: job.servers(name, service, logs) if job is not None else _ours(name, service, logs)
+        name: _group(name, service, job.servers(name, service, logs) if job else _ours(name, service, logs), logs)
         for name, service in services.items()
         if is_managed(service)
     }
@@ -81,8 +119,22 @@ def _servers(services: Mapping[str, Any], output_dir: Path) -> dict[str, Sequenc
 def _ours(name: str, service: Any, logs: Path) -> list[Server]:
     plans = plan_service(name, service)
     names = [name] if len(plans) == 1 else [f"{name}-{number}" for number in range(len(plans))]
-    files = [logs / f"server-{safe_name(each)}.log" for each in names]
-    return [ManagedServer(each, plan, log) for each, plan, log in zip(names, plans, files, strict=True)]
+    return [ManagedServer(each, plan, _log(logs, each)) for each, plan in zip(names, plans, strict=True)]
+
+
+def _group(name: str, service: Any, servers: Sequence[Server], logs: Path) -> _Group:
+    plans = [server.launch for server in servers]
+    if len(plans) == 1 or getattr(service, "balancer", "nel") != "haproxy":
+        return _Group(servers)
+    file = logs / f"haproxy-{safe_name(name)}.cfg"
+    logs.mkdir(parents=True, exist_ok=True)
+    file.write_text(haproxy_config(plans, service.balancer_port))
+    front = f"{name}-haproxy"
+    return _Group(servers, ManagedServer(front, haproxy_launch(plans, service.balancer_port, file), _log(logs, front)))
+
+
+def _log(folder: Path, name: str) -> Path:
+    return folder / f"server-{safe_name(name)}.log"
 
 
 async def _external(name: str, service: Any) -> RunningService:

@@ -28,10 +28,9 @@ class Services:
     def endpoint(self, name: str, max_concurrent: int) -> Endpoint:
         """Where a service answers, with as many requests at once as the benchmark has steps."""
         service, running = self.settings[name], self.running[name]
-        endpoint = endpoint_of(name, service, url=running.url, base_dir=config_folder.get())
+        endpoint = running.reach(endpoint_of(name, service, url=running.url, base_dir=config_folder.get()))
         return replace(
             endpoint,
-            api_key=running.api_key or endpoint.api_key,
             max_concurrent=service.max_concurrent or max_concurrent,
             identity=service_identity(service) or endpoint.identity,
             traffic=endpoint.traffic if self.logged else None,
