@@ -85,7 +85,8 @@ def _with_previous(text: str, claim: Claim, found: Iterator[Claim], ledger: Ledg
 def _prefix(text: str, claim: Claim) -> int:
     """The marks that stand before an announcement in its clause."""
     start = max(0, claim.place - _WINDOW)
-    start = max(start, text.rfind("\n", start, claim.place) + 1, text.rfind(": ", start, claim.place) + 1)
+    # What stands before the end of a sentence says nothing of the next: it need not be gone through.
+    start = max(start, *(text.rfind(edge, start, claim.place) + 1 for edge in ("\n", ": ", ". ")))
     if not text[start : claim.place].strip(BLANK):
         return Mark.SOFT if _UNSURE.search(text, claim.place, claim.start) else 0
     supposing, last = 0, None
