@@ -1,4 +1,3 @@
-# The names of __init__.py, for editors and type checkers.
 from nemo_evaluator._version import __version__ as __version__
 from nemo_evaluator.adapters.model_client import ModelClient as ModelClient
 from nemo_evaluator.core.types import SeedResult as SeedResult

@@ -1,4 +1,3 @@
-# The names of __init__.py, for type checkers.
 from nemo_evaluator.config._document import Document as Document
 from nemo_evaluator.config.benchmarks import BenchmarkConfig as BenchmarkConfig
 from nemo_evaluator.config.budgets import BudgetConfig as BudgetConfig
@@ -57,20 +56,20 @@ from nemo_evaluator.executors.ray import RayCluster as RayCluster
 from nemo_evaluator.executors.slurm import NodePool as NodePool
 from nemo_evaluator.executors.slurm import SlurmCluster as SlurmCluster
 from nemo_evaluator.sandbox._ecs_tunnel import SshSidecar as SshSidecar
-from nemo_evaluator.sandbox.apptainer import ApptainerConfig as _ApptainerConfig
-from nemo_evaluator.sandbox.custom import CustomConfig as _CustomConfig
-from nemo_evaluator.sandbox.docker import DockerConfig as _DockerConfig
-from nemo_evaluator.sandbox.ecs_fargate import EcsFargateConfig as _EcsFargateConfig
-from nemo_evaluator.sandbox.local import LocalConfig as _LocalConfig
-from nemo_evaluator.sandbox.none import NoneConfig as _NoneConfig
-from nemo_evaluator.sandbox.slurm import SlurmConfig as _SlurmConfig
+from nemo_evaluator.sandbox.apptainer import ApptainerConfig
+from nemo_evaluator.sandbox.custom import CustomConfig
+from nemo_evaluator.sandbox.docker import DockerConfig
+from nemo_evaluator.sandbox.ecs_fargate import EcsFargateConfig
+from nemo_evaluator.sandbox.local import LocalConfig
+from nemo_evaluator.sandbox.none import NoneConfig
+from nemo_evaluator.sandbox.slurm import SlurmConfig
 from nemo_evaluator.scoring.metrics.custom import CustomMetric as CustomMetric
 from nemo_evaluator.scoring.metrics.ensemble_judge import EnsembleJudgeMetric as EnsembleJudgeMetric
 from nemo_evaluator.scoring.metrics.judge import JudgeMetric as JudgeMetric
 from nemo_evaluator.scoring.metrics.pairwise_judge import PairwiseJudgeMetric as PairwiseJudgeMetric
 from nemo_evaluator.scoring.metrics.reward_model import RewardModelMetric as RewardModelMetric
 from nemo_evaluator.scoring.metrics.sandbox import SandboxMetric as SandboxMetric
-from nemo_evaluator.scoring.metrics.scorer import ScorerMetricConfig as _ScorerMetricConfig
+from nemo_evaluator.scoring.metrics.scorer import ScorerMetricConfig
 from nemo_evaluator.services.api import ApiService as ApiService
 from nemo_evaluator.services.custom import CustomService as CustomService
 from nemo_evaluator.services.docker_model import DockerModelService as DockerModelService
@@ -95,11 +94,11 @@ from nemo_evaluator.solvers.simple import SimpleSolverConfig as SimpleSolverConf
 from nemo_evaluator.solvers.tool_calling import McpServer as McpServer
 from nemo_evaluator.solvers.tool_calling import ToolCallingSolverConfig as ToolCallingSolverConfig
 
-ApptainerSandbox = _ApptainerConfig
-CustomSandbox = _CustomConfig
-DockerSandbox = _DockerConfig
-EcsFargateSandbox = _EcsFargateConfig
-LocalSandbox = _LocalConfig
-NoSandbox = _NoneConfig
-SlurmSandbox = _SlurmConfig
-ScorerMetric = _ScorerMetricConfig
+ApptainerSandbox = ApptainerConfig
+CustomSandbox = CustomConfig
+DockerSandbox = DockerConfig
+EcsFargateSandbox = EcsFargateConfig
+LocalSandbox = LocalConfig
+NoSandbox = NoneConfig
+ScorerMetric = ScorerMetricConfig
+SlurmSandbox = SlurmConfig

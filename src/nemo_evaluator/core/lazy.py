@@ -1,30 +1,31 @@
 """Names of a package that load on first use, so that starting a command stays quick.
 
-::
+The ``__init__.pyi`` beside a package's ``__init__.py`` says which names there are and where they live, to type checkers
+and to this module alike::
 
-    __getattr__, __dir__, __all__ = lazy_names(__name__, {"client": ("Client",), "types": ("Send", "ModelReply")})
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
 """
 
 from __future__ import annotations
 
 import importlib
+import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+_IMPORT: Final = re.compile(r"^from (\S+) import (\w+)", re.MULTILINE)
+# ``import Name as Name`` and ``Name = Other`` are a package's own; a plain import is there for an alias.
+_NAME: Final = re.compile(r"(?:\bas |^(?=\w+ = ))(\w+)(?: = (\w+))?$", re.MULTILINE)
+_VALUE: Final = re.compile(r"^(\w+): ", re.MULTILINE)
 
 
-def lazy_names(
-    package: str, modules: Mapping[str, Iterable[str]]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """``__getattr__``, ``__dir__`` and ``__all__`` of a package whose names live in modules.
-
-    A module is named within the package, or by its whole name; ``"Name=Other"`` gives what it calls Other as Name.
-    """
-    homes = {
-        name: (module if "." in module else f"{package}.{module}", inner or name)
-        for module, names in modules.items()
-        for name, _, inner in (entry.partition("=") for entry in names)
-    }
+def lazy_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """``__getattr__``, ``__dir__`` and ``__all__`` of a package whose names live in modules."""
+    stub = Path(file).with_suffix(".pyi").read_text(encoding="utf-8")
+    places = {inner: module for module, inner in _IMPORT.findall(stub)}
+    homes = {name: (places[inner or name], inner or name) for name, inner in _NAME.findall(stub)}
 
     def load(name: str) -> Any:
         if name not in homes:
@@ -34,5 +35,5 @@ def lazy_names(
         setattr(sys.modules[package], name, value)
         return value
 
-    names = sorted(homes)
+    names = sorted((*homes, *_VALUE.findall(stub)))
     return load, lambda: names, names

@@ -3,33 +3,6 @@
 Names are resolved on first use, so that a command line that asks no model does not load an HTTP client.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from nemo_evaluator.core.lazy import lazy_names
 
-if TYPE_CHECKING:
-    from nemo_evaluator.models.client import Client as Client
-    from nemo_evaluator.models.endpoint import Endpoint as Endpoint
-    from nemo_evaluator.models.endpoint import Price as Price
-    from nemo_evaluator.models.endpoint import StageSpec as StageSpec
-    from nemo_evaluator.models.endpoint import Timeouts as Timeouts
-    from nemo_evaluator.models.endpoint import endpoint_of as endpoint_of
-    from nemo_evaluator.models.retry import RetryConfig as RetryConfig
-    from nemo_evaluator.models.transport import Transport as Transport
-    from nemo_evaluator.models.types import CallScope as CallScope
-    from nemo_evaluator.models.types import ModelReply as ModelReply
-    from nemo_evaluator.models.types import ModelRequest as ModelRequest
-    from nemo_evaluator.models.types import Send as Send
-    from nemo_evaluator.models.types import call_scope as call_scope
-
-_MODULES = {
-    "client": ("Client",),
-    "endpoint": ("Endpoint", "Price", "StageSpec", "Timeouts", "endpoint_of"),
-    "retry": ("RetryConfig",),
-    "transport": ("Transport",),
-    "types": ("CallScope", "ModelReply", "ModelRequest", "Send", "call_scope"),
-}
-
-__getattr__, __dir__, __all__ = lazy_names(__name__, _MODULES)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -1,0 +1,17 @@
+from nemo_evaluator.adapters.base import Interceptor as Interceptor
+from nemo_evaluator.adapters.base import Place as Place
+from nemo_evaluator.adapters.in_process import Door as Door
+from nemo_evaluator.adapters.in_process import open_client as open_client
+from nemo_evaluator.adapters.pipeline import Pipeline as Pipeline
+from nemo_evaluator.adapters.proxy import Proxy as Proxy
+from nemo_evaluator.adapters.registry import InterceptorRegistry as InterceptorRegistry
+from nemo_evaluator.adapters.registry import build_stage as build_stage
+from nemo_evaluator.adapters.registry import interceptor_registry as interceptor_registry
+from nemo_evaluator.adapters.traffic_log import TrafficLog as TrafficLog
+from nemo_evaluator.adapters.types import AdapterRequest as AdapterRequest
+from nemo_evaluator.adapters.types import AdapterResponse as AdapterResponse
+from nemo_evaluator.adapters.types import InterceptorContext as InterceptorContext
+from nemo_evaluator.adapters.types import RequestInterceptor as RequestInterceptor
+from nemo_evaluator.adapters.types import RequestToResponseInterceptor as RequestToResponseInterceptor
+from nemo_evaluator.adapters.types import ResponseInterceptor as ResponseInterceptor
+from nemo_evaluator.adapters.types import Stage as Stage

@@ -1,0 +1,13 @@
+from nemo_evaluator.models.client import Client as Client
+from nemo_evaluator.models.endpoint import Endpoint as Endpoint
+from nemo_evaluator.models.endpoint import Price as Price
+from nemo_evaluator.models.endpoint import StageSpec as StageSpec
+from nemo_evaluator.models.endpoint import Timeouts as Timeouts
+from nemo_evaluator.models.endpoint import endpoint_of as endpoint_of
+from nemo_evaluator.models.retry import RetryConfig as RetryConfig
+from nemo_evaluator.models.transport import Transport as Transport
+from nemo_evaluator.models.types import CallScope as CallScope
+from nemo_evaluator.models.types import ModelReply as ModelReply
+from nemo_evaluator.models.types import ModelRequest as ModelRequest
+from nemo_evaluator.models.types import Send as Send
+from nemo_evaluator.models.types import call_scope as call_scope
