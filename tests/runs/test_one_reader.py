@@ -12,7 +12,7 @@ import nemo_evaluator
 ROOT = Path(nemo_evaluator.__file__).parent
 # Writers that go through the store, with the paths that they may open themselves: a copy of lines as they are.
 _WRITERS = {
-    "engine/gather.py": "copies lines of journals as they are",
+    "engine/merge_journals.py": "copies lines of journals as they are",
     "engine/adopt.py": "copies records of earlier journals",
     "engine/merge.py": "copies traffic as it is",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nemo_evaluator.core.shapes import as_list
+from nemo_evaluator.core.json_coerce import as_list
 from nemo_evaluator.core.types import JsonDict, Message
 from nemo_evaluator.models.types import ModelRequest
 

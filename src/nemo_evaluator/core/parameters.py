@@ -11,7 +11,11 @@ from pydantic import BaseModel, ConfigDict, create_model
 
 class _Settings(BaseModel):
     model_config = ConfigDict(
-        extra="forbid", arbitrary_types_allowed=True, protected_namespaces=(), hide_input_in_errors=True
+        extra="forbid",
+        arbitrary_types_allowed=True,
+        protected_namespaces=(),
+        hide_input_in_errors=True,
+        defer_build=True,
     )
 
 

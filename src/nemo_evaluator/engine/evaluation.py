@@ -20,12 +20,12 @@ from nemo_evaluator.engine.columns import write_views
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.loop import run_loop
 from nemo_evaluator.engine.only import chosen_problems
+from nemo_evaluator.engine.ordered_stop import OrderedStop, unused_answers
 from nemo_evaluator.engine.plan import Plan, Shard, make_plan
 from nemo_evaluator.engine.progress import Progress, SilentProgress
 from nemo_evaluator.engine.resume import ASK, REUSE, VERIFY, Reuse, ReusePlan, fresh_plan
 from nemo_evaluator.engine.scope import Scopes, StepLimits
 from nemo_evaluator.engine.step import StepContext, StepRunner
-from nemo_evaluator.engine.stopping import OrderedStop, unused_answers
 from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.engine.template import InstructionTemplate
 from nemo_evaluator.engine.trajectories import trajectory_of

@@ -6,7 +6,7 @@ import math
 from typing import Any, Final
 
 from nemo_evaluator.core.errors import ScorerError, SolverError
-from nemo_evaluator.core.shapes import as_count, as_dict, as_number, as_word
+from nemo_evaluator.core.json_coerce import as_count, as_dict, as_number, as_word
 from nemo_evaluator.core.text import text_of
 from nemo_evaluator.core.types import ModelResponse, SolveResult, VerifyResult
 

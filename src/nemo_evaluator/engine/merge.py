@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.engine._workplace import workplace
+from nemo_evaluator.engine._staging import workplace
 from nemo_evaluator.engine.bundle import BundleFacts, build_bundle, store_bundle
 from nemo_evaluator.engine.columns import Columns, write_views
-from nemo_evaluator.engine.gather import Gathering
+from nemo_evaluator.engine.merge_journals import Gathering
 from nemo_evaluator.engine.plan import Plan, make_plan
 from nemo_evaluator.engine.shards import ShardResult, check_same, find_shards, missing_shards, stopped
 from nemo_evaluator.engine.trajectories import trajectory_of

@@ -37,9 +37,9 @@ from nemo_evaluator.core.types import (
 from nemo_evaluator.engine.agents import endpoints_of, real_cause, with_calls
 from nemo_evaluator.engine.given import checked_answer
 from nemo_evaluator.engine.halt import Halt, HaltKind
+from nemo_evaluator.engine.ordered_stop import OrderedStop
 from nemo_evaluator.engine.resume import VERIFY, ReusePlan
 from nemo_evaluator.engine.scope import Scopes
-from nemo_evaluator.engine.stopping import OrderedStop
 from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.engine.template import InstructionTemplate
 from nemo_evaluator.engine.verify import Verifier

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
-from nemo_evaluator.core.shapes import as_count, as_dict, as_list, as_number
+from nemo_evaluator.core.json_coerce import as_count, as_dict, as_list, as_number
 from nemo_evaluator.core.terminal import one_line
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.engine.progress import clock

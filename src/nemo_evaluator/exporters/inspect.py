@@ -10,8 +10,8 @@ from typing import Any, Final, Literal, get_args
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.core.shapes import as_dict
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.exporters import _inspect_sample as sample
 from nemo_evaluator.exporters._inspect_file import EvalFile, JsonFile

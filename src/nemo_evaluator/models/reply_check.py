@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from nemo_evaluator.core.shapes import as_dict, as_list, as_word
+from nemo_evaluator.core.json_coerce import as_dict, as_list, as_word
 from nemo_evaluator.core.text import text_of
 from nemo_evaluator.core.types import JsonDict
 

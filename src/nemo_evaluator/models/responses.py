@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from nemo_evaluator.core.shapes import as_word
+from nemo_evaluator.core.json_coerce import as_word
 from nemo_evaluator.core.types import JsonDict, Message, ModelResponse, ToolCallInfo
 from nemo_evaluator.models.chat import answered, parse_arguments
 from nemo_evaluator.models.completions import text_of

@@ -10,7 +10,7 @@ import orjson
 
 from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.core.files import dumps
-from nemo_evaluator.core.shapes import as_dict
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
 
 DONE = b"[DONE]"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from nemo_evaluator.core.shapes import as_count
+from nemo_evaluator.core.json_coerce import as_count
 from nemo_evaluator.core.types import JsonDict, ModelResponse
 
 

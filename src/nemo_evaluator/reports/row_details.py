@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from nemo_evaluator.core.files import dumps
-from nemo_evaluator.core.shapes import as_dict, as_list
+from nemo_evaluator.core.json_coerce import as_dict, as_list
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.reports.model import Example, Histogram, RowDetails
 from nemo_evaluator.runs.row import Row

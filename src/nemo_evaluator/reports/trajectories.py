@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.files import write_json
-from nemo_evaluator.core.shapes import as_dict
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.reports._calls import CallAccount, Examples
 from nemo_evaluator.reports._steps import StepQuality, agent_steps

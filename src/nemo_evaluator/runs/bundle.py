@@ -14,7 +14,7 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.hashing import digest
-from nemo_evaluator.core.shapes import as_dict, as_list, as_number, as_whole
+from nemo_evaluator.core.json_coerce import as_dict, as_list, as_number, as_whole
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.row import Row
 from nemo_evaluator.runs.row_file import read_rows

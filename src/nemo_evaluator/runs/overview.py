@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
-from nemo_evaluator.core.shapes import as_count, as_dict, as_list
+from nemo_evaluator.core.json_coerce import as_count, as_dict, as_list
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.bundle import newest_bundle
 from nemo_evaluator.runs.folder import BenchmarkFolder

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from nemo_evaluator.core.shapes import as_dict, as_list, as_number, as_whole
+from nemo_evaluator.core.json_coerce import as_dict, as_list, as_number, as_whole
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.store.view_rows import TRUNCATED, is_refusal
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from nemo_evaluator.core.shapes import as_dict, as_list, as_number, as_whole
+from nemo_evaluator.core.json_coerce import as_dict, as_list, as_number, as_whole
 from nemo_evaluator.core.types import JsonDict
 
 # Entries of ``scores`` that are not scores.

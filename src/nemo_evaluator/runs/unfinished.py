@@ -11,7 +11,7 @@ import orjson
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import read_json, safe_name
-from nemo_evaluator.core.shapes import as_dict, as_list
+from nemo_evaluator.core.json_coerce import as_dict, as_list
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.bundle import newest_bundle
 from nemo_evaluator.runs.find import task_folders

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from nemo_evaluator.core.shapes import as_number
+from nemo_evaluator.core.json_coerce import as_number
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.store.records import extracted_of, last_user_text, total_tokens
 

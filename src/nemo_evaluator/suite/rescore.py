@@ -12,7 +12,7 @@ from typing import Any, Final
 from nemo_evaluator.config import EvalConfig
 from nemo_evaluator.core.errors import NelError, TransportError, UsageError
 from nemo_evaluator.core.files import safe_name
-from nemo_evaluator.core.shapes import as_dict
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult
 from nemo_evaluator.decisions.check.runs import settle_status
 from nemo_evaluator.engine.evaluation import Evaluation, evaluate

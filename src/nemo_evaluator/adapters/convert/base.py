@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from nemo_evaluator.adapters._streams import DONE, encode_event
-from nemo_evaluator.core.shapes import as_dict
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
 
 

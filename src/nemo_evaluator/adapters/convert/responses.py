@@ -9,7 +9,7 @@ import orjson
 
 from nemo_evaluator.adapters._streams import encode_event
 from nemo_evaluator.adapters.convert.base import Speech, Translator, call_of, error_in, first_choice, thought_of
-from nemo_evaluator.core.shapes import as_dict
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict, Message
 from nemo_evaluator.models.responses import finish_reason
 

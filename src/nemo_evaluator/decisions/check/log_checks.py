@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from nemo_evaluator.core.shapes import as_dict
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.decisions.check.findings import FailureClass, Finding, Level
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.sessions import damage, sessions

@@ -12,7 +12,7 @@ import numpy as np
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.files import write_json
-from nemo_evaluator.core.shapes import as_dict, as_whole
+from nemo_evaluator.core.json_coerce import as_dict, as_whole
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.check.answers import Answers, read_answers
 from nemo_evaluator.decisions.check.findings import FailureClass, Finding, Level, RunCheck
