@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.runs.row import Row
 from nemo_evaluator.runs.row_file import row_at, scan_rows
 from nemo_evaluator.runs.row_parser import NO_CATEGORY, LineReader
 from nemo_evaluator.store.view_rows import TRUNCATED
@@ -138,13 +139,15 @@ _STORED: Final = _COLUMNS | {
 }
 
 
-def read_table(path: Path, *, scorer: str | None = None) -> RowTable:
+def read_table(path: Path, *, scorer: str | None = None, each: Callable[[Row], None] | None = None) -> RowTable:
     """The columns of a ``results.jsonl``, none where it is absent; ``scorer`` takes that scorer's reward instead.
 
-    A line that is not JSON is counted and left out; a file in which most lines are not is refused.
+    A line that is not JSON is counted and left out; a file in which most lines are not is refused. ``each`` is shown
+    every row in passing.
     """
     reader = LineReader(scorer)
-    rows = _columns(path, reader, scan_rows(path) if path.is_file() else ())
+    lines = scan_rows(path) if path.is_file() else iter(())
+    rows = _columns(path, reader, lines if each is None else _shown(lines, each))
     if reader.malformed > len(rows):
         raise UsageError(
             f"{path}: {reader.malformed} lines are not result rows", hint="was the file cut or overwritten?"
@@ -157,6 +160,13 @@ def table_of(results: Sequence[JsonDict], *, scorer: str | None = None) -> RowTa
     rows = _columns(None, LineReader(scorer), enumerate(results))
     rows.held = results
     return rows
+
+
+def _shown(lines: Iterator[tuple[int, Any]], each: Callable[[Row], None]) -> Iterator[tuple[int, Any]]:
+    for offset, row in lines:
+        if isinstance(row, dict):
+            each(Row(row))
+        yield offset, row
 
 
 def _columns(path: Path | None, reader: LineReader, lines: Iterable[tuple[int, Any]]) -> RowTable:

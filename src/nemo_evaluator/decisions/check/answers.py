@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -57,11 +56,3 @@ class Answers:
                 self.unmatched += opened != closed
                 self.kept += opened == closed
                 return
-
-
-def read_answers(rows: Iterable[Row]) -> Answers:
-    """One pass over the rows."""
-    answers = Answers()
-    for row in rows:
-        answers.add(row)
-    return answers

@@ -14,14 +14,13 @@ from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.files import write_json
 from nemo_evaluator.core.json_coerce import as_dict, as_whole
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.decisions.check.answers import Answers, read_answers
+from nemo_evaluator.decisions.check.answers import Answers
 from nemo_evaluator.decisions.check.findings import FailureClass, Finding, Level, RunCheck
 from nemo_evaluator.decisions.check.log_checks import damaged_records, drift, server_trouble
 from nemo_evaluator.decisions.usability import tampered
 from nemo_evaluator.metrics import by_problem
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.find import find_runs
-from nemo_evaluator.runs.row_file import read_rows
 from nemo_evaluator.runs.row_table import RowTable, read_table
 from nemo_evaluator.runs.unfinished import Unfinished, find_unfinished
 from nemo_evaluator.store.layout import TaskPaths
@@ -68,12 +67,13 @@ def check_path(path: Path | str, limits: CheckLimits | None = None) -> list[RunC
 
 def check_run(run: Bundle, limits: CheckLimits | None = None) -> RunCheck:
     """Check one run."""
+    answers = Answers()
     try:
-        rows = read_table(run.results)
+        rows = read_table(run.results, each=answers.add)
     except UsageError as error:
         broken = Finding("accounting", Level.INVALID, error.message, FailureClass.ACCOUNTING)
         return RunCheck(run.name, run.run_id, str(run.path), 0, 0, [broken])
-    subject = _Subject(run, rows, limits or CheckLimits(), read_answers(read_rows(run.results, lenient=True)))
+    subject = _Subject(run, rows, limits or CheckLimits(), answers)
     # By message: what a bundle says of itself is often found again in its rows.
     findings = list({finding.message: finding for look in _LOOKS for finding in look(subject)}.values())
     return RunCheck(run.name, run.run_id, str(run.path), len(rows), len(np.unique(rows.problem)), findings)
