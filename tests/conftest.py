@@ -91,6 +91,7 @@ PARTS: dict[str, Callable[[], bool]] = {
     "shellcheck": _command("shellcheck"),
     "slurm": lambda: _ran("sinfo", "--noheader"),
     "sshd": _command("sshd", "ssh"),
+    "transformers": _library("transformers"),
     "tinyproxy": _command("tinyproxy"),
     "wandb": _library("wandb"),
     "xllamacpp": _library("xllamacpp"),

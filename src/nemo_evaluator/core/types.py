@@ -33,6 +33,18 @@ class SandboxSpec:
     environment_dir: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One of the requests of which a problem consists: a text to continue, or one whose end is weighed.
+
+    ``weigh_from`` is the token, in a prompt of token ids, or the character from which on its likelihood is wanted.
+    """
+
+    prompt: str | list[int]
+    weigh_from: int | None = None
+    generation: JsonDict = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class SeedResult:
     """One problem as it is asked."""
@@ -50,6 +62,8 @@ class SeedResult:
     pre_agent_cmd: str | None = None
     # Metadata keys that results need not repeat because the prompt or the target already carries them.
     shown: frozenset[str] = frozenset()
+    # Requests instead of the one that the prompt is: the response is then their results, as a JSON list.
+    asks: list[Ask] | None = None
 
     @property
     def plain_messages(self) -> list[Message]:

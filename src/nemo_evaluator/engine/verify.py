@@ -165,10 +165,8 @@ class Verifier:
 
     def aggregate(self, results: Path) -> JsonDict:
         """Further scores over all rows of a results file: the benchmark's summary, agreement of judges, ..."""
-        scores: JsonDict = {}
-        summary = self._environment.facts().summary
-        if summary is not None:
-            scores |= {name: {"value": value} for name, value in summary(_details(results)).items()}
+        own_scores = self._environment.summarize(_details(results))
+        scores: JsonDict = {name: {"value": value} for name, value in own_scores.items()}
         for metric in self._metrics:
             own: Summary | None = getattr(metric, "aggregate", None)
             if own is not None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nemo_evaluator.core.code_words import code_words
-from nemo_evaluator.core.types import Outcome, SandboxSpec, SeedResult, SolveResult, Step, VerifyResult
+from nemo_evaluator.core.types import JsonDict, Outcome, SandboxSpec, SeedResult, SolveResult, Step, VerifyResult
 
 if TYPE_CHECKING:
     from nemo_evaluator.adapters.outside import ModelAccess
@@ -22,7 +22,7 @@ class EnvironmentFacts:
 
     # judge, sandbox, images, tools
     needs: frozenset[str] = frozenset()
-    # chat or completions: what its prompts are written for.
+    # chat or completions: what its prompts are written for; logprobs: completions that weigh prompts.
     endpoint_type: str = "chat"
     # Whether it can say something without the judge that it needs.
     has_fallback: bool = False
@@ -121,6 +121,16 @@ class EvalEnvironment(ABC):
         own = [kind for kind in cls.__mro__ if kind not in EvalEnvironment.__mro__]
         judged = any("needs_judge" in code_words(part, seen) for kind in own for part in vars(kind).values())
         return EnvironmentFacts(frozenset({"judge"} if judged else ()))
+
+    @property
+    def endpoint_type(self) -> str:
+        """What its prompts are written for, where that is known only once the benchmark is open."""
+        return self.facts().endpoint_type
+
+    def summarize(self, details: Iterable[JsonDict]) -> Mapping[str, float]:
+        """From the scoring details of all scored rows to further numbers of the benchmark."""
+        summary = self.facts().summary
+        return {} if summary is None else summary(details)
 
     def run_batch(self, job: BatchJob) -> AsyncIterator[BatchRow]:
         """Run the whole benchmark, giving rows as they are finished; called when the facts say ``batch``."""

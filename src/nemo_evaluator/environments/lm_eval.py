@@ -1,9 +1,38 @@
-"""``lm-eval://``: a task or group of the Language Model Evaluation Harness."""
+"""``lm-eval://``: a task, group or tag of the Language Model Evaluation Harness, asked through our own client."""
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Final
 
-from nemo_evaluator.core.kinds import NOT_YET, Kind
+from nemo_evaluator.core.errors import MissingExtraError
+from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.environments.base import EvalEnvironment
 
-KIND: Final = Kind(missing=NOT_YET)
+
+def build(
+    uri: str,
+    num_examples: int | None = None,
+    num_fewshot: int | None = None,
+    include_path: str | None = None,
+    limit: int | None = None,
+    metric: str | None = None,
+    tokenizer: str | None = None,
+    max_length: int = 2048,
+) -> EvalEnvironment:
+    """Open ``lm-eval://NAME``.
+
+    ``include_path`` is a folder of further task files, ``limit`` keeps the first documents of each task, ``metric`` is
+    the one that becomes the reward (``exact_match,strict-match``). For log-likelihoods, ``tokenizer`` is the model's
+    ``tokenizer.json`` or its folder, and ``max_length`` the longest prompt, in tokens.
+    """
+    if importlib.util.find_spec("lm_eval") is None:
+        raise MissingExtraError("lm_eval", extra="lm-eval")
+    from nemo_evaluator.environments import _lm_eval_tasks  # noqa: PLC0415 - an extra
+
+    tokens = _lm_eval_tasks.Tokens(tokenizer, max_length)
+    suite = _lm_eval_tasks.load_suite(uri.partition("://")[2], include_path, num_fewshot, limit)
+    return _lm_eval_tasks.LmEvalEnvironment(uri, suite, tokens, metric, num_examples)
+
+
+KIND: Final = Kind(build=build)

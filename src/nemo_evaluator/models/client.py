@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from nemo_evaluator.core.errors import TransportError
+from nemo_evaluator.core.errors import RequestRejectedError, TransportError
+from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.hashing import digest_parts
 from nemo_evaluator.core.types import JsonDict, Message, ModelResponse
 from nemo_evaluator.models.chat import parse_chat
-from nemo_evaluator.models.completions import parse_completion, prompt_of
+from nemo_evaluator.models.completions import likelihood_of, parse_completion, prompt_of
 from nemo_evaluator.models.cost import cost_of, price_of
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.faults import error_of
@@ -71,6 +72,18 @@ class Client:
         body = self._body(generation)
         body["prompt"] = prompt
         return await self._answer(_TEXT, body, parse_completion)
+
+    async def weigh(self, prompt: str | list[int], start: int) -> ModelResponse:
+        """How likely the end of a text is, from token or character ``start`` on: ``[logprob, greedy]`` as content."""
+        body: JsonDict = {"model": self.endpoint.model, "prompt": prompt, "max_tokens": 1, "temperature": 0}
+        response = await self._answer(_TEXT, body | {"logprobs": 1, "echo": True}, parse_completion)
+        likelihood = likelihood_of(response.raw_response, prompt, start)
+        if likelihood is None:
+            text = f"{self.endpoint.name} does not give the log-probabilities of a prompt (echo with logprobs)"
+            raise RequestRejectedError(text, hint="serve the model with vLLM, or take a benchmark that generates")
+        # The one token that is generated, because some servers refuse to generate none, says nothing.
+        response.content, response.finish_reason = dumps(likelihood).decode(), "stop"
+        return response
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """One vector per text, in order."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from nemo_evaluator.adapters.traffic_log import TrafficLog
 from nemo_evaluator.config import BenchmarkConfig, BudgetConfig, EvalConfig
 from nemo_evaluator.config.groups import SOLVERS
+from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import JsonDict
@@ -68,7 +69,10 @@ class Builder:
         environment.full_rows = self._full_rows
         facts, service = environment.facts(), bench.solver.model_service
         endpoint = clients[service].endpoint if service else None
-        if facts.endpoint_type == "completions" and endpoint and endpoint.protocol != "completions":
+        if environment.endpoint_type != "chat" and endpoint and endpoint.protocol != "completions":
+            if environment.endpoint_type == "logprobs":
+                hint = f"set protocol: completions on service {service!r}, and a URL that ends in /completions"
+                raise UsageError(f"{key} asks for log-likelihoods, which chat endpoints do not give", hint=hint)
             _log.warning("%s is meant for text completions, and service %r speaks chat", key, service)
         urls = {name: one.url for name, one in self._services.running.items()}
         solver = SOLVERS.build(bench.solver.type, bench.solver, SolverContext(clients=clients, base_urls=urls))

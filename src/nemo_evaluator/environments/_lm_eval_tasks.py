@@ -1,0 +1,305 @@
+"""Tasks of lm-eval as problems: its prompts, stop strings, filters, metrics and aggregation, and nothing of its client.
+
+Only ``lm_eval.py`` loads this.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from lm_eval.api.metrics import mean
+from lm_eval.tasks import TaskManager
+from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
+from tokenizers import Tokenizer
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.hashing import digest
+from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.types import Ask, JsonDict, SandboxSpec, SeedResult, VerifyResult
+from nemo_evaluator.environments.base import EvalEnvironment
+
+if TYPE_CHECKING:
+    from nemo_evaluator.sandbox.base import Sandbox
+
+# What lm-eval itself seeds the choice of examples with, and generates when a task does not say.
+_FEWSHOT_SEED: Final = 1234
+_MAX_TOKENS: Final = 256
+# Which metric becomes the reward when there are several: the first of these that a task has, else its first.
+_LEADING: Final = ("exact_match", "acc", "em", "score", "bleu", "rouge1", "prompt_level_strict_acc")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document of a task with the requests that lm-eval makes of it."""
+
+    task: Any
+    doc_id: int
+    instances: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """What a name stands for: tasks, the groups that weigh them, and all documents in order."""
+
+    tasks: dict[str, Any]
+    groups: dict[str, Any]
+    documents: list[Document]
+
+
+def load_suite(name: str, include_path: str | None, num_fewshot: int | None, limit: int | None) -> Suite:
+    """Load a task, group or tag with everything in it; all requests are built, in lm-eval's order, as its draws of
+    few-shot examples depend on that."""
+    # The many thousand task files of lm-eval are looked through only for a name that is not the user's own.
+    manager = TaskManager(include_path=include_path, include_defaults=False) if include_path else None
+    if manager is None or name not in manager.all_tasks:
+        manager = TaskManager(include_path=include_path)
+    if name not in manager.all_tasks:
+        close = nearest(name, manager.all_tasks)
+        hint = f"did you mean {close!r}?" if close else "`lm_eval ls tasks` shows all; yours are found by include_path"
+        raise UsageError(f"lm-eval has no task, group or tag {name!r}", hint=hint)
+    try:
+        loaded = manager.load([name])
+    except Exception as error:
+        hint = "see the task's README in lm-eval for what it needs: data, libraries, a login to the hub"
+        raise UsageError(f"lm-eval cannot load {name!r}: {type(error).__name__}: {error}", hint=hint) from error
+    tasks: dict[str, Any] = loaded["tasks"]
+    for key, task in tasks.items():
+        if getattr(task, "UNSAFE_CODE", False):
+            hint = "use the built-in benchmarks for code, which run it in a sandbox: humaneval, mbpp"
+            raise UsageError(f"lm-eval's task {key!r} runs what the model wrote on this machine", hint=hint)
+        if getattr(task, "MULTIMODAL", False):
+            raise UsageError(f"lm-eval's task {key!r} shows images, which lm-eval:// does not pass on")
+        shots = task.get_config("num_fewshot")
+        if shots is None or (num_fewshot is not None and shots != 0):
+            task.set_config(key="num_fewshot", value=num_fewshot or 0)
+        task.set_fewshot_seed(seed=_FEWSHOT_SEED)
+        task.build_all_requests(limit=limit, rank=0, world_size=1)
+    documents = [document for task in tasks.values() for document in _documents(task)]
+    return Suite(tasks, loaded["groups"], documents)
+
+
+def _documents(task: Any) -> list[Document]:
+    found: dict[int, list[Any]] = {}
+    for instance in task.instances:
+        found.setdefault(instance.doc_id, []).append(instance)
+    return [Document(task, doc_id, sorted(group, key=lambda one: one.idx)) for doc_id, group in found.items()]
+
+
+class Tokens:
+    """Splits texts as the model does, so that a continuation is weighed from its first token on."""
+
+    def __init__(self, where: str | None, max_length: int) -> None:
+        # One token is always generated.
+        self._longest = max_length - 1
+        self._tokenizer = self._prefix = None
+        if where is not None:
+            path = Path(where)
+            file = path / "tokenizer.json" if path.is_dir() else path
+            if not file.is_file():
+                raise UsageError(f"{file} does not exist", hint="tokenizer is a tokenizer.json or the folder of one")
+            self._tokenizer = Tokenizer.from_file(str(file))
+            self._prefix = self._first_token(file.parent / "tokenizer_config.json")
+
+    def pair(self, context: str, continuation: str) -> Ask:
+        """The request that weighs a continuation."""
+        if self._tokenizer is None:
+            if not context:
+                raise self._lacking("weighs a text without context")
+            return Ask(context + continuation, len(context.rstrip()))
+        spaces = len(context) - len(context.rstrip())
+        split = len(context) - spaces
+        context, continuation = context[:split], context[split:] + continuation
+        if not context:
+            rest = self._ids(continuation)
+            prefix = self._needed_prefix()
+            head, rest = ([prefix], rest) if rest[:1] != [prefix] else (rest[:1], rest[1:])
+        else:
+            head = self._ids(context)
+            rest = self._ids(context + continuation)[len(head) :]
+        return self._ask(head, rest)
+
+    def rolling(self, text: str) -> list[Ask]:
+        """The requests that weigh a whole text, window by window."""
+        if self._tokenizer is None:
+            raise self._lacking("weighs whole texts")
+        prefix, longest = self._needed_prefix(), self._longest - 1
+        windows = get_rolling_token_windows(self._ids(text), prefix, max_seq_len=longest, context_len=1)
+        return [self._ask(*make_disjoint_window(window)) for window in windows]
+
+    def _ask(self, head: list[int], rest: list[int]) -> Ask:
+        whole = (head + rest)[-self._longest :]
+        return Ask(whole, max(len(whole) - len(rest), 1))
+
+    def _ids(self, text: str) -> list[int]:
+        assert self._tokenizer is not None
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def _first_token(self, file: Path) -> int | None:
+        """The token that stands before a text: that of its beginning, else that of its end."""
+        config = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+        for name in ("bos_token", "eos_token"):
+            token = config.get(name)
+            text = token.get("content") if isinstance(token, dict) else token
+            found = self._tokenizer.token_to_id(text) if text and self._tokenizer is not None else None
+            if found is not None:
+                return int(found)
+        return None
+
+    def _needed_prefix(self) -> int:
+        if self._prefix is None:
+            hint = "tokenizer_config.json beside tokenizer.json must name bos_token or eos_token"
+            raise UsageError("the tokenizer has no token for the beginning of a text", hint=hint)
+        return self._prefix
+
+    def _lacking(self, what: str) -> UsageError:
+        return UsageError(f"the task {what}, which needs the model's tokenizer", hint="params: {tokenizer: FOLDER}")
+
+
+class LmEvalEnvironment(EvalEnvironment):
+    """A task or group of lm-eval. Rows hold every metric of a document; the scores are aggregated by lm-eval's code."""
+
+    def __init__(self, uri: str, suite: Suite, tokens: Tokens, metric: str | None, num_examples: int | None) -> None:
+        self.name = uri
+        self._suite, self._tokens, self._metric = suite, tokens, metric
+        self._dataset = suite.documents[:num_examples]
+        if metric is not None:
+            known = {name for task in suite.tasks.values() for name in task.aggregation()}
+            if metric.partition(",")[0] not in known:
+                raise UsageError(f"{uri} has no metric {metric!r}", hint=f"it has: {', '.join(sorted(known))}")
+
+    @property
+    def endpoint_type(self) -> str:
+        kinds = {one.request_type for document in self._suite.documents[:1] for one in document.instances}
+        kinds |= {task.OUTPUT_TYPE for task in self._suite.tasks.values()}
+        return "completions" if kinds == {"generate_until"} else "logprobs"
+
+    async def seed(self, idx: int) -> SeedResult:
+        document: Document = self._dataset[idx]
+        name, first = document.task.task_name, document.instances[0]
+        return SeedResult(
+            prompt=str(first.args[0]),
+            expected_answer=str(document.task.doc_to_target(first.doc)),
+            metadata={"source": "lm-eval", "category": name, "doc_id": document.doc_id, "position": idx},
+            asks=[ask for instance in document.instances for ask in self._asks(instance)],
+        )
+
+    async def verify(
+        self, response: str, expected: str, sandbox: Sandbox | None = None, **metadata: Any
+    ) -> VerifyResult:
+        document: Document = self._dataset[metadata["position"]]
+        instances = self._answered(document, response)
+        task = document.task
+        metrics: JsonDict = {}
+        for ensemble in task._filters:
+            ensemble.apply(instances)
+        for chosen in instances[0].filtered_resps:
+            found = task.process_results(instances[0].doc, [one.filtered_resps[chosen] for one in instances])
+            metrics |= {f"{metric},{chosen}": _plain(value) for metric, value in found.items()}
+        lead = self._lead(metrics)
+        filtered = instances[0].filtered_resps[lead.rpartition(",")[2]]
+        details = {"metric": lead, "metrics": metrics, "task": task.task_name, "position": metadata["position"]}
+        return VerifyResult(_reward(metrics[lead]), str(filtered), details)
+
+    def summarize(self, details: Iterable[JsonDict]) -> Mapping[str, float]:
+        """Every metric of every task and group, as lm-eval aggregates them."""
+        raw: dict[str, dict[str, list[Any]]] = {}
+        for one in sorted(details, key=lambda one: int(one["position"])):
+            for key, value in one["metrics"].items():
+                raw.setdefault(one["task"], {}).setdefault(key, []).append(value)
+        results: dict[str, JsonDict] = {}
+        for name, metrics in raw.items():
+            ways = self._suite.tasks[name].aggregation()
+            values = {key: ways.get(key.rpartition(",")[0], mean)(items) for key, items in metrics.items()}
+            results[name] = {"sample_len": max(map(len, metrics.values())), **values}
+        whole = {name: group.aggregate(results) for name, group in self._suite.groups.items()}
+        single = len(self._suite.tasks) == 1 and not whole
+        return {
+            key if single else f"{name}/{key}": float(value)
+            for name, found in (whole | results).items()
+            for key, value in found.items()
+            if "," in key and "_stderr," not in key
+        }
+
+    def scorer_fingerprint(self) -> str:
+        configs = [task.dump_config() for task in self._suite.tasks.values()]
+        text = json.dumps(configs, sort_keys=True, default=lambda one: type(one).__name__)
+        return f"lm-eval {version('lm_eval')} {self.name} {self._metric} {digest(text)}"
+
+    async def sandbox_specs(self) -> list[SandboxSpec] | None:
+        return None
+
+    def _asks(self, instance: Any) -> list[Ask]:
+        kind, repeats = instance.request_type, max(1, instance.repeats or 1)
+        if kind == "generate_until":
+            context, settings = instance.args
+            return [Ask(str(context), generation=_generation(settings))] * repeats
+        if kind == "loglikelihood":
+            return [self._tokens.pair(*instance.args)] * repeats
+        return self._tokens.rolling(instance.args[0]) * repeats
+
+    def _answered(self, document: Document, response: str) -> list[Any]:
+        """The requests with their results. Copies: lm-eval keeps results in them, and steps run side by side."""
+        asks = [self._asks(instance) for instance in document.instances]
+        alone = len(asks) == 1 and len(asks[0]) == 1 and asks[0][0].weigh_from is None
+        results = iter([response] if alone else json.loads(response))
+        instances = []
+        for instance, wanted in zip(document.instances, asks, strict=True):
+            answered, taken = copy.copy(instance), [next(results) for _ in wanted]
+            answered.filtered_resps = {}
+            if instance.request_type == "generate_until":
+                answered.resps = taken
+            elif instance.request_type == "loglikelihood":
+                answered.resps = [tuple(one) for one in taken]
+            else:
+                repeats = max(1, instance.repeats or 1)
+                size = len(taken) // repeats
+                answered.resps = [sum(one[0] for one in taken[at * size : (at + 1) * size]) for at in range(repeats)]
+            instances.append(answered)
+        return instances
+
+    def _lead(self, metrics: Mapping[str, Any]) -> str:
+        if self._metric is not None:
+            wanted = [key for key in metrics if key == self._metric or key.startswith(f"{self._metric},")]
+            if wanted:
+                return wanted[0]
+        ranked = [key for name in _LEADING for key in metrics if key.startswith(f"{name},")]
+        return ranked[0] if ranked else next(iter(metrics))
+
+
+def _generation(settings: Mapping[str, Any]) -> JsonDict:
+    """lm-eval's words for generation as those of the protocol."""
+    given = dict(settings)
+    stop = given.pop("until", None) or []
+    given.pop("do_sample", None)
+    longest = given.pop("max_gen_toks", _MAX_TOKENS)
+    return {
+        "temperature": 0.0,
+        "max_tokens": longest,
+        **given,
+        "stop": [stop] if isinstance(stop, str) else [one for one in stop if one],
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A metric's value as JSON keeps it: aggregation takes lists where it was given tuples."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    return value.item() if hasattr(value, "item") else value
+
+
+def _reward(value: Any) -> float:
+    """One number for a row: the value; of (log-likelihood, length) the quotient; of (answer, target) their equality."""
+    if isinstance(value, (bool, int, float)):
+        return float(value)
+    if isinstance(value, list) and len(value) == 2 and isinstance(value[0], float) and value[1]:
+        return float(value[0]) / float(value[1])
+    if isinstance(value, list) and len(value) == 2:
+        return float(value[0] == value[1])
+    return float(mean(value))

@@ -1,0 +1,168 @@
+"""Tasks of lm-eval give the scores of lm-eval's own run, to the last digit; rows go through our journal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nel_support import Nel, rows
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.environments.registry import get_environment
+from nemo_evaluator.testing import Say, ScriptedServer
+
+pytestmark = pytest.mark.needs("lm_eval", "transformers")
+NAMES = ["t_choice", "t_number", "t_bbh", "t_vote", "t_rolling", "t_lambada", "t_custom", "g_weighted", "g_plain"]
+
+
+@pytest.fixture(autouse=True)
+def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE"):
+        monkeypatch.setenv(name, "1")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Task files and a tokenizer."""
+    tasks = pytest.importorskip("lm_eval_tasks")
+    folder = tmp_path_factory.mktemp("lm_eval")
+    tasks.write_tasks(folder)
+    tasks.write_tokenizer(folder)
+    return folder
+
+
+@pytest.fixture
+def model(folder: Path) -> Iterator[tuple[Any, ScriptedServer]]:
+    """The model and where it is served."""
+    tasks = pytest.importorskip("lm_eval_tasks")
+    said = tasks.Model(folder)
+    with ScriptedServer(said) as server:
+        yield said, server
+
+
+def block(server: ScriptedServer) -> dict[str, Any]:
+    url = f"{server.url}/completions"
+    return {"type": "api", "url": url, "protocol": "completions", "model": "m", "generation": {"seed": 1234}}
+
+
+def ours(nel: Nel, server: ScriptedServer, name: str, folder: Path, **params: Any) -> Path:
+    one = {
+        "name": f"lm-eval://{name}",
+        "solver": {"type": "simple", "service": "model"},
+        "params": {"include_path": str(folder), "tokenizer": str(folder), **params},
+        "max_concurrent": 8,
+    }
+    nel.config("c.json", services={"model": block(server)}, benchmarks=[one], output={"dir": f"o_{name}"})
+    nel("eval", "run", "c.json", "--no-progress", timeout=300)
+    (task,) = (path.parent for path in (nel.folder / f"o_{name}").glob("*/results.jsonl"))
+    return task
+
+
+def scores(task: Path) -> dict[str, float]:
+    (bundle,) = task.glob("eval-*.json")
+    found = json.loads(bundle.read_text())["benchmark"]["scores"]
+    return {key: value["value"] for key, value in found.items() if "," in key}
+
+
+def theirs(server: ScriptedServer, names: list[str], folder: Path) -> dict[str, Any]:
+    from lm_eval import simple_evaluate
+    from lm_eval.tasks import TaskManager
+
+    where = f"base_url={server.url}/completions,model=m,tokenizer={folder},tokenizer_backend=huggingface"
+    found = simple_evaluate(
+        model="local-completions",
+        model_args=f"{where},num_concurrent=1,max_length=2048",
+        tasks=names,
+        task_manager=TaskManager(include_path=str(folder), include_defaults=False),
+        bootstrap_iters=0,
+        log_samples=True,
+    )
+    assert found is not None
+    return dict(found)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scores_are_those_of_lm_eval(name: str, folder: Path, model: tuple[Any, ScriptedServer], nel: Nel) -> None:
+    said, server = model
+    expected = theirs(server, [name], folder)
+    said.asked.clear()
+    task = ours(nel, server, name, folder)
+    results = expected["results"]
+    grouped = len(results) > 1
+    wanted = {
+        (f"{part}/{key}" if grouped else key): value
+        for part, found in results.items()
+        for key, value in found.items()
+        if "," in key and "_stderr," not in key
+    }
+    assert wanted
+    assert scores(task) == wanted
+    samples = [one for part in expected["samples"].values() for one in part]
+    per_row = {(row["metadata"]["category"], row["metadata"]["doc_id"]): row for row in rows(task)}
+    for part, found in expected["samples"].items():
+        for sample in found:
+            values = per_row[part, sample["doc_id"]]["scoring_details"]["metrics"]
+            for metric in sample["metrics"]:
+                left, right = values[f"{metric},{sample['filter']}"], sample[metric]
+                assert json.loads(json.dumps(left)) == pytest.approx(json.loads(json.dumps(right)), abs=1e-4)
+    assert samples
+
+
+def test_a_server_that_does_not_weigh_prompts_is_found_out_at_once(folder: Path, nel: Nel) -> None:
+    with ScriptedServer(lambda seen: Say("x")) as server:
+        one = {"name": "lm-eval://t_choice", "params": {"include_path": str(folder), "tokenizer": str(folder)}}
+        nel.config("c.json", services={"model": block(server)}, benchmarks=[one], output={"dir": "o"})
+        done = nel("eval", "run", "c.json", "--no-progress", code=2)
+        assert "does not give the log-probabilities of a prompt" in done.stdout + done.stderr
+        assert "vLLM" in done.stdout + done.stderr
+        assert server.count < 37 * 4
+
+
+def test_log_likelihoods_over_chat_are_refused_before_the_first_request(folder: Path, nel: Nel) -> None:
+    with ScriptedServer("x") as server:
+        chat = {"type": "api", "url": f"{server.url}/chat/completions", "model": "m"}
+        one = {"name": "lm-eval://t_choice", "params": {"include_path": str(folder), "tokenizer": str(folder)}}
+        nel.config("c.json", services={"model": chat}, benchmarks=[one], output={"dir": "o"})
+        done = nel("eval", "run", "c.json", "--no-progress", code=None)
+        assert done.returncode != 0
+        assert "asks for log-likelihoods" in done.stdout + done.stderr
+        assert server.count == 0
+
+
+def test_without_a_tokenizer_the_offsets_of_the_server_split_the_text(
+    folder: Path, model: tuple[Any, ScriptedServer], nel: Nel
+) -> None:
+    _, server = model
+    with_ids = ours(nel, server, "t_choice", folder)
+    nel.folder = nel.folder / "again"
+    nel.folder.mkdir()
+    with_text = ours(nel, server, "t_choice", folder, tokenizer=None)
+    assert [row["reward"] for row in rows(with_ids)] == [row["reward"] for row in rows(with_text)]
+
+
+def test_a_killed_run_asks_nothing_twice(folder: Path, model: tuple[Any, ScriptedServer], nel: Nel) -> None:
+    _, server = model
+    task = ours(nel, server, "t_choice", folder)
+    count, before = server.count, rows(task)
+    journal = task / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[: len(lines) // 2]))
+    nel("eval", "run", "c.json", "--no-progress", "--resume")
+    assert 0 < server.count - count < count
+    changing = {"latency_ms", "queue_ms", "attempts", "model_response"}
+    assert [{k: v for k, v in row.items() if k not in changing} for row in rows(task)] == [
+        {k: v for k, v in row.items() if k not in changing} for row in before
+    ]
+
+
+def test_names_and_parameters_are_checked(folder: Path) -> None:
+    with pytest.raises(UsageError, match="no task, group or tag 't_choise'") as wrong:
+        get_environment("lm-eval://t_choise", params={"include_path": str(folder)})
+    assert wrong.value.hint == "did you mean 't_choice'?"
+    with pytest.raises(UsageError, match="no metric 'bleu'"):
+        get_environment("lm-eval://t_choice", params={"include_path": str(folder), "metric": "bleu"})
+    with pytest.raises(UsageError, match="runs what the model wrote on this machine"):
+        get_environment("lm-eval://t_unsafe", params={"include_path": str(folder)})
