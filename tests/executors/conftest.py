@@ -39,6 +39,8 @@ def on(
 
 
 def _cluster(request: pytest.FixtureRequest) -> dict[str, Any]:
+    if request.param == "ray":
+        return {"shards": 2}
     if request.param == "docker":
         return docker_image.cluster(request.getfixturevalue("nel_image"))
     return {}

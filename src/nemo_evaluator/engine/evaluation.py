@@ -22,6 +22,7 @@ from nemo_evaluator.engine.loop import run_loop
 from nemo_evaluator.engine.only import chosen_problems
 from nemo_evaluator.engine.ordered_stop import OrderedStop, unused_answers
 from nemo_evaluator.engine.plan import Plan, Shard, make_plan
+from nemo_evaluator.engine.pool import Ledger, Pool
 from nemo_evaluator.engine.progress import Progress, SilentProgress
 from nemo_evaluator.engine.resume import ASK, REUSE, VERIFY, Reuse, ReusePlan, fresh_plan
 from nemo_evaluator.engine.scope import Scopes, StepLimits
@@ -90,6 +91,8 @@ class Evaluation:
     step_limits: StepLimits | None = None
     traffic: Callable[[JsonDict], None] | None = None
     halt: Halt | None = None
+    # Where the steps run, if not in this process.
+    pool: Pool | None = None
     progress: Progress = field(default_factory=SilentProgress)
     # Told what was moved aside, taken over or found damaged.
     say: Callable[[str], None] = _log.warning
@@ -131,6 +134,67 @@ async def evaluate(job: Evaluation) -> Finished:
             journal.close()
 
 
+def fingerprints_of(job: Evaluation) -> RunFingerprints:
+    """What its answers and verdicts depend on."""
+    return RunFingerprints.of(
+        service=job.service, solver=job.solver_settings, template=job.template, scorer=_verifier(job).fingerprint
+    )
+
+
+def _verifier(job: Evaluation) -> Verifier:
+    job.verifier = job.verifier or Verifier(job.environment)
+    return job.verifier
+
+
+def step_context(
+    job: Evaluation,
+    *,
+    journal: Journal,
+    index: StepIndex,
+    prints: RunFingerprints,
+    halt: Halt,
+    tally: Tally,
+    reuse: ReusePlan | None = None,
+    stop: OrderedStop | None = None,
+) -> StepContext:
+    """What the steps of a benchmark share, in whichever process they run."""
+    return StepContext(
+        environment=job.environment,
+        solver=bind_solver(job.solver),
+        verifier=_verifier(job),
+        journal=journal,
+        index=index,
+        prints=prints,
+        halt=halt,
+        tally=tally,
+        template=InstructionTemplate(job.template) if job.template else None,
+        sandboxes=job.sandboxes,
+        timeout=job.timeout,
+        max_attempts=max(1, job.max_system_retries),
+        skip_failed=job.skip_failed,
+        reuse=reuse,
+        stop=stop,
+        door=job.door,
+        scopes=Scopes(
+            job.name or job.environment.name,
+            job.budgets,
+            job.step_limits,
+            job.traffic,
+            lambda: halt.interrupted,
+            tally.health,
+        ),
+    )
+
+
+async def open_steps(job: Evaluation) -> None:
+    """What must be up before the first step."""
+    await job.environment.prepare()
+    if job.sandboxes is not None:
+        await job.sandboxes.prepare(job.environment)
+    if job.door is not None:
+        await job.door.start()
+
+
 class _Session:
     """One process's work on a benchmark."""
 
@@ -139,13 +203,7 @@ class _Session:
         self._index = StepIndex(plan.dataset_size, plan.repeats)
         self._tally = Tally(planned=len(plan))
         self._halt = job.halt if job.halt is not None else Halt()
-        self._verifier = job.verifier or Verifier(job.environment)
-        self._prints = RunFingerprints.of(
-            service=job.service,
-            solver=job.solver_settings,
-            template=job.template,
-            scorer=self._verifier.fingerprint,
-        )
+        self._verifier, self._prints = _verifier(job), fingerprints_of(job)
         self._stop = OrderedStop(job.stop_rule, plan, job.max_concurrent) if job.stop_rule is not None else None
         # Where the run ends at the latest, and where it was to end in earlier sessions that a rule has looked at.
         rule, planned = job.stop_rule, len(plan.problems)
@@ -261,38 +319,22 @@ class _Session:
 
     async def _loop(self, reuse: ReusePlan) -> None:
         job = self._job
-        await job.environment.prepare()
-        if job.sandboxes is not None:
-            await job.sandboxes.prepare(job.environment)
-        context = StepContext(
-            environment=job.environment,
-            solver=bind_solver(job.solver),
-            verifier=self._verifier,
+        context = step_context(
+            job,
             journal=self._journal,
             index=self._index,
             prints=self._prints,
             halt=self._halt,
             tally=self._tally,
-            template=InstructionTemplate(job.template) if job.template else None,
-            sandboxes=job.sandboxes,
-            timeout=job.timeout,
-            max_attempts=max(1, job.max_system_retries),
-            skip_failed=job.skip_failed,
             reuse=reuse,
             stop=self._stop,
-            door=job.door,
-            scopes=Scopes(
-                self._name,
-                job.budgets,
-                job.step_limits,
-                job.traffic,
-                lambda: self._halt.interrupted,
-                self._tally.health,
-            ),
         )
-        if job.door is not None:
-            await job.door.start()
-        if job.environment.facts().batch:
+        batch = job.environment.facts().batch
+        if job.pool is not None and not batch:
+            await job.pool(Ledger(context, reuse.todo(self._plan), job.max_concurrent, job.budgets, job.traffic))
+            return
+        await open_steps(job)
+        if batch:
             await run_batch(context, list(reuse.todo(self._plan)), self._task.root / "batch")
             return
         await run_loop(

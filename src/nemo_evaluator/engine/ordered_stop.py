@@ -41,9 +41,14 @@ class OrderedStop:
 
     async def room(self) -> None:
         """Until a further step may be started: the one that all of them wait for is at work, or will have ended."""
-        while self._held >= self._most and self._rule.reason is None:
+        while self.full:
             self._moved.clear()
             await self._moved.wait()
+
+    @property
+    def full(self) -> bool:
+        """True while no further step may be started."""
+        return self._held >= self._most and self._rule.reason is None
 
     def ended(self, step: Step, problem: str, reward: float | None, *, fresh: bool = True) -> str | None:
         """A step has ended (``reward`` is None when it failed); the reason to stop, once there is one.

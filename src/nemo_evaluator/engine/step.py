@@ -65,7 +65,7 @@ _BACKOFF_CAP: Final = 30.0
 _FIRST_REJECTIONS: Final = 8
 _NO_ANSWER: Final = "check the URL, the model and the server's log, then run the same command with --resume"
 # A rule that has decided, or a budget that is spent, lets the requests in flight finish: they are paid for.
-_DRAIN: Final = 60.0
+DRAIN: Final = 60.0
 
 
 @dataclass(slots=True)
@@ -262,7 +262,7 @@ class StepRunner:
         """Turn a failure into what the policy table says."""
         policy = POLICY[error.cause]
         if error.cause is Cause.CANCELLED:
-            self._ctx.halt.set(HaltKind.BUDGET, error.message, error=error, drain=_DRAIN)
+            self._ctx.halt.set(HaltKind.BUDGET, error.message, error=error, drain=DRAIN)
             return
         if policy.stop is Stop.AT_ONCE:
             self._ctx.halt.set(HaltKind.ERROR, error.message, error=error)
@@ -318,7 +318,7 @@ class StepRunner:
             reward = outcome.verdict.reward if isinstance(outcome, Scored) else None
             reason = self._ctx.stop.ended(work.step, work.problem, reward)
             if reason is not None:
-                self._ctx.halt.set(HaltKind.RULE, reason, drain=_DRAIN)
+                self._ctx.halt.set(HaltKind.RULE, reason, drain=DRAIN)
 
     def _stored_answer(self, step: Step) -> tuple[SolveResult, Cause | None, str]:
         offset = self._ctx.index.answer(step)

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from nemo_evaluator.config import LoadedConfig
 from nemo_evaluator.config.groups import CLUSTERS
@@ -25,6 +25,9 @@ from nemo_evaluator.runs.find import task_folders
 from nemo_evaluator.runs.unfinished import unfinished_answers
 from nemo_evaluator.store.layout import LOG, PREVIOUS, TaskPaths
 from nemo_evaluator.store.runs import RunMeta, forget_run, refreshed
+
+if TYPE_CHECKING:
+    from nemo_evaluator.suite.run import SuitePool
 
 State = Literal[
     "pending", "starting", "running", "finished", "failed", "stopped", "killed", "not started", "ended", "unknown"
@@ -106,6 +109,10 @@ class Executor(ABC):
 
     def plan(self, job: Job) -> tuple[str, JsonDict] | None:
         """What would be started, for people and for programs; None: the run itself, here."""
+        return None
+
+    def pool(self, job: Job) -> SuitePool | None:
+        """Processes elsewhere that run the steps of a run; None when the worker does that itself."""
         return None
 
     def resume(self, job: Job) -> int:

@@ -1,23 +1,46 @@
-"""``ray``: the run happens on a Ray cluster."""
+"""``ray``: the steps of a run happen in workers of a Ray cluster; the run itself, with its journal, on this machine."""
 
 from __future__ import annotations
 
-from typing import Final, Literal
+import importlib.util
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from pydantic import Field
 
 from nemo_evaluator.config.cluster_base import ClusterBase
 from nemo_evaluator.config.fields import EnvMap, Positive
-from nemo_evaluator.core.kinds import NOT_YET, Kind
+from nemo_evaluator.core.errors import MissingExtraError
+from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.core.registry import load_object
+from nemo_evaluator.executors.base import Job
+from nemo_evaluator.executors.local import Local
+
+if TYPE_CHECKING:
+    from nemo_evaluator.suite.run import SuitePool
 
 
 class RayCluster(ClusterBase):
-    """Tasks of a Ray cluster, one per shard."""
+    """Workers of a Ray cluster, which take problems from one queue."""
 
     type: Literal["ray"] = "ray"
     address: str | None = Field(None, description="Address of the cluster; null: one on this machine.")
-    shards: Positive = Field(4, description="Tasks over which the problems are split.")
-    container_env: EnvMap = Field(default_factory=dict, description="Environment of the tasks.")
+    shards: Positive = Field(4, description="Workers; each asks `max_concurrent` problems at once.")
+    container_env: EnvMap = Field(default_factory=dict, description="Environment of the workers.")
 
 
-KIND: Final = Kind(RayCluster, missing=NOT_YET)
+class Ray(Local):
+    """A run of this machine whose steps happen elsewhere."""
+
+    def start(self, job: Job) -> int:
+        """As a local run; the cluster is joined before the first problem."""
+        if importlib.util.find_spec("ray") is None:
+            raise MissingExtraError("Ray", extra="ray")
+        return super().start(job)
+
+    def pool(self, job: Job) -> SuitePool:
+        """The workers of the cluster."""
+        made = load_object("nemo_evaluator.executors.ray_pool:RayPool")
+        return cast("SuitePool", made(job, cast(RayCluster, job.loaded.config.cluster)))
+
+
+KIND: Final = Kind(RayCluster, Ray)

@@ -13,13 +13,13 @@ from typing import Final
 
 import uvloop
 
-from nemo_evaluator.config import SNAPSHOT, write_snapshot
+from nemo_evaluator.config import SNAPSHOT, EvalConfig, write_snapshot
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.core.files import dumps, scrub_json, write_atomic
 from nemo_evaluator.core.logs import CleanFormatter
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.terminal import coloured, harmless, terminal_width
-from nemo_evaluator.executors.base import Job
+from nemo_evaluator.executors.base import Job, executor_of
 from nemo_evaluator.executors.request import remove_requests, shard_of
 from nemo_evaluator.store.lock import folder_lock
 from nemo_evaluator.store.runs import RunMeta, load_run, refreshed
@@ -93,6 +93,7 @@ def _run(job: Job) -> int:
         resume=request.resume,
         fresh=request.fresh,
         shard=shard_of(request),
+        pool=executor_of(job.run.executor).pool(job),
         progress=console.progress(),
         say=console.say,
     )
@@ -100,13 +101,21 @@ def _run(job: Job) -> int:
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
     try:
-        result: SuiteResult = uvloop.run(run_suite(config, options))
+        result: SuiteResult = uvloop.run(_run_suite(config, options))
         _tell(console, result, folder)
         record_sums(folder, [*result.reports, *(folder / name for name in _KEPT)])
     finally:
         pid_file.unlink(missing_ok=True)
         console.close()
     return result.exit_code
+
+
+async def _run_suite(config: EvalConfig, options: SuiteOptions) -> SuiteResult:
+    try:
+        return await run_suite(config, options)
+    finally:
+        if options.pool is not None:
+            await options.pool.close()
 
 
 def _tell(console: Console, result: SuiteResult, folder: Path) -> None:

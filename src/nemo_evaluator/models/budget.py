@@ -79,9 +79,9 @@ class Budget:
     async def reserve(self) -> Reservation:
         """Set aside what a call may cost, waiting for others to settle if need be; raises when nothing is left."""
         while True:
-            limit = self._reached()
+            limit = self.reached()
             if limit is not None:
-                raise self._end(limit)
+                raise self.end(limit)
             usd, tokens = self._guess()
             short = self._short(usd, tokens)
             if short is None:
@@ -90,7 +90,7 @@ class Budget:
                 self._held_tokens += tokens
                 return Reservation(usd, tokens)
             if self._held == 0:
-                raise self._end(short)
+                raise self.end(short)
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             await waiter
@@ -128,7 +128,8 @@ class Budget:
         tokens = max(self._tokens_seen, default=0) if self.tokens is not None else 0
         return usd, float(tokens)
 
-    def _reached(self) -> str | None:
+    def reached(self) -> str | None:
+        """The limit that was reached, in words."""
         if self.minutes is not None and monotonic() - self._started >= 60.0 * self.minutes:
             return f"{self.minutes:g} minutes"
         if self.usd is not None and self.spent_usd >= self.usd:
@@ -153,7 +154,8 @@ class Budget:
                 return f"{self.tokens} tokens"
         return None
 
-    def _end(self, limit: str) -> BoundaryError:
+    def end(self, limit: str) -> BoundaryError:
+        """What is raised when a limit was reached."""
         self._ended = limit
         if self.step:
             return BudgetError(f"{self.name}: budget of {limit} is used up")

@@ -54,6 +54,11 @@ class Builder:
         """The benchmarks, in the order of the config."""
         return tuple(self._benches)
 
+    @property
+    def running(self) -> Mapping[str, RunningService]:
+        """Where its services are reached."""
+        return self._services.running
+
     async def build(
         self, key: str, output_dir: Path, stack: AsyncExitStack, *, resume: bool, shard: Shard | None
     ) -> Evaluation:

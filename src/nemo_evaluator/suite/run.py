@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from nemo_evaluator.config import DatasetsConfig, EvalConfig
 from nemo_evaluator.core.errors import (
@@ -26,11 +27,12 @@ from nemo_evaluator.engine.bundle import INVALID
 from nemo_evaluator.engine.evaluation import Finished, evaluate
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.plan import Shard
+from nemo_evaluator.engine.pool import Pool
 from nemo_evaluator.engine.progress import Progress, SilentProgress
 from nemo_evaluator.engine.resume import ReusePlan
 from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.reports import write_reports, write_trajectories_report
-from nemo_evaluator.services import start_services
+from nemo_evaluator.services import RunningService, start_services
 from nemo_evaluator.store.checkpoint import Checkpoint
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.suite.build import Builder
@@ -38,6 +40,16 @@ from nemo_evaluator.suite.export import run_exports
 from nemo_evaluator.suite.interrupt import Interrupts
 
 Say = Callable[[str], None]
+
+
+class SuitePool(Protocol):
+    """Processes elsewhere that run the steps of a suite's benchmarks."""
+
+    def of(self, key: str, running: Mapping[str, RunningService]) -> Pool:
+        """The pool of one benchmark."""
+
+    async def close(self) -> None:
+        """End those processes."""
 
 
 @dataclass(slots=True)
@@ -49,6 +61,7 @@ class SuiteOptions:
     resume: bool = False
     fresh: bool = False
     shard: Shard | None = None
+    pool: SuitePool | None = None
     progress: Progress = field(default_factory=SilentProgress)
     say: Say = print
 
@@ -153,6 +166,8 @@ async def _run_one(
             job = await builder.build(key, options.output_dir, stack, resume=options.resume, shard=options.shard)
             result.task_dir = job.task_dir
             job.halt, job.progress, job.say, job.fresh = halt, progress, options.say, options.fresh
+            if options.pool is not None:
+                job.pool = options.pool.of(key, builder.running)
             finished = await evaluate(job)
         _take(result, finished)
     except NelError as error:

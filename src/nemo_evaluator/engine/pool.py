@@ -1,0 +1,188 @@
+"""Steps that run in other processes: they are leased from one queue, and what comes back goes into one journal.
+
+A worker holds a few steps at a time. When it is lost, its steps go back to the queue; answers that have arrived are
+in the journal by then, and only verified again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Protocol
+
+from nemo_evaluator.core.types import JsonDict, Step
+from nemo_evaluator.engine.halt import Halt, HaltKind
+from nemo_evaluator.engine.step import DRAIN, StepContext
+from nemo_evaluator.engine.tally import Tally
+from nemo_evaluator.models.budget import Budget
+from nemo_evaluator.store.records import ANSWER, OUTCOME, total_tokens
+
+# How often somebody who waits for steps looks whether the run was stopped.
+_LOOK: Final = 0.25
+
+
+class Lease(NamedTuple):
+    """A step for a worker; ``answer`` is the record of one that is there already."""
+
+    step: Step
+    answer: JsonDict | None = None
+
+
+class Halted(NamedTuple):
+    """A stop as it travels between processes."""
+
+    kind: HaltKind
+    reason: str
+    error: BaseException | None = None
+    drain: float = 0.0
+
+    @classmethod
+    def of(cls, halt: Halt) -> Halted | None:
+        """The stop that was asked for; None when there was none."""
+        return cls(halt.kind, halt.reason, halt.error, halt.drain) if halt.kind is not None else None
+
+
+@dataclass(slots=True)
+class Reply:
+    """What a worker has done since it was last asked. ``spent`` is what each budget was charged in all."""
+
+    records: list[JsonDict] = field(default_factory=list)
+    traffic: list[JsonDict] = field(default_factory=list)
+    ended: list[Step] = field(default_factory=list)
+    spent: list[JsonDict] = field(default_factory=list)
+    halted: Halted | None = None
+
+
+class Pool(Protocol):
+    """Workers that run the steps of a benchmark elsewhere, until the ledger has no more."""
+
+    async def __call__(self, ledger: Ledger) -> None:
+        """Lease, send, take; give back what a lost worker held."""
+
+
+class Ledger:
+    """The queue of a benchmark and the only writer of its journal, while others run its steps."""
+
+    def __init__(
+        self,
+        context: StepContext,
+        steps: Iterator[Step],
+        max_concurrent: int,
+        budgets: Sequence[Budget] = (),
+        traffic: Callable[[JsonDict], None] | None = None,
+    ) -> None:
+        self._ctx, self._steps, self._budgets, self._traffic = context, steps, budgets, traffic
+        self.max_concurrent = max_concurrent
+        self.halt, self.fingerprints = context.halt, context.prints.parts
+        self._back: deque[Step] = deque()
+        self._out = 0
+        self._changed = asyncio.Event()
+        self._halted_at = 0.0
+
+    async def lease(self, most: int, *, wait: bool) -> list[Lease]:
+        """Up to so many steps. With ``wait`` an empty list means that there will be no more: all have ended."""
+        while True:
+            leases = await self._available(most, wait=wait)
+            if leases or not wait or self.halt or not self._out:
+                self._out += len(leases)
+                self._ctx.tally.in_flight = self._out
+                return leases
+            self._changed.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), _LOOK)
+
+    async def _available(self, most: int, *, wait: bool) -> list[Lease]:
+        leases: list[Lease] = []
+        stop = self._ctx.stop
+        while len(leases) < most and not self.halt:
+            step = self._back.popleft() if self._back else None
+            if step is None and stop is not None and stop.full:
+                if leases or not wait:
+                    break
+                await stop.room()
+                continue
+            if step is None and (step := next(self._steps, None)) is None:
+                break
+            leases.append(self._lease_of(step))
+        return leases
+
+    def _lease_of(self, step: Step) -> Lease:
+        offset = self._ctx.index.answer(step)
+        return Lease(step, self._ctx.journal.read_at(offset) if offset is not None else None)
+
+    def take(self, held: set[Step], reply: Reply, charged: list[JsonDict]) -> None:
+        """Write what a worker brings; ``charged`` is what its budgets had been charged, and is brought up to date."""
+        charged += [{"usd": 0.0, "tokens": 0, "requests": 0}] * (len(reply.spent) - len(charged))
+        for record in reply.records:
+            self._take(record)
+        for entry in reply.traffic:
+            if self._traffic is not None:
+                self._traffic(entry)
+        for budget, before, now in zip(self._budgets, charged, reply.spent, strict=True):
+            budget.resume(**{key: now[key] - before[key] for key in ("usd", "tokens", "requests")})
+            if (limit := budget.reached()) is not None:
+                error = budget.end(limit)
+                self.halt.set(HaltKind.BUDGET, error.message, error=error, drain=DRAIN)
+        charged[:] = reply.spent
+        if reply.halted is not None:
+            self.halt.set(reply.halted.kind, reply.halted.reason, error=reply.halted.error, drain=reply.halted.drain)
+        self._let_go(held, reply.ended)
+
+    def give_back(self, held: set[Step]) -> None:
+        """A worker is lost: whoever comes next gets its steps."""
+        for step in sorted(held):
+            offset = self._ctx.index.answer(step)
+            # What an agent left in a sandbox is lost with its worker.
+            if offset is not None and self._ctx.journal.read_at(offset).get("sandbox_used"):
+                self._ctx.index.forget(step)
+            self._back.append(step)
+        self._let_go(held, list(held))
+
+    def over(self) -> bool:
+        """True when a stop was asked for and requests in flight have had their time."""
+        if not self.halt:
+            return False
+        self._halted_at = self._halted_at or time.monotonic()
+        return time.monotonic() - self._halted_at >= self.halt.drain
+
+    def _let_go(self, held: set[Step], steps: list[Step]) -> None:
+        held.difference_update(steps)
+        self._out -= len(steps)
+        self._ctx.tally.in_flight = self._out
+        self._changed.set()
+
+    def _take(self, record: JsonDict) -> None:
+        context, tally = self._ctx, self._ctx.tally
+        step = Step(record["problem_idx"], record["repeat"])
+        if record["kind"] == ANSWER:
+
+            def counted() -> None:
+                tally.tokens += total_tokens(record)
+                tally.cost_usd += record.get("cost_usd") or 0.0
+
+            context.index.set_answer(step, context.journal.append(record, counted))
+        elif record["kind"] == OUTCOME:
+            context.index.set_outcome(step, context.journal.append(record, lambda: _count(tally, record)))
+            self._look(step, record)
+        else:
+            context.journal.append(record)
+
+    def _look(self, step: Step, record: JsonDict) -> None:
+        stop = self._ctx.stop
+        if stop is None:
+            return
+        offset = self._ctx.index.answer(step)
+        problem = (self._ctx.journal.read_at(offset) if offset is not None else record).get("problem_hash", "")
+        if (reason := stop.ended(step, problem, record.get("reward"))) is not None:
+            self.halt.set(HaltKind.RULE, reason, drain=DRAIN)
+
+
+def _count(tally: Tally, record: JsonDict) -> None:
+    if record["status"] == "scored":
+        tally.add_scored(record["reward"])
+    else:
+        tally.failed[record["failure"]["cause"]] += 1

@@ -1,0 +1,126 @@
+"""The other end of a pool: runs the steps that it is given, and hands their records over instead of writing them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from nemo_evaluator.core.slots import Slots, current_slots
+from nemo_evaluator.core.types import JsonDict, Step
+from nemo_evaluator.engine.evaluation import Evaluation, fingerprints_of, open_steps, step_context
+from nemo_evaluator.engine.halt import Halt, HaltKind
+from nemo_evaluator.engine.plan import make_plan
+from nemo_evaluator.engine.pool import Halted, Lease, Reply
+from nemo_evaluator.engine.resume import VERIFY, fresh_plan
+from nemo_evaluator.engine.step import StepRunner
+from nemo_evaluator.engine.tally import Tally
+from nemo_evaluator.store.index import StepIndex
+from nemo_evaluator.store.journal import Journal
+from nemo_evaluator.store.sealed import seal
+
+# How long the other side waits for news, and how long news wait for more of them.
+_PATIENCE: Final = 0.25
+_GATHER: Final = 0.01
+
+
+class Outbox(Journal):
+    """Takes the place of the journal: records wait here for the process that writes them."""
+
+    def __init__(self, folder: Path) -> None:
+        # Tracebacks are written beside it.
+        self.path = (folder if folder.is_dir() else Path(tempfile.gettempdir())) / "journal.jsonl"
+        self.checksum = ""
+        self.records: list[JsonDict] = []
+        self.news = asyncio.Event()
+        self._stored: dict[int, JsonDict] = {}
+
+    def append(self, record: JsonDict, written: object = None) -> int:
+        """Keep a record until it is fetched."""
+        _, self.checksum = seal(record)
+        self.records.append(record)
+        self.news.set()
+        return 0
+
+    def store(self, at: int, record: JsonDict) -> None:
+        """An answer that came with a lease."""
+        self._stored[at] = record
+
+    def read_at(self, offset: int) -> JsonDict:
+        """An answer that came with a lease, once."""
+        return self._stored.pop(offset)
+
+
+class StepHost:
+    """Runs steps of one benchmark, as many at once as it allows."""
+
+    def __init__(self, job: Evaluation) -> None:
+        self._job, self._halt, self._slots = job, Halt(), Slots(job.max_concurrent)
+        self._outbox = Outbox(job.task_dir)
+        self._reply = Reply()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> JsonDict:
+        """Make ready; returns the fingerprints, which must be those of the process that leases steps."""
+        job, prints = self._job, fingerprints_of(self._job)
+        plan = make_plan(await job.environment.dataset_size(), repeats=job.repeats)
+        self._index, self._stored = StepIndex(plan.dataset_size, plan.repeats), fresh_plan(plan)
+        job.traffic = self._note_traffic if job.traffic is not None else None
+        context = step_context(
+            job,
+            journal=self._outbox,
+            index=self._index,
+            prints=prints,
+            halt=self._halt,
+            tally=Tally(planned=len(plan)),
+            reuse=self._stored,
+        )
+        await open_steps(job)
+        self._runner = StepRunner(context)
+        current_slots.set(self._slots)
+        # Steps run in the context in which their benchmark was built.
+        self._context = contextvars.copy_context()
+        return dict(prints.parts)
+
+    async def exchange(self, leases: Sequence[Lease], halted: Halted | None) -> Reply:
+        """Take steps, and hand over what was done meanwhile; waits a little for something to tell."""
+        if halted is not None:
+            self._halt.set(halted.kind, halted.reason, drain=halted.drain)
+        for step, answer in leases:
+            at = step.problem_idx * self._job.repeats + step.repeat
+            if answer is not None:
+                self._outbox.store(at, answer)
+                self._index.set_answer(step, at)
+                self._stored.decisions[at] = VERIFY
+            task = asyncio.create_task(self._run(step), context=self._context.copy())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        try:
+            await asyncio.wait_for(self._outbox.news.wait(), _PATIENCE)
+            await asyncio.sleep(_GATHER)
+        except TimeoutError:
+            pass
+        self._outbox.news.clear()
+        reply, self._reply = self._reply, Reply()
+        reply.records, self._outbox.records = self._outbox.records, []
+        reply.spent = [budget.spent() for budget in self._job.budgets]
+        reply.halted = Halted.of(self._halt) if halted is None else None
+        return reply
+
+    async def _run(self, step: Step) -> None:
+        await self._slots.acquire()
+        try:
+            if not self._halt:
+                await self._runner.run(step)
+        except OSError as error:
+            self._halt.set(HaltKind.ERROR, str(error), error=error)
+        finally:
+            self._slots.release()
+            self._reply.ended.append(step)
+            self._outbox.news.set()
+
+    def _note_traffic(self, entry: JsonDict) -> None:
+        self._reply.traffic.append(entry)

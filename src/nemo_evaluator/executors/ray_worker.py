@@ -1,0 +1,84 @@
+"""What runs in a worker of a Ray cluster: the parts of a benchmark, built from the same config, and its steps."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from nemo_evaluator.config import parse_eval_config
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.registry import config_folder
+from nemo_evaluator.core.secrets import Secret
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.engine.pool import Halted, Lease, Reply
+from nemo_evaluator.engine.step_host import StepHost
+from nemo_evaluator.services import RunningService
+from nemo_evaluator.suite.build import Builder
+from nemo_evaluator.suite.run import use_datasets
+
+
+@dataclass(frozen=True, slots=True)
+class RunningAt:
+    """A service as it travels: a Secret does not."""
+
+    url: str
+    key: str | None
+    replicas: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, service: RunningService) -> RunningAt:
+        """The service, to be sent."""
+        key = service.api_key.reveal() if service.api_key is not None else None
+        return cls(service.url, key, tuple(service.replicas))
+
+    def service(self, name: str) -> RunningService:
+        """The service, as it was."""
+        return RunningService(name, self.url, Secret(self.key) if self.key is not None else None, self.replicas)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerTask:
+    """One benchmark of a run, as a worker is told of it. It goes over the wire only: nothing of it is stored."""
+
+    raw: JsonDict
+    variables: dict[str, str]
+    benchmark: str
+    running: dict[str, RunningAt]
+    run_id: str
+    output_dir: str
+    cwd: str
+    folder: str | None
+
+
+class StepWorker:
+    """A Ray actor; it runs steps of one benchmark after another."""
+
+    def __init__(self) -> None:
+        self._stack = AsyncExitStack()
+        self._host: StepHost | None = None
+
+    async def open(self, task: WorkerTask) -> JsonDict:
+        """Build a benchmark and make it ready; returns its fingerprints."""
+        await self._stack.aclose()
+        os.environ.update(task.variables)
+        if not Path(task.cwd).is_dir():
+            hint = "the folder of the run must be reachable under the same path on every node of the cluster"
+            raise UsageError(f"{task.cwd} does not exist on {os.uname().nodename}", hint=hint)
+        os.chdir(task.cwd)
+        config = parse_eval_config(task.raw)
+        config_folder.set(Path(task.folder) if task.folder is not None else None)
+        use_datasets(config.datasets)
+        running = {name: one.service(name) for name, one in task.running.items()}
+        self._stack = AsyncExitStack()
+        builder = Builder(config, running, task.run_id)
+        job = await builder.build(task.benchmark, Path(task.output_dir), self._stack, resume=False, shard=None)
+        self._host = StepHost(job)
+        return await self._host.open()
+
+    async def exchange(self, leases: Sequence[Lease], halted: Halted | None) -> Reply:
+        """Take steps, and hand over what was done meanwhile."""
+        assert self._host is not None
+        return await self._host.exchange(leases, halted)

@@ -1,0 +1,131 @@
+"""Steps that run elsewhere: leases, lost workers, stops and budgets, with workers in this process."""
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from nemo_evaluator.core.errors import AuthError
+from nemo_evaluator.core.types import JsonDict, Step
+from nemo_evaluator.engine.evaluation import Evaluation, evaluate
+from nemo_evaluator.engine.halt import HaltKind
+from nemo_evaluator.engine.pool import Halted, Ledger
+from nemo_evaluator.engine.step_host import StepHost
+from nemo_evaluator.models.budget import Budget
+
+from .conftest import Scripted, Sums
+
+DROP = {"latency_ms", "timing", "at"}
+
+
+class Workers:
+    """Two workers; the first is lost once it has brought so many records."""
+
+    def __init__(self, folder: Path, solver: Scripted, lost_after: int | None = None, **more: Any) -> None:
+        self.folder, self.solver, self.lost_after, self.more = folder, solver, lost_after, more
+        self.hosts = 0
+
+    async def __call__(self, ledger: Ledger) -> None:
+        await asyncio.gather(self._serve(ledger, self.lost_after), self._serve(ledger, None))
+
+    async def _serve(self, ledger: Ledger, lost_after: int | None) -> None:
+        self.hosts += 1
+        host = StepHost(Evaluation(Sums(40), self.solver, self.folder / "elsewhere", **self.more))
+        assert await host.open() == ledger.fingerprints
+        held: set[Step] = set()
+        charged: list[JsonDict] = []
+        brought = 0
+        while not ledger.over():
+            leases = await ledger.lease(6 - len(held), wait=not held)
+            held.update(lease.step for lease in leases)
+            if not held:
+                return
+            reply = await host.exchange(leases, Halted.of(ledger.halt))
+            if lost_after is not None and brought >= lost_after:
+                # With what it has done since it was last asked.
+                ledger.give_back(held)
+                return await self._serve(ledger, None)
+            brought += len(reply.records)
+            ledger.take(held, reply, charged)
+
+
+def records(folder: Path, kind: str) -> list[JsonDict]:
+    lines = map(orjson.loads, (folder / "journal.jsonl").read_bytes().splitlines())
+    return [one for one in lines if one["kind"] == kind]
+
+
+def views(folder: Path) -> list[JsonDict]:
+    lines = map(orjson.loads, (folder / "results.jsonl").read_bytes().splitlines())
+    return [{key: value for key, value in row.items() if key not in DROP} for row in lines]
+
+
+async def test_a_lost_workers_steps_go_to_another_and_the_rows_are_those_of_one_process(tmp_path: Path) -> None:
+    elsewhere, here = Scripted(), Scripted()
+    pool = Workers(tmp_path, elsewhere, lost_after=4)
+    await evaluate(Evaluation(Sums(40), elsewhere, tmp_path / "a", pool=pool))
+    await evaluate(Evaluation(Sums(40), here, tmp_path / "b"))
+    assert pool.hosts == 3
+    assert Counter(one["problem_idx"] for one in records(tmp_path / "a", "outcome")) == Counter(range(40))
+    assert views(tmp_path / "a") == views(tmp_path / "b")
+    assert len(elsewhere.asked) > 40
+
+
+async def test_an_answer_that_had_arrived_is_not_asked_again(tmp_path: Path) -> None:
+    """A worker that is lost between an answer and its verdict: the next one only verifies."""
+    solver, taken = Scripted(), 0
+
+    async def pool(ledger: Ledger) -> None:
+        nonlocal taken
+        first, second = (StepHost(Evaluation(Sums(40), solver, tmp_path / "w")) for _ in range(2))
+        await first.open()
+        await second.open()
+        held: set[Step] = set()
+        leases = await ledger.lease(3, wait=True)
+        held.update(lease.step for lease in leases)
+        reply = await first.exchange(leases, None)
+        reply.records = [one for one in reply.records if one["kind"] == "answer"]
+        reply.ended.clear()
+        taken = len(reply.records)
+        ledger.take(held, reply, [])
+        ledger.give_back(held)
+        while leases := await ledger.lease(10, wait=True):
+            held = {lease.step for lease in leases}
+            while held:
+                ledger.take(held, await second.exchange(leases, None), [])
+                leases = []
+
+    await evaluate(Evaluation(Sums(40), solver, tmp_path / "a", pool=pool, max_problems=8))
+    assert taken == 3 and len(solver.asked) == 8
+    assert len(records(tmp_path / "a", "answer")) == len(records(tmp_path / "a", "outcome")) == 8
+    assert [row["reward"] for row in views(tmp_path / "a")] == [1.0] * 8
+
+
+async def test_what_ends_one_worker_ends_the_benchmark(tmp_path: Path) -> None:
+    solver = Scripted(lambda prompt: AuthError("the key is wrong", hint="another key"))
+    with pytest.raises(AuthError, match="the key is wrong"):
+        await evaluate(Evaluation(Sums(40), solver, tmp_path / "a", pool=Workers(tmp_path, solver)))
+    assert len(solver.asked) <= 12 and records(tmp_path / "a", "outcome") == []
+
+
+async def test_what_workers_spend_is_the_runs(tmp_path: Path) -> None:
+    """Each worker alone stays within the budget; together they reach it."""
+    ours, theirs = Budget("b", requests=10), [Budget("b", requests=10) for _ in range(2)]
+    ledger_budget = (ours,)
+
+    async def pool(ledger: Ledger) -> None:
+        for budget in theirs:
+            host = StepHost(Evaluation(Sums(40), Scripted(), tmp_path / "w", budgets=(budget,)))
+            await host.open()
+            leases = await ledger.lease(5, wait=True)
+            held, charged = {lease.step for lease in leases}, list[JsonDict]()
+            while held:
+                budget.spent_requests += len(leases)
+                ledger.take(held, await host.exchange(leases, None), charged)
+                leases = []
+
+    done = await evaluate(Evaluation(Sums(40), Scripted(), tmp_path / "a", pool=pool, budgets=ledger_budget))
+    assert ours.spent_requests == 10 and done.halt.kind is HaltKind.BUDGET
+    assert len(records(tmp_path / "a", "outcome")) == 10
