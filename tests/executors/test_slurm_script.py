@@ -1,6 +1,7 @@
 """The plan of a SLURM run and the script that follows from it; no cluster is needed."""
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -8,6 +9,9 @@ from typing import Any
 
 import pytest
 from nel_support import Nel, Sums, api, bench, nel, sums
+
+from nemo_evaluator.config import parse_eval_config
+from nemo_evaluator.core.errors import ConfigError
 
 __all__ = ["nel", "sums"]
 POOLS = {"main": {"partition": "batch"}}
@@ -29,6 +33,9 @@ def script(nel: Nel, name: str) -> str:
     fake = nel.folder / "bin" / "sbatch"
     fake.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >{nel.folder}/argv; env >{nel.folder}/env; echo "77;cluster"\n')
     fake.chmod(0o755)
+    # A queue that has forgotten every job.
+    (fake.parent / "squeue").write_text("#!/bin/sh\n")
+    (fake.parent / "squeue").chmod(0o755)
     nel.env["PATH"] = f"{fake.parent}:{nel.env['PATH']}"
     nel("eval", "run", name, "--submit")
     return (nel.folder / "o ut" / "nel_eval.sbatch").read_text()
@@ -84,6 +91,44 @@ def test_pools_that_are_used_become_groups_of_one_job(nel: Nel, config: Any) -> 
     assert "NEL_SANDBOX_HET_GROUP=1" in text
 
 
+SERVED = {"type": "vllm", "model": "m", "protocol": "completions", "node_pool": "main"}
+
+
+@pytest.mark.parametrize(
+    ("service", "pool", "said"),
+    [
+        ({"tensor_parallel_size": 4}, {"gres": "gpu:2"}, "services.model.tensor_parallel_size: 4 GPUs are asked for"),
+        ({"tensor_parallel_size": 4}, {"gpus_per_node": 2}, "pool 'main' has 2 per node"),
+        ({"tensor_parallel_size": 2, "pipeline_parallel_size": 2}, {"gres": "gpu:h100:2"}, "a server needs 4 GPUs"),
+        ({"tensor_parallel_size": 2, "data_parallel_size": 2}, {"gres": "gpu:2"}, "model.data_parallel_size: a server"),
+        ({"tensor_parallel_size": 2, "num_instances": 3}, {"gres": "gpu:4", "nodes": 1}, "3 servers with 2 GPUs each"),
+        ({"num_nodes_per_instance": 3}, {"nodes": 2}, "services.model.num_nodes: 3 nodes are asked for"),
+        ({"type": "dynamo", "node_pool": None}, {"gres": "gpu:2"}, "services.model.prefill.tensor_parallel_size"),
+    ],
+)
+def test_more_gpus_than_the_pool_has_are_refused(service: Any, pool: Any, said: str) -> None:
+    if service.get("type") == "dynamo":
+        workers = {"node_pool": "main", "tensor_parallel_size": 4}
+        service = service | {"prefill": workers, "decode": workers | {"tensor_parallel_size": 2}}
+    cluster = {"type": "slurm", "node_pools": {"main": {"partition": "p"} | pool}}
+    data = {"services": {"model": SERVED | service}, "benchmarks": [bench("gsm8k")], "cluster": cluster}
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        parse_eval_config(data)
+
+
+@pytest.mark.parametrize(
+    "service",
+    [
+        {"tensor_parallel_size": 2, "pipeline_parallel_size": 2, "num_nodes": 2},
+        {"tensor_parallel_size": 2, "num_instances": 4},
+        {"tensor_parallel_size": 1, "data_parallel_size": 2},
+    ],
+)
+def test_what_fits_is_not_refused(service: Any) -> None:
+    cluster = {"type": "slurm", "node_pools": {"main": {"partition": "p", "gres": "gpu:2"}}}
+    parse_eval_config({"services": {"model": SERVED | service}, "benchmarks": [bench("gsm8k")], "cluster": cluster})
+
+
 def test_secrets_reach_a_file_of_the_owner_and_nothing_else(nel: Nel, config: Any) -> None:
     nel.env |= {"SOME_VALUE": "plain-but-named-1", "HF_TOKEN": "hf_secret`date`$x'1234", "HARMLESS": "seen"}
     nel.env["PASSING"] = "pass word 12345"
@@ -114,7 +159,7 @@ def test_a_secret_in_the_config_itself_is_refused(nel: Nel, config: Any) -> None
 def test_the_dry_run_shows_the_plan_and_writes_nothing(nel: Nel, config: Any) -> None:
     name = config(**TOPOLOGIES["shards"])
     said = nel("eval", "run", name, "--dry-run").stdout
-    assert "an array of 3 jobs" in said and "pool main" in said and "sums: all problems x 1" in said
+    assert "an array of 3 jobs" in said and "main: 1 node, partition batch" in said and "sums: all problems x 1" in said
     data = json.loads(nel("eval", "run", name, "--dry-run", "--json").stdout)
     assert data["shards"] == 3 and data["pools"][0]["name"] == "main" and data["worker"][-2] == "--request"
     assert not (nel.folder / "o ut").exists() and not shutil.which("sbatch", path=str(nel.folder))

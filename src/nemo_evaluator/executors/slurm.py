@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
@@ -17,6 +18,8 @@ from nemo_evaluator.config.findings import Finding, Path, benchmarks_of, get_in,
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.registry import nearest
 
+# GPUs of a server: their product.
+_SIZES: Final = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 _DURATION = re.compile(r"(?:(\d{1,4})-)?(\d{1,4}):([0-5]\d):([0-5]\d)")
 
 
@@ -52,7 +55,7 @@ class NodePool(Model):
     """A named group of nodes of one partition."""
 
     partition: Name = Field(description="SLURM partition.")
-    nodes: Positive = Field(1, description="Nodes.")
+    nodes: Positive | None = Field(None, description="Nodes; null: one, or as many as the servers of a service need.")
     ntasks_per_node: Positive = Field(1, description="Tasks per node.")
     gres: str | None = Field(None, description='Generic resources, such as "gpu:4".')
     gpus_per_node: Positive | None = Field(None, description="GPUs per node.")
@@ -61,8 +64,7 @@ class NodePool(Model):
     @property
     def gpus(self) -> int | None:
         """GPUs per node, when the pool says so."""
-        match = re.search(r"gpu(?::[A-Za-z0-9_.-]+)?:(\d+)", self.gres or "")
-        return int(match.group(1)) if match else self.gpus_per_node
+        return _gpus(self.gres, self.gpus_per_node)
 
 
 class SlurmCluster(ClusterBase):
@@ -125,9 +127,8 @@ def _node_pools(data: dict[str, Any]) -> Iterator[Finding]:
             hint = f"did you mean {close!r}?" if close else f"known pools: {', '.join(map(str, pools))}"
             yield Finding((*path, "node_pool"), f"no node pool is called {name!r}", hint)
             continue
-        pool = pools[name] if isinstance(pools[name], dict) else {}
-        yield from _fits(path, owner, name, pool)
-        if path[0] == "services" and number_of(owner.get("num_nodes"), 1) > 1:
+        yield from _fits(path, owner, name, pools[name] if isinstance(pools[name], dict) else {})
+        if path[0] == "services" and len(path) == 2 and _count(owner, "num_nodes", "num_nodes_per_instance") > 1:
             if name in multi_node:
                 message = f"{multi_node[name]!r} already spans the nodes of pool {name!r}"
                 yield Finding((*path, "node_pool"), message, "give each multi-node service a pool of its own")
@@ -135,17 +136,41 @@ def _node_pools(data: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _fits(path: Path, owner: dict[str, Any], name: str, pool: dict[str, Any]) -> Iterator[Finding]:
-    gres, counted = pool.get("gres"), pool.get("gpus_per_node")
-    gpus = NodePool(partition="-", gres=gres).gpus if isinstance(gres, str) else None
-    gpus = gpus if gpus is not None else number_of(counted, 0) or None
-    size = number_of(owner.get("tensor_parallel_size"), 0)
-    if gpus is not None and size > gpus:
-        message = f"{size} GPUs are asked for, but pool {name!r} has {gpus} per node"
-        yield Finding((*path, "tensor_parallel_size"), message, f"use at most {gpus}, or change the pool")
-    wanted, nodes = number_of(owner.get("num_nodes"), 1), number_of(pool.get("nodes"), 1)
-    if wanted > nodes:
-        message = f"{wanted} nodes are asked for, but pool {name!r} has {nodes}"
-        yield Finding((*path, "num_nodes"), message, f"raise nodes of the pool to {wanted}")
+    nodes, servers = _count(owner, "num_nodes", "num_nodes_per_instance"), _count(owner, "replicas", "num_instances")
+    given = _count(pool, "nodes", default=0)
+    if given and nodes > given:
+        message = f"{nodes} nodes are asked for, but pool {name!r} has {given}"
+        yield Finding((*path, "num_nodes"), message, f"raise nodes of the pool to {nodes}")
+        return
+    gpus = _gpus(pool.get("gres"), _count(pool, "gpus_per_node", default=0))
+    size, needed = _count(owner, _SIZES[0], default=0), math.prod(_count(owner, key) for key in _SIZES)
+    if not gpus or not any(owner.get(key) for key in _SIZES):
+        return
+    # Servers of one node each share the nodes that there are.
+    shared = math.ceil(servers / max(1, given // nodes)) if given else 1
+    place, change = f"pool {name!r} has {gpus} per node", "or change the pool"
+    if size > gpus:
+        message = f"{size} GPUs are asked for, but {place}"
+        yield Finding((*path, _SIZES[0]), message, f"use at most {gpus}, {change}")
+    elif needed > gpus * nodes:
+        key = next(key for key in reversed(_SIZES) if owner.get(key))
+        message = f"a server needs {needed} GPUs (tensor x pipeline x data parallel) on {nodes} node(s), but {place}"
+        yield Finding((*path, key), message, f"raise num_nodes, {change}")
+    elif shared * needed > gpus * nodes:
+        message = f"{shared} servers with {needed} GPUs each would share {nodes} node(s), but {place}"
+        yield Finding(
+            ("cluster", "node_pools", name, "nodes"), message, f"raise it to {servers * nodes}, or leave it out"
+        )
+
+
+def _gpus(gres: object, counted: int | None) -> int | None:
+    match = re.search(r"gpu(?::[A-Za-z0-9_.-]+)?:(\d+)", gres) if isinstance(gres, str) else None
+    return int(match.group(1)) if match else counted
+
+
+def _count(owner: dict[str, Any], *keys: str, default: int = 1) -> int:
+    """A whole number under the first of these names that is given."""
+    return next((number_of(owner[key], default) for key in keys[::-1] if owner.get(key) is not None), default)
 
 
 def _shards(data: dict[str, Any]) -> Iterator[Finding]:
@@ -172,6 +197,8 @@ def _pool_users(data: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
         for name, member in members.items() if isinstance(members, dict) else ():
             if isinstance(member, dict):
                 yield (group, name), member
+                parts = ((role, member.get(role)) for role in ("prefill", "decode"))
+                yield from (((group, name, role), part) for role, part in parts if isinstance(part, dict))
     for path, benchmark in benchmarks_of(data):
         if isinstance(benchmark.get("sandbox"), dict):
             yield (*path, "sandbox"), benchmark["sandbox"]

@@ -26,16 +26,10 @@ from nemo_evaluator.suite.preflight import preflight
 def start(request: RunRequest) -> int:
     """Hand a request to the executor of its config, or describe it (``--dry-run``); returns the exit code."""
     job = _prepare(request)
-    executor = executor_of(job.run.executor)
     if request.dry_run:
-        if (elsewhere := executor.plan(job)) is not None:
-            text, data = elsewhere
-            print(dumps(data).decode() if request.as_json else text)
-            return EXIT_OK
-        shard = shard_of(job.request)
-        plan = asyncio.run(describe_plan(job.loaded.config, job.folder, shard))
-        print(plan.as_json() if request.as_json else plan.text())
-        return EXIT_FAILED if plan.failed else EXIT_OK
+        return _show(job)
+    _check(job)
+    executor = executor_of(job.run.executor)
     ensure_free(job.folder)
     job.refuse_unfinished()
     try:
@@ -51,9 +45,29 @@ def start_worker(file: Path, *, resume: bool = False) -> int:
     """
     request = read_request(file)
     try:
-        return work(_prepare(replace(request, resume=True, fresh=False) if resume else request))
+        job = _prepare(replace(request, resume=True, fresh=False) if resume else request)
+        _check(job)
+        return work(job)
     except OSError as error:
         raise storage_error(error) from error
+
+
+def _show(job: Job) -> int:
+    """Print the plan; what keeps it from running comes after it, as an error."""
+    elsewhere = executor_of(job.run.executor).plan(job)
+    if elsewhere is not None:
+        text, data = elsewhere
+        print(dumps(data).decode() if job.request.as_json else text, flush=True)
+    _check(job)
+    if elsewhere is not None:
+        return EXIT_OK
+    plan = asyncio.run(describe_plan(job.loaded.config, job.folder, shard_of(job.request)))
+    print(plan.as_json() if job.request.as_json else plan.text())
+    return EXIT_FAILED if plan.failed else EXIT_OK
+
+
+def _check(job: Job) -> None:
+    asyncio.run(preflight(job.loaded, shard_of(job.request)))
 
 
 def _prepare(request: RunRequest) -> Job:
@@ -67,7 +81,6 @@ def _prepare(request: RunRequest) -> Job:
         print(f"variables from {request.env_file or place / '.env'}: {', '.join(names)}", file=sys.stderr)
     loaded = load_request(request, config_dir)
     shard = shard_of(request)
-    asyncio.run(preflight(loaded, shard))
     whole = request.run_id if shard is not None and request.shard is None else None
     # Elsewhere, the environment may not say it.
     request = replace(request, cwd=str(Path.cwd()), shard=f"{shard.index}/{shard.total}" if shard else None)

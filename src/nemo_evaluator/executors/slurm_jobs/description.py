@@ -3,68 +3,136 @@
 from __future__ import annotations
 
 import shlex
+import textwrap
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.executors.slurm_jobs.plan import SCRIPT, JobPlan, Pool
+from nemo_evaluator.executors.slurm import SlurmCluster
+from nemo_evaluator.executors.slurm_jobs.plan import SCRIPT, JobPlan, Pool, pool_of
 from nemo_evaluator.services.base import Launch
 from nemo_evaluator.services.forms import srun_argv
-from nemo_evaluator.services.planner import is_managed, plan_service
+from nemo_evaluator.services.planner import is_managed, plan_service, replicas_of
 from nemo_evaluator.services.steps import step_site
 
 if TYPE_CHECKING:
     from nemo_evaluator.executors.base import Job
 
+_WIDTH: Final = 80
+_SIZES: Final = {"TP": "tensor_parallel_size", "PP": "pipeline_parallel_size", "DP": "data_parallel_size"}
+
 
 def describe(job: Job, plan: JobPlan) -> tuple[str, JsonDict]:
-    """The plan for people and for programs."""
+    """The plan for people, within 80 columns but for long words, and for programs, with all commands whole."""
     config = job.loaded.config
-    lines = [f"Run {plan.name} on SLURM, results in {plan.root}"]
-    jobs = f"an array of {plan.shards} jobs, merged by the last one" if plan.shards else "1 job"
-    again = f"follow-up jobs resume it (at most {plan.max_retries} in a row without progress)"
-    lines.append(f"Jobs: {jobs}, {config.cluster.walltime} each; {again if plan.auto_resume else 'no follow-up jobs'}")  # type: ignore[attr-defined]
-    lines += [f"  pool {pool.name}: {_pool(pool)}" for pool in plan.pools]
-    services = {name: _service(name, one, plan) for name, one in config.services.items()}
-    lines.append("Services:")
-    for name, commands in services.items():
-        after = f", after {', '.join(config.services[name].depends_on)}" if config.services[name].depends_on else ""
-        lines += [f"  {name} ({config.services[name].type}{after}):", *(f"    {text}" for text in commands)]
-    lines.append("Benchmarks:")
+    assert isinstance(config.cluster, SlurmCluster)
+    commands = {name: _commands(name, one, plan) for name, one in config.services.items() if is_managed(one)}
     benchmarks = [
         {"id": one.key, "name": one.name, "repeats": one.repeats, "max_problems": one.max_problems}
         | {"solver": one.solver.type, "max_concurrent": one.max_concurrent}
         for one in config.benchmarks
     ]
+    lines = [f"Run {plan.name} on SLURM, results in {plan.root}", _jobs(plan, config.cluster), "Node pools:"]
+    lines += [f"  {_pool(pool, config.cluster)}" for pool in plan.pools]
+    lines += [
+        "Services:",
+        *(f"  {name}: {_service(one, plan)}" for name, one in config.services.items()),
+        "Benchmarks:",
+    ]
     for one in benchmarks:
         size = f"at most {one['max_problems']} problems" if one["max_problems"] else "all problems"
         lines.append(f"  {one['id']}: {size} x {one['repeats']}, {one['solver']}, concurrency {one['max_concurrent']}")
-    array = f" --array=0-{plan.shards - 1}" if plan.shards else ""
-    lines += ["Commands:", f"  sbatch{array} {plan.root / SCRIPT}", f"  {shlex.join([*plan.container, *plan.worker])}"]
+    text = [part for line in lines for part in _wrapped(line)]
+    array = [f"--array=0-{plan.shards - 1}"] if plan.shards else []
+    shown = [["sbatch", *array, str(plan.root / SCRIPT)], [*plan.container, *plan.worker]]
+    shown += [found[0] for found in commands.values()]
+    text += ["Commands:", *(line for argv in shown for line in _shell(argv))]
+    services = {name: [shlex.join(argv) for argv in found] for name, found in commands.items()}
+    services |= {name: [str(getattr(one, "url", ""))] for name, one in config.services.items() if name not in services}
     data = asdict(plan) | {"root": str(plan.root), "services": services, "benchmarks": benchmarks}
-    return "\n".join(lines), data | {"worker": plan.worker}
+    return "\n".join(text), data | {"worker": plan.worker}
 
 
-def _pool(pool: Pool) -> str:
-    flags = " ".join(f"--{flag}" + (f"={value}" if value is not None else "") for flag, value in pool.directives)
-    return flags + (" (sandboxes)" if pool.sandboxes else "")
+def _jobs(plan: JobPlan, cluster: SlurmCluster) -> str:
+    jobs = f"an array of {plan.shards} jobs, merged by the last one" if plan.shards else "1 job"
+    most = f", {cluster.max_walltime} in total" if cluster.max_walltime else ""
+    again = f"follow-up jobs resume it (at most {plan.max_retries} in a row without progress{most})"
+    return f"Jobs: {jobs}, {cluster.walltime} each; {again if plan.auto_resume else 'no follow-up jobs'}"
 
 
-def _service(name: str, service: Any, plan: JobPlan) -> list[str]:
-    """Where a service is, or the command of each of its servers; the job chooses nodes, and ports that are free."""
+def _pool(pool: Pool, cluster: SlurmCluster) -> str:
+    known = cluster.node_pools[pool.name]
+    gpus = f" x {_many(known.gpus, 'GPU')}" if known.gpus else ""
+    given = [f"account {cluster.account}"] if cluster.account else []
+    given += [
+        f"--{name}" + ("" if value.lower() == "true" else f"={value}")
+        for name, value in known.sbatch_extra_flags.items()
+    ]
+    given += ["sandboxes run here"] if pool.sandboxes else []
+    return ", ".join([f"{pool.name}: {_many(pool.nodes, 'node')}{gpus}, partition {known.partition}", *given])
+
+
+def _service(service: Any, plan: JobPlan) -> str:
+    """What it is, how many servers of which size, where, and after what."""
     if not is_managed(service):
-        return [str(service.url)]
+        return f"{service.type} at {service.url}"
+    roles = [(role, part) for role in ("prefill", "decode") if (part := getattr(service, role, None)) is not None]
+    parts = [f"{role} {_servers(part)}" for role, part in roles] or [_servers(service)]
+    image = getattr(service, "image", None)
+    parts += (
+        [f"image {image}" if plan.step.container != "none" else "no image: cluster.container is none"] if image else []
+    )
+    parts += [f"after {', '.join(service.depends_on)}"] if service.depends_on else []
+    return f"{service.type} {getattr(service, 'model', '')}".strip() + f", {', '.join(parts)}"
+
+
+def _servers(part: Any) -> str:
+    """How many servers or workers, their size and their pool."""
+    nodes, pool = getattr(part, "num_nodes", 1), pool_of(part)
+    count = getattr(part, "num_workers", None)
+    many = _many(count, "worker") if count else _many(replicas_of(part), "server")
+    sizes = [f"{short} {size}" for short, key in _SIZES.items() if (size := getattr(part, key, None))]
+    where = [f"pool {pool}"] if pool else []
+    return ", ".join([many + (f" x {nodes} nodes" if nodes > 1 else ""), *sizes, *where])
+
+
+def _commands(name: str, service: Any, plan: JobPlan) -> list[list[str]]:
+    """The command of each server; the job chooses nodes, and ports that are free."""
     try:
-        plans = plan_service(name, service, step_site(service, plan.step))
+        return [_command(launch, plan) for launch in plan_service(name, service, step_site(service, plan.step))]
     except NelError as error:
-        return [f"{error.message}" + (f" ({error.hint})" if error.hint else "")]
-    return [_command(launch, plan) for launch in plans]
+        return [["#", f"{name}:", *error.message.split(), *(f"({error.hint})".split() if error.hint else ())]]
 
 
-def _command(launch: Launch, plan: JobPlan) -> str:
+def _command(launch: Launch, plan: JobPlan) -> list[str]:
     wanted = launch.pools[0][0] if launch.pools else plan.pools[0].name
     group = next((pool.group for pool in plan.pools if pool.name == wanted), None)
     container = plan.step.container if launch.image else "none"
-    return scrub(shlex.join(srun_argv(launch, replace(plan.step, container=container, het_group=group))))
+    argv = srun_argv(launch, replace(plan.step, container=container, het_group=group))
+    return [scrub(word) for word in argv]
+
+
+def _wrapped(line: str) -> list[str]:
+    indent = " " * (len(line) - len(line.lstrip()) + 4)
+    return textwrap.wrap(line, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def _shell(argv: Sequence[str]) -> Iterator[str]:
+    """A command over lines that a shell would read as one; of a script inside it, its last line if that is short."""
+    line = " "
+    for each in argv:
+        *before, last = each.split("\n")
+        word = shlex.quote(f"...; {last}" if before else each)
+        word = "'...'" if len(word) > _WIDTH - 8 and " " in word else word
+        if len(line) + len(word) > _WIDTH - 3 and line.strip():
+            yield f"{line} \\"
+            line = "     "
+        line += f" {word}"
+    yield line
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'s' if count > 1 else ''}"

@@ -13,6 +13,7 @@ from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.executors.slurm import SlurmCluster, seconds_of
 from nemo_evaluator.services.base import Launch
 from nemo_evaluator.services.forms import Step, srun_argv
+from nemo_evaluator.services.planner import replicas_of
 
 if TYPE_CHECKING:
     from nemo_evaluator.executors.base import Job
@@ -133,7 +134,7 @@ def _pools(config: EvalConfig, cluster: SlurmCluster) -> Iterator[Pool]:
     names = [name for name in cluster.node_pools if name in used] or [next(iter(cluster.node_pools))]
     for number, name in enumerate(names):
         pool = cluster.node_pools[name]
-        nodes = max(pool.nodes, sum(count for wanted, count in _wanted(config) if wanted == name))
+        nodes = max(pool.nodes or _servers(config, name), sum(n for wanted, n in _wanted(config) if wanted == name))
         directives: list[Directive] = [("time", cluster.walltime), ("nodes", str(nodes))]
         directives += [("ntasks-per-node", str(pool.ntasks_per_node)), ("partition", pool.partition)]
         given = {"gres": pool.gres, "gpus-per-node": pool.gpus_per_node, "account": cluster.account}
@@ -150,6 +151,11 @@ def _wanted(config: EvalConfig) -> Iterator[tuple[str, int]]:
             if name is not None:
                 servers = getattr(part, "num_workers", 1) * getattr(part, "replicas", 1)
                 yield name, getattr(part, "num_nodes", 1) * servers if getattr(part, "num_nodes", 1) > 1 else 0
+
+
+def _servers(config: EvalConfig, pool: str) -> int:
+    """Nodes of a pool that leaves their number open: one for each server of the service that has most."""
+    return max((replicas_of(one) for one in config.services.values() if pool_of(one) == pool), default=1)
 
 
 def _common(cluster: SlurmCluster) -> Iterator[Directive]:

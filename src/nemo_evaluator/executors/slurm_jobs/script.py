@@ -63,7 +63,9 @@ def _variables(plan: JobPlan) -> Iterable[str]:
     shared = " ".join(plan.container_env)
     yield f"export {STEP}={shlex.quote(dumps(step).decode())} {SHARED}={shlex.quote(shared)}"
     for name, words in {"step": plan.container, "worker": plan.worker, "merge": plan.merge}.items():
-        yield f"{name}=({shlex.join(words)})"
+        # A comma outside quotes looks like a slip of somebody who writes arrays in another language.
+        quoted = (f"'{word}'" if "," in word and shlex.quote(word) == word else shlex.quote(word) for word in words)
+        yield f"{name}=({' '.join(quoted)})"
 
 
 def _activate(conda_env: str | None) -> list[str]:
