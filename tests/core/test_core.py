@@ -2,17 +2,19 @@
 
 import asyncio
 import pickle
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nemo_evaluator import core
 from nemo_evaluator.core.errors import ERROR_OF_CAUSE, BudgetError, ScorerError, UsageError, boundary
 from nemo_evaluator.core.failures import POLICY, Cause, Row
 from nemo_evaluator.core.files import iter_jsonl, safe_name, write_atomic
 from nemo_evaluator.core.hashing import digest
-from nemo_evaluator.core.registry import Registry, load_object
+from nemo_evaluator.core.registry import Registry, did_you_mean, load_object
 from nemo_evaluator.core.secrets import Secret, scrub
 from nemo_evaluator.core.slots import Slots, current_slots, lent_slot
 
@@ -135,3 +137,19 @@ async def test_cancelling_everybody_at_once_leaves_nobody_behind() -> None:
     assert done[1] is None
     waiters[2].cancel()
     await asyncio.gather(waiters[2], return_exceptions=True)
+
+
+def test_one_hint_for_a_misspelt_word() -> None:
+    assert did_you_mean("gsm8", ["mmlu", "gsm8k"]) == "did you mean 'gsm8k'?"
+    assert did_you_mean("xyz", ["mmlu", "gsm8k"]) == "known: mmlu, gsm8k"
+    assert did_you_mean("xyz", []) == "known: none"
+    assert did_you_mean("xyz", ["mmlu"], "ask again") == "ask again"
+    assert did_you_mean("mmul", ["mmlu"], also="all: mmlu", form="{}://") == "did you mean mmlu://? all: mmlu"
+    assert did_you_mean("xyz", ["mmlu"], also="all: mmlu") == "all: mmlu"
+
+
+def test_the_hint_is_written_in_one_place() -> None:
+    """Sentences that name something else than a word of a list may differ: a path, a variable, a command."""
+    package = Path(core.__file__).parents[1]
+    found = {path.stem for path in package.rglob("*.py") if re.search(r'f".*[Dd]id you mean', path.read_text())}
+    assert found == {"registry", "_yaml", "_environment", "_self_references", "_lazy", "main"}

@@ -21,7 +21,7 @@ from nemo_evaluator.config.overrides import parse_value
 from nemo_evaluator.config.reference import reference_markdown
 from nemo_evaluator.config.user_settings import check_settings, save_settings, setting_names, settings_path
 from nemo_evaluator.core.errors import ConfigError, NelError, UsageError
-from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.secrets import scrub
 
 
@@ -136,9 +136,7 @@ def _known(key: str, *, whole: bool = False) -> str:
     groups = [] if whole else sorted({name.split(".")[0] for name in names})
     if key in names or key in groups:
         return key
-    close = nearest(key, names)
-    hint = f"did you mean {close!r}?" if close else f"known: {', '.join(names)}"
-    _fail(UsageError(f"unknown key {key!r}", hint=hint))
+    _fail(UsageError(f"unknown key {key!r}", hint=did_you_mean(key, names)))
 
 
 def _fail(error: NelError) -> NoReturn:

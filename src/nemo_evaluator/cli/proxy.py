@@ -19,7 +19,7 @@ from nemo_evaluator.adapters.proxy import check_host, check_session
 from nemo_evaluator.cli._complete import config_files
 from nemo_evaluator.config import EvalConfig, compose_config, load_config, load_mapping
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.secrets import Secret, scrub
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models import CallScope, endpoint_of
@@ -100,9 +100,7 @@ def _choose(config: EvalConfig, name: str | None) -> str:
             raise UsageError("which service?", hint=f"--service one of: {', '.join(names)}")
         return names[0]
     if name not in names:
-        close = nearest(name, names)
-        hint = f"did you mean {close!r}?" if close else f"known: {', '.join(names)}"
-        raise UsageError(f"the config has no service {name!r}", hint=hint)
+        raise UsageError(f"the config has no service {name!r}", hint=did_you_mean(name, names))
     return name
 
 

@@ -15,7 +15,7 @@ from nemo_evaluator.config._document import Document, Path, show_path
 from nemo_evaluator.config._schema_walk import class_at, field_at, kinds_at
 from nemo_evaluator.config.default_solver import models_to_ask
 from nemo_evaluator.core.errors import Problem
-from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.registry import did_you_mean, nearest
 from nemo_evaluator.core.secrets import looks_secret, scrub
 
 _NUMBERS = ("int_parsing", "int_type", "int_from_float", "int_parsing_size", "float_parsing", "float_type")
@@ -81,9 +81,7 @@ class _Explainer:
         name = str(self.path[-1]) if self.path else ""
         owner = class_at(self.root, self.path[:-1], self.document.value)
         known = sorted(owner.model_fields) if owner else []
-        close = nearest(name, known)
-        elsewhere = _elsewhere(name, self.path)
-        hint = elsewhere or (f"did you mean {close!r}?" if close else f"known keys: {', '.join(known)}")
+        hint = _elsewhere(name, self.path) or did_you_mean(name, known, f"known keys: {', '.join(known)}")
         return f"unknown key {name!r}", hint
 
     def missing(self) -> tuple[str, str]:
@@ -116,17 +114,15 @@ class _Explainer:
     def bad_tag(self) -> tuple[str, str]:
         known = list(kinds_at(self.root, self.path, self.document.value))
         word = str(self.context.get("tag", ""))
-        close = nearest(word, known)
-        shown = f"did you mean {close!r}? " if close else ""
         self.path = (*self.path, "type")
-        return f"unknown type {_shorten(word)!r}", f"{shown}types: {', '.join(known)}"
+        return f"unknown type {_shorten(word)!r}", did_you_mean(word, known, also=f"types: {', '.join(known)}")
 
     def literal(self) -> tuple[str, str]:
         expected = str(self.context.get("expected", ""))
         known = re.findall(r"'([^']*)'", expected) or [expected]
-        close = nearest(str(self.value), known) if isinstance(self.value, str) else None
-        hint = f"did you mean {close!r}? " if close else ""
-        return f"{self._found()} is not one of the choices", f"{hint}choices: {', '.join(known)}"
+        words = known if isinstance(self.value, str) else []
+        hint = did_you_mean(str(self.value), words, also=f"choices: {', '.join(known)}")
+        return f"{self._found()} is not one of the choices", hint
 
     def text(self) -> tuple[str, str]:
         if isinstance(self.value, bool | int | float):
@@ -169,12 +165,11 @@ class _Explainer:
         data = self.document.value
         named = data.get("sandboxes") if isinstance(data, dict) else None
         known = [str(name) for name in named] if isinstance(named, dict) else []
-        close = nearest(str(self.value), known)
         kinds = kinds_at(self.root, self.path, data)
         if str(self.value) in kinds:
             return self.message, f"for a sandbox of that type, write sandbox: {{type: {self.value}}}"
-        hint = f"did you mean {close!r}?" if close else f"known: {', '.join(known) or 'none; add one under sandboxes:'}"
-        return self.message, hint
+        otherwise = None if known else "known: none; add one under sandboxes:"
+        return self.message, did_you_mean(str(self.value), known, otherwise)
 
     def _secret(self) -> bool:
         return any(isinstance(key, str) and looks_secret(key) for key in self.path)

@@ -11,7 +11,7 @@ from nemo_evaluator.config._self_references import resolve_self_references
 from nemo_evaluator.config._yaml import read_document
 from nemo_evaluator.config.user_settings import config_home
 from nemo_evaluator.core.errors import ConfigError
-from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.registry import did_you_mean
 
 PACKAGED = Path(__file__).parent / "data" / "fragments"
 _GROUP_KEYS = {"clusters": "cluster"}
@@ -103,9 +103,8 @@ class _Composer:
                 candidate = folder / f"{name}{ending}"
                 if _is_file(candidate):
                     return candidate
-        close = nearest(name, sorted(_names_in(folders)))
         tried = ", ".join(str(folder) for folder in folders) or "no folder exists"
-        hint = f"did you mean {close!r}?" if close else f"looked in: {tried}"
+        hint = did_you_mean(name, sorted(_names_in(folders)), f"looked in: {tried}")
         raise ConfigError([document.problem(place, f"no file for {name!r}", hint)])
 
 

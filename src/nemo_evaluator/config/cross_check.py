@@ -16,7 +16,7 @@ from nemo_evaluator.config.findings import Finding, Path, benchmarks_of, get_in
 from nemo_evaluator.config.groups import CLUSTERS, METRICS, SERVICES, SOLVERS
 from nemo_evaluator.config.kinds import marks
 from nemo_evaluator.core.kinds import Kinds
-from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.registry import did_you_mean
 
 _ROLES = {"model": "a model service", "gym": "a service of type gym", "agent": "a service of type nat"}
 
@@ -82,10 +82,7 @@ def _service(data: dict[str, Any], name: Any, path: Path, role: Role) -> Iterato
     if not isinstance(name, str) or not name or not isinstance(services, dict):
         return
     if name not in services:
-        close = nearest(name, [str(known) for known in services])
-        known = ", ".join(map(str, services)) or "none"
-        hint = f"did you mean {close!r}?" if close else f"known services: {known}"
-        yield Finding(path, f"no service is called {name!r}", hint)
+        yield Finding(path, f"no service is called {name!r}", did_you_mean(name, services))
     elif "any" not in (role, _role(services[name])) and _role(services[name]) != role:
         fitting = [str(other) for other, service in services.items() if _role(service) == role]
         hint = f"use {' or '.join(map(repr, fitting))}" if fitting else f"add {_ROLES[role]} under services:"
@@ -108,9 +105,7 @@ def _dependencies(data: dict[str, Any]) -> Iterator[Finding]:
             if target == name:
                 yield Finding(path, f"{name!r} depends on itself", "remove it")
             elif target not in services:
-                close = nearest(target, [str(known) for known in services])
-                hint = f"did you mean {close!r}?" if close else f"known services: {', '.join(map(str, services))}"
-                yield Finding(path, f"no service is called {target!r}", hint)
+                yield Finding(path, f"no service is called {target!r}", did_you_mean(target, services))
     circle = _circle(graph)
     if circle:
         shown = " -> ".join(circle)

@@ -18,7 +18,7 @@ from pydantic_core import (
 )
 
 from nemo_evaluator.core.kinds import Kinds
-from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.registry import did_you_mean
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -81,8 +81,7 @@ def marks(model: type[BaseModel], mark: type[M] | type) -> Iterator[tuple[str, A
 def check_name(kinds: Kinds, name: str) -> None:
     """Refuse a name that nothing answers to."""
     if name not in kinds:
-        close = nearest(name, kinds.names())
-        hint = f"did you mean {close!r}?" if close else f"known: {', '.join(kinds.names())}"
+        hint = did_you_mean(name, kinds.names())
         raise PydanticCustomError(
             "unknown_name", "unknown {kind} {name}", {"kind": kinds.kind, "name": repr(name), "hint": hint}
         )
@@ -101,12 +100,11 @@ def check_settings(kinds: Kinds, name: str, settings: Mapping[str, Any], *place:
 def _setting(item: ErrorDetails, schema: type[BaseModel], name: str, place: tuple[str | int, ...]) -> InitErrorDetails:
     key = str(item["loc"][-1]) if item["loc"] else ""
     known = list(schema.model_fields)
-    close = nearest(key, known)
     context = {"name": repr(name), "key": repr(key), "hint": f"it takes: {', '.join(known) or 'nothing'}"}
     message = "{name} needs the setting {key}"
     if item["type"] == "extra_forbidden":
         message = "{name} has no setting {key}"
-        context["hint"] = f"did you mean {close!r}?" if close else context["hint"]
+        context["hint"] = did_you_mean(key, known, context["hint"])
     elif item["type"] != "missing":
         message, context["text"] = "setting {key} of {name}: {text}", item["msg"][:1].lower() + item["msg"][1:]
     problem = PydanticCustomError("setting", message, context)

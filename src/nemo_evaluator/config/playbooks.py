@@ -8,7 +8,7 @@ from typing import Any
 from nemo_evaluator.config._document import Document, deep_merge
 from nemo_evaluator.config._yaml import read_document
 from nemo_evaluator.core.errors import ConfigError, Problem
-from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.registry import did_you_mean
 
 PACKAGED = Path(__file__).parent / "data" / "playbooks"
 _ENDINGS = ("", ".yaml", ".yml")
@@ -59,6 +59,5 @@ def _load(name: Any, document: Document, number: int, beside: Path) -> Document:
                     return playbook
                 problem = document.problem(place, f"{candidate} is not a mapping", "a playbook is one benchmark entry")
                 raise ConfigError([problem])
-    close = nearest(name, playbook_names())
-    hint = f"did you mean {close!r}?" if close else f"known: {', '.join(playbook_names())}"
+    hint = did_you_mean(name, playbook_names())
     raise ConfigError([document.problem(place, f"no playbook is called {name!r}", hint)])

@@ -10,7 +10,7 @@ from typing import Final
 import yaml
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.registry import did_you_mean
 
 _FILE: Final = Path(__file__).parent / "data" / "providers.yaml"
 
@@ -35,8 +35,8 @@ def find_provider(text: str) -> tuple[Provider, str]:
     name, _, model = text.partition("/")
     provider = providers().get(name)
     if provider is None or not model:
-        close = nearest(name, list(providers()))
-        meant = f"did you mean {close}/{model or 'MODEL'}? " if close and close != name else ""
-        hint = f"{meant}providers: {', '.join(providers())}; for any other endpoint: --model-url URL --model-id MODEL"
+        others = f"providers: {', '.join(providers())}; for any other endpoint: --model-url URL --model-id MODEL"
+        known = () if name in providers() else providers()
+        hint = did_you_mean(name, known, also=others, form=f"{{}}/{model or 'MODEL'}")
         raise UsageError(f"--model {text} does not name a provider and a model", hint=hint)
     return provider, f"{provider.org}/{model}" if provider.org and "/" not in model else model

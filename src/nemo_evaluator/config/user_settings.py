@@ -17,7 +17,7 @@ from nemo_evaluator.config.fields import Above0, Model, Name, Positive
 from nemo_evaluator.config.output import ReportFormat
 from nemo_evaluator.core.errors import ConfigError
 from nemo_evaluator.core.files import write_atomic
-from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.registry import did_you_mean
 
 
 class OutputSettings(Model):
@@ -83,8 +83,8 @@ def load_settings(say: Callable[[str], None] = lambda text: None) -> dict[str, A
         return check_settings(document) if document.value is not None else {}
     ours, foreign = _apart(document.value)
     for name in _dotted(foreign):
-        close = nearest(name, setting_names())
-        say(f"{path}: {name} is not a setting of nel" + (f"; did you mean {close}?" if close else ""))
+        hint = did_you_mean(name, setting_names(), "", form="{}")
+        say("; ".join(filter(None, (f"{path}: {name} is not a setting of nel", hint))))
     return check_settings(Document(ours, document.marks))
 
 

@@ -8,7 +8,7 @@ import importlib.util
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar, cast
@@ -25,6 +25,20 @@ def nearest(word: str, words: list[str]) -> str | None:
     """The closest of ``words`` to ``word``, if one is close."""
     found = difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.6)
     return found[0] if found else None
+
+
+def did_you_mean(
+    word: str, words: Iterable[str], otherwise: str | None = None, *, also: str = "", form: str = "{!r}"
+) -> str:
+    """A hint that asks for the closest of ``words``, written in ``form``; without one, ``otherwise`` (all of them).
+
+    ``also`` is said in either case.
+    """
+    known = [str(one) for one in words]
+    close = nearest(word, known)
+    if otherwise is None:
+        otherwise = "" if also else f"known: {', '.join(known) or 'none'}"
+    return f"{f'did you mean {form.format(close)}?' if close else otherwise} {also}".strip()
 
 
 def load_object(target: str) -> Any:
@@ -106,9 +120,7 @@ class Registry(Generic[T]):
     def get(self, name: str) -> T:
         """The thing called ``name``, imported if need be."""
         if name not in self:
-            close = nearest(name, self.names())
-            hint = f"did you mean {close!r}?" if close else f"known: {', '.join(self.names()) or 'none'}"
-            raise UsageError(f"unknown {self.kind} {name!r}", hint=hint)
+            raise UsageError(f"unknown {self.kind} {name!r}", hint=did_you_mean(name, self.names()))
         target = self._targets[name]
         if isinstance(target, str):
             target = cast(T, load_object(target))

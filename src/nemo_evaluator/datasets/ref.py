@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, unquote
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.registry import did_you_mean
 
 _KEYS = ("config", "split", "revision", "file")
 _SLICE = re.compile(r"^(?P<split>[^\[\]]+)\[(?P<start>-?\d+%?)?:(?P<stop>-?\d+%?)?\]$")
@@ -39,9 +39,7 @@ class DatasetRef:
         values = dict(parse_qsl(query, keep_blank_values=False))
         unknown = [key for key in values if key not in _KEYS]
         if unknown:
-            close = nearest(unknown[0], list(_KEYS))
-            hint = f"did you mean {close!r}?" if close else f"known: {', '.join(_KEYS)}"
-            raise UsageError(f"{uri!r}: unknown key {unknown[0]!r}", hint=hint)
+            raise UsageError(f"{uri!r}: unknown key {unknown[0]!r}", hint=did_you_mean(unknown[0], _KEYS))
         split, part = _split_part(values.get("split", "test"))
         return cls(repo, values.get("config"), split, values.get("revision"), part, values.get("file"))
 

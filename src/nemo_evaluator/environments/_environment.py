@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator.core.errors import NelError, UsageError, boundary
 from nemo_evaluator.core.failures import Cause
-from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.types import JsonDict, SandboxSpec, SeedResult, VerifyResult
 from nemo_evaluator.datasets import DatasetRef, MappedRows, Rows, as_rows, open_rows
 from nemo_evaluator.datasets.lock import one_write
@@ -169,12 +169,8 @@ class BenchmarkEnvironment(EvalEnvironment):
         accepted = [*declared, *general]
         for key in params:
             if key not in accepted:
-                close = nearest(key, accepted)
-                hint = f"did you mean {close!r}? " if close else ""
-                raise UsageError(
-                    f"benchmark {self.definition.name!r} has no parameter {key!r}",
-                    hint=f"{hint}accepted: {', '.join(accepted) or 'none'}",
-                )
+                hint = did_you_mean(key, accepted, also=f"accepted: {', '.join(accepted) or 'none'}")
+                raise UsageError(f"benchmark {self.definition.name!r} has no parameter {key!r}", hint=hint)
         self._dataset_params = {key: params.pop(key) for key in general if key in params and key not in declared}
         return {**declared, **params}
 
@@ -185,11 +181,8 @@ class BenchmarkEnvironment(EvalEnvironment):
             return definition
         known = [DEFAULT_PROTOCOL, *definition.protocols]
         if name not in known:
-            close = nearest(name, known)
-            raise UsageError(
-                f"benchmark {definition.name!r} has no protocol {name!r}",
-                hint=f"{f'did you mean {close!r}? ' if close else ''}it has: {', '.join(known)}",
-            )
+            hint = did_you_mean(name, known, also=f"it has: {', '.join(known)}")
+            raise UsageError(f"benchmark {definition.name!r} has no protocol {name!r}", hint=hint)
         return replace(definition, **definition.protocols[name])
 
     def _open(self, dataset: DatasetSource, num_examples: int | None) -> Rows:
@@ -266,11 +259,11 @@ class BenchmarkEnvironment(EvalEnvironment):
         definition = self.definition
         explicit = definition.target_field != "target" or definition.score is None
         if explicit and definition.target_field not in self._columns:
-            close = nearest(definition.target_field, sorted(self._columns))
+            otherwise = "set target_field to the column of the right answer"
             raise UsageError(
                 f"{self.name}: the dataset has no column {definition.target_field!r} (target_field); "
                 f"it has {', '.join(sorted(self._columns))}",
-                hint=f"did you mean {close!r}?" if close else "set target_field to the column of the right answer",
+                hint=did_you_mean(definition.target_field, sorted(self._columns), otherwise),
             )
 
     def _open_fewshot(self, count: int) -> FewShot:

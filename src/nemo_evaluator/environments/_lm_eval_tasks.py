@@ -20,7 +20,7 @@ from tokenizers import Tokenizer
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.hashing import digest
-from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.types import Ask, JsonDict, SandboxSpec, SeedResult, VerifyResult
 from nemo_evaluator.environments.base import EvalEnvironment
 
@@ -60,8 +60,8 @@ def load_suite(name: str, include_path: str | None, num_fewshot: int | None, lim
     if manager is None or name not in manager.all_tasks:
         manager = TaskManager(include_path=include_path)
     if name not in manager.all_tasks:
-        close = nearest(name, manager.all_tasks)
-        hint = f"did you mean {close!r}?" if close else "`lm_eval ls tasks` shows all; yours are found by include_path"
+        others = "`lm_eval ls tasks` shows all; yours are found by include_path"
+        hint = did_you_mean(name, manager.all_tasks, others)
         raise UsageError(f"lm-eval has no task, group or tag {name!r}", hint=hint)
     try:
         loaded = manager.load([name])

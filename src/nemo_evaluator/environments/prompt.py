@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from nemo_evaluator.core.errors import SeedError, UsageError
-from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.registry import did_you_mean
 
 _FILES: Final = (".txt", ".md", ".jinja")
 _FIELD: Final = re.compile(
@@ -75,12 +75,10 @@ class PromptTemplate:
     def _refuse(self, word: str, found: re.Match[str], text: str, columns: set[str]) -> None:
         if _LATEX_BEFORE.search(text[: found.start()]) or found["how"] or found["path"]:
             return
-        close = nearest(word, sorted(columns))
-        meant = f"did you mean {{{close}}}? " if close else ""
         raise UsageError(
             f"{self._where}: the prompt has {{{word}}}, and the dataset has no such column; "
             f"it has {', '.join(sorted(columns))}",
-            hint=f"{meant}For the literal text write {{{{{word}}}}}",
+            hint=did_you_mean(word, sorted(columns), also=f"For the literal text write {{{{{word}}}}}", form="{{{}}}"),
         )
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from nemo_evaluator.config.groups import SCHEMES
 from nemo_evaluator.core.errors import NelError, NotBuiltError, UsageError
 from nemo_evaluator.core.hashing import digest_parts
-from nemo_evaluator.core.registry import Registry, find_file, nearest
+from nemo_evaluator.core.registry import Registry, did_you_mean, find_file
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.base import EvalEnvironment
 
@@ -132,11 +132,9 @@ def builtin_modules() -> dict[str, str]:
 
 def _open_uri(scheme: str, uri: str, **keywords: Any) -> EvalEnvironment:
     if scheme not in SCHEMES:
-        close = nearest(scheme, SCHEMES.names())
-        known = ", ".join(f"{name}://" for name in SCHEMES)
-        raise UsageError(
-            f"unknown scheme {scheme}:// in {uri!r}", hint=f"did you mean {close}://?" if close else f"known: {known}"
-        )
+        known = f"known: {', '.join(f'{name}://' for name in SCHEMES)}"
+        hint = did_you_mean(scheme, SCHEMES.names(), known, form="{}://")
+        raise UsageError(f"unknown scheme {scheme}:// in {uri!r}", hint=hint)
     kind = SCHEMES.get(scheme)
     if kind.missing is not None:
         raise NotBuiltError(f"{scheme}:// benchmarks are {kind.missing} ({uri})")
@@ -179,9 +177,8 @@ def _known_name(name: str) -> str:
     for key in (name.lower(), name.lower().replace("-", "_")):
         if key in known:
             return key
-    close = nearest(name, known)
-    hint = f"did you mean {close!r}? " if close else ""
-    raise UsageError(f"unknown benchmark {name!r}", hint=f"{hint}`nel list` shows all; your own is file.py[:name]")
+    hint = did_you_mean(name, known, also="`nel list` shows all; your own is file.py[:name]")
+    raise UsageError(f"unknown benchmark {name!r}", hint=hint)
 
 
 def _parameters(environment: type[EvalEnvironment]) -> set[str] | None:

@@ -16,7 +16,7 @@ from nemo_evaluator.config.cluster_base import ClusterBase
 from nemo_evaluator.config.fields import Count, EnvMap, Model, Name, NotYet, Positive, Size
 from nemo_evaluator.config.findings import Finding, Path, benchmarks_of, get_in, number_of
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.registry import did_you_mean
 
 # GPUs of a server: their product.
 _SIZES: Final = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
@@ -123,9 +123,7 @@ def _node_pools(data: dict[str, Any]) -> Iterator[Finding]:
         if not isinstance(name, str):
             continue
         if name not in pools:
-            close = nearest(name, [str(known) for known in pools])
-            hint = f"did you mean {close!r}?" if close else f"known pools: {', '.join(map(str, pools))}"
-            yield Finding((*path, "node_pool"), f"no node pool is called {name!r}", hint)
+            yield Finding((*path, "node_pool"), f"no node pool is called {name!r}", did_you_mean(name, pools))
             continue
         yield from _fits(path, owner, name, pools[name] if isinstance(pools[name], dict) else {})
         if path[0] == "services" and len(path) == 2 and _count(owner, "num_nodes", "num_nodes_per_instance") > 1:

@@ -10,7 +10,7 @@ from typing import Any
 from nemo_evaluator.config.groups import EXPORTERS
 from nemo_evaluator.core.errors import NelError, UsageError
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.exporters.base import Exporter, ExportError, read_bundle
 from nemo_evaluator.runs.find import find_bundles
@@ -26,8 +26,7 @@ def get_exporter(name: str, **settings: Any) -> Exporter:
     known = list(EXPORTERS.schema(name).model_fields)
     unknown = [key for key in settings if key not in known]
     if unknown and EXPORTERS.schema(name).model_config.get("extra") != "allow":
-        close = nearest(unknown[0], known)
-        hint = f"did you mean {close!r}?" if close else f"known: {', '.join(known)}"
+        hint = did_you_mean(unknown[0], known)
         raise UsageError(f"exporter {name!r} has no setting {unknown[0]!r}", hint=hint)
     exporter: Exporter = EXPORTERS.build(name, **settings)
     return exporter

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.runs.index import REFUSED_FLAG, REPEAT_BITS, TRUNCATED_FLAG, UNPARSED_FLAG
 
 Order = Literal["problem_idx", "-problem_idx", "reward", "-reward", "tokens", "-tokens", "latency_ms", "-latency_ms"]
@@ -67,8 +67,7 @@ def places(
     """Offset, length and the answer's offset of the rows asked for."""
     name = order.removeprefix("-")
     if name not in _ORDERS:
-        close = nearest(name, list(_ORDERS))
-        hint = f"did you mean {close!r}?" if close else f"known: {', '.join(_ORDERS)}; with - before it, descending"
+        hint = did_you_mean(name, _ORDERS, f"known: {', '.join(_ORDERS)}; with - before it, descending")
         raise UsageError(f"rows cannot be ordered by {order!r}", hint=hint)
     direction = " DESC" if order.startswith("-") else ""
     where, values = which.where()

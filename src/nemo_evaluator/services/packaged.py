@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.errors import TransportError, UsageError
-from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.services.base import Say
 
 _BLOCK: Final = 1 << 20
@@ -84,9 +84,7 @@ def models_dir() -> Path:
 def packaged_model(name: str) -> PackagedModel:
     """The packaged model of that name."""
     if name not in PACKAGED:
-        close = nearest(name, list(PACKAGED))
-        hint = f"did you mean {close!r}?" if close else f"known: {', '.join(PACKAGED)}"
-        raise UsageError(f"no packaged model is called {name!r}", hint=hint)
+        raise UsageError(f"no packaged model is called {name!r}", hint=did_you_mean(name, PACKAGED))
     return PACKAGED[name]
 
 

@@ -12,7 +12,7 @@ from nemo_evaluator.config.solver_base import SolverBase
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.hashing import digest_parts
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.core.registry import find_file, load_object, nearest
+from nemo_evaluator.core.registry import did_you_mean, find_file, load_object
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.solvers.base import MODEL
 
@@ -78,8 +78,7 @@ def build(config: CustomSolverConfig, context: SolverContext) -> CustomSolver:
             )
     unknown = [] if takes_all else [name for name in settings if name not in parameters]
     if unknown:
-        close = nearest(unknown[0], list(parameters))
-        hint = f"did you mean {close!r}?" if close else f"it takes: {', '.join(parameters) or 'nothing'}"
+        hint = did_you_mean(unknown[0], parameters, f"it takes: {', '.join(parameters) or 'nothing'}")
         raise UsageError(f"{config.class_path} does not take {unknown[0]!r}", hint=hint)
     missing = [
         name

@@ -5,13 +5,13 @@ Checked before anything is started, so that a misspelt name costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from nemo_evaluator.config import BenchmarkConfig, Document, EvalConfig
 from nemo_evaluator.config.groups import SCHEMES
 from nemo_evaluator.core.errors import ConfigError, UsageError
 from nemo_evaluator.core.kinds import NOT_YET
-from nemo_evaluator.core.registry import find_file, nearest
+from nemo_evaluator.core.registry import did_you_mean, find_file
 from nemo_evaluator.engine.template import load_template
 from nemo_evaluator.engine.verify import JUDGES, NEEDS_JUDGE, judge_hint, lacks_judge
 from nemo_evaluator.environments.registry import environment_class, list_environments
@@ -51,7 +51,7 @@ def _benchmark(name: str, path: tuple[str | int, ...]) -> Iterator[Found]:
     elif name.lower().replace("_", "-") in _PLANNED:
         yield path, f"benchmark {name!r} is {NOT_YET}", "see `nel list` for those that are"
     elif not {name.lower(), name.lower().replace("-", "_")} & set(list_environments()):
-        yield path, f"unknown benchmark {name!r}", _hint(name, list_environments())
+        yield path, f"unknown benchmark {name!r}", did_you_mean(name, list_environments())
 
 
 def _judge(benchmark: BenchmarkConfig, path: tuple[str | int, ...]) -> Iterator[Found]:
@@ -77,9 +77,3 @@ def _template(name: str | None, path: tuple[str | int, ...]) -> Iterator[Found]:
         load_template(name)
     except UsageError as error:
         yield path, error.message, error.hint or "give a path, or off"
-
-
-def _hint(word: str, known: Iterable[str]) -> str:
-    words = list(known)
-    close = nearest(word, words)
-    return f"did you mean {close!r}?" if close else f"known: {', '.join(words)}"

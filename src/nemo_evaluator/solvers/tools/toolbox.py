@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from nemo_evaluator.core.errors import SeedError
-from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.types import JsonDict, ToolCallInfo
 from nemo_evaluator.solvers.tools.base import Tool, ToolResult, ToolSession
 
@@ -98,10 +98,8 @@ class Toolbox:
     def _unknown(self, name: str) -> ToolResult:
         # A name may be as long as a model's answer; comparing it would take minutes.
         given = name if len(name) <= _SHOWN_NAME else f"{name[:_SHOWN_NAME]}..."
-        close = nearest(given, list(self._routes))
-        hint = f" Did you mean {close!r}?" if close else ""
-        available = ", ".join(self._routes)
-        return ToolResult(f"There is no tool named {given!r}.{hint} Available tools: {available}.", is_error=True)
+        hint = did_you_mean(given, self._routes, also=f"Available tools: {', '.join(self._routes)}.")
+        return ToolResult(f"There is no tool named {given!r}. {hint[0].upper()}{hint[1:]}", is_error=True)
 
 
 def malformed(arguments: JsonDict, schema: JsonDict) -> str | None:
