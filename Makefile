@@ -6,10 +6,10 @@ DEV := $(VENV)/.with-dev
 LOCAL := $(VENV)/.with-local
 DOCS := $(VENV)/.with-docs
 
-.PHONY: help setup lock parts demo test check resolve bench docs clean
+.PHONY: help setup lock parts demo test test-all check resolve bench docs clean
 
 help:  ## show this list
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 export VENV PYTHON
 
@@ -35,6 +35,10 @@ demo: $(LOCAL)  ## a real evaluation on a small embedded model
 
 test: parts  ## run every test
 	@bash scripts/docker.sh run bash scripts/slurm.sh run bash scripts/test.sh
+
+test-all: parts  ## run every test, those with large parts too (vLLM: 2 GB)
+	@bash scripts/vllm.sh install
+	@NEL_TEST_ALL=1 bash scripts/docker.sh run bash scripts/slurm.sh run bash scripts/test.sh
 
 check: $(DEV)  ## lint, types, layers
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/mypy --config-file scripts/mypy_tests.ini tests bench && $(BIN)/lint-imports

@@ -38,7 +38,7 @@ part_as_root() {
 # The commands and libraries that tests use, each with the package that brings it.
 packages=(bwrap=bubblewrap dockerd=docker.io docker=docker-cli iptables=iptables ip=iproute2 chromium=chromium
   mmdebstrap=mmdebstrap git=git openssl=openssl ssh=openssh-client sshd=openssh-server
-  libatomic.so.1=libatomic1 tinyproxy=tinyproxy shellcheck=shellcheck)
+  libatomic.so.1=libatomic1 tinyproxy=tinyproxy haproxy=haproxy shellcheck=shellcheck)
 here() {
   case $1 in
     *.so.*) ldconfig -p | grep -F "$1" >/dev/null ;;

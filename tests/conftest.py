@@ -92,6 +92,7 @@ PARTS: dict[str, Callable[[], bool]] = {
     "slurm": lambda: _ran("sinfo", "--noheader"),
     "sshd": _command("sshd", "ssh"),
     "transformers": _library("transformers"),
+    "vllm": lambda: _ran("bash", str(ROOT / "scripts" / "vllm.sh"), "check"),
     "tinyproxy": _command("tinyproxy"),
     "wandb": _library("wandb"),
     "xllamacpp": _library("xllamacpp"),
@@ -124,6 +125,16 @@ def pytest_configure(config: pytest.Config) -> None:
     cluster = Path(f"/tmp/nel-slurm-{os.getuid()}/slurm.conf")
     if "SLURM_CONF" not in os.environ and cluster.is_file():
         os.environ["SLURM_CONF"] = str(cluster)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is large, unless it is asked for."""
+    if os.environ.get("NEL_TEST_ALL") == "1":
+        return
+    large = [item for item in items if item.get_closest_marker("large")]
+    if large:
+        config.hook.pytest_deselected(items=large)
+        items[:] = [item for item in items if item not in large]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -166,6 +177,12 @@ def data_mirror(mirror_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The mirror, switched on: ``NEL_DATA_MIRROR`` points to it."""
     monkeypatch.setenv("NEL_DATA_MIRROR", str(mirror_dir))
     return mirror_dir
+
+
+@pytest.fixture(scope="session")
+def vllm_dir() -> Path:
+    """Where ``scripts/vllm.sh`` put vLLM; use with ``needs("vllm")``."""
+    return PARTS_DIR / "vllm"
 
 
 @pytest.fixture(scope="session")

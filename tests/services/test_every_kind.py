@@ -16,6 +16,7 @@ from typing import Any
 import aiohttp
 import orjson
 import pytest
+from nel_support import marked
 
 from nemo_evaluator.config.groups import SERVICES
 from nemo_evaluator.services import Launch, start_services
@@ -24,7 +25,7 @@ from nemo_evaluator.services.process import free_port
 STAND_IN = Path(__file__).with_name("stand_in_server.py")
 IMAGE = "nel-test/python:bookworm"
 MODULES = {
-    "vllm": "vllm/entrypoints/openai/api_server.py",
+    "vllm": "vllm/entrypoints/cli/main.py",
     "sglang": "sglang/launch_server.py",
     "dynamo": "dynamo/frontend.py",
 }
@@ -38,7 +39,7 @@ with socket.create_server(("0.0.0.0", {port})):
 PARALLEL = {"tensor_parallel_size": 2, "gpus": 0, "extra_args": ["--further", "yes"]}
 # The settings of each kind, and the words that its program must be told.
 KINDS: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "vllm": (PARALLEL, ["--model", "org/model", "--tensor-parallel-size", "--served-model-name", "m", "--further"]),
+    "vllm": (PARALLEL, ["serve", "org/model", "--tensor-parallel-size", "--served-model-name", "m", "--further"]),
     "sglang": (PARALLEL, ["--model-path", "org/model", "--tp-size", "2", "--served-model-name", "m", "--further"]),
     "trt_llm": (PARALLEL, ["serve", "org/model", "--tp_size", "2", "--further"]),
     "dynamo": ({"gpus": 0}, ["--http-port"]),
@@ -109,20 +110,6 @@ def settings_of(kind: str, folder: Path) -> dict[str, Any]:
         base |= {"container_mounts": mounts, "extra_env": env}
         own = {**own, "extra_args": ["python3", "/serve.py", *own["extra_args"]]}
     return {**base, **own}
-
-
-def marked(marker: str) -> list[int]:
-    """The living processes whose environment or arguments hold a marker."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            text = (folder / "environ").read_bytes() + (folder / "cmdline").read_bytes()
-            dead = (folder / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
-        except OSError:
-            continue
-        if marker.encode() in text and not dead and int(folder.name) != os.getpid():
-            found.append(int(folder.name))
-    return found
 
 
 def containers(service: str) -> str:

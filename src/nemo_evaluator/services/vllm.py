@@ -32,7 +32,7 @@ class Vllm:
     """Plans a vLLM server."""
 
     def plan(self, name: str, service: VllmService, site: Site) -> Launch:
-        """The OpenAI server module of vLLM here, ``vllm serve`` where the image or the cluster has it."""
+        """``vllm serve``; here as a module, by the Python that has it."""
         arguments = listening(service, name, site) + flags(
             {
                 "--tensor-parallel-size": service.tensor_parallel_size,
@@ -48,11 +48,8 @@ class Vllm:
             arguments += ["--distributed-executor-backend", "ray"]
             lines = _ray_lines(service, site)
         arguments += service.extra_args
-        model = model_path(service, site)
-        if site.here:
-            argv = keyed_module(site, "vllm.entrypoints.openai.api_server", ["--model", model, *arguments])
-        else:
-            argv = ["vllm", "serve", model, *arguments]
+        argv = ["serve", model_path(service, site), *arguments]
+        argv = keyed_module(site, "vllm.entrypoints.cli.main", argv) if site.here else ["vllm", *argv]
         return model_launch(name, service, site, argv, image="vllm/vllm-openai:latest", key="VLLM_API_KEY", lines=lines)
 
     def identity(self, service: VllmService) -> JsonDict:

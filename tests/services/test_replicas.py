@@ -1,0 +1,81 @@
+"""Replicas of a service behind HAProxy, the real one; one is killed midway."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nel_support import Nel, Sums, bench, marked, rows
+
+from nemo_evaluator.services.base import Launch
+from nemo_evaluator.services.haproxy import haproxy_config
+from nemo_evaluator.services.process import free_port
+
+SERVER = Path(__file__).with_name("answering_server.py")
+
+
+@pytest.fixture
+def with_vllm(nel: Nel, tmp_path: Path) -> Path:
+    """A ``vllm`` package that ``nel`` finds; returns the folder of its notes."""
+    module = tmp_path / "packages" / "vllm" / "entrypoints" / "cli" / "main.py"
+    module.parent.mkdir(parents=True)
+    shutil.copy(SERVER, module)
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    nel.env |= {"PYTHONPATH": str(tmp_path / "packages"), "NOTES": str(notes)}
+    return notes
+
+
+def notes_of(folder: Path) -> list[dict[str, Any]]:
+    """What the servers noted, in the order of their ports."""
+    return [json.loads(note.read_text() or "{}") for note in sorted(folder.glob("*.json"))]
+
+
+def asked(folder: Path) -> list[int]:
+    return [note.get("asked", 0) for note in notes_of(folder)]
+
+
+@pytest.mark.needs("haproxy")
+def test_the_config_is_one_that_haproxy_takes(tmp_path: Path) -> None:
+    servers = [Launch(argv=["serve"], port=8000 + number, host=f"127.0.0.{number + 1}") for number in range(3)]
+    file = tmp_path / "haproxy.cfg"
+    file.write_text(haproxy_config(servers, free_port()))
+    done = subprocess.run(["haproxy", "-c", "-f", str(file)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "WARNING" not in done.stderr + done.stdout, done.stderr
+
+
+@pytest.mark.needs("haproxy")
+def test_a_run_through_haproxy_outlives_one_of_its_servers(
+    with_vllm: Path, nel: Nel, sums: Sums, tmp_path: Path
+) -> None:
+    served = {"type": "vllm", "model": "org/m", "protocol": "chat_completions", "gpus": 0, "port": free_port()}
+    served |= {"replicas": 2, "restarts": 0, "balancer": "haproxy", "balancer_port": free_port(), "stop_grace": 1}
+    run = nel.start(
+        *("eval", "run"),
+        nel.config(
+            "c.json",
+            services={"model": served},
+            benchmarks=[bench(sums(80), max_concurrent=4)],
+            output={"dir": "o"},
+        ),
+    )
+    deadline = time.monotonic() + 90
+    while sum(asked(with_vllm)) < 25 and run.poll() is None:
+        assert time.monotonic() < deadline, "it did not begin"
+        time.sleep(0.05)
+    first, second = asked(with_vllm)
+    assert first > 5 and second > 5, "both servers are used"
+    os.kill(notes_of(with_vllm)[0]["pid"], signal.SIGKILL)
+    out, err = run.communicate(timeout=120)
+    assert run.returncode == 0, err
+    assert f"model-haproxy ready at http://127.0.0.1:{served['balancer_port']}/v1" in err
+    assert "'model-0' exited with code 137" in out + err
+    assert len(rows(tmp_path / "o" / "sums")) == 80 and asked(with_vllm)[1] > second + 20
+    assert marked(str(with_vllm)) == []
