@@ -44,7 +44,6 @@ def test_suggestion(
         (("ls", "tasks"), "nel list"),
         (("info", "some-id"), "nel eval status"),
         (("skills", "build-config", "--execution", "local"), "nel list"),
-        (("serve", "-b", "gsm8k"), "nel proxy"),
         (("package", "."), "Dockerfile"),
         (("view",), "nel report RUN -f html"),
     ],
@@ -68,7 +67,7 @@ def test_what_is_suggested_exists() -> None:
         assert meant is not None
         assert meant.split()[1] in LAZY
         assert word not in nel.commands
-    for word in ("run", "view", "serve", "ls", "info"):
+    for word in ("run", "view", "ls", "info"):
         meanwhile = planned(word)
         assert meanwhile is not None and meanwhile.split()[1].strip(",") in LAZY
         assert word not in LAZY, "it is built: take it out of the list"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable
+from typing import Any, Final
 
 import orjson
 
@@ -24,6 +24,7 @@ from nemo_evaluator.adapters._errors import as_error, error_reply
 from nemo_evaluator.adapters._stream_scrubber import StreamScrubber
 from nemo_evaluator.adapters.base import OUTSIDE
 from nemo_evaluator.adapters.convert import Route, route_of
+from nemo_evaluator.adapters.http_server import Receive, Respond, Scope, read_body
 from nemo_evaluator.adapters.in_process import Door
 from nemo_evaluator.core.errors import NelError, boundary
 from nemo_evaluator.core.failures import Cause
@@ -32,11 +33,6 @@ from nemo_evaluator.core.secrets import scrub, scrub_bytes
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
-Scope: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Respond: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-
-_LARGEST: Final = 64 * 2**20
 _KEPT: Final = frozenset({"retry-after", "retry-after-ms", "x-request-id", "request-id"})
 _WATCH_AFTER: Final = 0.05
 
@@ -146,7 +142,7 @@ class ProxyApp:
     ) -> None:
         try:
             async with asyncio.timeout(BODY_BOUND):
-                raw = await _body(receive)
+                raw = await read_body(receive)
         except TimeoutError:
             text = f"the body did not arrive within {BODY_BOUND:g} s"
             await self._refuse(respond, path, Refusal(408, text), {"connection": "close"})
@@ -261,19 +257,3 @@ class ProxyApp:
 
 def _listed(model: str) -> JsonDict:
     return {"id": model, "object": "model", "created": 0, "owned_by": "nel"}
-
-
-async def _body(receive: Receive) -> bytes | None:
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return b""
-        part = message.get("body", b"")
-        size += len(part)
-        if size > _LARGEST:
-            return None
-        parts.append(part)
-        if not message.get("more_body"):
-            return b"".join(parts)

@@ -7,29 +7,21 @@ on as they come, and leaves the service when the agent leaves.
 
 from __future__ import annotations
 
-import asyncio
-import ipaddress
 import secrets
-import socket
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
-
-import uvicorn
 
 from nemo_evaluator.adapters._access import Access, split_path
 from nemo_evaluator.adapters._asgi import ProxyApp
-from nemo_evaluator.adapters._connections import BoundedConnection
 from nemo_evaluator.adapters.base import Interceptor
+from nemo_evaluator.adapters.http_server import HttpServer
 from nemo_evaluator.adapters.in_process import Door
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.secrets import Secret, forget
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.types import CallScope
-
-_START_BOUND = 10.0
 
 
 class Proxy:
@@ -56,16 +48,13 @@ class Proxy:
         sessions_only: bool = False,
         stages: Sequence[Interceptor] = (),
     ) -> None:
-        check_host(host)
         self.door = Door(endpoint, stages)
         self._own_token = token is None
         self.token = token or Secret(secrets.token_urlsafe(24))
-        self.host, self.port = host, port
         self._access = Access(self.token, scope, sessions_only=sessions_only)
         self._statuses: Counter[str] = Counter()
         self._app = ProxyApp(self.door, self._access, self._statuses, self.stats)
-        self._server: _Server | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._server = HttpServer(self._app, host, port, self._app.leave_all)
 
     @property
     def url(self) -> str:
@@ -75,8 +64,12 @@ class Proxy:
     @property
     def root(self) -> str:
         """The URL without a version."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
+        return self._server.root
+
+    @property
+    def port(self) -> int:
+        """Where it listens, once it does."""
+        return self._server.port
 
     def session(self, scope: CallScope) -> str:
         """Open a session and return its base URL; calls with its key are made on behalf of ``scope``."""
@@ -106,38 +99,12 @@ class Proxy:
 
     async def start(self) -> Proxy:
         """Listen."""
-        sock = _listen(self.host, self.port)
-        self.port = sock.getsockname()[1]
-        config = uvicorn.Config(
-            self._app,
-            http=BoundedConnection,
-            ws="none",
-            lifespan="off",
-            log_level="error",
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            date_header=False,
-            timeout_keep_alive=75,
-            timeout_graceful_shutdown=2,
-        )
-        self._server = _Server(config)
-        self._task = asyncio.get_running_loop().create_task(self._server.serve(sockets=[sock]))
-        async with asyncio.timeout(_START_BOUND):
-            while not self._server.started:
-                if self._task.done():
-                    self._task.result()
-                    raise UsageError("the proxy did not start")
-                await asyncio.sleep(0.005)
+        await self._server.start()
         return self
 
     async def stop(self) -> None:
         """Stop listening, leave every request under way, close the pipeline."""
-        if self._server is not None and self._task is not None:
-            self._server.should_exit = True
-            await self._app.leave_all()
-            await self._task
-            self._server = self._task = None
+        await self._server.stop()
         await self.door.close()
         for session in list(self._access.opened):
             self.forget(session)
@@ -151,42 +118,7 @@ class Proxy:
         await self.stop()
 
 
-class _Server(uvicorn.Server):
-    """A server that leaves the signals of the process alone."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """The run that the proxy belongs to handles its own signals."""
-        yield
-
-
-def check_host(host: str) -> None:
-    """Refuse an address that would open the proxy to every network."""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError as error:
-        raise UsageError(f"{host!r} is not an IP address", hint="use 127.0.0.1, or a bridge address") from error
-    if address.is_unspecified:
-        raise UsageError(
-            f"the proxy does not listen on every network ({host})",
-            hint="name one address: 127.0.0.1, or the bridge address that containers reach",
-        )
-
-
 def check_session(name: str) -> None:
     """Refuse a name that could not stand in a URL."""
     if split_path(f"/s/{name}/v1/models") != (name, "/models"):
         raise UsageError(f"{name!r} is not a session name", hint="up to 128 letters, digits, - and _")
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        sock.bind((host, port))
-    except OSError as error:
-        sock.close()
-        raise UsageError(f"cannot listen on {host}:{port}: {error.strerror}", hint="port 0 takes a free one") from error
-    sock.listen(2048)
-    return sock

@@ -33,6 +33,7 @@ LAZY: Final = {
     "check": (f"{_HERE}.check:check", "Is a finished run valid?"),
     "sandbox": (f"{_HERE}.sandbox:sandbox", "List and clean up sandboxes."),
     "proxy": (f"{_HERE}.proxy:proxy", "Run a service's interceptor proxy alone."),
+    "serve": (f"{_HERE}.serve:serve", "Serve a benchmark as a Gym server."),
     "cache": (f"{_HERE}.cache:cache", "Look at and prune the response cache."),
     "cache-sqsh": (f"{_HERE}.cache_sqsh:cache_sqsh", "Import a container image on a cluster once, as a .sqsh file."),
 }

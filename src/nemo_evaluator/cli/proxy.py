@@ -15,7 +15,8 @@ import click
 import uvloop
 
 from nemo_evaluator.adapters import Proxy, TrafficLog
-from nemo_evaluator.adapters.proxy import check_host, check_session
+from nemo_evaluator.adapters.http_server import check_host
+from nemo_evaluator.adapters.proxy import check_session
 from nemo_evaluator.cli._complete import config_files
 from nemo_evaluator.config import EvalConfig, compose_config, load_config, load_mapping
 from nemo_evaluator.core.errors import UsageError

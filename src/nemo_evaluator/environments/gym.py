@@ -1,9 +1,173 @@
-"""``gym://``: a Gym server."""
+"""``gym://``: problems and verdicts of a Gym server: one that runs (``gym://host:port``), or one that is started here.
+
+Started here: ``gym://cmd:COMMAND`` (with ``PORT`` in its environment), ``gym://module:PACKAGE`` (an ASGI ``app``), or
+``gym://BENCHMARK`` (``nel serve``).
+"""
 
 from __future__ import annotations
 
-from typing import Final
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import parse_qs
 
-from nemo_evaluator.core.kinds import NOT_YET, Kind
+from aiohttp import CookieJar
 
-KIND: Final = Kind(missing=NOT_YET)
+from nemo_evaluator.core.errors import NotFoundError, SeedError, TransportError, UsageError
+from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.core.hashing import digest
+from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.core.registry import config_folder
+from nemo_evaluator.core.secrets import Secret
+from nemo_evaluator.core.types import JsonDict, SeedResult, VerifyResult
+from nemo_evaluator.datasets import open_rows
+from nemo_evaluator.environments._gym_client import GymClient, new_jar
+from nemo_evaluator.environments._gym_server import TOKEN as TOKEN
+from nemo_evaluator.environments._gym_server import GymServer, managed_server
+from nemo_evaluator.environments._gym_wire import (
+    GymSeed,
+    native_response,
+    native_row,
+    native_seed,
+    seed_of,
+    verdict_of,
+)
+from nemo_evaluator.environments.base import EvalEnvironment
+
+if TYPE_CHECKING:
+    from nemo_evaluator.sandbox.base import Sandbox
+
+Protocol = Literal["evaluator", "native"]
+_VERSION: Final = "1"
+_PLACE: Final = re.compile(r"[\w.\-]+:\d+/?")
+_QUERY: Final = ("protocol", "data")
+_DATA_HINT: Final = "name the rows with ?data=FILE.jsonl or params.data: a native Gym server judges, and hands out none"
+
+
+def open_gym(
+    uri: str,
+    num_examples: int | None = None,
+    protocol: Protocol | None = None,
+    data: str | None = None,
+    token: str | None = None,
+    timeout: float = 120.0,
+    startup_timeout: float = 60.0,
+) -> EvalEnvironment:
+    """The environment of a ``gym://`` URI.
+
+    ``protocol`` is ``evaluator`` (that of ``nel serve``; the default) or ``native`` (NeMo Gym's own; the default when
+    there is ``data``, a file of its rows). ``token`` is what the server asks for; else NEL_SERVE_TOKEN.
+    """
+    place, _, query = uri.partition("://")[2].partition("?")
+    where = _PLACE.fullmatch(place)
+    if where is not None and query:
+        asked = {name: values[-1] for name, values in parse_qs(query).items()}
+        if unknown := sorted(set(asked) - set(_QUERY)):
+            raise UsageError(f"{uri}: unknown setting {unknown[0]!r}", hint=f"known: {', '.join(_QUERY)}")
+        protocol, data = asked.get("protocol", protocol), asked.get("data", data)  # type: ignore[assignment]
+    if protocol not in (None, "evaluator", "native"):
+        raise UsageError(f"{uri}: there is no protocol {protocol!r}", hint="protocol is evaluator or native")
+    native = protocol == "native" or (protocol is None and data is not None)
+    if native and data is None:
+        raise UsageError(f"{uri} has no problems", hint=_DATA_HINT)
+    given = token or os.environ.get(TOKEN)
+    key = Secret(given) if given else None
+    server = GymServer(f"http://{place.rstrip('/')}") if where else managed_server(uri, key, startup_timeout)
+    name = f"gym_{safe_name(uri.partition('://')[2])}"
+    return GymEnvironment(name, server, server.token or key, timeout, data if native else None, num_examples)
+
+
+async def verify_native(client: GymClient, response: str, seed: SeedResult, jar: CookieJar) -> VerifyResult:
+    """NeMo Gym's verdict on a text. A session that no tool has begun is begun here."""
+    row = native_row(seed)
+    if not len(jar):
+        try:
+            await client.post("/seed_session", row, jar)
+        except NotFoundError:
+            # Servers without a state have none.
+            pass
+    return verdict_of(await client.post("/verify", row | {"response": native_response(response)}, jar))
+
+
+class GymEnvironment(EvalEnvironment):
+    """Problems and verdicts over HTTP; with ``data``, the problems are rows of a file and the server is native."""
+
+    def __init__(
+        self,
+        name: str,
+        server: GymServer,
+        token: Secret | None = None,
+        timeout: float = 120.0,
+        data: str | None = None,
+        num_examples: int | None = None,
+    ) -> None:
+        self.name, self._server, self._limit = name, server, num_examples
+        self._client = GymClient(server.url, token=token, timeout=timeout, lost=server.lost)
+        self._rows = None
+        if data is not None:
+            rows = open_rows(Path(data), config_folder.get())
+            self._rows = rows if num_examples is None else rows[:num_examples]
+            self._dataset = self._rows
+
+    async def dataset_size(self) -> int:
+        """As many as the file has rows, or as the server says."""
+        if self._rows is not None:
+            return len(self._rows)
+        await self._server.up()
+        reply = await self._client.get("/dataset_size")
+        size = reply.get("size")
+        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+            raise TransportError(f"{self._server.url}/dataset_size gave no size: {str(reply)[:200]}")
+        return size if self._limit is None else min(size, self._limit)
+
+    async def prepare(self) -> None:
+        """Better a server that is down now than after the first answers were paid for."""
+        await self._server.up()
+        if self._rows is not None:
+            try:
+                await self._client.get("/openapi.json")
+            except NotFoundError:
+                # It answers; not every server describes itself.
+                pass
+
+    async def seed(self, idx: int) -> SeedResult:
+        """A problem, and the beginning of a rollout of its own."""
+        jar = new_jar()
+        if self._rows is None:
+            await self._server.up()
+            return seed_of(await self._client.post("/seed_session", {"idx": idx}, jar), idx, jar)
+        try:
+            return native_seed(self._rows[idx], idx, jar)
+        except (KeyError, TypeError, AttributeError) as error:
+            said = f"row {idx} of {self._rows.source} is no Gym row: {type(error).__name__}: {error}"
+            raise SeedError(said, hint="a row has responses_create_params.input") from error
+
+    async def verify(
+        self, response: str, expected: str, sandbox: Sandbox | None = None, **metadata: Any
+    ) -> VerifyResult:
+        """The verdict on an answer to a problem of which nothing but this is known."""
+        return await self.verify_answer(response, SeedResult("", expected, metadata))
+
+    async def verify_answer(self, response: str, seed: SeedResult, sandbox: Sandbox | None = None) -> VerifyResult:
+        """The server's verdict, in the session that the problem began."""
+        await self._server.up()
+        given = seed if isinstance(seed, GymSeed) else None
+        jar = given.cookies if given is not None and given.cookies is not None else new_jar()
+        if self._rows is not None:
+            return await verify_native(self._client, response, seed, jar)
+        body: JsonDict = {"response": response, "expected": seed.expected_answer, "metadata": seed.metadata}
+        body |= {"idx": given.idx} if given is not None else {}
+        return verdict_of(await self._client.post("/verify", body, jar))
+
+    def scorer_fingerprint(self) -> str:
+        """The server and the dialect: what it does inside cannot be seen from here."""
+        return digest(["gym", _VERSION, self._server.identity, self._rows is not None])
+
+    async def close(self) -> None:
+        """Hang up, and stop a server of ours."""
+        await self._client.close()
+        await self._server.stop()
+
+
+KIND: Final = Kind(build=open_gym)

@@ -103,6 +103,10 @@ class Server(ABC):
                 await asyncio.sleep(min(pause, deadline - now))
                 pause = min(pause * 1.5, _POLL_LAST)
 
+    def crash(self) -> CrashError | None:
+        """How it ended by itself; None while it runs."""
+        return self._crashed() if self._exit_code() is not None else None
+
     def _crashed(self) -> CrashError:
         error = self._failed(f"exited with code {self._exit_code()}")
         return CrashError(error.message, hint=error.hint)

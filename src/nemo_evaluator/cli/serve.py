@@ -1,0 +1,98 @@
+"""``nel serve``: a benchmark as a Gym server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import signal
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import uvloop
+
+from nemo_evaluator.adapters.http_server import HttpServer, check_host
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.registry import load_object
+from nemo_evaluator.core.secrets import Secret
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.environments.gym import TOKEN
+from nemo_evaluator.environments.registry import get_environment
+from nemo_evaluator.environments.serving import ServedBenchmark, export_rows
+from nemo_evaluator.solvers.base import SANDBOX
+
+_LOOPBACK = ("127.", "::1")
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What the command line asks for."""
+
+    benchmark: str
+    host: str
+    port: int
+    gym: bool
+    open: bool
+    export: Path | None
+    as_json: bool
+
+
+@click.command()
+@click.option("--benchmark", "-b", required=True, help="Benchmark: a name, file.py[:name] or a URI.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="One address: loopback, or a bridge address.")
+@click.option("--port", "-p", default=9090, show_default=True, help="0 takes any free port.")
+@click.option("--gym-compat", is_flag=True, help="Report the protocol as `gym` (both are always understood).")
+@click.option("--no-token", is_flag=True, help="Ask for no token, for NeMo Gym's agents; loopback only.")
+@click.option("--export-data", type=click.Path(file_okay=False, path_type=Path), help="Write Gym rows there and exit.")
+@click.option("--json", "as_json", is_flag=True, help="Print URL and token as one line of JSON.")
+def serve(
+    benchmark: str, host: str, port: int, gym_compat: bool, no_token: bool, export_data: Path | None, as_json: bool
+) -> None:
+    """Serve the problems and the scorer of a benchmark over HTTP, for gym:// and NeMo Gym.
+
+    Clients send the printed token as `Authorization: Bearer TOKEN`; set NEL_SERVE_TOKEN to choose it yourself.
+    """
+    check_host(host)
+    if no_token and not host.startswith(_LOOPBACK):
+        raise UsageError("--no-token is for loopback alone", hint="leave it out, or use --host 127.0.0.1")
+    uvloop.run(_run(_Wish(benchmark, host, port, gym_compat, no_token, export_data, as_json)))
+
+
+async def _run(wish: _Wish) -> None:
+    async with AsyncExitStack() as stack:
+        environment = get_environment(wish.benchmark)
+        stack.push_async_callback(environment.close)
+        if environment.facts().batch:
+            raise UsageError(f"{wish.benchmark} runs itself: it has no problems to serve", hint="nel eval run runs it")
+        size = await environment.dataset_size()
+        await environment.prepare()
+        if wish.export is not None:
+            click.echo(f"{size} rows in {await export_rows(environment, size, wish.export)}")
+            return
+        sandboxes = None
+        if SANDBOX in environment.facts().needs:
+            sandboxes = load_object("nemo_evaluator.sandbox.manager:SandboxManager")(None, "serve")
+            stack.push_async_callback(sandboxes.close)
+            await sandboxes.prepare(environment)
+        chosen = os.environ.get(TOKEN)
+        token = None if wish.open else Secret(chosen or secrets.token_urlsafe(24))
+        protocol = "gym" if wish.gym else "evaluator"
+        app = ServedBenchmark(environment, size, token=token, protocol=protocol, sandboxes=sandboxes)
+        server = HttpServer(app, wish.host, wish.port)
+        ended = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, ended.set)
+        await server.start()
+        stack.push_async_callback(server.stop)
+        shown: JsonDict = {"benchmark": environment.name, "size": size, "url": server.root}
+        if wish.as_json:
+            click.echo(json.dumps(shown | {"token": token.reveal() if token else None}))
+        else:
+            click.echo(f"{environment.name}: {size} problems at {server.root}")
+            if token is not None:
+                click.echo(f"token  {f'as in {TOKEN}' if chosen else token.reveal()}")
+            click.echo("stop with Ctrl-C")
+        await ended.wait()

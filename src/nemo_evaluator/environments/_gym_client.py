@@ -1,0 +1,114 @@
+"""Talking to a Gym server: one jar of cookies per rollout, and every way to fail by its name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+import aiohttp
+import orjson
+
+from nemo_evaluator.core.errors import (
+    AuthError,
+    NotFoundError,
+    OutageError,
+    RequestRejectedError,
+    TransportError,
+)
+from nemo_evaluator.core.secrets import Secret, scrub
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.models.http_proxy import proxy_url
+
+# A server that refuses connections may be starting again; after these it is gone.
+_PAUSES: Final = (0.2, 0.5, 1.0, 2.0)
+_SHOWN: Final = 300
+
+
+class GymClient:
+    """One server. ``lost`` says why it will not come back, if somebody knows."""
+
+    def __init__(
+        self,
+        base: str,
+        *,
+        token: Secret | None = None,
+        timeout: float = 60.0,
+        lost: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        self.base = base.rstrip("/")
+        self._token, self._timeout, self._lost = token, aiohttp.ClientTimeout(total=timeout), lost
+        self._connector: aiohttp.TCPConnector | None = None
+
+    async def get(self, path: str) -> JsonDict:
+        """GET a JSON object."""
+        return await self._call("GET", path, None, None)
+
+    async def post(self, path: str, body: JsonDict, cookies: aiohttp.CookieJar | None = None) -> JsonDict:
+        """POST one; ``cookies`` are those of the rollout, and keep what the server sets."""
+        return await self._call("POST", path, body, cookies)
+
+    async def close(self) -> None:
+        """Hang up."""
+        if self._connector is not None:
+            await self._connector.close()
+
+    async def _call(self, method: str, path: str, body: JsonDict | None, cookies: aiohttp.CookieJar | None) -> JsonDict:
+        if self._connector is None:
+            self._connector = aiohttp.TCPConnector(limit=0)
+        data = None if body is None else orjson.dumps(body, default=str, option=orjson.OPT_NON_STR_KEYS)
+        for pause in (*_PAUSES, None):
+            try:
+                return self._read(
+                    path, *await self._send(method, path, data, new_jar() if cookies is None else cookies)
+                )
+            except aiohttp.ClientConnectorError as error:
+                why = self._lost()
+                if why or pause is None:
+                    hint = "start the server again, then run the same command with --resume"
+                    raise OutageError(why or f"nothing answers at {self.base}: {error}", hint=hint) from error
+                await asyncio.sleep(pause)
+            except TimeoutError as error:
+                raise TransportError(f"{self.base}{path} did not answer in {self._timeout.total:g} s") from error
+            except aiohttp.ClientError as error:
+                raise TransportError(f"{self.base}{path}: {type(error).__name__}: {error}") from error
+        raise AssertionError("unreachable")
+
+    async def _send(self, method: str, path: str, data: bytes | None, cookies: aiohttp.CookieJar) -> tuple[int, bytes]:
+        headers = {"Content-Type": "application/json"} if data is not None else {}
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token.reveal()}"
+        session = aiohttp.ClientSession(
+            connector=self._connector, connector_owner=False, cookie_jar=cookies, proxy=proxy_url(self.base)
+        )
+        async with (
+            session,
+            session.request(method, self.base + path, data=data, headers=headers, timeout=self._timeout) as reply,
+        ):
+            return reply.status, await reply.read()
+
+    def _read(self, path: str, status: int, body: bytes) -> JsonDict:
+        text = scrub(body[:_SHOWN].decode("utf-8", "replace"))
+        said = f"{self.base}{path} answered {status}: {text}"
+        if status in (401, 403):
+            hint = "give the token that `nel serve` printed: set NEL_SERVE_TOKEN, or params.token"
+            raise AuthError(said, hint=hint, status=status)
+        if status in (404, 405):
+            hint = "is this a Gym server of that protocol? (protocol=evaluator or protocol=native)"
+            raise NotFoundError(said, hint=hint, status=status)
+        if 400 <= status < 500 and status not in (408, 429):
+            raise RequestRejectedError(said, status=status)
+        if status != 200:
+            raise TransportError(said, status=status)
+        try:
+            value: Any = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise TransportError(f"{self.base}{path} answered with something that is not JSON: {text}") from error
+        if not isinstance(value, dict):
+            raise TransportError(f"{self.base}{path} answered with no JSON object: {text}")
+        return value
+
+
+def new_jar() -> aiohttp.CookieJar:
+    """Cookies of one rollout; those of servers known by address count too."""
+    return aiohttp.CookieJar(unsafe=True)

@@ -1,0 +1,154 @@
+"""A benchmark behind HTTP, for ``gym://`` and for NeMo Gym's own agents: the application of ``nel serve``."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from nemo_evaluator.adapters.http_server import Receive, Respond, Scope, read_body, token_of
+from nemo_evaluator.core.errors import BoundaryError, RequestRejectedError, boundary
+from nemo_evaluator.core.failures import Cause
+from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.core.secrets import Secret, scrub
+from nemo_evaluator.core.types import JsonDict, SeedResult
+from nemo_evaluator.environments._gym_wire import assistant_text, seed_json
+from nemo_evaluator.environments.base import EvalEnvironment
+from nemo_evaluator.models.images import image_url
+
+if TYPE_CHECKING:
+    from nemo_evaluator.sandbox.manager import SandboxManager
+
+_NOT_STORED: Final = ("responses_create_params", "response")
+
+
+class ServedBenchmark:
+    """Routes: GET /health and /dataset_size, POST /seed_session and /verify. All but /health ask for the token."""
+
+    def __init__(
+        self,
+        environment: EvalEnvironment,
+        size: int,
+        *,
+        token: Secret | None,
+        protocol: str = "evaluator",
+        sandboxes: SandboxManager | None = None,
+    ) -> None:
+        self._environment, self._size, self._sandboxes = environment, size, sandboxes
+        self._token, self._protocol = token, protocol
+        self._routes: dict[tuple[str, str], Callable[[JsonDict], Awaitable[JsonDict]]] = {
+            ("GET", "/dataset_size"): self._dataset_size,
+            ("POST", "/seed_session"): self._seed_session,
+            ("POST", "/verify"): self._verify,
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, respond: Respond) -> None:
+        """One HTTP request."""
+        if scope["type"] != "http":
+            return
+        status, reply = await self._answer(scope, receive)
+        try:
+            body = orjson.dumps(reply, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY)
+        except TypeError as error:
+            status, body = 500, orjson.dumps({"error": f"the benchmark gave something that is not JSON: {error}"})
+        head = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        await respond({"type": "http.response.start", "status": status, "headers": head})
+        await respond({"type": "http.response.body", "body": body, "more_body": False})
+
+    async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, JsonDict]:
+        method, path = scope["method"], scope["path"].rstrip("/")
+        if (method, path) == ("GET", "/health"):
+            told = {"benchmark": self._environment.name, "dataset_size": self._size, "protocol": self._protocol}
+            return 200, {"status": "ok", **told}
+        given = token_of(scope["headers"])
+        if self._token is not None and not hmac.compare_digest(given.encode(), self._token.reveal().encode()):
+            return 401, {"error": "the token is missing or wrong: send it as `Authorization: Bearer TOKEN`"}
+        route = self._routes.get((method, path))
+        if route is None:
+            known = ", ".join(f"{verb} {name}" for verb, name in self._routes)
+            return 404, {"error": f"no such route; there are GET /health, {known}"}
+        try:
+            raw = await read_body(receive) if method == "POST" else b""
+            body = orjson.loads(raw or b"{}")
+        except orjson.JSONDecodeError:
+            body = None
+        if raw is None or not isinstance(body, dict):
+            return 400, {"error": "the body is too large" if raw is None else "the body is not a JSON object"}
+        try:
+            return 200, await route(body)
+        except RequestRejectedError as error:
+            return 400, {"error": error.message}
+        except BoundaryError as error:
+            return 500, {"error": scrub(error.message), "cause": str(error.cause)}
+
+    async def _dataset_size(self, _: JsonDict) -> JsonDict:
+        return {"size": self._size}
+
+    async def _seed_session(self, body: JsonDict) -> JsonDict:
+        if "idx" not in body and "responses_create_params" in body:
+            # A rollout of NeMo Gym begins: its agent has the row already.
+            return {}
+        return seed_json(_sendable(await self._seed(body.get("idx", 0))))
+
+    async def _verify(self, body: JsonDict) -> JsonDict:
+        if "response" not in body:
+            raise RequestRejectedError("the body has no 'response'")
+        plain = "expected" in body
+        response = assistant_text(body["response"])
+        expected = str(body.get("expected" if plain else "expected_answer", ""))
+        if "idx" in body:
+            seed = await self._seed(body["idx"])
+            if seed.expected_answer != expected:
+                raise RequestRejectedError(f"problem {body['idx']} has another expected answer here")
+        else:
+            params = body.get("responses_create_params") or {}
+            metadata = body.get("metadata")
+            if metadata is None:
+                metadata = {key: value for key, value in body.items() if key not in _NOT_STORED}
+            seed = SeedResult(str(params.get("input", "")), expected, metadata)
+        async with AsyncExitStack() as stack:
+            with boundary(Cause.SCORER):
+                sandbox = None
+                if self._sandboxes is not None:
+                    place = await stack.enter_async_context(self._sandboxes.session(seed))
+                    sandbox = await place.for_verify()
+                verdict = await self._environment.verify_answer(response, seed, sandbox)
+        told: JsonDict = {"reward": verdict.reward, "extracted_answer": verdict.extracted_answer}
+        told["scoring_details"] = verdict.scoring_details
+        if plain:
+            return told | {"metadata": verdict.metadata}
+        return {**{key: value for key, value in body.items() if key != "metadata"}, "expected_answer": expected, **told}
+
+    async def _seed(self, idx: Any) -> SeedResult:
+        if isinstance(idx, bool) or not isinstance(idx, int) or not 0 <= idx < self._size:
+            raise RequestRejectedError(f"idx {idx!r} is not a number from 0 to {self._size - 1}")
+        with boundary(Cause.SEED):
+            return await self._environment.seed(idx)
+
+
+async def export_rows(environment: EvalEnvironment, size: int, folder: Path) -> Path:
+    """All problems as rows of a NeMo Gym data file, ``<folder>/<name>.jsonl``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{safe_name(environment.name)}.jsonl"
+    with path.open("wb") as file:
+        for idx in range(size):
+            with boundary(Cause.SEED):
+                seed = _sendable(await environment.seed(idx))
+            row = {
+                "responses_create_params": {"input": seed.messages or seed.plain_messages},
+                "expected_answer": seed.expected_answer,
+                "uuid": f"{environment.name}-{idx}",
+                "metadata": seed.metadata,
+            }
+            file.write(orjson.dumps(row, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY) + b"\n")
+    return path
+
+
+def _sendable(seed: SeedResult) -> SeedResult:
+    if seed.images:
+        seed.images = [image_url(image) for image in seed.images]
+    return seed

@@ -1,0 +1,101 @@
+"""What a ``gym://`` URI may say, and what goes over the wire."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nemo_evaluator.core.errors import TransportError, UsageError
+from nemo_evaluator.core.types import Ask, SandboxSpec, SeedResult
+from nemo_evaluator.environments._gym_client import new_jar
+from nemo_evaluator.environments._gym_wire import (
+    GymSeed,
+    assistant_text,
+    native_response,
+    native_row,
+    native_seed,
+    seed_json,
+    seed_of,
+    verdict_of,
+)
+from nemo_evaluator.environments.registry import get_environment
+
+
+@pytest.mark.parametrize(
+    ("uri", "params", "told"),
+    [
+        ("gym://a/b", {}, "names no Gym server"),
+        ("gym://", {}, "names no Gym server"),
+        ("gym://127.0.0.1:9?protocol=odd", {}, "no protocol 'odd'"),
+        ("gym://127.0.0.1:9?date=x", {}, "unknown setting 'date'"),
+        ("gym://127.0.0.1:9", {"protocol": "native"}, "has no problems"),
+        ("gym://127.0.0.1:9?data=nowhere.jsonl", {}, "nowhere.jsonl does not exist"),
+    ],
+)
+def test_what_is_refused(uri: str, params: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        get_environment(uri, params=params)
+
+
+async def test_a_problem_survives_the_wire() -> None:
+    spec = SandboxSpec(image="i", env={"a": "b"})
+    seed = SeedResult(
+        "ask",
+        "4",
+        {"n": 1, "list": [1]},
+        [{"role": "user", "content": [{"type": "text", "text": "ask"}]}],
+        "system",
+        ["data:image/png;base64,AA"],
+        spec,
+        capture_cmd="tar",
+        shown=frozenset({"n"}),
+        asks=[Ask("a", 3)],
+    )
+    back = seed_of(json.loads(json.dumps(seed_json(seed))), 7, new_jar())
+    assert SeedResult(*(getattr(back, name) for name in SeedResult.__slots__)) == seed
+    assert back.idx == 7 and replace(back, prompt="other").cookies is back.cookies
+
+
+@pytest.mark.parametrize("reply", [{}, {"prompt": 3}, {"prompt": "a", "metadata": []}, {"prompt": "a", "asks": [{}]}])
+async def test_no_problem_is_named(reply: dict[str, Any]) -> None:
+    with pytest.raises(TransportError, match="/seed_session gave"):
+        seed_of(reply, 0, new_jar())
+
+
+@pytest.mark.parametrize("reward", [None, "1.0", True, [1]])
+def test_no_reward_is_no_verdict(reward: Any) -> None:
+    with pytest.raises(TransportError, match="no reward"):
+        verdict_of({"reward": reward})
+
+
+@pytest.mark.needs("mirror")
+async def test_rows_that_gym_publishes(mirror_dir: Path) -> None:
+    for file in sorted((mirror_dir / "gym_examples").glob("*.jsonl")):
+        for number, line in enumerate(file.read_text().splitlines()):
+            row = json.loads(line)
+            seed = native_seed(row, number, new_jar())
+            assert seed.prompt and isinstance(seed.prompt, str) and seed.messages, file.name
+            assert native_row(seed) is row
+            assert "responses_create_params" not in seed.metadata
+
+
+@pytest.mark.needs("mirror")
+def test_what_an_assistant_said_in_published_rollouts(mirror_dir: Path) -> None:
+    for line in (mirror_dir / "gym_examples" / "mcqa_rollouts.jsonl").read_text().splitlines():
+        text = assistant_text(json.loads(line)["response"])
+        assert "\\boxed" in text
+    assert assistant_text(native_response("B")) == "B"
+    assert assistant_text({"choices": [{"message": {"content": "C"}}]}) == "C"
+    assert assistant_text({"output": []}) == ""
+
+
+def test_a_row_for_another_benchmarks_problem() -> None:
+    seed = SeedResult("Q", "4", {"source": "byob", "level": 2, "tools": [{"name": "t"}]})
+    row = native_row(seed)
+    assert row["responses_create_params"] == {"input": [{"role": "user", "content": "Q"}], "tools": [{"name": "t"}]}
+    assert row["verifier_metadata"] == {"level": 2} and row["level"] == 2 and row["expected_answer"] == "4"
+    assert not isinstance(seed, GymSeed)

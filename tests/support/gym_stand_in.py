@@ -1,0 +1,77 @@
+"""A Gym server of a few lines: native rows judged by equality, sessions by cookie, and faults on demand.
+
+``python gym_stand_in.py`` listens on ``PORT``; ``FAULT`` names what goes wrong: ``garbage``, ``no_reward``, ``die``
+(after ``LIVES`` verdicts) or ``broken`` (500).
+"""
+
+import json
+import os
+import sys
+import uuid
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+FAULT = os.environ.get("FAULT", "")
+LIVES = int(os.environ.get("LIVES", "2"))
+SIZE = 6
+sessions: dict[str, Any] = {}
+verdicts = 0
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self.reply({"size": SIZE} if self.path == "/dataset_size" else {"status": "ok"})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        cookie = (self.headers.get("cookie") or "").removeprefix("gym=")
+        if self.path == "/seed_session":
+            name = uuid.uuid4().hex
+            sessions[name] = body
+            idx = body.get("idx", 0)
+            problem = {"prompt": f"How much is {idx} + {idx}?", "expected_answer": str(2 * idx), "metadata": {"n": idx}}
+            self.reply(problem, name)
+        elif self.path == "/verify":
+            self.verify(body, cookie)
+        else:
+            self.reply({"detail": "no such route"}, status=404)
+
+    def verify(self, body: dict[str, Any], cookie: str) -> None:
+        global verdicts
+        verdicts += 1
+        if FAULT == "die" and verdicts > LIVES:
+            os._exit(7)
+        if FAULT == "garbage":
+            self.reply(None, raw=b"<html>hello</html>")
+        elif FAULT == "broken":
+            self.reply({"detail": "boom"}, status=500)
+        elif FAULT == "no_reward":
+            self.reply({"correct": True})
+        elif cookie not in sessions:
+            self.reply({"detail": "no session"}, status=409)
+        else:
+            response = body["response"]
+            text = response if isinstance(response, str) else response["output"][0]["content"][0]["text"]
+            begun = sessions.pop(cookie)
+            wanted = body.get("expected", body.get("expected_answer"))
+            same = begun.get("idx") == body.get("idx") and begun.get("uuid") == body.get("uuid")
+            self.reply({"reward": float(text.strip() == wanted), "extracted_answer": text, "own_session": same})
+
+    def reply(self, value: Any, cookie: str = "", status: int = 200, raw: bytes | None = None) -> None:
+        data = json.dumps(value).encode() if raw is None else raw
+        self.send_response(status)
+        if cookie:
+            self.send_header("set-cookie", f"gym={cookie}")
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+if __name__ == "__main__":
+    print("stand-in starts", file=sys.stderr)
+    ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
