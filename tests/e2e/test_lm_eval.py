@@ -11,6 +11,7 @@ import pytest
 from nel_support import Nel, rows
 
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.environments.registry import get_environment
 from nemo_evaluator.testing import Say, ScriptedServer
 
@@ -20,6 +21,10 @@ NAMES = ["t_choice", "t_number", "t_bbh", "t_vote", "t_rolling", "t_lambada", "t
 
 @pytest.fixture(autouse=True)
 def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    go_offline(monkeypatch)
+
+
+def go_offline(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE"):
         monkeypatch.setenv(name, "1")
 
@@ -48,17 +53,20 @@ def block(server: ScriptedServer) -> dict[str, Any]:
     return {"type": "api", "url": url, "protocol": "completions", "model": "m", "generation": {"seed": 1234}}
 
 
-def ours(nel: Nel, server: ScriptedServer, name: str, folder: Path, **params: Any) -> Path:
-    one = {
+def bench(name: str, folder: Path, **params: Any) -> dict[str, Any]:
+    return {
         "name": f"lm-eval://{name}",
         "solver": {"type": "simple", "service": "model"},
         "params": {"include_path": str(folder), "tokenizer": str(folder), **params},
         "max_concurrent": 8,
     }
-    nel.config("c.json", services={"model": block(server)}, benchmarks=[one], output={"dir": f"o_{name}"})
+
+
+def ours(nel: Nel, server: ScriptedServer, *benches: dict[str, Any]) -> list[Path]:
+    """The folders of the benchmarks, in order."""
+    nel.config("c.json", services={"model": block(server)}, benchmarks=list(benches), output={"dir": "o"})
     nel("eval", "run", "c.json", "--no-progress", timeout=300)
-    (task,) = (path.parent for path in (nel.folder / f"o_{name}").glob("*/results.jsonl"))
-    return task
+    return [nel.folder / "o" / safe_name(one["name"]) for one in benches]
 
 
 def scores(task: Path) -> dict[str, float]:
@@ -84,12 +92,21 @@ def theirs(server: ScriptedServer, names: list[str], folder: Path) -> dict[str, 
     return dict(found)
 
 
+@pytest.fixture(scope="module")
+def both(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str, Any], Path]]:
+    """Of every family, lm-eval's own results and the folder of ours."""
+    said = pytest.importorskip("lm_eval_tasks").Model(folder)
+    with pytest.MonkeyPatch.context() as patch, ScriptedServer(said) as server:
+        go_offline(patch)
+        expected = [theirs(server, [name], folder) for name in NAMES]
+        said.asked.clear()
+        tasks = ours(Nel(tmp_path_factory.mktemp("ours")), server, *(bench(name, folder) for name in NAMES))
+    return dict(zip(NAMES, zip(expected, tasks, strict=True), strict=True))
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_scores_are_those_of_lm_eval(name: str, folder: Path, model: tuple[Any, ScriptedServer], nel: Nel) -> None:
-    said, server = model
-    expected = theirs(server, [name], folder)
-    said.asked.clear()
-    task = ours(nel, server, name, folder)
+def test_scores_are_those_of_lm_eval(name: str, both: dict[str, tuple[dict[str, Any], Path]]) -> None:
+    expected, task = both[name]
     results = expected["results"]
     grouped = len(results) > 1
     wanted = {
@@ -111,14 +128,23 @@ def test_scores_are_those_of_lm_eval(name: str, folder: Path, model: tuple[Any, 
     assert samples
 
 
-def test_a_server_that_does_not_weigh_prompts_is_found_out_at_once(folder: Path, nel: Nel) -> None:
+def test_a_server_without_prompt_logprobs_is_found_out_before_the_first_problem(folder: Path, nel: Nel) -> None:
     with ScriptedServer(lambda seen: Say("x")) as server:
-        one = {"name": "lm-eval://t_choice", "params": {"include_path": str(folder), "tokenizer": str(folder)}}
-        nel.config("c.json", services={"model": block(server)}, benchmarks=[one], output={"dir": "o"})
-        done = nel("eval", "run", "c.json", "--no-progress", code=2)
+        nel.config("c.json", services={"model": block(server)}, benchmarks=[bench("t_choice", folder)])
+        done = nel("eval", "run", "c.json", "--no-progress", "-o", "o", code=2)
         assert "does not give the log-probabilities of a prompt" in done.stdout + done.stderr
         assert "vLLM" in done.stdout + done.stderr
-        assert server.count < 37 * 4
+        assert server.count == 2
+
+
+def test_log_probabilities_that_are_one_token_off_are_found_out(folder: Path, nel: Nel) -> None:
+    said = pytest.importorskip("lm_eval_tasks").Model(folder, shift=1)
+    with ScriptedServer(said) as server:
+        nel.config("c.json", services={"model": block(server)}, benchmarks=[bench("t_choice", folder)])
+        done = nel("eval", "run", "c.json", "--no-progress", "-o", "o", code=2)
+        assert "the log-probabilities of prompts are not those of generation" in done.stdout + done.stderr
+        assert "llama-cpp-python" in done.stdout + done.stderr
+        assert server.count <= 4
 
 
 def test_log_likelihoods_over_chat_are_refused_before_the_first_request(folder: Path, nel: Nel) -> None:
@@ -133,19 +159,16 @@ def test_log_likelihoods_over_chat_are_refused_before_the_first_request(folder: 
 
 
 def test_without_a_tokenizer_the_offsets_of_the_server_split_the_text(
-    folder: Path, model: tuple[Any, ScriptedServer], nel: Nel
+    folder: Path, model: tuple[Any, ScriptedServer], nel: Nel, both: dict[str, tuple[dict[str, Any], Path]]
 ) -> None:
     _, server = model
-    with_ids = ours(nel, server, "t_choice", folder)
-    nel.folder = nel.folder / "again"
-    nel.folder.mkdir()
-    with_text = ours(nel, server, "t_choice", folder, tokenizer=None)
-    assert [row["reward"] for row in rows(with_ids)] == [row["reward"] for row in rows(with_text)]
+    (with_text,) = ours(nel, server, bench("t_choice", folder, tokenizer=None))
+    assert [row["reward"] for row in rows(with_text)] == [row["reward"] for row in rows(both["t_choice"][1])]
 
 
 def test_a_killed_run_asks_nothing_twice(folder: Path, model: tuple[Any, ScriptedServer], nel: Nel) -> None:
     _, server = model
-    task = ours(nel, server, "t_choice", folder)
+    (task,) = ours(nel, server, bench("t_small", folder))
     count, before = server.count, rows(task)
     journal = task / "journal.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)
@@ -156,6 +179,27 @@ def test_a_killed_run_asks_nothing_twice(folder: Path, model: tuple[Any, Scripte
     assert [{k: v for k, v in row.items() if k not in changing} for row in rows(task)] == [
         {k: v for k, v in row.items() if k not in changing} for row in before
     ]
+
+
+@pytest.mark.needs("model", "xllamacpp")
+def test_the_embedded_model_gives_log_likelihoods_token_by_token(folder: Path, nel: Nel) -> None:
+    served = {"type": "llama_cpp", "model": "smollm2-135m", "protocol": "completions", "backend": "xllamacpp"}
+    served |= {"context_size": 1024, "slots": 2}
+    capitals = [
+        {"question": "The capital of France", "choices": ["Paris", "Berlin"], "gold": 0},
+        {"question": "The capital of Germany", "choices": ["Paris", "Berlin"], "gold": 1},
+    ]
+    (folder / "capitals.jsonl").write_text("".join(json.dumps(row) + "\n" for row in capitals))
+    text = (folder / "t_small.yaml").read_text().replace("more.jsonl", "capitals.jsonl")
+    text = text.replace("t_small", "t_capitals").replace("Question: {{question}}\n\n  Answer:", "{{question}} is")
+    (folder / "t_capitals.yaml").write_text(text)
+    nel.config("c.json", services={"model": served}, benchmarks=[bench("t_capitals", folder, tokenizer=None)])
+    nel("eval", "run", "c.json", "--no-progress", "-o", "o", timeout=300)
+    (task,) = (path.parent for path in (nel.folder / "o").glob("*/results.jsonl"))
+    assert [row["reward"] for row in rows(task)] == [1.0, 1.0]
+    for row in rows(task):
+        values = [value for value, _ in json.loads(row["model_response"])]
+        assert all(-30 < value < 0 for value in values)
 
 
 def test_names_and_parameters_are_checked(folder: Path) -> None:

@@ -124,6 +124,7 @@ def write_tasks(folder: Path) -> None:
         {"name": "first", "filter": [regex(r"(-?[0-9]+)"), first]},
     ]
     bbh = {
+        "doc_to_text": "Question: {{question}}\nA:",
         "filter_list": [{"name": "get-answer", "filter": [regex(r"((?<=is ).*)(?=\.)", fallback="?"), first]}],
         "metric_list": [metric("exact_match", ignore_punctuation=True)],
     }
@@ -181,10 +182,16 @@ def write_tokenizer(folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
 
 
-class Model:
-    """Continues and weighs texts, always alike; the n-th time that it is asked the same, it may say another thing."""
+def _value(before: int, token: int) -> float:
+    return -(_draw(before, token) % 997) / 131
 
-    def __init__(self, tokenizer: Path) -> None:
+
+class Model:
+    """Continues texts and gives their log-probabilities, always alike; asked the same again, it may say otherwise."""
+
+    def __init__(self, tokenizer: Path, *, shift: int = 0) -> None:
+        # How many tokens its log-probabilities of prompts are off.
+        self._shift = shift
         self._tokenizer = Tokenizer.from_file(str(tokenizer / "tokenizer.json"))
         self.asked: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -194,7 +201,9 @@ class Model:
         if isinstance(prompt, list) and prompt and isinstance(prompt[0], list):
             (prompt,) = prompt
         if seen.body.get("echo"):
-            return self._weigh(prompt)
+            return self._echo(prompt)
+        if seen.body.get("logprobs"):
+            return self._next(prompt)
         text = self._tokenizer.decode(prompt) if isinstance(prompt, list) else prompt
         with self._lock:
             self.asked[text] += 1
@@ -205,7 +214,14 @@ class Model:
         stops = [at for stop in seen.body.get("stop") or [] if (at := said.find(stop)) >= 0]
         return Say(said[: min(stops)] if stops else said)
 
-    def _weigh(self, prompt: Any) -> Say:
+    def _next(self, prompt: Any) -> Say:
+        ids = prompt if isinstance(prompt, list) else self._tokenizer.encode(prompt, add_special_tokens=False).ids
+        (token,) = self._tokenizer.encode(" the", add_special_tokens=False).ids
+        value = _value(ids[-1], token)
+        lists = {"tokens": [" the"], "token_logprobs": [value], "top_logprobs": [{" the": value}], "text_offset": [0]}
+        return Say(" the", finish_reason="length", logprobs=lists)
+
+    def _echo(self, prompt: Any) -> Say:
         if isinstance(prompt, list):
             ids, offsets = prompt, [0] * len(prompt)
         else:
@@ -214,10 +230,12 @@ class Model:
         values: list[float | None] = [None]
         tops: list[dict[str, float] | None] = [None]
         for before, token in pairwise(ids):
-            value = -(_draw(before, token) % 997) / 131
+            value = _value(before, token)
             best = max(value, -(_draw(before) % 997) / 400)
             values.append(value)
             tops.append({"best": best, "token": value} if best != value else {"token": value})
+        if self._shift:
+            values, tops = [values[0], *values[:-1]], [tops[0], *tops[:-1]]
         end = len(prompt) if isinstance(prompt, str) else 0
         logprobs = {
             "tokens": [str(one) for one in ids] + ["x"],

@@ -34,14 +34,14 @@ class SandboxSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """One of the requests of which a problem consists: a text to continue, or one whose end is weighed.
+class PromptRequest:
+    """One of the requests of which a problem consists: a text to continue, or one whose log-likelihood is wanted.
 
-    ``weigh_from`` is the token, in a prompt of token ids, or the character from which on its likelihood is wanted.
+    ``scored_from`` is the token, in a prompt of token ids, or the character with which the scored part begins.
     """
 
     prompt: str | list[int]
-    weigh_from: int | None = None
+    scored_from: int | None = None
     generation: JsonDict = field(default_factory=dict)
 
 
@@ -63,7 +63,7 @@ class SeedResult:
     # Metadata keys that results need not repeat because the prompt or the target already carries them.
     shown: frozenset[str] = frozenset()
     # Requests instead of the one that the prompt is: the response is then their results, as a JSON list.
-    asks: list[Ask] | None = None
+    requests: list[PromptRequest] | None = None
 
     @property
     def plain_messages(self) -> list[Message]:

@@ -10,21 +10,20 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lm_eval.api.metrics import mean
 from lm_eval.tasks import TaskManager
-from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
-from tokenizers import Tokenizer
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.registry import did_you_mean
-from nemo_evaluator.core.types import Ask, JsonDict, SandboxSpec, SeedResult, VerifyResult
+from nemo_evaluator.core.types import JsonDict, PromptRequest, SandboxSpec, SeedResult, VerifyResult
+from nemo_evaluator.environments._loglikelihood_prompts import LoglikelihoodPrompts
 from nemo_evaluator.environments.base import EvalEnvironment
 
 if TYPE_CHECKING:
+    from nemo_evaluator.models import Client
     from nemo_evaluator.sandbox.base import Sandbox
 
 # What lm-eval itself seeds the choice of examples with, and generates when a task does not say.
@@ -91,83 +90,14 @@ def _documents(task: Any) -> list[Document]:
     return [Document(task, doc_id, sorted(group, key=lambda one: one.idx)) for doc_id, group in found.items()]
 
 
-class Tokens:
-    """Splits texts as the model does, so that a continuation is weighed from its first token on."""
-
-    def __init__(self, where: str | None, max_length: int) -> None:
-        # One token is always generated.
-        self._longest = max_length - 1
-        self._tokenizer = self._prefix = None
-        if where is not None:
-            path = Path(where)
-            file = path / "tokenizer.json" if path.is_dir() else path
-            if not file.is_file():
-                raise UsageError(f"{file} does not exist", hint="tokenizer is a tokenizer.json or the folder of one")
-            self._tokenizer = Tokenizer.from_file(str(file))
-            self._prefix = self._first_token(file.parent / "tokenizer_config.json")
-
-    def pair(self, context: str, continuation: str) -> Ask:
-        """The request that weighs a continuation."""
-        if self._tokenizer is None:
-            if not context:
-                raise self._lacking("weighs a text without context")
-            return Ask(context + continuation, len(context.rstrip()))
-        spaces = len(context) - len(context.rstrip())
-        split = len(context) - spaces
-        context, continuation = context[:split], context[split:] + continuation
-        if not context:
-            rest = self._ids(continuation)
-            prefix = self._needed_prefix()
-            head, rest = ([prefix], rest) if rest[:1] != [prefix] else (rest[:1], rest[1:])
-        else:
-            head = self._ids(context)
-            rest = self._ids(context + continuation)[len(head) :]
-        return self._ask(head, rest)
-
-    def rolling(self, text: str) -> list[Ask]:
-        """The requests that weigh a whole text, window by window."""
-        if self._tokenizer is None:
-            raise self._lacking("weighs whole texts")
-        prefix, longest = self._needed_prefix(), self._longest - 1
-        windows = get_rolling_token_windows(self._ids(text), prefix, max_seq_len=longest, context_len=1)
-        return [self._ask(*make_disjoint_window(window)) for window in windows]
-
-    def _ask(self, head: list[int], rest: list[int]) -> Ask:
-        whole = (head + rest)[-self._longest :]
-        return Ask(whole, max(len(whole) - len(rest), 1))
-
-    def _ids(self, text: str) -> list[int]:
-        assert self._tokenizer is not None
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
-        return ids
-
-    def _first_token(self, file: Path) -> int | None:
-        """The token that stands before a text: that of its beginning, else that of its end."""
-        config = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-        for name in ("bos_token", "eos_token"):
-            token = config.get(name)
-            text = token.get("content") if isinstance(token, dict) else token
-            found = self._tokenizer.token_to_id(text) if text and self._tokenizer is not None else None
-            if found is not None:
-                return int(found)
-        return None
-
-    def _needed_prefix(self) -> int:
-        if self._prefix is None:
-            hint = "tokenizer_config.json beside tokenizer.json must name bos_token or eos_token"
-            raise UsageError("the tokenizer has no token for the beginning of a text", hint=hint)
-        return self._prefix
-
-    def _lacking(self, what: str) -> UsageError:
-        return UsageError(f"the task {what}, which needs the model's tokenizer", hint="params: {tokenizer: FOLDER}")
-
-
 class LmEvalEnvironment(EvalEnvironment):
     """A task or group of lm-eval. Rows hold every metric of a document; the scores are aggregated by lm-eval's code."""
 
-    def __init__(self, uri: str, suite: Suite, tokens: Tokens, metric: str | None, num_examples: int | None) -> None:
+    def __init__(
+        self, uri: str, suite: Suite, prompts: LoglikelihoodPrompts, metric: str | None, num_examples: int | None
+    ) -> None:
         self.name = uri
-        self._suite, self._tokens, self._metric = suite, tokens, metric
+        self._suite, self._prompts, self._metric = suite, prompts, metric
         self._dataset = suite.documents[:num_examples]
         if metric is not None:
             known = {name for task in suite.tasks.values() for name in task.aggregation()}
@@ -180,6 +110,13 @@ class LmEvalEnvironment(EvalEnvironment):
         kinds |= {task.OUTPUT_TYPE for task in self._suite.tasks.values()}
         return "completions" if kinds == {"generate_until"} else "logprobs"
 
+    async def use_model(self, client: Client) -> None:
+        if self.endpoint_type == "logprobs":
+            await self._prompts.use_model(client)
+
+    async def prepare(self) -> None:
+        await self._prompts.check_model()
+
     async def seed(self, idx: int) -> SeedResult:
         document: Document = self._dataset[idx]
         name, first = document.task.task_name, document.instances[0]
@@ -187,7 +124,7 @@ class LmEvalEnvironment(EvalEnvironment):
             prompt=str(first.args[0]),
             expected_answer=str(document.task.doc_to_target(first.doc)),
             metadata={"source": "lm-eval", "category": name, "doc_id": document.doc_id, "position": idx},
-            asks=[ask for instance in document.instances for ask in self._asks(instance)],
+            requests=[request for one in document.instances for request in await self._requests(one)],
         )
 
     async def verify(
@@ -235,32 +172,31 @@ class LmEvalEnvironment(EvalEnvironment):
     async def sandbox_specs(self) -> list[SandboxSpec] | None:
         return None
 
-    def _asks(self, instance: Any) -> list[Ask]:
-        kind, repeats = instance.request_type, max(1, instance.repeats or 1)
+    async def _requests(self, instance: Any) -> list[PromptRequest]:
+        kind, repeats = instance.request_type, _repeats(instance)
         if kind == "generate_until":
             context, settings = instance.args
-            return [Ask(str(context), generation=_generation(settings))] * repeats
+            return [PromptRequest(str(context), generation=_generation(settings))] * repeats
         if kind == "loglikelihood":
-            return [self._tokens.pair(*instance.args)] * repeats
-        return self._tokens.rolling(instance.args[0]) * repeats
+            return [await self._prompts.pair(*instance.args)] * repeats
+        return await self._prompts.rolling(instance.args[0]) * repeats
 
     def _answered(self, document: Document, response: str) -> list[Any]:
         """The requests with their results. Copies: lm-eval keeps results in them, and steps run side by side."""
-        asks = [self._asks(instance) for instance in document.instances]
-        alone = len(asks) == 1 and len(asks[0]) == 1 and asks[0][0].weigh_from is None
-        results = iter([response] if alone else json.loads(response))
-        instances = []
-        for instance, wanted in zip(document.instances, asks, strict=True):
-            answered, taken = copy.copy(instance), [next(results) for _ in wanted]
+        first = document.instances[0]
+        alone = len(document.instances) == 1 and _repeats(first) == 1 and first.request_type == "generate_until"
+        results = [response] if alone else json.loads(response)
+        instances, at = [], 0
+        for instance in document.instances:
+            answered, repeats = copy.copy(instance), _repeats(instance)
             answered.filtered_resps = {}
-            if instance.request_type == "generate_until":
-                answered.resps = taken
-            elif instance.request_type == "loglikelihood":
-                answered.resps = [tuple(one) for one in taken]
+            if instance.request_type == "loglikelihood_rolling":
+                # A whole text is the only request of its document, in as many windows as it takes.
+                size = len(results) // repeats
+                answered.resps = [sum(one[0] for one in results[k * size : (k + 1) * size]) for k in range(repeats)]
             else:
-                repeats = max(1, instance.repeats or 1)
-                size = len(taken) // repeats
-                answered.resps = [sum(one[0] for one in taken[at * size : (at + 1) * size]) for at in range(repeats)]
+                taken, at = results[at : at + repeats], at + repeats
+                answered.resps = taken if instance.request_type == "generate_until" else [tuple(one) for one in taken]
             instances.append(answered)
         return instances
 
@@ -271,6 +207,10 @@ class LmEvalEnvironment(EvalEnvironment):
                 return wanted[0]
         ranked = [key for name in _LEADING for key in metrics if key.startswith(f"{name},")]
         return ranked[0] if ranked else next(iter(metrics))
+
+
+def _repeats(instance: Any) -> int:
+    return max(1, instance.repeats or 1)
 
 
 def _generation(settings: Mapping[str, Any]) -> JsonDict:

@@ -13,6 +13,7 @@ from nemo_evaluator.core.types import JsonDict, Outcome, SandboxSpec, SeedResult
 
 if TYPE_CHECKING:
     from nemo_evaluator.adapters.outside import ModelAccess
+    from nemo_evaluator.models import Client
     from nemo_evaluator.sandbox.base import Sandbox
 
 
@@ -22,7 +23,7 @@ class EnvironmentFacts:
 
     # judge, sandbox, images, tools
     needs: frozenset[str] = frozenset()
-    # chat or completions: what its prompts are written for; logprobs: completions that weigh prompts.
+    # chat or completions: what its prompts are written for; logprobs: completions with log-likelihoods of prompts.
     endpoint_type: str = "chat"
     # Whether it can say something without the judge that it needs.
     has_fallback: bool = False
@@ -135,6 +136,9 @@ class EvalEnvironment(ABC):
     def run_batch(self, job: BatchJob) -> AsyncIterator[BatchRow]:
         """Run the whole benchmark, giving rows as they are finished; called when the facts say ``batch``."""
         raise NotImplementedError(f"{type(self).__name__} says batch and has no run_batch")
+
+    async def use_model(self, client: Client) -> None:  # noqa: B027 - a hook, not a duty
+        """Told which model will be asked, before a problem is made: some are written in the model's tokens."""
 
     async def prepare(self) -> None:  # noqa: B027 - a hook, not a duty
         """Called once before the first problem."""

@@ -24,15 +24,16 @@ def build(
 
     ``include_path`` is a folder of further task files, ``limit`` keeps the first documents of each task, ``metric`` is
     the one that becomes the reward (``exact_match,strict-match``). For log-likelihoods, ``tokenizer`` is the model's
-    ``tokenizer.json`` or its folder, and ``max_length`` the longest prompt, in tokens.
+    ``tokenizer.json``, its folder or a name on the hub (by default found by the model's name, or the server's own), and
+    ``max_length`` the longest prompt, in tokens.
     """
     if importlib.util.find_spec("lm_eval") is None:
         raise MissingExtraError("lm_eval", extra="lm-eval")
-    from nemo_evaluator.environments import _lm_eval_tasks  # noqa: PLC0415 - an extra
+    from nemo_evaluator.environments import _lm_eval_tasks, _loglikelihood_prompts  # noqa: PLC0415 - an extra
 
-    tokens = _lm_eval_tasks.Tokens(tokenizer, max_length)
+    prompts = _loglikelihood_prompts.LoglikelihoodPrompts(tokenizer, max_length)
     suite = _lm_eval_tasks.load_suite(uri.partition("://")[2], include_path, num_fewshot, limit)
-    return _lm_eval_tasks.LmEvalEnvironment(uri, suite, tokens, metric, num_examples)
+    return _lm_eval_tasks.LmEvalEnvironment(uri, suite, prompts, metric, num_examples)
 
 
 KIND: Final = Kind(build=build)

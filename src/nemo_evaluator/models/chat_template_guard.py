@@ -35,7 +35,9 @@ def _fields(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         yield from value.items()
     for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _fields(item)
+        # A prompt of token ids is a long list of numbers.
+        if isinstance(item, (dict, list)):
+            yield from _fields(item)
 
 
 def _has_bool(value: Any) -> bool:

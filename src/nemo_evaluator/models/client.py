@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
-from nemo_evaluator.core.errors import RequestRejectedError, TransportError
+from nemo_evaluator.core.errors import NotFoundError, RequestRejectedError, TransportError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.hashing import digest_parts
 from nemo_evaluator.core.types import JsonDict, Message, ModelResponse
 from nemo_evaluator.models.chat import parse_chat
-from nemo_evaluator.models.completions import likelihood_of, parse_completion, prompt_of
+from nemo_evaluator.models.completions import parse_completion, prompt_of
 from nemo_evaluator.models.cost import cost_of, price_of
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.faults import error_of
+from nemo_evaluator.models.loglikelihood import FORCING, GeneratedToken, echoed, generated, no_loglikelihoods
 from nemo_evaluator.models.reasoning import cut_pattern
 from nemo_evaluator.models.responses import parse_response, to_responses
 from nemo_evaluator.models.transport import Transport
 from nemo_evaluator.models.types import ModelReply, ModelRequest, Send, call_scope
+from nemo_evaluator.models.usage import together
 
 _CHAT = "/chat/completions"
 _TEXT = "/completions"
@@ -44,6 +46,8 @@ class Client:
         self._send: Send = send or self.transport
         self._base: JsonDict = {"model": endpoint.model, **endpoint.generation}
         self._price = price_of(endpoint)
+        # Whether log-likelihoods are asked for token by token, because the server does not echo prompts.
+        self._teacher_forcing = False
         pattern = endpoint.reasoning_pattern
         self._pattern = re.compile(pattern, re.DOTALL) if pattern else None
 
@@ -73,17 +77,52 @@ class Client:
         body["prompt"] = prompt
         return await self._answer(_TEXT, body, parse_completion)
 
-    async def weigh(self, prompt: str | list[int], start: int) -> ModelResponse:
-        """How likely the end of a text is, from token or character ``start`` on: ``[logprob, greedy]`` as content."""
-        body: JsonDict = {"model": self.endpoint.model, "prompt": prompt, "max_tokens": 1, "temperature": 0}
-        response = await self._answer(_TEXT, body | {"logprobs": 1, "echo": True}, parse_completion)
-        likelihood = likelihood_of(response.raw_response, prompt, start)
-        if likelihood is None:
-            text = f"{self.endpoint.name} does not give the log-probabilities of a prompt (echo with logprobs)"
-            raise RequestRejectedError(text, hint="serve the model with vLLM, or take a benchmark that generates")
+    async def loglikelihood(self, prompt: str | list[int], start: int) -> ModelResponse:
+        """Log-likelihood of a prompt from token or character ``start`` on: ``[logprob, greedy]`` as content.
+
+        Servers that echo the prompt with log-probabilities are asked once; llama.cpp, which does not, token by token.
+        """
+        body: JsonDict = {"model": self.endpoint.model, "max_tokens": 1, "temperature": 0, "logprobs": 1}
+        replies: list[ModelResponse] = []
+        found = None
+        if not self._teacher_forcing:
+            replies.append(await self._answer(_TEXT, body | {"prompt": prompt, "echo": True}, parse_completion))
+            found = echoed(replies[0].raw_response, prompt, start)
+            self._teacher_forcing = found is None and generated(replies[0].raw_response).token_id is not None
+        if found is None and self._teacher_forcing and isinstance(prompt, list):
+            tokens = []
+            for at in range(start, len(prompt)):
+                forced = {"prompt": prompt[:at], "logit_bias": {str(prompt[at]): FORCING}}
+                replies.append(await self._answer(_TEXT, body | forced, parse_completion))
+                tokens.append(generated(replies[-1].raw_response))
+            if [token.token_id for token in tokens] == prompt[start:]:
+                found = sum(token.logprob or 0.0 for token in tokens), all(token.greedy for token in tokens)
+        if found is None:
+            raise no_loglikelihoods(self.endpoint.name)
+        response = together(replies)
         # The one token that is generated, because some servers refuse to generate none, says nothing.
-        response.content, response.finish_reason = dumps(likelihood).decode(), "stop"
+        response.content, response.finish_reason = dumps(found).decode(), "stop"
         return response
+
+    async def next_token(self, prompt: str | list[int]) -> GeneratedToken:
+        """The likeliest next token, with its log-probability where the server gives it."""
+        body: JsonDict = {"model": self.endpoint.model, "max_tokens": 1, "temperature": 0, "logprobs": 1}
+        return generated((await self._answer(_TEXT, body | {"prompt": prompt}, parse_completion)).raw_response)
+
+    async def tokenize(self, text: str, *, special: bool = False) -> list[int] | None:
+        """The token ids of a text, by the server's own ``/tokenize`` (vLLM, SGLang, llama.cpp); None: it has none.
+
+        ``special`` adds the tokens that the model puts around a text.
+        """
+        body = {"model": self.endpoint.model, "prompt": text, "content": text, "parse_special": False}
+        root = replace(self.endpoint, url=self.endpoint.url.removesuffix("/v1"), replicas=())
+        async with Client(root) as server:
+            try:
+                reply = await server._ask("/tokenize", body | {"add_special": special, "add_special_tokens": special})
+            except (NotFoundError, RequestRejectedError):
+                return None
+        tokens = reply.body.get("tokens")
+        return tokens if isinstance(tokens, list) and all(type(one) is int for one in tokens) else None
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """One vector per text, in order."""

@@ -12,7 +12,7 @@ from nemo_evaluator.config.solver_base import SolverBase
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult
-from nemo_evaluator.solvers._asks import ask_all
+from nemo_evaluator.solvers._requests import send_all
 from nemo_evaluator.solvers.images import messages_for
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ class SimpleSolver:
 
     async def solve(self, task: SeedResult) -> SolveResult:
         """One call, or those that the problem consists of. Raises the client's BoundaryErrors."""
-        if task.asks is not None:
-            return await ask_all(self.client, task.asks, self._generation)
+        if task.requests is not None:
+            return await send_all(self.client, task.requests, self._generation)
         if self._completions:
             reply = await self.client.complete(self._text(task), generation=self._generation)
         else:

@@ -56,6 +56,6 @@ def problem_hash(seed: SeedResult) -> str:
     if seed.system or seed.images or seed.sandbox_spec or seed.pre_agent_cmd:
         spec = asdict(seed.sandbox_spec) if seed.sandbox_spec else None
         asked += [seed.system, seed.images, spec, seed.pre_agent_cmd]
-    if seed.asks is not None:
-        asked.append([asdict(ask) for ask in seed.asks])
+    if seed.requests is not None:
+        asked.append([asdict(request) for request in seed.requests])
     return digest(asked)

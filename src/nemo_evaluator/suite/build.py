@@ -79,6 +79,8 @@ class Builder:
                 hint = f"set protocol: completions on service {service!r}, and a URL that ends in /completions"
                 raise UsageError(f"{key} asks for log-likelihoods, which chat endpoints do not give", hint=hint)
             _log.warning("%s is meant for text completions, and service %r speaks chat", key, service)
+        if service:
+            await environment.use_model(clients[service])
         urls = {name: one.url for name, one in self._services.running.items()}
         solver = SOLVERS.build(bench.solver.type, bench.solver, SolverContext(clients=clients, base_urls=urls))
         bound = bind_solver(solver)
