@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nemo_evaluator.core.errors import TransportError, UsageError
-from nemo_evaluator.core.types import Ask, SandboxSpec, SeedResult
+from nemo_evaluator.core.types import PromptRequest, SandboxSpec, SeedResult
 from nemo_evaluator.environments._gym_client import new_jar
 from nemo_evaluator.environments._gym_wire import (
     GymSeed,
@@ -53,7 +53,7 @@ async def test_a_problem_survives_the_wire() -> None:
         spec,
         capture_cmd="tar",
         shown=frozenset({"n"}),
-        asks=[Ask("a", 3)],
+        requests=[PromptRequest("a", 3)],
     )
     back = seed_of(json.loads(json.dumps(seed_json(seed))), 7, new_jar())
     assert SeedResult(*(getattr(back, name) for name in SeedResult.__slots__)) == seed

@@ -12,7 +12,7 @@ from typing import Any, Final
 import aiohttp
 
 from nemo_evaluator.core.errors import TransportError
-from nemo_evaluator.core.types import Ask, JsonDict, SandboxSpec, SeedResult, VerifyResult
+from nemo_evaluator.core.types import JsonDict, PromptRequest, SandboxSpec, SeedResult, VerifyResult
 
 _SPECS: Final = ("sandbox_spec", "verify_sandbox_spec")
 # Fields of a row that say what is asked or how rollouts are booked, not how they are judged.
@@ -35,8 +35,8 @@ def seed_json(seed: SeedResult) -> JsonDict:
     body = {field.name: getattr(seed, field.name) for field in fields(SeedResult)}
     body = {name: value for name, value in body.items() if name in always or value}
     body |= {name: asdict(body[name]) for name in _SPECS if body.get(name) is not None}
-    if seed.asks is not None:
-        body["asks"] = [asdict(ask) for ask in seed.asks]
+    if seed.requests is not None:
+        body["requests"] = [asdict(request) for request in seed.requests]
     return body | {"shown": sorted(seed.shown)} if seed.shown else body
 
 
@@ -49,7 +49,7 @@ def seed_of(reply: JsonDict, idx: int, cookies: aiohttp.CookieJar) -> GymSeed:
     given["expected_answer"] = str(given.get("expected_answer", ""))
     try:
         given |= {name: SandboxSpec(**given[name]) for name in _SPECS if name in given}
-        given |= {"asks": [Ask(**ask) for ask in given["asks"]]} if "asks" in given else {}
+        given |= {"requests": [PromptRequest(**one) for one in given["requests"]]} if "requests" in given else {}
     except TypeError as error:
         raise TransportError(f"/seed_session gave a problem that cannot be read: {error}") from error
     return GymSeed(**given | {"shown": frozenset(given.get("shown", ()))}, idx=idx, cookies=cookies)
