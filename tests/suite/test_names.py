@@ -53,7 +53,6 @@ def test_all_unknown_names_are_said_at_once(tmp_path: Path) -> None:
         "benchmarks[1].name": (16, "did you mean 'gsm8k'?"),
         "benchmarks[2].name": (17, looked),
         "benchmarks[3].name": (18, looked),
-        "benchmarks[4].name": (19, "see `nel list` for those that are"),
         "benchmarks[5].instruction_template": (22, f"give a path, or `off`; {looked}"),
         "benchmarks[5].scoring.metrics[1].rubric_file": (27, looked),
     }
