@@ -16,6 +16,9 @@ from typing import Any
 import pytest
 from nel_support import Nel, Serve, Sums, api, bench, rows
 
+from nemo_evaluator.services.process import free_port
+from nemo_evaluator.testing import validate_trajectory
+
 STAND_IN = Path(__file__).parents[1] / "support" / "gym_stand_in.py"
 CMD = f"gym://cmd:exec {shlex.quote(sys.executable)} {shlex.quote(str(STAND_IN))}"
 # When it happened and who handed the problem over; everything else must be the same.
@@ -190,3 +193,55 @@ def test_nobody_there(nel: Nel, serve: Serve) -> None:
     assert "nothing answers at http://127.0.0.1:9" in said and not server.requests
     said = run(nel, server.url, "gym://cmd:echo no such gym; exit 3", "start", code=2)
     assert "no such gym" in said and "code 3" in said
+
+
+def delegate(nel: Nel, serve: Serve, out: str, name: str, code: int | None = 0, **solver: Any) -> tuple[Any, str]:
+    """Run a benchmark whose answers come from the agent of a Gym server that we start."""
+    server = serve(doubles)
+    solver = {"type": "gym_delegation", "service": "model", "gym_service": "gym", **solver}
+    gym = {"type": "gym", "server_cmd": CMD.removeprefix("gym://cmd:"), "port": free_port()}
+    config = nel.config(
+        f"{out}.yaml",
+        services={"model": api(server.url), "gym": gym},
+        benchmarks=[{"name": name, "solver": solver, "max_system_retries": 1, "skip_failed": True}],
+        output={"dir": out},
+    )
+    done = nel("eval", "run", config, code=code)
+    return server, done.stdout + done.stderr
+
+
+def test_a_gym_agent_answers_and_we_verify(nel: Nel, serve: Serve, sums: Sums) -> None:
+    nel.env["AGENTS"] = "math other"
+    server, _ = delegate(nel, serve, "out", sums(4), gym_agent="math_agent")
+    got = rows(folder(nel, "out"))
+    assert [row["reward"] for row in got] == [1.0] * 4 and not server.requests
+    assert [row["tokens"] for row in got] == [9] * 4
+    (document,) = json.loads((folder(nel, "out") / "trajectories.jsonl").read_text().splitlines()[0])["trajectory"]
+    validate_trajectory([document])
+    assert [step["source"] for step in document["steps"]] == ["user", "agent", "agent"]
+    assert document["steps"][1]["observation"]["results"][0]["content"] == "3"
+
+
+def test_the_gyms_reward_is_trusted_on_request(nel: Nel, serve: Serve, sums: Sums) -> None:
+    delegate(nel, serve, "out", sums(2), trust_reward=True)
+    got = rows(folder(nel, "out"))
+    assert [row["reward"] for row in got] == [0.25, 0.25] and got[0]["scoring_details"]["gym"]["steps"] == 2
+    nel.env["FAULT"] = "no_reward"
+    delegate(nel, serve, "none", sums(2), trust_reward=True, code=3)
+    assert [row["reward"] for row in rows(folder(nel, "none"))] == [None, None]
+
+
+def test_an_agent_that_is_told_of_the_model_is_counted_at_our_door(nel: Nel, serve: Serve, sums: Sums) -> None:
+    nel.env["AGENTS"] = "one"
+    server, _ = delegate(nel, serve, "out", sums(4), gym_agent="openhands")
+    got = rows(folder(nel, "out"))
+    assert [row["reward"] for row in got] == [1.0, 0.0, 1.0, 0.0] and len(server.requests) == 4
+    assert all(row["tokens"] and row["tokens"] != 9 for row in got)
+
+
+def test_which_agent_is_said(nel: Nel, serve: Serve, sums: Sums) -> None:
+    nel.env["AGENTS"] = "math other"
+    _, said = delegate(nel, serve, "odd", sums(2), gym_agent="odd", code=2)
+    assert "no agent 'odd'" in said and "math_agent, other_agent" in said
+    _, said = delegate(nel, serve, "several", sums(2), code=2)
+    assert "several agents" in said

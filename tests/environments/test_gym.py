@@ -11,8 +11,8 @@ import pytest
 
 from nemo_evaluator.core.errors import TransportError, UsageError
 from nemo_evaluator.core.types import PromptRequest, SandboxSpec, SeedResult
-from nemo_evaluator.environments._gym_client import new_jar
-from nemo_evaluator.environments._gym_wire import (
+from nemo_evaluator.environments.gym_client import new_jar
+from nemo_evaluator.environments.gym_wire import (
     GymSeed,
     assistant_text,
     native_response,

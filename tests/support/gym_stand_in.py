@@ -7,6 +7,7 @@
 import json
 import os
 import sys
+import urllib.request
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -22,7 +23,13 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        self.reply({"size": SIZE} if self.path == "/dataset_size" else {"status": "ok"})
+        port = self.server.server_address[1]
+        agents = [
+            {"process_name": f"{name}_agent", "server_type": "responses_api_agents", "host": "0.0.0.0", "port": port}
+            for name in os.environ.get("AGENTS", "").split()
+        ]
+        known: dict[str, Any] = {"/dataset_size": {"size": SIZE}, "/server_instances": agents}
+        self.reply(known.get(self.path, {"status": "ok"}))
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -35,8 +42,33 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(problem, name)
         elif self.path == "/verify":
             self.verify(body, cookie)
+        elif self.path == "/run":
+            self.run(body)
         else:
             self.reply({"detail": "no such route"}, status=404)
+
+    def run(self, body: dict[str, Any]) -> None:
+        """An agent: it calls a tool, then answers; it asks the model that it is told of."""
+        if FAULT == "no_rollout":
+            self.reply({"detail": "nothing"})
+            return
+        params = body["responses_create_params"]
+        prompt, told = params["input"][-1]["content"], params.get("metadata") or {}
+        answer = str(2 * int(prompt.split()[3]))
+        if "model_url" in told:
+            asked = {"model": params["model"], "messages": [{"role": "user", "content": prompt}]}
+            headers = {"Authorization": f"Bearer {told['api_key']}", "Content-Type": "application/json"}
+            url = f"{told['model_url']}/chat/completions"
+            with urllib.request.urlopen(urllib.request.Request(url, json.dumps(asked).encode(), headers)) as reply:
+                answer = json.loads(reply.read())["choices"][0]["message"]["content"]
+        output = [
+            {"type": "function_call", "call_id": "c1", "name": "add", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c1", "output": "3"},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": answer}]},
+        ]
+        response = {"output": output, "usage": {"input_tokens": 7, "output_tokens": 2, "total_tokens": 9}}
+        reward = {} if FAULT == "no_reward" else {"reward": 0.25}
+        self.reply({**body, "response": response, **reward, "steps": 2})
 
     def verify(self, body: dict[str, Any], cookie: str) -> None:
         global verdicts

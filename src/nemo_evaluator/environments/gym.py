@@ -22,10 +22,11 @@ from nemo_evaluator.core.registry import config_folder
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict, SeedResult, VerifyResult
 from nemo_evaluator.datasets import open_rows
-from nemo_evaluator.environments._gym_client import GymClient, new_jar
 from nemo_evaluator.environments._gym_server import TOKEN as TOKEN
 from nemo_evaluator.environments._gym_server import GymServer, managed_server
-from nemo_evaluator.environments._gym_wire import (
+from nemo_evaluator.environments.base import EvalEnvironment
+from nemo_evaluator.environments.gym_client import GymClient, new_jar
+from nemo_evaluator.environments.gym_wire import (
     GymSeed,
     native_response,
     native_row,
@@ -33,7 +34,6 @@ from nemo_evaluator.environments._gym_wire import (
     seed_of,
     verdict_of,
 )
-from nemo_evaluator.environments.base import EvalEnvironment
 
 if TYPE_CHECKING:
     from nemo_evaluator.sandbox.base import Sandbox
@@ -116,7 +116,7 @@ class GymEnvironment(EvalEnvironment):
             return len(self._rows)
         await self._server.up()
         reply = await self._client.get("/dataset_size")
-        size = reply.get("size")
+        size = reply.get("size") if isinstance(reply, dict) else None
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
             raise TransportError(f"{self._server.url}/dataset_size gave no size: {str(reply)[:200]}")
         return size if self._limit is None else min(size, self._limit)

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import urlsplit
 
+import orjson
 from pydantic import Field
 
 from nemo_evaluator.config.fields import GymName, ServiceName
 from nemo_evaluator.config.solver_base import SolverBase
-from nemo_evaluator.core.kinds import NOT_YET, Kind
+from nemo_evaluator.core.errors import NotFoundError, TransportError
+from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.core.types import JsonDict, ModelResponse, SeedResult, SolveResult, ToolCallInfo
+from nemo_evaluator.environments.gym_client import GymClient, new_jar
+from nemo_evaluator.environments.gym_wire import assistant_text, content_text, native_row, verdict_of
+from nemo_evaluator.models.chat import parse_arguments
+from nemo_evaluator.solvers.base import MODEL
+from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
+
+if TYPE_CHECKING:
+    from nemo_evaluator.adapters.outside import ModelAccess
+    from nemo_evaluator.solvers.base import SolverContext
+
+# Agents with a body of their own: they are told of the model, and find their task by its id.
+_OPENHANDS: Final = ("openhands", "swebench")
+_MINISWE: Final = "miniswe"
+_AGENTS: Final = "responses_api_agents"
+_SWE_FIELDS: Final = ("instance_id", "base_commit", "dataset_name", "split")
 
 
 class GymDelegationSolverConfig(SolverBase):
@@ -17,8 +37,147 @@ class GymDelegationSolverConfig(SolverBase):
     type: Literal["gym_delegation"] = "gym_delegation"
     service: ServiceName = Field(description="The model.")
     gym_service: GymName = Field(description="The Gym service.")
-    gym_agent: str | None = Field(None, description="Agent of the Gym server.")
+    gym_agent: str | None = Field(None, description="Agent of the Gym server; null: its only one.")
     trust_reward: bool = Field(False, description="Take the Gym's reward instead of verifying.")
 
 
-KIND: Final = Kind(GymDelegationSolverConfig, missing=NOT_YET)
+class GymDelegation:
+    """Hands each problem to ``POST /run`` of an agent, and takes the answer, and on request the reward, from it."""
+
+    needs = frozenset({MODEL})
+
+    def __init__(self, settings: GymDelegationSolverConfig, context: SolverContext) -> None:
+        self._settings, self._agent = settings, (settings.gym_agent or "").lower()
+        self._head = GymClient(context.base_urls[settings.gym_service])
+        self._client: GymClient | None = None
+        self._finding = asyncio.Lock()
+
+    async def solve(self, task: SeedResult, model: ModelAccess | None = None) -> SolveResult:
+        """One rollout. Raises TransportError when the server breaks down, or answers with no rollout."""
+        client = await self._find()
+        told = self._is_told(task)
+        reply = await client.post("/run", self._body(task, model), new_jar())
+        params = reply.get("responses_create_params") or {}
+        response = reply.get("response") or params.get("output")
+        if response is None:
+            raise TransportError(f"{client.base}/run answered with no response: {str(reply)[:200]}")
+        verdict = verdict_of(reply) if self._settings.trust_reward else None
+        return SolveResult(
+            response=assistant_text(response if isinstance(response, (dict, str)) else {"output": response}),
+            # An agent that was told of our door is counted there.
+            model_response=None if told else _usage(response),
+            trajectory=_trajectory(task, response),
+            reward=verdict.reward if verdict else None,
+            scoring_details={"gym": verdict.scoring_details} if verdict else {},
+        )
+
+    def describe(self) -> JsonDict:
+        """What changes answers."""
+        return {"class": "gym_delegation", **self._settings.model_dump(exclude={"type", "service"})}
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self._head.close()
+        if self._client is not None:
+            await self._client.close()
+
+    def _is_told(self, task: SeedResult) -> bool:
+        """Whether the agent is one that is told which model to ask."""
+        return self._agent in (*_OPENHANDS, _MINISWE) or (not self._agent and "instance_id" in task.metadata)
+
+    def _body(self, task: SeedResult, model: ModelAccess | None) -> JsonDict:
+        if not self._is_told(task):
+            return native_row(task)
+        facts, name = task.metadata, model.model if model else "evaluator"
+        access: dict[str, str] = {"model_url": model.url, "api_key": model.api_key.reveal()} if model else {}
+        if self._agent == _MINISWE:
+            params: JsonDict = {"temperature": 0.0, "top_p": 1.0, "input": [], "model": name, "metadata": access}
+            return {
+                "responses_create_params": params,
+                "instance_id": facts.get("instance_id"),
+                "subset": facts.get("subset", "verified"),
+                "split": facts.get("split", "test"),
+            }
+        told: dict[str, str] = {
+            "problem_statement": task.prompt,
+            **{key: str(facts[key]) for key in _SWE_FIELDS if key in facts},
+        }
+        told |= {"instance_dict": orjson.dumps(facts, default=str).decode(), **access}
+        message = {"role": "user", "content": task.prompt}
+        return {"responses_create_params": {"input": [message], "model": name, "metadata": told}}
+
+    async def _find(self) -> GymClient:
+        """The agent's own address, as the head server tells it; the given one where there is no head."""
+        async with self._finding:
+            if self._client is None:
+                try:
+                    listed = await self._head.get("/server_instances")
+                except NotFoundError:
+                    listed = []
+                self._client = GymClient(self._address([one for one in listed if isinstance(one, dict)]))
+            return self._client
+
+    def _address(self, instances: list[JsonDict]) -> str:
+        agents = [one for one in instances if one.get("server_type") == _AGENTS]
+        names = [str(one.get("process_name") or one.get("name")) for one in agents]
+        called = [one for one in agents if self._agent in {str(one.get(k)).lower() for k in ("process_name", "name")}]
+        if not agents:
+            return self._head.base
+        if not called and self._agent and not self._is_told(SeedResult("", "")):
+            hint = f"it has: {', '.join(names)}"
+            raise NotFoundError(f"the Gym server has no agent {self._settings.gym_agent!r}", hint=hint)
+        if not called and len(agents) > 1:
+            raise NotFoundError(
+                "the Gym server has several agents", hint=f"set gym_agent to one of: {', '.join(names)}"
+            )
+        chosen = (called or agents)[0]
+        # What a server calls its own address may be every address of its machine.
+        host = {"0.0.0.0": urlsplit(self._head.base).hostname}.get(str(chosen.get("host")), chosen.get("host"))  # noqa: S104
+        return (
+            str(chosen["url"])
+            if chosen.get("url") and host == chosen.get("host")
+            else f"http://{host}:{chosen['port']}"
+        )
+
+
+def _items(response: Any) -> list[JsonDict]:
+    output = response.get("output") if isinstance(response, dict) else response
+    return [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
+
+
+def _usage(response: Any) -> ModelResponse | None:
+    usage = response.get("usage") if isinstance(response, dict) else None
+    if not isinstance(usage, dict):
+        return None
+    return ModelResponse(
+        assistant_text(response),
+        str(response.get("model") or ""),
+        prompt_tokens=usage.get("input_tokens"),
+        completion_tokens=usage.get("output_tokens"),
+        total_tokens=usage.get("total_tokens"),
+    )
+
+
+def _trajectory(task: SeedResult, response: Any) -> list[JsonDict]:
+    builder = TrajectoryBuilder(agent="gym")
+    for message in task.messages or task.plain_messages:
+        builder.message(str(message.get("role")), message.get("content"))
+    called: set[str] = set()
+    thought: str | None = None
+    for item in _items(response):
+        kind, call = item.get("type", "message"), str(item.get("call_id"))
+        if kind == "reasoning":
+            thought = content_text(item.get("summary") or item.get("content"))
+        elif kind == "function_call_output" and call in called:
+            builder.observe(call, str(item.get("output")), latency_ms=0.0, is_error=False, source="gym")
+        elif kind in ("message", "function_call"):
+            calls = []
+            if kind == "function_call" and call not in called:
+                called.add(call)
+                calls = [ToolCallInfo(call, str(item.get("name")), parse_arguments(item.get("arguments")))]
+            builder.agent(ModelResponse(content_text(item.get("content")), reasoning_content=thought), calls)
+            thought = None
+    return builder.finish(status="completed")
+
+
+KIND: Final = Kind(GymDelegationSolverConfig, GymDelegation)

@@ -33,27 +33,30 @@ class GymClient:
         base: str,
         *,
         token: Secret | None = None,
-        timeout: float = 60.0,
+        timeout: float | None = None,
         lost: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.base = base.rstrip("/")
         self._token, self._timeout, self._lost = token, aiohttp.ClientTimeout(total=timeout), lost
         self._connector: aiohttp.TCPConnector | None = None
 
-    async def get(self, path: str) -> JsonDict:
-        """GET a JSON object."""
+    async def get(self, path: str) -> Any:
+        """GET a JSON value."""
         return await self._call("GET", path, None, None)
 
     async def post(self, path: str, body: JsonDict, cookies: aiohttp.CookieJar | None = None) -> JsonDict:
         """POST one; ``cookies`` are those of the rollout, and keep what the server sets."""
-        return await self._call("POST", path, body, cookies)
+        value = await self._call("POST", path, body, cookies)
+        if not isinstance(value, dict):
+            raise TransportError(f"{self.base}{path} answered with no JSON object: {str(value)[:_SHOWN]}")
+        return value
 
     async def close(self) -> None:
         """Hang up."""
         if self._connector is not None:
             await self._connector.close()
 
-    async def _call(self, method: str, path: str, body: JsonDict | None, cookies: aiohttp.CookieJar | None) -> JsonDict:
+    async def _call(self, method: str, path: str, body: JsonDict | None, cookies: aiohttp.CookieJar | None) -> Any:
         if self._connector is None:
             self._connector = aiohttp.TCPConnector(limit=0)
         data = None if body is None else orjson.dumps(body, default=str, option=orjson.OPT_NON_STR_KEYS)
@@ -69,7 +72,7 @@ class GymClient:
                     raise OutageError(why or f"nothing answers at {self.base}: {error}", hint=hint) from error
                 await asyncio.sleep(pause)
             except TimeoutError as error:
-                raise TransportError(f"{self.base}{path} did not answer in {self._timeout.total:g} s") from error
+                raise TransportError(f"{self.base}{path} did not answer in {self._timeout.total} s") from error
             except aiohttp.ClientError as error:
                 raise TransportError(f"{self.base}{path}: {type(error).__name__}: {error}") from error
         raise AssertionError("unreachable")
@@ -87,7 +90,7 @@ class GymClient:
         ):
             return reply.status, await reply.read()
 
-    def _read(self, path: str, status: int, body: bytes) -> JsonDict:
+    def _read(self, path: str, status: int, body: bytes) -> Any:
         text = scrub(body[:_SHOWN].decode("utf-8", "replace"))
         said = f"{self.base}{path} answered {status}: {text}"
         if status in (401, 403):
@@ -101,12 +104,9 @@ class GymClient:
         if status != 200:
             raise TransportError(said, status=status)
         try:
-            value: Any = orjson.loads(body)
+            return orjson.loads(body)
         except orjson.JSONDecodeError as error:
             raise TransportError(f"{self.base}{path} answered with something that is not JSON: {text}") from error
-        if not isinstance(value, dict):
-            raise TransportError(f"{self.base}{path} answered with no JSON object: {text}")
-        return value
 
 
 def new_jar() -> aiohttp.CookieJar:

@@ -60,7 +60,7 @@ def native_seed(row: JsonDict, idx: int, cookies: aiohttp.CookieJar) -> GymSeed:
     params = row["responses_create_params"]
     given = params["input"]
     asked = [{"role": "user", "content": given}] if isinstance(given, str) else given
-    messages = [{"role": one["role"], "content": _text(one["content"])} for one in asked if "role" in one]
+    messages = [{"role": one["role"], "content": content_text(one["content"])} for one in asked if "role" in one]
     if params.get("instructions"):
         messages = [{"role": "system", "content": params["instructions"]}, *messages]
     prompt = next((one["content"] for one in reversed(messages) if one["role"] == "user"), "")
@@ -114,14 +114,14 @@ def assistant_text(response: Any) -> str:
     if not isinstance(response, dict):
         return response if isinstance(response, str) else str(response)
     said = [
-        _text(item.get("content"))
+        content_text(item.get("content"))
         for item in response.get("output") or []
         if isinstance(item, dict) and item.get("type", "message") == "message" and item.get("role") == "assistant"
     ]
     if said or "output" in response:
         return "\n".join(said).strip()
     for choice in response.get("choices") or []:
-        return _text((choice.get("message") or {}).get("content"))
+        return content_text((choice.get("message") or {}).get("content"))
     return str(response)
 
 
@@ -140,7 +140,8 @@ def verdict_of(reply: JsonDict) -> VerifyResult:
     return VerifyResult(float(reward), None if extracted is None else str(extracted), details, metadata)
 
 
-def _text(content: Any) -> str:
+def content_text(content: Any) -> str:
+    """The text of a content, plain or in parts."""
     if isinstance(content, list):
         return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
     return "" if content is None else str(content)
