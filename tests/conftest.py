@@ -92,6 +92,8 @@ PARTS: dict[str, Callable[[], bool]] = {
     "slurm": lambda: _ran("sinfo", "--noheader"),
     "sshd": _command("sshd", "ssh"),
     "transformers": _library("transformers"),
+    "nemo_gym": lambda: _ran("bash", str(ROOT / "scripts" / "agents.sh"), "check", "nemo-gym"),
+    "nat": lambda: _ran("bash", str(ROOT / "scripts" / "agents.sh"), "check", "nat"),
     "vllm": lambda: _ran("bash", str(ROOT / "scripts" / "vllm.sh"), "check"),
     "tinyproxy": _command("tinyproxy"),
     "wandb": _library("wandb"),
@@ -177,6 +179,18 @@ def data_mirror(mirror_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The mirror, switched on: ``NEL_DATA_MIRROR`` points to it."""
     monkeypatch.setenv("NEL_DATA_MIRROR", str(mirror_dir))
     return mirror_dir
+
+
+@pytest.fixture(scope="session")
+def nemo_gym_python() -> Path:
+    """The Python that ``scripts/agents.sh`` gave NeMo Gym; use with ``needs("nemo_gym")``."""
+    return PARTS_DIR / "nemo-gym" / "bin" / "python"
+
+
+@pytest.fixture(scope="session")
+def nat_bin() -> Path:
+    """Where ``scripts/agents.sh`` put the command ``nat``; use with ``needs("nat")``."""
+    return PARTS_DIR / "nat" / "bin"
 
 
 @pytest.fixture(scope="session")

@@ -60,7 +60,9 @@ async def test_a_problem_survives_the_wire() -> None:
     assert back.idx == 7 and replace(back, prompt="other").cookies is back.cookies
 
 
-@pytest.mark.parametrize("reply", [{}, {"prompt": 3}, {"prompt": "a", "metadata": []}, {"prompt": "a", "asks": [{}]}])
+@pytest.mark.parametrize(
+    "reply", [{}, {"prompt": 3}, {"prompt": "a", "metadata": []}, {"prompt": "a", "requests": [{}]}]
+)
 async def test_no_problem_is_named(reply: dict[str, Any]) -> None:
     with pytest.raises(TransportError, match="/seed_session gave"):
         seed_of(reply, 0, new_jar())

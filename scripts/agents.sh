@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# NeMo Gym and the NeMo Agent Toolkit, each in an environment of its own: 2 GB in .parts (or NEL_PARTS_DIR).
+#   agents.sh install | check NAME        (NAME: nemo-gym, nat)
+# Both want Python 3.12 or newer; `make test-all` wants them.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/fail.sh
+. scripts/fail.sh
+home=${NEL_PARTS_DIR:-$PWD/.parts}
+bin=${VENV:-.venv}/bin
+declare -A packages=([nemo-gym]="nemo-gym==0.4.0" [nat]="nvidia-nat[langchain]==1.9.0")
+declare -A modules=([nemo-gym]=nemo_gym [nat]=nat)
+
+installed() { "$home/$1/bin/python" -c "import importlib.util as u, sys; sys.exit(u.find_spec('${modules[$1]}') is None)" 2>/dev/null; }
+
+# The newest of the interpreters here that is new enough; pyenv's are found even when they are not the chosen ones.
+python312() {
+  local found
+  for found in python3.13 python3.12 "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.1[23].*/bin/python; do
+    if "$found" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then command -v "$found"; return; fi
+  done
+  echo "no Python 3.12 or newer was found" && return 1
+}
+
+get() {
+  local index python
+  python=$(python312) || { echo "$python"; return 1; }
+  index=${PIP_INDEX_URL:-$("$bin/python" -m pip config get global.index-url 2>/dev/null || true)}
+  [ -z "$index" ] || export UV_DEFAULT_INDEX="${UV_DEFAULT_INDEX:-$index}"
+  UV_PYTHON_DOWNLOADS=never "$bin/uv" venv --quiet --clear --python "$python" "$home/$1" &&
+    "$bin/uv" pip install --quiet --python "$home/$1/bin/python" "${packages[$1]}"
+}
+
+case ${1:-} in
+  install)
+    for name in "${!packages[@]}"; do
+      installed "$name" && continue
+      echo "$name: installing into $home/$name"
+      attempt get "$name"
+      installed "$name" || fail "$name cannot be used here" "see what $home/$name/bin/python says"
+    done
+    ;;
+  check) installed "${2:?which part}" ;;
+  *) sed -n '2,4p' "$0"; exit 1 ;;
+esac
