@@ -15,7 +15,7 @@ import pytest
 from nel_support import Nel, Sums, bench, marked, rows
 
 from nemo_evaluator.services.base import Launch
-from nemo_evaluator.services.haproxy import haproxy_config
+from nemo_evaluator.services.haproxy import haproxy_config, haproxy_launch
 from nemo_evaluator.services.process import free_port
 
 SERVER = Path(__file__).with_name("answering_server.py")
@@ -44,10 +44,11 @@ def asked(folder: Path) -> list[int]:
 
 @pytest.mark.needs("haproxy")
 def test_the_config_is_one_that_haproxy_takes(tmp_path: Path) -> None:
-    servers = [Launch(argv=["serve"], port=8000 + number, host=f"127.0.0.{number + 1}") for number in range(3)]
+    servers = [Launch(argv=["serve"], port=8000 + number, host=f"127.0.0.{number + 2}") for number in range(3)]
     file = tmp_path / "haproxy.cfg"
     file.write_text(haproxy_config(servers, free_port()))
     done = subprocess.run(["haproxy", "-c", "-f", str(file)], capture_output=True, text=True, timeout=60)
+    assert haproxy_launch(servers, 5009, file).url == "http://127.0.0.1:5009/v1", "it runs beside us"
     assert done.returncode == 0 and "WARNING" not in done.stderr + done.stdout, done.stderr
 
 

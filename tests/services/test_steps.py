@@ -62,7 +62,7 @@ def argv(server: Any) -> list[str]:
 def test_replicas_spread_over_the_nodes_of_their_pool(job: Path, tmp_path: Path) -> None:
     place = JobPlace.here()
     assert place is not None
-    servers = place.servers("model", service(replicas=3), tmp_path)
+    servers = place.servers("model", place.placed(service(replicas=3)), tmp_path)
     nodes = [words[words.index("--nodelist") + 1] for words in map(argv, servers)]
     assert nodes == ["g1", "g2", "g1"] and all("--het-group=0" in argv(server) for server in servers)
     ports = [server.launch.port for server in servers]
@@ -75,7 +75,7 @@ def test_ports_follow_from_the_job_unless_they_were_asked_for(
     def port(**more: Any) -> int:
         place = JobPlace.here()
         assert place is not None
-        return place.servers("model", service(**more), tmp_path)[0].launch.port
+        return int(place.placed(service(**more)).port)
 
     first = port()
     assert port(port=8123) == 8123
@@ -83,6 +83,15 @@ def test_ports_follow_from_the_job_unless_they_were_asked_for(
     assert port() != first
     monkeypatch.setenv("NEL_SHARD_IDX", "0")
     assert port(port=8123) != 8123  # Another shard may be on the same node.
+
+
+def test_services_of_a_job_share_no_port(job: Path) -> None:
+    place = JobPlace.here()
+    assert place is not None
+    many, other = (place.placed(service(replicas=9, balancer="haproxy")) for _ in range(2))
+    # Nine servers, nine places where their nodes meet, one balancer.
+    assert many.balancer_port == many.port + 18 and abs(other.port - many.port) >= 19
+    assert place.placed(service(replicas=2, balancer_port=5010)).balancer_port == 5010
 
 
 def test_a_server_over_nodes_knows_them_all_and_needs_them_all(job: Path, tmp_path: Path) -> None:

@@ -37,14 +37,14 @@ def test_two_real_servers_finish_a_benchmark_and_weigh_a_text(
     served = {
         "type": "vllm",
         "model": str(vllm_dir / "smollm2-135m"),
-        "protocol": "completions",
+        "protocol": "chat_completions",
         "gpus": 0,
         "port": free_port(),
         "replicas": 2,
         "startup_timeout": 1200,
         "extra_args": ["--max-model-len", "1024", "--dtype", "float32", "--enforce-eager"],
         "extra_env": {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "MARK": str(tmp_path)},
-        "generation": {"max_tokens": 8, "temperature": 0},
+        "generation": {"max_tokens": 128, "stop": ["."], "temperature": 0},
         "timeouts": {"first_byte": 600, "total": 900},
     }
     solver = {"type": "custom", "service": "model", "class_path": "weigher.py:Weigher"}
@@ -54,7 +54,7 @@ def test_two_real_servers_finish_a_benchmark_and_weigh_a_text(
     done = nel("eval", "run", config, timeout=1800)
     logs = [(tmp_path / "o" / "logs" / f"server-model-{number}.log").read_text() for number in range(2)]
     # One request of each is the token that readiness asks for.
-    assert all(log.count('POST /v1/completions HTTP/1.1" 200') > 2 for log in logs), logs
+    assert all(log.count('POST /v1/chat/completions HTTP/1.1" 200') > 2 for log in logs), logs
     scored = rows(tmp_path / "o" / "sums")
     assert len(scored) == 12 and all(row["status"] == "scored" and row["model_response"].strip() for row in scored)
     (weighed,) = rows(tmp_path / "o" / "likely")

@@ -136,6 +136,11 @@ def port_of(service: ManagedService, site: Site) -> int:
     return service.port + site.replica
 
 
+def meeting_port(service: ManagedService, site: Site) -> int:
+    """Where the nodes of one replica find each other: after the ports of all servers, so that replicas do not meet."""
+    return service.port + service.replicas + site.replica
+
+
 def model_path(service: ManagedService, site: Site) -> str:
     """What the server is told to load: a folder of the host is mounted at ``/model``."""
     return "/model" if site.contained and service.model.startswith("/") else service.model

@@ -99,7 +99,7 @@ class Server(ABC):
                     raise self._failed(f"was {what} after {launch.startup_timeout:g} s (startup_timeout)")
                 if now >= next_word:
                     say(f"{self.name}: still starting after {now - started:.0f} s; log: {self.log_path}")
-                    next_word = now + _SAY_EVERY
+                    next_word = now + max(_SAY_EVERY, now - started)
                 await asyncio.sleep(min(pause, deadline - now))
                 pause = min(pause * 1.5, _POLL_LAST)
 

@@ -109,10 +109,10 @@ class _Group:
 
 def _servers(services: Mapping[str, Any], output_dir: Path) -> dict[str, _Group]:
     job, logs = JobPlace.here(), output_dir / "logs"
+    managed = {name: job.placed(one) if job else one for name, one in services.items() if is_managed(one)}
     return {
-        name: _group(name, service, job.servers(name, service, logs) if job else _ours(name, service, logs), logs)
-        for name, service in services.items()
-        if is_managed(service)
+        name: _group(name, one, job.servers(name, one, logs) if job else _ours(name, one, logs), logs)
+        for name, one in managed.items()
     }
 
 

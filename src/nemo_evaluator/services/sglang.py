@@ -15,13 +15,12 @@ from nemo_evaluator.services._model_server import (
     in_shell,
     keyed_module,
     listening,
+    meeting_port,
     model_identity,
     model_launch,
     model_path,
 )
 from nemo_evaluator.services.base import Launch, Site
-
-_RENDEZVOUS: Final = 29500
 
 
 class SglangService(EngineService):
@@ -45,17 +44,13 @@ class Sglang:
         arguments = ["--model-path", model_path(service, site), *listening(service, name, site), *flags(sizes)]
         argv = keyed_module(site, "sglang.launch_server", [*arguments, *service.extra_args])
         if service.num_nodes > 1:
-            argv = in_shell(NODE_LINES, [f"exec {shlex.join(argv)} {node_flags(service.num_nodes, site)}"])
+            meeting = f'--node-rank "$rank" --dist-init-addr "$head:{meeting_port(service, site)}"'
+            argv = in_shell(NODE_LINES, [f"exec {shlex.join(argv)} --nnodes {service.num_nodes} {meeting}"])
         return model_launch(name, service, site, argv, image="lmsysorg/sglang:latest", key=KEY_VARIABLE)
 
     def identity(self, service: SglangService) -> JsonDict:
         """The model and how it is served."""
         return model_identity("sglang", service)
-
-
-def node_flags(nodes: int, site: Site) -> str:
-    """How the servers of several nodes find each other, as shell."""
-    return f'--nnodes {nodes} --node-rank "$rank" --dist-init-addr "$head:{_RENDEZVOUS + site.replica}"'
 
 
 KIND: Final = Kind(SglangService, Sglang)

@@ -108,7 +108,7 @@ class JobPlace:
 
     def __init__(self, relay: Path, pools: dict[str, _Pool], step: Step) -> None:
         self._relay, self._pools, self._step = relay, pools, step
-        self._ports = itertools.count(int(os.environ.get("SLURM_JOB_ID", "0")) * 101)
+        self._offset = int(os.environ.get("SLURM_JOB_ID", "0")) * 808
 
     @classmethod
     def here(cls) -> JobPlace | None:
@@ -124,10 +124,18 @@ class JobPlace:
             pools[name] = _Pool(int(group) if group else None, known)
         return cls(Path(relay), pools, Step(**orjson.loads(os.environ.get(STEP, "{}"))))
 
+    def placed(self, service: Any) -> Any:
+        """A service with ports that are its own here: of its servers, where their nodes meet, and of its balancer."""
+        if self._keeps_port(service):
+            return service
+        count = 2 * replicas_of(service)
+        ports = {"port": self._port(count + 1)}
+        if "balancer_port" not in service.model_fields_set:
+            ports["balancer_port"] = ports["port"] + count
+        return service.model_copy(update=ports)
+
     def servers(self, name: str, service: Any, logs: Path) -> list[Server]:
-        """The servers of a service, each with its nodes and ports; nothing is started yet."""
-        if not self._keeps_port(service):
-            service = service.model_copy(update={"port": self._port(replicas_of(service))})
+        """The servers of a service that has been placed, each with its nodes; nothing is started yet."""
         plans = plan_service(name, service, step_site(service, self._step))
         names = [name] if len(plans) == 1 else [f"{name}-{number}" for number in range(len(plans))]
         return [self._server(each, plan, logs) for each, plan in zip(names, plans, strict=True)]
@@ -156,11 +164,11 @@ class JobPlace:
     def _port(self, count: int) -> int:
         """Ports in a row that follow from the job's number, so that jobs that begin at once do not choose the same."""
         addresses = {node.address for pool in self._pools.values() for node in pool.nodes}
-        for number in self._ports:
-            port = _PORTS[number * 8 % (len(_PORTS) - 64)]
+        while True:
+            port = _PORTS[self._offset % (len(_PORTS) - count)]
+            self._offset += max(count, 8)
             if not any(port_is_busy(port + step, one) for one in addresses for step in range(count)):
                 return port
-        raise AssertionError("counting does not end")
 
 
 def step_site(service: Any, step: Step) -> Site:

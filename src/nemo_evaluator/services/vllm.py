@@ -13,13 +13,12 @@ from nemo_evaluator.services._model_server import (
     flags,
     keyed_module,
     listening,
+    meeting_port,
     model_identity,
     model_launch,
     model_path,
 )
 from nemo_evaluator.services.base import Launch, Site
-
-_RAY_PORT: Final = 6379
 
 
 class VllmService(EngineService):
@@ -59,14 +58,14 @@ class Vllm:
 
 def _ray_lines(service: VllmService, site: Site) -> list[str]:
     """The first node is the head and goes on to serve; the others join it and stay until it ends."""
-    ray, port = shlex.quote(service.ray_binary), _RAY_PORT + site.replica
+    ray, port = shlex.quote(service.ray_binary), meeting_port(service, site)
     return [
         *NODE_LINES,
         'if [ "$rank" -gt 0 ]; then',
         f"  until (exec 3<>/dev/tcp/$head/{port}) 2>/dev/null; do sleep 1; done",
         f'  exec {ray} start --address="$head:{port}" --block',
         "fi",
-        f'{ray} start --head --node-ip-address="$head" --port={port} --disable-usage-stats',
+        f'{ray} start --head --node-ip-address="$head" --port={port} --include-dashboard=false --disable-usage-stats',
         f'until [ "$({ray} status --address="$head:{port}" | grep -cE \'^ *[0-9]+ node_\')" -ge {service.num_nodes} ];'
         " do sleep 1; done",
         f'export RAY_ADDRESS="$head:{port}"',
