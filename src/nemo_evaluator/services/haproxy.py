@@ -28,4 +28,6 @@ def haproxy_launch(servers: Sequence[Launch], port: int, file: Path) -> Launch:
     if shutil.which("haproxy") is None:
         raise UsageError("haproxy is not on PATH", hint="install it, or leave out balancer: nel then balances itself")
     argv = ["haproxy", "-db", "-f", str(file)]
-    return replace(servers[0], argv=argv, host="127.0.0.1", port=port, env={}, image=None, mounts=(), gpus=0, nodes=1, pools=())
+    return replace(
+        servers[0], argv=argv, host="127.0.0.1", port=port, env={}, image=None, mounts=(), gpus=0, nodes=1, pools=()
+    )
