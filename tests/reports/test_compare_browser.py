@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from tests.reports.conftest import weak_contrasts
 
 from nemo_evaluator.cli.compare import compare
+from nemo_evaluator.cli.gate import gate
 
 pytestmark = [pytest.mark.needs("chromium")]
 
@@ -131,4 +132,39 @@ def test_nothing_sticks_out_on_a_phone(browser: Any, page_file: Path) -> None:
     page.goto(page_file.as_uri())
     page.evaluate("document.querySelectorAll('details').forEach(part => part.open = true)")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.close()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_the_page_of_a_gate(
+    open_quietly: Any, browser: Any, page_file: Path, hostile: str, width: int, scheme: Any
+) -> None:
+    """The same runs through `nel gate`: every benchmark with its own limit, nothing run, readable on a phone."""
+    folder = page_file.parent
+    policy = {"version": 1, "defaults": {"max_drop": 0.03}, "benchmarks": {"b": {"max_drop": 0.2}, "gone": {}}}
+    (folder / "policy.yaml").write_text(json.dumps(policy))
+    decision = folder / "gate.html"
+    arguments = [
+        str(folder / "base"),
+        str(folder / "two"),
+        "-p",
+        str(folder / "policy.yaml"),
+        "--report",
+        str(decision),
+    ]
+    result = CliRunner().invoke(gate, arguments)
+    assert result.exit_code == 1, result.output
+    quiet = open_quietly(decision)
+    assert quiet.title().startswith("NO-GO: ")
+    quiet.close()
+    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    page.goto(decision.as_uri())
+    assert page.locator("h1 .verdict.NO-GO").count() == 1
+    assert hostile in page.locator("table.scores").text_content()
+    assert [one.text_content() for one in page.locator("td .chip").all()] == ["BLOCK", "BLOCK", "MISSING"]
+    places = [mark.locator("i.limit").bounding_box()["x"] for mark in page.locator(".mark").all()]
+    assert len(set(places)) == 2, "20 points and 3 points on one axis"
+    assert weak_contrasts(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert CliRunner().invoke(gate, [*arguments[:4], "--format", "html", "--no-strict"]).stdout == decision.read_text()
     page.close()

@@ -13,7 +13,7 @@ from nemo_evaluator.config.gate_policy import load_gate_policy
 from nemo_evaluator.core.files import dumps, write_atomic
 from nemo_evaluator.decisions.gate.report import GateReport, write_gate_report
 from nemo_evaluator.decisions.gate.runs import gate_runs
-from nemo_evaluator.reports.gate import gate_markdown, gate_text
+from nemo_evaluator.reports.gate import gate_html, gate_markdown, gate_text
 from nemo_evaluator.reports.junit import gate_junit
 
 
@@ -22,14 +22,16 @@ from nemo_evaluator.reports.junit import gate_junit
 @click.argument("candidate", type=click.Path(path_type=Path))
 @click.option("--policy", "-p", required=True, type=click.Path(path_type=Path), help="The policy, a YAML file.")
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="Write it as JSON, and as .md beside that.")
-@click.option("--format", "fmt", type=click.Choice(["text", "markdown", "json"]), default="text", show_default=True)
+@click.option(
+    "--format", "fmt", type=click.Choice(["text", "markdown", "html", "json"]), default="text", show_default=True
+)
 @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @click.option("--strict/--no-strict", default=True, show_default=True, help="Exit 1 on NO-GO, 2 on INCONCLUSIVE.")
 @click.option("--verbose", is_flag=True, help="With every warning by benchmark, and the terms.")
 @click.option("--explain", is_flag=True, help="Say, per open benchmark, how much more data would settle it.")
-@click.option("--report", "report_path", type=click.Path(path_type=Path), help="Write the decision as markdown.")
+@click.option("--report", "report_path", type=click.Path(path_type=Path), help="Write the decision, as .md or .html.")
 @click.option("--junit", type=click.Path(path_type=Path), help="Write the decision as JUnit XML, for CI.")
-@click.option("--no-report", is_flag=True, help="Write no markdown.")
+@click.option("--no-report", is_flag=True, help="Write no report.")
 def gate(baseline: Path, candidate: Path, policy: Path, **flags: Any) -> None:
     """Decide GO, NO-GO or INCONCLUSIVE for a CANDIDATE against a BASELINE.
 
@@ -42,6 +44,8 @@ def gate(baseline: Path, candidate: Path, policy: Path, **flags: Any) -> None:
         click.echo(dumps(report.to_dict()))
     elif fmt == "markdown":
         click.echo(gate_markdown(report, explain=flags["explain"]), nl=False)
+    elif fmt == "html":
+        click.echo(gate_html(report), nl=False)
     else:
         text = gate_text(report, verbose=flags["verbose"], explain=flags["explain"], width=terminal_width())
         echo_verdict(text)
@@ -50,14 +54,15 @@ def gate(baseline: Path, candidate: Path, policy: Path, **flags: Any) -> None:
 
 
 def _write(report: GateReport, fmt: str, flags: dict[str, Any]) -> None:
-    markdown: Path | None = flags["report_path"]
+    target: Path | None = flags["report_path"]
     if flags["junit"]:
         write_atomic(flags["junit"], gate_junit(report))
     if flags["output"]:
         write_gate_report(report, flags["output"])
         click.echo(f"decision written: {flags['output']}", err=True)
-        if markdown is None and fmt != "json":
-            markdown = flags["output"].with_suffix(".md")
-    if markdown is not None and not flags["no_report"]:
-        write_atomic(markdown, gate_markdown(report, explain=True))
-        click.echo(f"report written: {markdown}", err=True)
+        if target is None and fmt != "json":
+            target = flags["output"].with_suffix(".md")
+    if target is not None and not flags["no_report"]:
+        page = target.suffix.lower() in (".html", ".htm")
+        write_atomic(target, gate_html(report) if page else gate_markdown(report, explain=True))
+        click.echo(f"report written: {target}", err=True)

@@ -27,11 +27,13 @@ class Mark:
     style: str = "c0"
     shape: int = 0
     group: str = ""
+    # Its own limit, where marks have different ones.
+    limit: float | None = None
 
     @property
     def known(self) -> list[float]:
-        """The value and its bounds, as far as they are known."""
-        return [v for v in (self.value, self.lower, self.upper) if v is not None and not math.isnan(v)]
+        """The value, its bounds and its limit, as far as they are known."""
+        return [v for v in (self.value, self.lower, self.upper, self.limit) if v is not None and not math.isnan(v)]
 
     @property
     def whisker(self) -> tuple[float, float] | None:

@@ -1,12 +1,13 @@
-"""Gate decisions for people: text for the terminal, markdown for a pull request."""
+"""Gate decisions for people: text for the terminal, markdown for a pull request, a page for everybody else."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from nemo_evaluator.decisions.gate.report import BenchmarkGate, GateReport, Status
 from nemo_evaluator.reports import _words as words
 from nemo_evaluator.reports._page import template
+from nemo_evaluator.reports._plots import Mark, rows_figure
 from nemo_evaluator.reports.verdict_words import DECISIONS, ICONS, VERDICTS, explained
 
 _MOST_WARNINGS: Final = 10
@@ -102,14 +103,25 @@ def _terms(report: GateReport) -> str:
 
 def gate_markdown(report: GateReport, *, explain: bool = False) -> str:
     """The decision as markdown."""
-    page = template("gate.md.j2", words.cell).render(
-        report=report,
-        unsettled=_unsettled(report, explain),
-        terms=_terms(report),
-        icons=ICONS,
-        points=points,
-        limits=limits,
-        meanings=_meanings(),
-        w=words,
-    )
-    return words.printable(page)
+    return words.printable(template("gate.md.j2", words.cell).render(icons=ICONS, **_facts(report, explain)))
+
+
+def gate_html(report: GateReport) -> str:
+    """The decision as one self-contained page: no script, nothing loaded from elsewhere, every text escaped."""
+    marks = [_mark(entry, entry.delta) for entry in report.benchmarks if entry.delta is not None]
+    title = "Candidate minus baseline with its interval, and the limit of each benchmark"
+    # A limit of 0 adds nothing to the axis: each mark brings its own.
+    figure = rows_figure(title, marks, limit=0.0) if marks else None
+    return words.printable(template("gate.html.j2").render(differences=figure, **_facts(report, explain=True)))
+
+
+def _facts(report: GateReport, explain: bool) -> dict[str, Any]:
+    shown = {"points": points, "limits": limits, "meanings": _meanings(), "w": words}
+    return {"report": report, "unsettled": _unsettled(report, explain), "terms": _terms(report), **shown}
+
+
+def _mark(entry: BenchmarkGate, delta: float) -> Mark:
+    units, sign = _units(entry), -1 if entry.direction == "higher_is_better" else 1
+    lower, upper = (None if v is None else units * v for v in (entry.delta_ci_lower, entry.delta_ci_upper))
+    limit = sign * units * entry.max_drop_threshold
+    return Mark(entry.benchmark, units * delta, lower, upper, points(entry), entry.word, limit=limit)

@@ -21,7 +21,7 @@ VERDICTS: Final = {
 # Of a release: `nel gate` as a whole.
 DECISIONS: Final = {
     "GO": "every required benchmark is a PASS",
-    "NO-GO": "a required benchmark is a BLOCK or missing, or a critical one is INVALID",
+    "NO-GO": "a required benchmark is a BLOCK or missing",
     "INCONCLUSIVE": "neither: more or better data is needed",
 }
 ICONS: Final = {

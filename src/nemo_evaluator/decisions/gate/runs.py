@@ -200,11 +200,11 @@ def _too_few(entry: BenchmarkGate, limits: PolicyDefaults) -> None:
 def aggregate(entries: list[BenchmarkGate]) -> tuple[GateVerdict, list[str]]:
     """The decision over all benchmarks that have a say.
 
-    NO-GO: a breach, a missing benchmark, or an invalid run of a critical one. INCONCLUSIVE: anything unproved, an
-    invalid run of a supporting one, or nothing to decide on. GO: every required benchmark is proved to keep its limits.
+    NO-GO: a breach, or a missing benchmark. INCONCLUSIVE: anything unproved, an invalid run, or nothing to decide on.
+    GO: every required benchmark is proved to keep its limits.
     """
     required = [entry for entry in entries if entry.required]
-    stopped = [entry for entry in required if _stops(entry)]
+    stopped = [entry for entry in required if entry.status in (Status.BREACH, Status.MISSING)]
     if stopped:
         return GateVerdict.NO_GO, [_reason(entry) for entry in stopped]
     unproved = [entry for entry in required if entry.status is not Status.PASS]
@@ -216,12 +216,6 @@ def aggregate(entries: list[BenchmarkGate]) -> tuple[GateVerdict, list[str]]:
         "the benchmark keeps its limits" if len(required) == 1 else f"all {len(required)} benchmarks keep their limits"
     )
     return GateVerdict.GO, [kept]
-
-
-def _stops(entry: BenchmarkGate) -> bool:
-    if entry.status in (Status.BREACH, Status.MISSING):
-        return True
-    return entry.status is Status.INVALID and entry.tier == "critical"
 
 
 def _reason(entry: BenchmarkGate) -> str:
