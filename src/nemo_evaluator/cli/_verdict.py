@@ -9,7 +9,10 @@ import click
 
 from nemo_evaluator.core.terminal import coloured, harmless, terminal_width
 
-__all__ = ["echo_verdict", "finite", "terminal_width"]
+__all__ = ["FORMATS", "echo_verdict", "finite", "terminal_width"]
+
+# How a decision can be shown.
+FORMATS = ["text", "markdown", "html", "json"]
 
 
 def echo_verdict(text: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from nemo_evaluator.cli._verdict import echo_verdict, finite, terminal_width
+from nemo_evaluator.cli._verdict import FORMATS, echo_verdict, finite, terminal_width
 from nemo_evaluator.core.files import dumps, write_atomic, write_json
 from nemo_evaluator.decisions.compare.compare_set import ComparisonSet, compare_paths
 from nemo_evaluator.decisions.compare.options import DEFAULT_MAX_DROP, CompareOptions
@@ -17,7 +17,6 @@ from nemo_evaluator.reports.compare_html import set_html
 from nemo_evaluator.reports.compare_markdown import compare_markdown, set_markdown
 
 _REPORT = "regression_report.md"
-_FORMATS = ["text", "markdown", "html", "json"]
 _TESTS = ["auto", "mcnemar", "sign", "permutation"]
 
 
@@ -47,7 +46,7 @@ _TESTS = ["auto", "mcnemar", "sign", "permutation"]
 @click.option("--compact", is_flag=True, help="A few lines only.")
 @click.option("--verbose", is_flag=True, help="With the statistics.")
 @click.option("--no-report", is_flag=True, help="Do not write the markdown report.")
-@click.option("--format", "fmt", type=click.Choice(_FORMATS), default="text", show_default=True)
+@click.option("--format", "fmt", type=click.Choice(FORMATS), default="text", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @click.option(
     "--report",

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from nemo_evaluator.cli._verdict import echo_verdict, terminal_width
+from nemo_evaluator.cli._verdict import FORMATS, echo_verdict, terminal_width
 from nemo_evaluator.config.gate_policy import load_gate_policy
 from nemo_evaluator.core.files import dumps, write_atomic
 from nemo_evaluator.decisions.gate.report import GateReport, write_gate_report
@@ -22,9 +22,7 @@ from nemo_evaluator.reports.junit import gate_junit
 @click.argument("candidate", type=click.Path(path_type=Path))
 @click.option("--policy", "-p", required=True, type=click.Path(path_type=Path), help="The policy, a YAML file.")
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="Write it as JSON, and as .md beside that.")
-@click.option(
-    "--format", "fmt", type=click.Choice(["text", "markdown", "html", "json"]), default="text", show_default=True
-)
+@click.option("--format", "fmt", type=click.Choice(FORMATS), default="text", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @click.option("--strict/--no-strict", default=True, show_default=True, help="Exit 1 on NO-GO, 2 on INCONCLUSIVE.")
 @click.option("--verbose", is_flag=True, help="With every warning by benchmark, and the terms.")

@@ -55,9 +55,10 @@ class RunMeta:
     def handle(self, kind: type[H]) -> H | None:
         """What its executor has noted; None when that is not there, or not of this kind."""
         try:
-            return TypeAdapter(kind).validate_python(self.details)
+            noted: H = _adapter(kind).validate_python(self.details)
         except ValidationError:
             return None
+        return noted
 
     def age(self, now: datetime) -> timedelta | None:
         """How long ago it was started, where that can be read."""
@@ -105,14 +106,14 @@ def summary_of(benchmarks: Sequence[str]) -> str:
 
 
 @cache
-def _adapter() -> TypeAdapter[RunMeta]:
-    return TypeAdapter(RunMeta)
+def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def load_run(folder: Path) -> RunMeta | None:
     """The run recorded in a folder, if there is one that can be read."""
     try:
-        run = _adapter().validate_json((folder / FILE).read_bytes())
+        run: RunMeta = _adapter(RunMeta).validate_json((folder / FILE).read_bytes())
     except (OSError, ValidationError):
         return None
     return run if _ID.fullmatch(run.run_id) else None
