@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -55,7 +55,7 @@ class RunMeta:
     def handle(self, kind: type[H]) -> H | None:
         """What its executor has noted; None when that is not there, or not of this kind."""
         try:
-            noted: H = _adapter(kind).validate_python(self.details)
+            noted: H = _adapter(cast(Any, kind)).validate_python(self.details)
         except ValidationError:
             return None
         return noted
