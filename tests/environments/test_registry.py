@@ -98,7 +98,7 @@ def test_names() -> None:
     assert "did you mean 'gsm8k'?" in (caught.value.hint or "")
 
 
-@pytest.mark.parametrize("uri", ["harbor://x@1", "skills://gpqa", "container://i#t"])
+@pytest.mark.parametrize("uri", ["skills://gpqa", "container://i#t"])
 def test_schemes_that_are_known_answer_by_name(uri: str) -> None:
     from nemo_evaluator.config.groups import SCHEMES
 

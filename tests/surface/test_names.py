@@ -64,7 +64,7 @@ GONE = {
     "nemo_evaluator.adapters.AdapterPipeline": "nemo_evaluator.adapters.Pipeline",
     "nemo_evaluator.adapters.types.PostEvalHook": "nemo_evaluator.adapters.Interceptor",
 }
-NOT_YET = ("nemo_evaluator.NatSolver", "nemo_evaluator.OpenClawSolver", "nemo_evaluator.solvers.HarborSolver")
+NOT_YET = ("nemo_evaluator.NatSolver", "nemo_evaluator.OpenClawSolver")
 PAIRS = [(module, name) for module, names in NAMES.items() for name in names.split()]
 
 

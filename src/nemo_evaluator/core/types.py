@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from nemo_evaluator.core.failures import Cause, Failure
@@ -31,6 +33,12 @@ class SandboxSpec:
     entrypoint: str | list[str] | None = None
     volumes: list[Any] = field(default_factory=list)
     environment_dir: str | None = None
+    # What the problem asks for (bytes, seconds; a way to the internet); None: as the config says.
+    cpus: float | None = None
+    memory: int | None = None
+    disk: int | None = None
+    network: bool | None = None
+    life: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +72,10 @@ class SeedResult:
     shown: frozenset[str] = frozenset()
     # Requests instead of the one that the prompt is: the response is then their results, as a JSON list.
     requests: list[PromptRequest] | None = None
+    # The problem's own folder on this machine (tests, solution): no part of any fingerprint or file.
+    folder: Path | None = None
+    # Places and commands that an agent has no honest use for; what of them its trajectory shows is noted in its row.
+    tripwires: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def plain_messages(self) -> list[Message]:

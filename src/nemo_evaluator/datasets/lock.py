@@ -86,14 +86,14 @@ def one_write() -> Iterator[None]:
 
 
 def _add(found: dict[str, LockEntry], path: Path) -> None:
-    with _exclusive(path):
+    with exclusive(path):
         write_lock({**read_lock(path), **found}, path)
 
 
 def forget(keys: set[str]) -> list[str]:
     """Drop entries, so that the next use takes the newest revision; returns those that were there."""
     path = lock_file()
-    with _exclusive(path):
+    with exclusive(path):
         entries = read_lock(path)
         dropped = sorted(keys & entries.keys())
         if dropped:
@@ -114,8 +114,8 @@ def _difference(known: LockEntry, found: LockEntry) -> str:
 
 
 @contextmanager
-def _exclusive(path: Path) -> Iterator[None]:
-    """Two processes that lock at once both end up in the file."""
+def exclusive(path: Path) -> Iterator[None]:
+    """One process at a time: two that lock at once both end up in the file, two that download find one copy."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_name(f".{path.name}.guard").open("w") as guard:
         fcntl.flock(guard, fcntl.LOCK_EX)

@@ -32,7 +32,16 @@ def real_cause(error: BoundaryError, session: AgentSession | None) -> BoundaryEr
         return BudgetError(f"the step's budget of {session.spent} is used up")
     if session.fault is not None and POLICY[session.fault.cause].retry:
         return session.fault
+    if session.fault is not None and session.fault.cause is Cause.CONTEXT_EXCEEDED:
+        return BudgetError(f"the agent's conversation outgrew the model's context: {session.fault.message}")
     return error
+
+
+def check_reached(answer: SolveResult, session: AgentSession | None) -> None:
+    """Raise what kept the model from an agent that gave up without one answer of it: that measures nothing."""
+    fault = session.fault if session is not None and answer.error and not session.calls else None
+    if fault is not None and POLICY[fault.cause].retry:
+        raise fault
 
 
 def with_calls(answer: SolveResult, session: AgentSession | None) -> SolveResult:

@@ -34,7 +34,7 @@ from nemo_evaluator.core.types import (
     VerifyResult,
 )
 from nemo_evaluator.engine._deadlines import Deadlines
-from nemo_evaluator.engine.agents import endpoints_of, real_cause, with_calls
+from nemo_evaluator.engine.agents import check_reached, endpoints_of, real_cause, with_calls
 from nemo_evaluator.engine.given import checked_answer
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.ordered_stop import OrderedStop
@@ -232,6 +232,7 @@ class StepRunner:
             if (real := real_cause(error, session)) is error:
                 raise
             raise real from error
+        check_reached(answer, session)
         if answer.error and answer.error_kind in _RAISED:
             raise _RAISED[answer.error_kind](answer.error)
         return answer

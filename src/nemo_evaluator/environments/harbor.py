@@ -1,9 +1,239 @@
-"""``harbor://``: a Harbor dataset."""
+"""``harbor://``: tasks of Harbor, from a folder (``harbor://./tasks``) or a dataset of its registry
+(``harbor://terminal-bench@2.0``).
+
+A task's tests are uploaded when the agent is done, and run in a sandbox of their own into which the agent's working
+directory is carried; where a dataset needs what the agent installed elsewhere, they run in the agent's own sandbox, as
+Harbor does it (``params: {verify: shared}``, or ``environment_mode = "shared"`` in task.toml).
+"""
 
 from __future__ import annotations
 
-from typing import Final
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from nemo_evaluator.core.kinds import NOT_YET, Kind
+import orjson
 
-KIND: Final = Kind(missing=NOT_YET)
+from nemo_evaluator.core.errors import SandboxError, ScorerError, SeedError, UsageError
+from nemo_evaluator.core.files import read_json, safe_name
+from nemo_evaluator.core.json_coerce import as_number
+from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.types import JsonDict, SeedResult, VerifyResult
+from nemo_evaluator.environments._harbor_registry import fetch, tasks_in
+from nemo_evaluator.environments._harbor_task import INSTRUCTION, LOGS, SOLUTION, TESTS, HarborTask, expand
+from nemo_evaluator.environments.base import EnvironmentFacts, EvalEnvironment
+from nemo_evaluator.sandbox import workspace
+from nemo_evaluator.sandbox.base import ExecResult, ImageBuildRequest, ImageSpec
+
+if TYPE_CHECKING:
+    from nemo_evaluator.sandbox.base import Sandbox
+
+_VERSION: Final = "1"
+_NAMES: Final = Path(__file__).parent / "data" / "harbor.json"
+_VERIFIER: Final = f"{LOGS}/verifier"
+_OUTPUT: Final = 50_000
+_REWARD_BYTES: Final = 65_536
+# What an agent leaves in the verifier's places before there is a verifier.
+_TRACES: Final = f"find {TESTS} {_VERIFIER} {SOLUTION} -mindepth 1 2>/dev/null | head -n 20"
+_CARRIED: Final = "traces.txt"
+_FIND_TRACES: Final = f"""\
+if [ -d /input ]; then echo a fresh sandbox; cat /input/{_CARRIED} 2>/dev/null
+else echo the sandbox of the agent; {_TRACES}; fi"""
+TRIPWIRES: Final = {
+    rf"(?<![\w./-]){TESTS}\b": "looked for the tests",
+    rf"{_VERIFIER}\b|\breward\.(txt|json)\b": "looked for the verifier's files",
+    rf"(?<![\w./-]){SOLUTION}\b": "looked for the solution",
+    r"git\b[^\n]*\b(reflog|fsck|--all|--lost-found|unpack-objects)|\.git/(objects|logs|packed-refs)": (
+        "searched the git history"
+    ),
+}
+_NETWORK: Final = {
+    r"\b(curl|wget|git clone|pip3? install|npm install|apt(-get)? install)\b": "tried to reach a network"
+}
+
+
+def known_names() -> dict[str, JsonDict]:
+    """Datasets that have a name of their own, with what is known of them."""
+    names: dict[str, JsonDict] = read_json(_NAMES)
+    return names
+
+
+def build(
+    uri: str,
+    num_examples: int | None = None,
+    tasks: Sequence[str] | None = None,
+    verify: Literal["fresh", "shared"] | None = None,
+    scrub_git_history: bool | None = None,
+    keep_swebench_multilingual_hints: bool = True,
+) -> EvalEnvironment:
+    """Open ``harbor://PATH`` or ``harbor://NAME[@VERSION]``.
+
+    ``tasks`` keeps the named ones. ``verify`` says where the tests run: in a ``fresh`` sandbox with the working
+    directory carried over (default), or in the agent's own (``shared``). ``scrub_git_history`` removes what a
+    repository knows of its own future (default: on, unless the dataset is about git).
+    """
+    place = uri.partition("://")[2]
+    path = Path(place).expanduser()
+    named: JsonDict = {}
+    if path.is_dir():
+        found = tasks_in(path.resolve())
+    else:
+        name, _, version = place.partition("@")
+        if place.startswith((".", "/", "~")):
+            raise UsageError(f"{uri}: {path} is not a folder", hint="name a folder of tasks, each with instruction.md")
+        named = known_names().get(name, {})
+        dataset, _, pinned = str(named.get("dataset", name)).partition("@")
+        found = fetch(dataset, version or pinned or None, tasks or named.get("tasks"))
+    if tasks:
+        have = [task.name for task in found]
+        for absent in [name for name in tasks if name not in have]:
+            close = nearest(absent, have)
+            raise UsageError(f"{uri} has no task {absent!r}", hint=f"did you mean {close!r}?" if close else None)
+        found = [task for task in found if task.name in tasks]
+    if not found:
+        raise UsageError(f"{uri} has no tasks", hint=f"a task is a folder with {INSTRUCTION}")
+    return HarborEnvironment(
+        f"harbor_{safe_name(path.resolve().name if path.is_dir() else place)}",
+        found[:num_examples],
+        shared=(verify or named.get("verify")) == "shared",
+        scrub=bool(named.get("scrub_git_history", True) if scrub_git_history is None else scrub_git_history),
+        hints=keep_swebench_multilingual_hints or "multilingual" not in place,
+    )
+
+
+class HarborEnvironment(EvalEnvironment):
+    """Tasks that an agent works on in a sandbox, and their own tests."""
+
+    def __init__(
+        self, name: str, tasks: Sequence[HarborTask], *, shared: bool = False, scrub: bool = True, hints: bool = True
+    ) -> None:
+        self.name = name
+        self._dataset = tasks
+        self._shared, self._scrub, self._hints = shared, scrub, hints
+
+    @classmethod
+    def facts(cls) -> EnvironmentFacts:
+        """Nothing of it runs without a sandbox."""
+        return EnvironmentFacts(needs=frozenset({"sandbox", "images"}))
+
+    async def seed(self, idx: int) -> SeedResult:
+        """The instruction, and the sandboxes that the task asks for."""
+        task: HarborTask = self._dataset[idx]
+        prompt = (task.folder / INSTRUCTION).read_text(encoding="utf-8").strip()
+        if not self._hints:
+            prompt = prompt.partition("\n## Hints")[0].rstrip()
+        spec = task.spec(dict(os.environ))
+        fresh = not (self._shared or task.shares_sandbox)
+        about = task.table("metadata")
+        metadata = about | {
+            "source": "harbor",
+            "task_id": task.name,
+            "task_hash": task.content_hash,
+            "verifier_timeout_sec": task.verifier_seconds,
+        }
+        if task.agent_seconds is not None:
+            metadata["agent_timeout_sec"] = task.agent_seconds
+        scrub = self._scrub and not about.get("keep_git_history")
+        return SeedResult(
+            prompt=prompt,
+            expected_answer="",
+            metadata=metadata,
+            sandbox_spec=spec,
+            verify_sandbox_spec=spec if fresh else None,
+            pre_agent_cmd=workspace.scrub_command(task.workdir) if scrub else None,
+            capture_cmd=f"{_TRACES} > /output/{_CARRIED}\n{workspace.capture_command(task.workdir)}",
+            apply_cmd=workspace.apply_command(task.workdir),
+            folder=task.folder,
+            tripwires=TRIPWIRES | ({} if spec.network else _NETWORK),
+        )
+
+    async def image_build_requests(self) -> list[Any] | None:
+        """Dockerfiles, to be built when a task is the first to need one."""
+        built = [task for task in self._dataset if task.is_built]
+        specs = [ImageSpec(task.image, {"folder": str(task.folder / "environment")}) for task in built]
+        return [ImageBuildRequest(specs)] if specs else None
+
+    async def verify(
+        self, response: str, expected: str, sandbox: Sandbox | None = None, **metadata: Any
+    ) -> VerifyResult:
+        """Tasks are verified by ``verify_answer``."""
+        raise ScorerError("a Harbor task is verified with its folder, which only its seed has")
+
+    async def verify_answer(self, response: str, seed: SeedResult, sandbox: Sandbox | None = None) -> VerifyResult:
+        """Upload the tests, run them, read the reward they leave. Raises ScorerError when they leave none."""
+        if sandbox is None:
+            raise SandboxError("a Harbor task is verified in a sandbox", hint="give the benchmark a sandbox")
+        assert seed.folder is not None
+        task = HarborTask(seed.folder)
+        script = "test.sh"
+        if not (task.folder / "tests" / script).is_file():
+            raise SeedError(f"task {task.name} has no tests/{script}")
+        traces = await sandbox.exec(_FIND_TRACES)
+        place, *left = traces.stdout.split("\n")
+        # Whatever an agent left there is no verdict.
+        clear = f'for d in {TESTS} {_VERIFIER}; do mkdir -p "$d" && find "$d" -mindepth 1 -delete || exit 1; done'
+        cleared = await sandbox.exec(clear, user=_root_of(task))
+        if not cleared.ok:
+            raise SandboxError(f"cannot prepare the verifier's folders: {cleared.stderr.strip()[-300:]}")
+        await sandbox.upload(task.folder / "tests", TESTS)
+        limits = task.table("verifier")
+        command = f"bash {TESTS}/{script}"
+        if limits.get("setup_script"):
+            command = f"bash {limits['setup_script']} && {command}"
+        result = await sandbox.exec(
+            command,
+            timeout=task.verifier_seconds,
+            env=expand(limits.get("env"), dict(os.environ), task.name),
+            user=_root_of(task),
+            max_output_bytes=_OUTPUT,
+        )
+        details: JsonDict = {
+            "method": "harbor",
+            "test_exit_code": result.exit_code,
+            "test_stdout": result.stdout[-_OUTPUT:],
+            "test_stderr": result.stderr[-_OUTPUT:],
+            "verified_in": place,
+        }
+        if found := [one for one in left if one]:
+            details["tripwires"] = {"left files in the verifier's folders": "\n".join(found)}
+        if result.timed_out:
+            raise ScorerError(f"the tests of {task.name} did not end within {task.verifier_seconds:g} s")
+        rewards = await _rewards(sandbox, task.name, result)
+        reward = rewards.get("reward", sum(rewards.values()) / len(rewards))
+        if len(rewards) > 1:
+            details["rewards"] = rewards
+        return VerifyResult(reward, f"test_exit={result.exit_code} reward={reward:g}", details)
+
+    def scorer_fingerprint(self) -> str:
+        """The tests themselves are in the metadata of each problem, by their hash."""
+        return f"harbor-{_VERSION}-{'shared' if self._shared else 'fresh'}"
+
+
+async def _rewards(sandbox: Sandbox, task: str, ran: ExecResult) -> dict[str, float]:
+    """What the tests wrote: ``reward.json`` (a number, or several by name), else ``reward.txt``."""
+    for file in ("reward.json", "reward.txt"):
+        shown = await sandbox.exec(["head", "-c", str(_REWARD_BYTES), f"{_VERIFIER}/{file}"])
+        if not shown.ok:
+            continue
+        try:
+            value: Any = orjson.loads(shown.stdout) if file == "reward.json" else float(shown.stdout)
+        except ValueError as error:
+            raise ScorerError(f"the tests of {task} wrote a {file} that cannot be read: {error}") from error
+        named = value if isinstance(value, dict) else {"reward": value}
+        rewards = {str(name): as_number(number) for name, number in named.items()}
+        if not rewards or None in rewards.values():
+            raise ScorerError(f"the tests of {task} wrote a reward that is no finite number: {shown.stdout[:200]}")
+        return {name: float(number) for name, number in rewards.items() if number is not None}
+    tail = (ran.stderr or ran.stdout).strip()[-300:]
+    raise ScorerError(f"the tests of {task} left no reward (exit code {ran.exit_code}): {tail}")
+
+
+def _root_of(task: HarborTask) -> str | None:
+    """As whom the tests run, where the task says."""
+    user = task.table("verifier").get("user")
+    return None if user is None else str(user)
+
+
+KIND: Final = Kind(build=build)

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 from nemo_evaluator.config.groups import SCHEMES
 from nemo_evaluator.core.errors import NelError, NotBuiltError, UsageError
+from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.hashing import digest_parts
 from nemo_evaluator.core.registry import Registry, did_you_mean, find_file
 from nemo_evaluator.core.types import JsonDict
@@ -22,6 +23,8 @@ _log = logging.getLogger(__name__)
 E = TypeVar("E", bound=type[EvalEnvironment])
 
 _BUILTIN: Final = "nemo_evaluator.benchmarks"
+# Datasets of Harbor that are known by their plain names.
+_DATASETS: Final = Path(__file__).parent / "data" / "harbor.json"
 
 _environments: Registry[Any] = Registry("benchmark", group="nemo_evaluator.environments")
 # What each benchmark file registered: two files may use one name.
@@ -59,6 +62,7 @@ def get_environment(
     ``num_examples`` keeps the first rows only; ``num_fewshot`` puts worked examples before each problem; ``params``
     are the benchmark's own.
     """
+    name = as_uri(name)
     scheme, separator, _ = name.partition("://")
     if separator:
         return _open_uri(scheme, name, num_examples=num_examples, num_fewshot=num_fewshot, params=params)
@@ -77,6 +81,12 @@ def get_environment(
         elif key == "num_fewshot" and value > 0:
             raise UsageError(f"benchmark {name!r} has no few-shot examples", hint="remove fewshot")
     return environment(**keywords)
+
+
+def as_uri(name: str) -> str:
+    """The URI that a plain name stands for (``swebench-verified``: ``harbor://swebench-verified``), else the name."""
+    key = name.lower().replace("_", "-")
+    return f"harbor://{key}" if "." not in key and key in read_json(_DATASETS) else name
 
 
 def environment_class(name: str) -> type[EvalEnvironment]:

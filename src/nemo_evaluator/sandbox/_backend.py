@@ -8,7 +8,7 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
@@ -42,6 +42,16 @@ class Limits:
         given: dict[str, Any] = config.model_dump(include={one.name for one in fields(cls)})
         given |= {name: parse_size(given[name]) for name in ("memory", "disk") if name in given}
         return cls(**given)
+
+    def of_problem(self, spec: SandboxSpec, config: Any, *, online: str = "none") -> Limits:
+        """These, with what a problem asks for wherever the config says nothing itself; ``online`` is the network of one
+        that may reach the internet. A problem that may not never does."""
+        asked: dict[str, Any] = {"memory": spec.memory, "cpus": spec.cpus, "disk": spec.disk}
+        asked["network"] = online if spec.network else None
+        wanted = {k: v for k, v in asked.items() if v is not None and k not in config.model_fields_set}
+        if spec.network is False:
+            wanted["network"] = "none"
+        return replace(self, **wanted)
 
 
 @dataclass(slots=True)

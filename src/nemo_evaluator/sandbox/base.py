@@ -105,6 +105,12 @@ class ImageBuildRequest:
     docker_build_fn: Callable[[list[ImageSpec]], None] | None = None
     codebuild_buildspec_fn: Callable[..., str] | None = None
 
+    @property
+    def folders(self) -> dict[str, Path]:
+        """Images that nobody builds but us, each from a folder with a Dockerfile: the folders by image."""
+        own = [one for one in self.specs if "folder" in one.source] if self.docker_build_fn is None else []
+        return {one.image: Path(one.source["folder"]) for one in own}
+
 
 @runtime_checkable
 class Sandbox(Protocol):

@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from nemo_evaluator.core.errors import SandboxError, boundary
 from nemo_evaluator.core.failures import Cause
@@ -32,6 +33,8 @@ class DockerProvider(Provider):
         self._api = DockerApi()
         self._images = ImageStore(self._api)
         self._settings = Limits.of(config)
+        # Images that are built when they are first needed, by tag.
+        self._folders: dict[str, Path] = {}
 
     async def check(self) -> None:
         """Ask the engine whether it is there, and whether it has the runtime."""
@@ -45,12 +48,17 @@ class DockerProvider(Provider):
             )
 
     async def ensure_image(self, image: str) -> None:
-        """Pull an image unless it is there."""
-        await self._images.ensure(image)
+        """Build or pull an image unless it is there."""
+        if image in self._folders:
+            await self._images.build(image, self._folders[image])
+        else:
+            await self._images.ensure(image)
 
     async def build_images(self, requests: Sequence[ImageBuildRequest]) -> None:
-        """Let the environment build the images that the engine does not have."""
+        """Let the environment build the images that the engine does not have; those that are only a folder with a
+        Dockerfile are built when they are needed."""
         for request in requests:
+            self._folders |= request.folders
             missing = [spec for spec in request.specs if not await self._images.has(spec.image)]
             if missing and request.docker_build_fn is not None:
                 with boundary(Cause.SANDBOX):
@@ -66,6 +74,7 @@ class DockerProvider(Provider):
 
     def _create(self, spec: SandboxSpec, settings: Limits) -> Sandbox:
         self._images.used(spec.image)
+        settings = settings.of_problem(spec, self._config, online="bridge")
         return DockerSandbox(
             spec,
             self._run_id,

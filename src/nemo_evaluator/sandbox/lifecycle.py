@@ -120,7 +120,12 @@ def open_session(manager: Keeper, seed: SeedResult, outside_endpoints: Sequence[
     if seed.verify_sandbox_spec is not None and not manager.config.stateful:
         return StatelessSession(manager, seed, outside_endpoints)
     spec = manager.resolve(seed.sandbox_spec or seed.verify_sandbox_spec, seed.metadata)
-    return Session(LazySandbox(manager, spec, outside_endpoints))
+
+    async def prepare(sandbox: Sandbox) -> None:
+        if seed.pre_agent_cmd:
+            await _must(sandbox, seed.pre_agent_cmd, _PREPARE_TIMEOUT, "pre_agent_cmd")
+
+    return Session(LazySandbox(manager, spec, outside_endpoints, prepare))
 
 
 def _with_folders(spec: SandboxSpec) -> SandboxSpec:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._backend import Limits
 from nemo_evaluator.sandbox._keeper_client import KeeperClient
-from nemo_evaluator.sandbox.base import Provider, Sandbox
+from nemo_evaluator.sandbox.base import ImageBuildRequest, Provider, Sandbox
+from nemo_evaluator.sandbox.dockerfile import without_build
 from nemo_evaluator.sandbox.gvisor import GVisorSandbox
 from nemo_evaluator.sandbox.local import LocalConfig, LocalSandbox
 from nemo_evaluator.sandbox.unsafe import UnsafeSandbox
@@ -28,6 +32,7 @@ class LocalProvider(Provider):
         self._keeper = KeeperClient()
         self._isolates = True
         self._settings = Limits.of(config)
+        self._folders: dict[str, Path] = {}
 
     async def check(self) -> None:
         """Start a sandbox and run something in it; nothing less proves that this machine isolates."""
@@ -45,13 +50,22 @@ class LocalProvider(Provider):
         finally:
             await probe.stop()
 
+    async def build_images(self, requests: Sequence[ImageBuildRequest]) -> None:
+        """Note the folders of images that may be no more than a plain system and some files; see ``create``."""
+        await super().build_images([one for one in requests if not one.folders])
+        for request in requests:
+            self._folders |= request.folders
+
     def create(self, spec: SandboxSpec) -> Sandbox:
-        """A local sandbox."""
+        """A local sandbox. What a Dockerfile only copies is put where it says; commands of one cannot be run."""
+        if spec.image in self._folders:
+            spec = without_build(spec, self._folders[spec.image])
+        limits = self._settings.of_problem(spec, self._config)
         if not self._isolates:
             return UnsafeSandbox(spec, self._run_id)
         if self._config.runtime == "runsc":
-            return GVisorSandbox(spec, self._run_id, settings=self._settings, reaper=self._reaper)
-        return LocalSandbox(spec, self._run_id, settings=self._settings, keeper=self._keeper)
+            return GVisorSandbox(spec, self._run_id, settings=limits, reaper=self._reaper)
+        return LocalSandbox(spec, self._run_id, settings=limits, keeper=self._keeper)
 
     async def close(self) -> None:
         """End the keeper and the reaper."""

@@ -196,6 +196,8 @@ class SandboxManager:
         # Not for warm ones, which serve many: there each program has its own deadline.
         life = getattr(self.config, "timeout", None)
         if life is not None:
+            if "timeout" not in self.config.model_fields_set:
+                life = max(life, sandbox.spec.life or 0.0)
             self._expiries[sandbox] = asyncio.get_running_loop().call_later(float(life), self._expire, sandbox)
 
     async def _stop(self, sandbox: Sandbox) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
 
 from nemo_evaluator.config.fields import Name, ServiceName
 from nemo_evaluator.config.solver_base import SolverBase
-from nemo_evaluator.core.kinds import NOT_YET, Kind
+from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.solvers.harbor import HarborSolver, HarborSolverConfig
+
+if TYPE_CHECKING:
+    from nemo_evaluator.solvers.base import SolverContext
 
 
 class AgentSolverConfig(SolverBase):
@@ -25,4 +29,9 @@ class AgentSolverConfig(SolverBase):
         return f"solver {self.type!r} needs a sandbox"
 
 
-KIND: Final = Kind(AgentSolverConfig, missing=NOT_YET)
+def build(config: AgentSolverConfig, context: SolverContext) -> HarborSolver:
+    """``type: agent``."""
+    return HarborSolver(HarborSolverConfig(**config.model_dump(exclude={"type", "framework"})))
+
+
+KIND: Final = Kind(AgentSolverConfig, build)

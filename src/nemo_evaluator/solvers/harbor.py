@@ -1,14 +1,34 @@
-"""``harbor``: a Harbor agent inside the sandbox."""
+"""``harbor``: an agent inside the sandbox: one of the Harbor package by name, a class, or a folder of scripts."""
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+import dataclasses
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
 
 from nemo_evaluator.config.fields import Above0, EnvMap, Name, ServiceName
 from nemo_evaluator.config.solver_base import SolverBase, TimeoutStrategy
-from nemo_evaluator.core.kinds import NOT_YET, Kind
+from nemo_evaluator.core.errors import SandboxError, SolverError, UsageError
+from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.core.types import ErrorKind, JsonDict, SeedResult, SolveResult
+from nemo_evaluator.solvers._agent_end import AgentEnd
+from nemo_evaluator.solvers._folder_agent import FolderAgent
+from nemo_evaluator.solvers._harbor_agent import HarborRun, harbor_python
+from nemo_evaluator.solvers._time_limit import time_limit
+from nemo_evaluator.solvers.oracle import writable_place
+
+if TYPE_CHECKING:
+    from nemo_evaluator.adapters.outside import ModelAccess
+    from nemo_evaluator.sandbox.base import Sandbox
+    from nemo_evaluator.solvers.base import SolverContext
+
+_LOGS: Final = ("/logs/agent", "/tmp/logs/agent")  # noqa: S108 - inside the sandbox
+_SKILLS: Final = ("/skills", "/tmp/skills")  # noqa: S108 - inside the sandbox
+_CONTEXT: Final = 262_144
+_READ_SKILL: Final = "Read {place}/SKILL.md before you begin: it tells you how to work on this task.\n\n"
 
 
 class HarborSolverConfig(SolverBase):
@@ -16,7 +36,7 @@ class HarborSolverConfig(SolverBase):
 
     type: Literal["harbor"] = "harbor"
     service: ServiceName = Field(description="The model.")
-    agent: Name = Field(description="Name of the agent.")
+    agent: Name = Field(description="Name of a Harbor agent, `module:Class`, or a folder with `run.sh.j2`.")
     agent_kwargs: dict[str, Any] = Field(default_factory=dict, description="Settings of the agent.")
     container_env: EnvMap = Field(default_factory=dict, description="Environment of the agent.")
     run_timeout: Above0 | None = Field(None, description="Seconds for the agent.")
@@ -33,4 +53,111 @@ class HarborSolverConfig(SolverBase):
         return f"solver {self.type!r} needs a sandbox"
 
 
-KIND: Final = Kind(HarborSolverConfig, missing=NOT_YET)
+@dataclasses.dataclass
+class HarborSolver:
+    """Lets an agent work in the sandbox. Its model calls go through the proxy, which counts them.
+
+    Time that is up is no failure: the workspace is verified as it was left. An agent that could not be set up, a
+    sandbox that broke and a model that was gone are failures of the harness, and tried again.
+    """
+
+    config: HarborSolverConfig
+    needs = ("sandbox", "model")
+
+    def __post_init__(self) -> None:
+        """Say at once what is missing."""
+        self.describe()
+        if self.config.skill and not (self._skill_dir / "SKILL.md").is_file():
+            raise UsageError(f"skill {self.config.skill!r}: {self._skill_dir} has no SKILL.md", hint="set skill_dir")
+
+    async def solve(
+        self, task: SeedResult, sandbox: Sandbox | None = None, model: ModelAccess | None = None
+    ) -> SolveResult:
+        """Run the agent on a task."""
+        if sandbox is None or model is None:
+            raise SandboxError("an agent needs a sandbox and a model", hint="give the benchmark a sandbox")
+        config = self.config
+        await sandbox.start()
+        await writable_place(sandbox, _LOGS)
+        instruction = await self._with_skill(task.prompt, sandbox)
+        limit = time_limit(task, config.run_timeout, config.timeout_strategy, config.max_agent_timeout)
+        inside = sandbox.resolved_endpoint_url("MODEL_BASE_URL") or sandbox.resolve_outside_endpoint(model.url)
+        key = model.api_key.reveal()
+        env = {"LLM_API_KEY": key, "LLM_MODEL": model.model, "OPENAI_API_KEY": key, "MSWEA_API_KEY": key}
+        env |= config.container_env
+        if self._folder is not None:
+            if self._folder.timeout and config.run_timeout is None and config.timeout_strategy == "override":
+                limit = min(self._folder.timeout, config.max_agent_timeout or self._folder.timeout)
+            values = {"model": model.model, **config.agent_kwargs}
+            ended = await self._folder.work(instruction, sandbox, values, {**env, "LLM_BASE_URL": inside}, limit)
+        else:
+            job = self._job(task, sandbox, model, instruction) | {"env": env, "url": model.url, "url_inside": inside}
+            ended = await HarborRun(sandbox, limit, config.cmd_timeout).work(job)
+        return _answer(ended, limit, config.agent)
+
+    def describe(self) -> JsonDict:
+        """The settings that change answers, with the agent's own text or Harbor's version."""
+        settings = self.config.model_dump(mode="json", exclude={"service"})
+        if self._folder is not None:
+            return settings | {"folder": dataclasses.asdict(self._folder), "agent": self._folder.name}
+        return settings | {"harbor": harbor_python()[1]}
+
+    @cached_property
+    def _folder(self) -> FolderAgent | None:
+        path = Path(self.config.agent).expanduser()
+        if not path.is_dir() and self.config.agent.startswith((".", "/", "~")):
+            raise UsageError(f"there is no agent's folder {path}", hint="a folder with run.sh.j2")
+        return FolderAgent.load(path) if path.is_dir() else None
+
+    @property
+    def _skill_dir(self) -> Path:
+        return Path(self.config.skill_dir or ".").expanduser() / (self.config.skill or "")
+
+    async def _with_skill(self, prompt: str, sandbox: Sandbox) -> str:
+        if not self.config.skill:
+            return prompt
+        place = f"{await writable_place(sandbox, _SKILLS)}/{self.config.skill}"
+        await sandbox.upload(self._skill_dir, place)
+        return _READ_SKILL.format(place=place) + prompt
+
+    def _job(self, task: SeedResult, sandbox: Sandbox, model: ModelAccess, instruction: str) -> JsonDict:
+        name = self.config.agent
+        return {
+            "agent": name,
+            "kwargs": self.config.agent_kwargs,
+            "model_name": model.model if name == "claude-code" else f"openai/{model.model}",
+            "model_info": {
+                "max_input_tokens": _CONTEXT,
+                "max_output_tokens": _CONTEXT,
+                "input_cost_per_token": 0.0,
+                "output_cost_per_token": 0.0,
+            },
+            "host_env": {"OPENAI_API_KEY": model.api_key.reveal(), "OPENAI_BASE_URL": model.url},
+            "instruction": instruction,
+            "task": str(task.metadata.get("task_id") or "task"),
+            "session": "nel",
+            "workdir": sandbox.spec.workdir,
+            "environment_dir": str(task.folder / "environment" if task.folder else Path.cwd()),
+            "path": [str(Path.cwd())],
+        }
+
+
+def _answer(ended: AgentEnd, limit: float, agent: str) -> SolveResult:
+    if ended.error and not ended.timed_out:
+        raise SolverError(f"agent {agent} broke: {ended.error}")
+    late = f"the agent did not end within {limit:g} s" if ended.timed_out else None
+    return SolveResult(
+        response=ended.response,
+        trajectory=ended.trajectory,
+        error=late,
+        error_kind=ErrorKind.SOLVE_TIMEOUT if late else ErrorKind.NONE,
+        scoring_details=ended.details,
+    )
+
+
+def build(config: HarborSolverConfig, context: SolverContext) -> HarborSolver:
+    """``type: harbor``."""
+    return HarborSolver(config)
+
+
+KIND: Final = Kind(HarborSolverConfig, build)

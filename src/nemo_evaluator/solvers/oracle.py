@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -14,6 +15,7 @@ from nemo_evaluator.config.solver_base import SolverBase, TimeoutStrategy
 from nemo_evaluator.core.errors import SandboxError, SeedError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import ErrorKind, JsonDict, ModelResponse, SeedResult, SolveResult, ToolCallInfo
+from nemo_evaluator.solvers._time_limit import time_limit
 from nemo_evaluator.solvers.tools.base import ToolResult
 from nemo_evaluator.solvers.tools.sandbox import shown
 from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from nemo_evaluator.sandbox.base import Sandbox
     from nemo_evaluator.solvers.base import SolverContext
 
-DEFAULT_TIMEOUT: Final = 1800.0
 # The second is for sandboxes whose root cannot be written to.
 _PLACES: Final = ("/solution", "/tmp/solution")
 _SCRIPT: Final = "solve.sh"
@@ -62,7 +63,7 @@ class OracleSolver:
             raise SeedError("the task has no known solution (no task_dir with solution/solve.sh)")
         if sandbox is None:
             raise SandboxError("the oracle needs a sandbox to run the solution", hint="give the benchmark a sandbox")
-        place = await _place(sandbox)
+        place = await writable_place(sandbox, _PLACES)
         if folder is not None:
             await sandbox.upload(folder, place)
         else:
@@ -83,15 +84,7 @@ class OracleSolver:
 
     def timeout_for(self, task: SeedResult) -> float:
         """Seconds for the solution: ours, the task's, or the larger of both, under the cap."""
-        ours, theirs = self.run_timeout, _task_timeout(task)
-        known = [limit for limit in (ours, theirs) if limit is not None]
-        if self.timeout_strategy == "max" and known:
-            chosen = max(known)
-        elif self.timeout_strategy == "task":
-            chosen = theirs or ours or DEFAULT_TIMEOUT
-        else:
-            chosen = ours or theirs or DEFAULT_TIMEOUT
-        return min(chosen, self.max_agent_timeout) if self.max_agent_timeout is not None else chosen
+        return time_limit(task, self.run_timeout, self.timeout_strategy, self.max_agent_timeout)
 
     def describe(self) -> JsonDict:
         """The settings that change answers."""
@@ -103,8 +96,8 @@ class OracleSolver:
 
 def _folder(task: SeedResult) -> Path | None:
     """The folder of the known solution, if the task has one."""
-    place = task.metadata.get("task_dir")
-    if not isinstance(place, str) or not place:
+    place = task.folder or task.metadata.get("task_dir")
+    if not place or not isinstance(place, str | Path):
         return None
     folder = Path(place) / "solution"
     if not (folder / _SCRIPT).is_file():
@@ -112,21 +105,13 @@ def _folder(task: SeedResult) -> Path | None:
     return folder
 
 
-async def _place(sandbox: Sandbox) -> str:
-    """Where the solution can be put."""
-    for place in _PLACES:
+async def writable_place(sandbox: Sandbox, places: Sequence[str]) -> str:
+    """The first of some folders that can be made and written to. Raises SandboxError when none can."""
+    for place in places:
         made = await sandbox.exec(["sh", "-c", 'mkdir -p "$1" && test -w "$1"', "sh", place], timeout=30.0)
         if made.ok:
             return place
-    raise SandboxError(f"the solution can be put at none of {', '.join(_PLACES)}: {made.stderr.strip()}")
-
-
-def _task_timeout(task: SeedResult) -> float | None:
-    for name in ("agent_timeout", "max_agent_timeout_sec", "timeout"):
-        value = task.metadata.get(name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
-            return float(value)
-    return None
+    raise SandboxError(f"nothing can be written to {', '.join(places)}: {made.stderr.strip()}")
 
 
 def _trajectory(task: SeedResult, command: str, output: ToolResult, took: float, error: str | None) -> list[JsonDict]:

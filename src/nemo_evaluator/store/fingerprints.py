@@ -13,6 +13,8 @@ from nemo_evaluator.core.types import JsonDict, SeedResult, Step
 
 # Digits of a verdict's fingerprint; older journals have twice as many, of which the first are the same.
 VERDICT_DIGITS: Final = 16
+# Fields of a sandbox's spec that older fingerprints do not know: they count where they say something.
+_NEWER: Final = frozenset({"cpus", "memory", "disk", "network"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,9 @@ def problem_hash(seed: SeedResult) -> str:
     asked: list[Any] = [seed.prompt if plain else seed.messages]
     if seed.system or seed.images or seed.sandbox_spec or seed.pre_agent_cmd:
         spec = asdict(seed.sandbox_spec) if seed.sandbox_spec else None
+        if spec is not None:
+            del spec["life"]
+            spec = {name: value for name, value in spec.items() if value is not None or name not in _NEWER}
         asked += [seed.system, seed.images, spec, seed.pre_agent_cmd]
     if seed.requests is not None:
         asked.append([asdict(request) for request in seed.requests])

@@ -14,10 +14,10 @@ from nemo_evaluator.core.kinds import NOT_YET
 from nemo_evaluator.core.registry import did_you_mean, find_file
 from nemo_evaluator.engine.template import load_template
 from nemo_evaluator.engine.verify import JUDGES, NEEDS_JUDGE, judge_hint, lacks_judge
-from nemo_evaluator.environments.registry import environment_class, list_environments
+from nemo_evaluator.environments.registry import as_uri, environment_class, list_environments
 
 # Known from the reference's examples and playbooks; their harness is not here yet.
-_PLANNED = frozenset({"swebench-verified", "swebench-multilingual", "swebench-pro", "terminal-bench", "research-bench"})
+_PLANNED = frozenset({"research-bench"})
 Found = tuple[tuple[str | int, ...], str, str]
 
 
@@ -40,7 +40,7 @@ def _unknown(config: EvalConfig) -> Iterator[Found]:
 
 
 def _benchmark(name: str, path: tuple[str | int, ...]) -> Iterator[Found]:
-    scheme, separator, _ = name.partition("://")
+    scheme, separator, _ = as_uri(name).partition("://")
     if separator:
         if (why := SCHEMES.get(scheme).missing) is not None:
             yield path, f"{scheme}:// benchmarks are {why}", "see `nel list` for those that are"
@@ -56,7 +56,7 @@ def _benchmark(name: str, path: tuple[str | int, ...]) -> Iterator[Found]:
 
 def _judge(benchmark: BenchmarkConfig, path: tuple[str | int, ...]) -> Iterator[Found]:
     """A registered benchmark that needs a judge and has none; those in files and behind URIs say so when opened."""
-    scoring, name = benchmark.scoring, benchmark.name
+    scoring, name = benchmark.scoring, as_uri(benchmark.name)
     own = scoring.include_defaults and scoring.primary is None
     if "://" in name or ".py" in name or not own or any(metric.type in JUDGES for metric in scoring.metrics):
         return

@@ -15,7 +15,7 @@ from nemo_evaluator.engine.only import chosen_problems
 from nemo_evaluator.engine.plan import Shard
 from nemo_evaluator.engine.template import InstructionTemplate, load_template
 from nemo_evaluator.engine.verify import JUDGES, NEEDS_JUDGE, judge_hint, lacks_judge
-from nemo_evaluator.environments.registry import get_environment
+from nemo_evaluator.environments.registry import as_uri, get_environment
 from nemo_evaluator.models import endpoint_of
 from nemo_evaluator.models.cost import price_of
 from nemo_evaluator.solvers.base import SANDBOX
@@ -63,7 +63,7 @@ def check_file(loaded: LoadedConfig) -> list[Problem]:
 
 async def _opened(bench: BenchmarkConfig, path: Path) -> AsyncIterator[Found]:
     """What shows when a benchmark is opened: its file, its parameters, its dataset, its columns, what it needs."""
-    if "://" in bench.name:
+    if "://" in as_uri(bench.name):
         # Some are reached through services that are not up yet.
         return
     try:

@@ -1,0 +1,162 @@
+"""From the name of a Harbor dataset to its task folders: the registry, git, and the lock.
+
+Every task is pinned: its commit and the hash of its files stand in the dataset lock, so another run gets the same tasks
+or says that they changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from packaging.version import InvalidVersion, Version
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import read_json
+from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.datasets.lock import LockEntry, check, exclusive, one_write, read_lock
+from nemo_evaluator.datasets.settings import cache_dir, is_offline
+from nemo_evaluator.environments._harbor_task import INSTRUCTION, HarborTask
+
+_REGISTRY: Final = "https://raw.githubusercontent.com/laude-institute/harbor/main/registry.json"
+_GIT_SECONDS: Final = 1800.0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSource:
+    """Where a registry says that a task lies."""
+
+    name: str
+    git_url: str
+    path: str
+    commit: str | None = None
+
+
+def tasks_in(folder: Path) -> list[HarborTask]:
+    """The task folders in a folder, by name; the folder itself when it is one."""
+    if (folder / INSTRUCTION).is_file():
+        return [HarborTask(folder)]
+    return [HarborTask(path) for path in sorted(folder.iterdir()) if (path / INSTRUCTION).is_file()]
+
+
+def fetch(name: str, version: str | None, wanted: Sequence[str] | None = None) -> list[HarborTask]:
+    """The tasks of a registered dataset, downloaded once. Raises UsageError when there is no such dataset."""
+    entry = _entry(name, version)
+    sources = [
+        TaskSource(str(one["name"]), str(one["git_url"]), str(one["path"]), one.get("git_commit_id"))
+        for one in entry["tasks"]
+        if wanted is None or one["name"] in wanted
+    ]
+    dataset = f"{name}@{entry['version']}"
+    folder = _root() / dataset.replace("/", "__")
+    folder.mkdir(parents=True, exist_ok=True)
+    with exclusive(folder), one_write():
+        known = read_lock()
+        for source in sources:
+            if source.commit in (None, "HEAD") and (pinned := known.get(_key(dataset, source))) is not None:
+                sources[sources.index(source)] = TaskSource(source.name, source.git_url, source.path, pinned.revision)
+        absent = [one for one in sources if not (folder / one.name / INSTRUCTION).is_file()]
+        commits = _download(absent, folder)
+        tasks = [HarborTask(folder / one.name) for one in sources]
+        for task, source in zip(tasks, sources, strict=True):
+            commit = commits.get(source.name) or source.commit
+            check(_key(dataset, source), LockEntry(task.content_hash, 1, commit, source.git_url))
+    return tasks
+
+
+def _key(dataset: str, source: TaskSource) -> str:
+    return f"harbor://{dataset}#{source.name}"
+
+
+def _root() -> Path:
+    return Path(os.environ.get("HARBOR_DATASETS_DIR") or cache_dir() / "harbor")
+
+
+def _entry(name: str, version: str | None) -> JsonDict:
+    """The registry's entry of a dataset: the version that is asked for, else head, else the highest."""
+    known = _registry()
+    versions = {str(one.get("version")): one for one in known if one.get("name") == name}
+    if not versions:
+        close = nearest(name, sorted({str(one.get("name")) for one in known}))
+        hint = f"did you mean harbor://{close}?" if close else "name a folder of tasks, or set HARBOR_REGISTRY"
+        raise UsageError(f"the Harbor registry has no dataset {name!r}", hint=hint)
+    if version is not None and version not in versions:
+        raise UsageError(f"harbor://{name} has no version {version!r}", hint=f"it has: {', '.join(versions)}")
+    chosen = version or ("head" if "head" in versions else max(versions, key=_order))
+    return versions[chosen]
+
+
+def _order(version: str) -> Version:
+    try:
+        return Version(version)
+    except InvalidVersion:
+        return Version("0")
+
+
+def _registry() -> list[JsonDict]:
+    """The registry file (``HARBOR_REGISTRY``, a path or URL; else Harbor's own), with local additions on top of it."""
+    place = os.environ.get("HARBOR_REGISTRY") or _REGISTRY
+    try:
+        if "://" in place and not place.startswith("file://"):
+            if is_offline():
+                raise UsageError("the Harbor registry is not reached offline", hint="set HARBOR_REGISTRY to a file")
+            with urllib.request.urlopen(place, timeout=60) as reply:  # noqa: S310 - http or https, or the user's own
+                entries: Any = json.load(reply)
+        else:
+            entries = read_json(Path(place.removeprefix("file://")))
+    except (OSError, ValueError) as error:
+        hint = "set HARBOR_REGISTRY to a registry file, or name a folder of tasks: harbor://./tasks"
+        raise UsageError(f"cannot read the Harbor registry {place}: {error}", hint=hint) from error
+    own = os.environ.get("HARBOR_REGISTRY_OVERRIDE_DIR")
+    additions = [one for file in sorted(Path(own).glob("*.json")) for one in read_json(file)] if own else []
+    replaced = {(one.get("name"), str(one.get("version"))) for one in additions}
+    return [one for one in entries if (one.get("name"), str(one.get("version"))) not in replaced] + additions
+
+
+def _download(sources: Sequence[TaskSource], target: Path) -> dict[str, str]:
+    """Fetch task folders, one sparse clone for each repository and commit; returns the commit of each."""
+    if sources and is_offline():
+        raise UsageError(f"{len(sources)} tasks are not downloaded, and this run is offline", hint="run once online")
+    commits: dict[str, str] = {}
+    for url, commit in dict.fromkeys((one.git_url, one.commit) for one in sources):
+        here = [one for one in sources if (one.git_url, one.commit) == (url, commit)]
+        with tempfile.TemporaryDirectory(prefix=".clone-", dir=target) as clone:
+            _git(clone, "init", "-q")
+            _git(clone, "remote", "add", "origin", url)
+            _git(clone, "sparse-checkout", "set", "--no-cone", *(f"/{one.path}/" for one in here))
+            _git(clone, "fetch", "-q", "--depth=1", "--filter=blob:none", "origin", commit or "HEAD")
+            _git(clone, "checkout", "-q", "FETCH_HEAD")
+            found = _git(clone, "rev-parse", "HEAD").strip()
+            for one in here:
+                folder = Path(clone) / one.path
+                if not (folder / INSTRUCTION).is_file():
+                    raise UsageError(f"{url} at {found[:12]} has no task {one.path}", hint="check the registry's entry")
+                shutil.rmtree(target / one.name, ignore_errors=True)
+                folder.rename(target / one.name)
+                commits[one.name] = found
+    return commits
+
+
+def _git(folder: str, *words: str) -> str:
+    command = ["git", "-C", folder, "-c", "advice.detachedHead=false", *words]
+    environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_SECONDS, env=environment)
+    except FileNotFoundError as error:
+        raise UsageError(
+            "Harbor datasets are downloaded with git, which is not installed", hint="install git"
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise UsageError(f"git {words[0]} took more than {_GIT_SECONDS:g} s", hint="try again") from error
+    if ran.returncode:
+        raise UsageError(f"git {words[0]} failed: {ran.stderr.strip()[-500:]}", hint="check the URL and the network")
+    return ran.stdout

@@ -1,0 +1,3 @@
+#!/bin/bash
+set -e
+echo $((2 * $(cat /opt/secret-number))) > answer.txt

@@ -1,0 +1,3 @@
+#!/bin/bash
+set -e
+ls /sys/class/net 2>/dev/null | grep -vc "^lo$" > interfaces.txt || true

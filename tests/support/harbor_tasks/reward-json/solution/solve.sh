@@ -1,0 +1,4 @@
+#!/bin/bash
+set -e
+echo yes > a.txt
+echo yes > b.txt
