@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A Ray cluster on this machine, for tests: a head without workers and three nodes of two CPUs, on loopback only.
-#   ray.sh run COMMAND...   run a command with a cluster (RAY_ADDRESS is set); end the cluster afterwards
+#   ray.sh run COMMAND...   run a command with a cluster (RAY_ADDRESS and its token are set); end the cluster afterwards
 #   ray.sh start | stop     keep one running | end it
 #   ray.sh env              print the line for `eval`
 # One per machine and user. Nodes are ended by their process numbers: `ray stop` would end everybody's.
@@ -11,16 +11,18 @@ bin=${VENV:-.venv}/bin
 run=/tmp/nel-ray-$(id -u)
 # Ports from 10002 to 19999 are for Ray's workers.
 port=${NEL_RAY_PORT:-26379}
-export RAY_USAGE_STATS_ENABLED=0 RAY_DISABLE_IMPORT_WARNING=1
+# Whoever joins has to know the cluster's token.
+export RAY_USAGE_STATS_ENABLED=0 RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH=$run/token
 
-up() { [ -s "$run/pids" ] && timeout 30 "$bin/ray" status --address "127.0.0.1:$port" >/dev/null 2>&1; }
+up() { [ -s "$run/pids" ] && kill -0 "$(head -n 1 "$run/pids")" 2>/dev/null && (: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null; }
 
-# node NAME FLAGS...: one node in a process group of its own; its number is that of the group.
+# node NAME FLAGS...: one node in a process group of its own, whose number is noted. Ray gives a node half a minute to
+# start, which may not be enough on a busy machine: it is tried again.
 node() {
   local name=$1
   shift
-  setsid timeout --foreground 12h "$bin/ray" start --block --node-ip-address 127.0.0.1 --object-store-memory 100000000 \
-    --disable-usage-stats "$@" >"$run/$name.log" 2>&1 </dev/null &
+  setsid timeout --foreground 12h bash -c 'for try in 1 2 3 4; do "$@"; done' - "$bin/ray" start --block \
+    --node-ip-address 127.0.0.1 --object-store-memory 100000000 --disable-usage-stats "$@" >"$run/$name.log" 2>&1 </dev/null &
   echo $! >>"$run/pids"
 }
 
@@ -28,6 +30,7 @@ start_cluster() {
   [ -x "$bin/ray" ] || { echo "ray: not installed; make parts" >&2; return 1; }
   stop_cluster
   mkdir "$run" && chmod 700 "$run"
+  od -An -N32 -tx1 /dev/urandom | tr -d ' \n' >"$run/token"
   node head --head --port "$port" --num-cpus 0 --include-dashboard false --temp-dir "$run/t"
   wait_for up || return 1
   local number
@@ -38,7 +41,7 @@ start_cluster() {
 three_nodes() { timeout 30 "$bin/ray" status --address "127.0.0.1:$port" 2>/dev/null | grep -F '/6.0 CPU' >/dev/null; }
 
 wait_for() {
-  local until=$((SECONDS + 180)) pid
+  local until=$((SECONDS + 300)) pid
   while [ $SECONDS -lt $until ]; do
     "$1" && return 0
     while read -r pid; do kill -0 "$pid" 2>/dev/null || break 2; done <"$run/pids"
@@ -69,6 +72,6 @@ case ${1:-} in
     ;;
   start) up || start_cluster; echo "cluster at 127.0.0.1:$port; eval \"\$(scripts/ray.sh env)\"" ;;
   stop) stop_cluster ;;
-  env) if up; then echo "export RAY_ADDRESS=127.0.0.1:$port"; fi ;;
+  env) if up; then echo "export RAY_ADDRESS=127.0.0.1:$port RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH=$run/token"; fi ;;
   *) sed -n '2,6p' "$0"; exit 1 ;;
 esac

@@ -10,7 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nemo_evaluator import core
-from nemo_evaluator.core.errors import ERROR_OF_CAUSE, BudgetError, ScorerError, UsageError, boundary
+from nemo_evaluator.core.errors import (
+    ERROR_OF_CAUSE,
+    BudgetError,
+    ConfigError,
+    MissingExtraError,
+    NelError,
+    Problem,
+    RateLimitError,
+    ScorerError,
+    UsageError,
+    boundary,
+)
 from nemo_evaluator.core.failures import POLICY, Cause, Row
 from nemo_evaluator.core.files import iter_jsonl, safe_name, write_atomic
 from nemo_evaluator.core.hashing import digest
@@ -32,6 +43,20 @@ def test_a_secret_shows_itself_only_when_asked() -> None:
     assert scrub("Bearer sk-0123456789!") == "Bearer ***!"
     with pytest.raises(TypeError):
         pickle.dumps(secret)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UsageError("no", hint="yes"),
+        MissingExtraError("Ray", extra="ray"),
+        ConfigError([Problem("a.b", "is wrong")], source="c.yaml"),
+        RateLimitError("slowly", retry_after=3.0),
+    ],
+)
+def test_errors_travel_between_processes(error: NelError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), again.message, vars(again)) == (type(error), error.message, vars(error))
 
 
 def test_the_registry_loads_lazily_suggests_and_refuses_collisions() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
-from nemo_evaluator.core.errors import AuthError
-from nemo_evaluator.core.types import JsonDict, Step
+from nemo_evaluator.core.errors import AuthError, BoundaryError, RequestRejectedError
+from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult, Step
 from nemo_evaluator.engine.evaluation import Evaluation, evaluate
 from nemo_evaluator.engine.halt import HaltKind
 from nemo_evaluator.engine.pool import Halted, Ledger
@@ -34,7 +34,7 @@ class Workers:
     async def _serve(self, ledger: Ledger, lost_after: int | None) -> None:
         self.hosts += 1
         host = StepHost(Evaluation(Sums(40), self.solver, self.folder / "elsewhere", **self.more))
-        assert await host.open() == ledger.fingerprints
+        assert await host.open(*ledger.counts()) == ledger.fingerprints
         held: set[Step] = set()
         charged: list[JsonDict] = []
         brought = 0
@@ -43,7 +43,7 @@ class Workers:
             held.update(lease.step for lease in leases)
             if not held:
                 return
-            reply = await host.exchange(leases, Halted.of(ledger.halt))
+            reply = await host.exchange(leases, Halted.of(ledger.halt), ledger.elsewhere(charged))
             if lost_after is not None and brought >= lost_after:
                 # With what it has done since it was last asked.
                 ledger.give_back(held)
@@ -110,22 +110,86 @@ async def test_what_ends_one_worker_ends_the_benchmark(tmp_path: Path) -> None:
     assert len(solver.asked) <= 12 and records(tmp_path / "a", "outcome") == []
 
 
-async def test_what_workers_spend_is_the_runs(tmp_path: Path) -> None:
-    """Each worker alone stays within the budget; together they reach it."""
-    ours, theirs = Budget("b", requests=10), [Budget("b", requests=10) for _ in range(2)]
-    ledger_budget = (ours,)
+async def test_some_rejected_requests_are_rows_and_no_reason_to_stop(tmp_path: Path) -> None:
+    """Only when the first are all rejected is it the server's doing; a worker must know what was scored before."""
+    solver = Scripted(lambda prompt: RequestRejectedError("no") if int(prompt.split()[-1][:-1]) % 3 == 0 else "1")
+    pool = Workers(tmp_path, solver, lost_after=20)
+    done = await evaluate(Evaluation(Sums(40), solver, tmp_path / "a", pool=pool))
+    assert done.halt.kind is None
+    assert Counter(row["status"] for row in views(tmp_path / "a")) == {"scored": 26, "failed": 14}
+
+
+async def test_what_was_done_when_a_worker_is_closed_is_not_lost(tmp_path: Path) -> None:
+    solver = Scripted()
 
     async def pool(ledger: Ledger) -> None:
-        for budget in theirs:
-            host = StepHost(Evaluation(Sums(40), Scripted(), tmp_path / "w", budgets=(budget,)))
-            await host.open()
-            leases = await ledger.lease(5, wait=True)
-            held, charged = {lease.step for lease in leases}, list[JsonDict]()
-            while held:
-                budget.spent_requests += len(leases)
-                ledger.take(held, await host.exchange(leases, None), charged)
-                leases = []
+        host = StepHost(Evaluation(Sums(40), solver, tmp_path / "w", max_concurrent=3))
+        await host.open()
+        held, charged = set[Step](), list[JsonDict]()
+        leases = await ledger.lease(3, wait=True)
+        held.update(lease.step for lease in leases)
+        ledger.take(held, await host.exchange(leases, None), charged)
+        leases = await ledger.lease(3, wait=True)
+        held = {lease.step for lease in leases}
+        exchange = asyncio.ensure_future(host.exchange(leases, None))
+        while len(solver.asked) < 6:
+            await asyncio.sleep(0)
+        exchange.cancel()
+        ledger.take(held, await host.close(), charged)
+        assert not held
+        ledger.halt.set(HaltKind.INTERRUPT, "enough")
 
-    done = await evaluate(Evaluation(Sums(40), Scripted(), tmp_path / "a", pool=pool, budgets=ledger_budget))
-    assert ours.spent_requests == 10 and done.halt.kind is HaltKind.BUDGET
+    await evaluate(Evaluation(Sums(40), solver, tmp_path / "a", pool=pool))
+    assert len(solver.asked) == len(records(tmp_path / "a", "answer")) == 6
+
+
+class Paid(Scripted):
+    """Charges a budget as the client does: set aside before a call, settled after it."""
+
+    def __init__(self, budget: Budget, calls: int, **price: float) -> None:
+        super().__init__()
+        self.budget, self.calls, self.price = budget, calls, price
+
+    async def solve(self, task: SeedResult) -> SolveResult:
+        for _ in range(self.calls):
+            held = await self.budget.reserve()
+            await asyncio.sleep(0.02 if self.calls > 1 else 0)
+            self.budget.settle(held, requests=1, **self.price)  # type: ignore[arg-type]
+        return await super().solve(task)
+
+
+class PaidWorkers(Workers):
+    """Three workers, each with a budget of its own."""
+
+    def __init__(self, folder: Path, limit: dict[str, float], calls: int) -> None:
+        super().__init__(folder, Scripted())
+        self.limit, self.calls = limit, calls
+        self.solvers: list[Paid] = []
+
+    async def __call__(self, ledger: Ledger) -> None:
+        await asyncio.gather(*(self._serve(ledger, None) for _ in range(3)))
+
+    async def _serve(self, ledger: Ledger, lost_after: int | None) -> None:
+        budget = Budget("b", **self.limit)  # type: ignore[arg-type]
+        paid = Paid(budget, self.calls, usd=0.03, tokens=20)
+        self.solvers.append(paid)
+        one = Workers(self.folder, paid, budgets=(budget,))
+        await one._serve(ledger, lost_after)
+
+
+@pytest.mark.parametrize("limit", [{"requests": 10}, {"usd": 0.3}, {"tokens": 200}])
+async def test_workers_share_a_budget_to_the_last_call(limit: dict[str, float], tmp_path: Path) -> None:
+    pool, ours = PaidWorkers(tmp_path, limit, 1), Budget("b", **limit)  # type: ignore[arg-type]
+    done = await evaluate(Evaluation(Sums(40), Scripted(), tmp_path / "a", pool=pool, budgets=(ours,)))
+    assert done.halt.kind is HaltKind.BUDGET and isinstance(done.halt.error, BoundaryError)
+    assert ours.spent_requests == sum(len(solver.asked) for solver in pool.solvers) == 10
     assert len(records(tmp_path / "a", "outcome")) == 10
+
+
+async def test_a_worker_is_told_what_others_have_spent(tmp_path: Path) -> None:
+    """A step of many calls ends when the run's budget does, not when its worker alone has spent it."""
+    pool, ours = PaidWorkers(tmp_path, {"requests": 600}, 1000), Budget("b", requests=600)
+    done = await evaluate(Evaluation(Sums(40), Scripted(), tmp_path / "a", pool=pool, budgets=(ours,)))
+    assert done.halt.kind is HaltKind.BUDGET
+    # Each worker alone would have spent 600.
+    assert ours.spent_requests < 1400

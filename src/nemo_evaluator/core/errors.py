@@ -52,6 +52,10 @@ class NelError(Exception):
         super().__init__(self.message)
         self.hint = hint
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """As it is, whatever its class is made with: errors travel between processes."""
+        return type(self).__new__, (type(self), *self.args), self.__dict__
+
 
 class UsageError(NelError):
     """A command or a call was used wrongly."""

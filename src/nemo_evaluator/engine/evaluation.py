@@ -91,8 +91,9 @@ class Evaluation:
     step_limits: StepLimits | None = None
     traffic: Callable[[JsonDict], None] | None = None
     halt: Halt | None = None
-    # Where the steps run, if not in this process.
+    # Where the steps run, if not in this process, and in how many.
     pool: Pool | None = None
+    workers: int = 1
     progress: Progress = field(default_factory=SilentProgress)
     # Told what was moved aside, taken over or found damaged.
     say: Callable[[str], None] = _log.warning
@@ -204,7 +205,8 @@ class _Session:
         self._tally = Tally(planned=len(plan))
         self._halt = job.halt if job.halt is not None else Halt()
         self._verifier, self._prints = _verifier(job), fingerprints_of(job)
-        self._stop = OrderedStop(job.stop_rule, plan, job.max_concurrent) if job.stop_rule is not None else None
+        at_once = job.max_concurrent * job.workers
+        self._stop = OrderedStop(job.stop_rule, plan, at_once) if job.stop_rule is not None else None
         # Where the run ends at the latest, and where it was to end in earlier sessions that a rule has looked at.
         rule, planned = job.stop_rule, len(plan.problems)
         self._planned_end = planned if rule is None else rule.end(planned)

@@ -7,6 +7,7 @@ in the journal by then, and only verified again.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -21,8 +22,9 @@ from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.models.budget import Budget
 from nemo_evaluator.store.records import ANSWER, OUTCOME, total_tokens
 
-# How often somebody who waits for steps looks whether the run was stopped.
-_LOOK: Final = 0.25
+# How often somebody who waits looks whether the run was stopped.
+LOOK: Final = 0.25
+_SPENT: Final = ("usd", "tokens", "requests")
 
 
 class Lease(NamedTuple):
@@ -57,6 +59,11 @@ class Reply:
     halted: Halted | None = None
 
 
+def spent_beyond(now: JsonDict, before: JsonDict) -> JsonDict:
+    """What a budget was charged between two looks at it."""
+    return {key: now[key] - before.get(key, 0) for key in _SPENT}
+
+
 class Pool(Protocol):
     """Workers that run the steps of a benchmark elsewhere, until the ledger has no more."""
 
@@ -79,7 +86,10 @@ class Ledger:
         self.max_concurrent = max_concurrent
         self.halt, self.fingerprints = context.halt, context.prints.parts
         self._back: deque[Step] = deque()
-        self._out = 0
+        self._out = self.ended = 0
+        self._spent_before = [budget.spent() for budget in budgets]
+        # True when all steps have ended.
+        self.done = False
         self._changed = asyncio.Event()
         self._halted_at = 0.0
 
@@ -88,17 +98,18 @@ class Ledger:
         while True:
             leases = await self._available(most, wait=wait)
             if leases or not wait or self.halt or not self._out:
+                self.done = wait and not leases
                 self._out += len(leases)
                 self._ctx.tally.in_flight = self._out
                 return leases
             self._changed.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), _LOOK)
+                await asyncio.wait_for(self._changed.wait(), LOOK)
 
     async def _available(self, most: int, *, wait: bool) -> list[Lease]:
         leases: list[Lease] = []
-        stop = self._ctx.stop
-        while len(leases) < most and not self.halt:
+        stop, payable = self._ctx.stop, min(most, self._affordable())
+        while len(leases) < payable and not self.halt:
             step = self._back.popleft() if self._back else None
             if step is None and stop is not None and stop.full:
                 if leases or not wait:
@@ -110,26 +121,48 @@ class Ledger:
             leases.append(self._lease_of(step))
         return leases
 
+    def _affordable(self) -> float:
+        """Steps that the budgets pay for, besides those at work, at what a step has cost so far; one if none is."""
+        left = math.inf
+        for budget, before in zip(self._budgets, self._spent_before, strict=True):
+            used = spent_beyond(budget.spent(), before)
+            for key, limit in zip(_SPENT, (budget.usd, budget.tokens, budget.requests), strict=True):
+                if limit is not None:
+                    known, least = self.ended > 0, float(key == "requests")
+                    each = max(least, used[key] / self.ended) if known else least or math.inf
+                    left = min(left, (limit - before[key] - used[key]) // each if each else math.inf)
+        return max(left - self._out, not self._out)
+
+    def elsewhere(self, charged: Sequence[JsonDict]) -> list[JsonDict]:
+        """What each budget was charged, except by the worker whose own share is ``charged``."""
+        own = [*charged, *[{}] * len(self._budgets)]
+        return [spent_beyond(budget.spent(), mine) for budget, mine in zip(self._budgets, own, strict=False)]
+
+    def counts(self) -> tuple[int, int]:
+        """Steps that were scored, and those of them that an earlier session did."""
+        return self._ctx.tally.scored, self._ctx.tally.reused
+
     def _lease_of(self, step: Step) -> Lease:
         offset = self._ctx.index.answer(step)
         return Lease(step, self._ctx.journal.read_at(offset) if offset is not None else None)
 
     def take(self, held: set[Step], reply: Reply, charged: list[JsonDict]) -> None:
         """Write what a worker brings; ``charged`` is what its budgets had been charged, and is brought up to date."""
-        charged += [{"usd": 0.0, "tokens": 0, "requests": 0}] * (len(reply.spent) - len(charged))
+        charged += [{}] * (len(reply.spent) - len(charged))
         for record in reply.records:
             self._take(record)
         for entry in reply.traffic:
             if self._traffic is not None:
                 self._traffic(entry)
         for budget, before, now in zip(self._budgets, charged, reply.spent, strict=True):
-            budget.resume(**{key: now[key] - before[key] for key in ("usd", "tokens", "requests")})
+            budget.resume(**spent_beyond(now, before))
             if (limit := budget.reached()) is not None:
                 error = budget.end(limit)
                 self.halt.set(HaltKind.BUDGET, error.message, error=error, drain=DRAIN)
         charged[:] = reply.spent
         if reply.halted is not None:
             self.halt.set(reply.halted.kind, reply.halted.reason, error=reply.halted.error, drain=reply.halted.drain)
+        self.ended += len(reply.ended)
         self._let_go(held, reply.ended)
 
     def give_back(self, held: set[Step]) -> None:

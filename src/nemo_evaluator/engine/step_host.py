@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +14,7 @@ from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.engine.evaluation import Evaluation, fingerprints_of, open_steps, step_context
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.plan import make_plan
-from nemo_evaluator.engine.pool import Halted, Lease, Reply
+from nemo_evaluator.engine.pool import Halted, Lease, Reply, spent_beyond
 from nemo_evaluator.engine.resume import VERIFY, fresh_plan
 from nemo_evaluator.engine.step import StepRunner
 from nemo_evaluator.engine.tally import Tally
@@ -38,10 +38,12 @@ class Outbox(Journal):
         self.news = asyncio.Event()
         self._stored: dict[int, JsonDict] = {}
 
-    def append(self, record: JsonDict, written: object = None) -> int:
+    def append(self, record: JsonDict, written: Callable[[], None] | None = None) -> int:
         """Keep a record until it is fetched."""
         _, self.checksum = seal(record)
         self.records.append(record)
+        if written is not None:
+            written()
         self.news.set()
         return 0
 
@@ -62,9 +64,14 @@ class StepHost:
         self._outbox = Outbox(job.task_dir)
         self._reply = Reply()
         self._tasks: set[asyncio.Task[None]] = set()
+        # What each budget was charged by others.
+        self._elsewhere: list[JsonDict] = [{} for _ in job.budgets]
 
-    async def open(self) -> JsonDict:
-        """Make ready; returns the fingerprints, which must be those of the process that leases steps."""
+    async def open(self, scored: int = 0, reused: int = 0) -> JsonDict:
+        """Make ready; returns the fingerprints, which must be those of the process that leases steps.
+
+        ``scored`` and ``reused`` are the counts so far: a server is not judged by the first answers of each worker.
+        """
         job, prints = self._job, fingerprints_of(self._job)
         plan = make_plan(await job.environment.dataset_size(), repeats=job.repeats)
         self._index, self._stored = StepIndex(plan.dataset_size, plan.repeats), fresh_plan(plan)
@@ -75,7 +82,7 @@ class StepHost:
             index=self._index,
             prints=prints,
             halt=self._halt,
-            tally=Tally(planned=len(plan)),
+            tally=Tally(planned=len(plan), scored=scored, reused=reused),
             reuse=self._stored,
         )
         await open_steps(job)
@@ -85,10 +92,18 @@ class StepHost:
         self._context = contextvars.copy_context()
         return dict(prints.parts)
 
-    async def exchange(self, leases: Sequence[Lease], halted: Halted | None) -> Reply:
-        """Take steps, and hand over what was done meanwhile; waits a little for something to tell."""
+    async def exchange(
+        self, leases: Sequence[Lease], halted: Halted | None, elsewhere: Sequence[JsonDict] = ()
+    ) -> Reply:
+        """Take steps, and hand over what was done meanwhile; waits a little for something to tell.
+
+        ``elsewhere`` is what each budget was charged by others.
+        """
         if halted is not None:
             self._halt.set(halted.kind, halted.reason, drain=halted.drain)
+        for number, (budget, now) in enumerate(zip(self._job.budgets, elsewhere, strict=False)):
+            budget.resume(**spent_beyond(now, self._elsewhere[number]))
+            self._elsewhere[number] = now
         for step, answer in leases:
             at = step.problem_idx * self._job.repeats + step.repeat
             if answer is not None:
@@ -103,11 +118,24 @@ class StepHost:
             await asyncio.sleep(_GATHER)
         except TimeoutError:
             pass
+        reply = self._fetch()
+        reply.halted = Halted.of(self._halt) if halted is None else None
+        return reply
+
+    async def close(self) -> Reply:
+        """Give up what is at work; returns what has not been handed over yet."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return self._fetch()
+
+    def _fetch(self) -> Reply:
         self._outbox.news.clear()
         reply, self._reply = self._reply, Reply()
         reply.records, self._outbox.records = self._outbox.records, []
-        reply.spent = [budget.spent() for budget in self._job.budgets]
-        reply.halted = Halted.of(self._halt) if halted is None else None
+        own = zip(self._job.budgets, self._elsewhere, strict=True)
+        reply.spent = [spent_beyond(budget.spent(), others) for budget, others in own]
         return reply
 
     async def _run(self, step: Step) -> None:

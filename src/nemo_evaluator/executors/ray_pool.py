@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Mapping
+import shutil
+import tempfile
+import time
+from collections.abc import Awaitable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import ray
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import RayActorError, RayError
 
 from nemo_evaluator.core.errors import NelError, UsageError
 from nemo_evaluator.core.registry import config_folder
-from nemo_evaluator.core.types import Step
+from nemo_evaluator.core.terminal import one_line
+from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.engine.halt import HaltKind
-from nemo_evaluator.engine.pool import Halted, Ledger, Pool
+from nemo_evaluator.engine.pool import LOOK, Halted, Ledger, Pool, Reply
 from nemo_evaluator.executors.base import Job
 from nemo_evaluator.executors.ray_worker import RunningAt, StepWorker, WorkerTask
 from nemo_evaluator.executors.request import needed_variables
@@ -29,10 +33,15 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 # A worker has as many steps in hand again as it works at, so that it never waits for the next.
 _IN_HAND: Final = 2
-_LOSSES: Final = 3
+# Workers of one place that are lost one after another while nothing gets done.
+_LOSSES: Final = 4
 # Records go straight from process to process; the object store only has to exist.
 _STORE: Final = 100_000_000
+# Seconds: what a worker may take to close, and after how long it is told that one is not ready.
+_CLOSING: Final = 10.0
+_SLOW: Final = 60.0
 _JOIN: Final = "check cluster.address; a cluster is started with `ray start --head`"
+_SAME: Final = "every node needs the same nel, with the same extras and files"
 
 
 class RayPool:
@@ -41,6 +50,8 @@ class RayPool:
     def __init__(self, job: Job, settings: RayCluster) -> None:
         self._job, self._settings = job, settings
         self._actors: dict[int, Any] = {}
+        self._own: str | None = None
+        self.workers = settings.shards
 
     def of(self, key: str, running: Mapping[str, RunningService]) -> Pool:
         """The pool of one benchmark."""
@@ -59,12 +70,14 @@ class RayPool:
 
     async def close(self) -> None:
         """End the workers, and the cluster if it is ours."""
-        self._actors.clear()
+        await asyncio.gather(*map(self._retire, list(self._actors)))
         if ray.is_initialized():
             await asyncio.to_thread(ray.shutdown)
+        if self._own is not None:
+            shutil.rmtree(self._own, ignore_errors=True)
 
     async def _run(self, task: WorkerTask, ledger: Ledger) -> None:
-        await self._join()
+        await self._join(ledger)
         workers = [asyncio.ensure_future(self._serve(n, task, ledger)) for n in range(self._settings.shards)]
         try:
             await asyncio.gather(*workers)
@@ -72,9 +85,9 @@ class RayPool:
             for worker in workers:
                 worker.cancel()
 
-    async def _join(self) -> None:
+    async def _join(self, ledger: Ledger) -> None:
         for last in (False, False, True):
-            if ray.is_initialized():
+            if ray.is_initialized() or ledger.halt:
                 return
             # In a thread: in the main one Ray would take the signals over. A cluster of our own that does not start
             # within Ray's half minute, on a busy machine, is tried again.
@@ -89,7 +102,10 @@ class RayPool:
         # What Ray says of itself goes to its own logs.
         words: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if self._settings.address is None:
+            # Not in the folder for temporary files: the path of a socket may not be long.
+            self._own = self._own or tempfile.mkdtemp(prefix="nel-ray-", dir="/tmp")
             words |= {"num_cpus": self._settings.shards, "object_store_memory": _STORE, "include_dashboard": False}
+            words["_temp_dir"] = self._own
         ray.init(address=self._settings.address or "local", **words)
 
     def _worker(self, number: int) -> Any:
@@ -98,40 +114,77 @@ class RayPool:
             self._actors[number] = made.remote()
         return self._actors[number]
 
+    async def _retire(self, number: int) -> Reply | None:
+        """End a worker; returns what it has not handed over, None when it does not say."""
+        worker = self._actors.pop(number)
+        try:
+            return cast(Reply, await asyncio.wait_for(worker.close.remote(), _CLOSING))
+        except (TimeoutError, RayError) as error:
+            _log.warning("Ray worker %d did not close: %s", number, one_line(str(error), 300) or "no answer")
+            return None
+        finally:
+            ray.kill(worker)
+
     async def _serve(self, number: int, task: WorkerTask, ledger: Ledger) -> None:
-        """Keep one worker busy until there is nothing left; a lost one is replaced."""
-        for _ in range(_LOSSES + 1):
+        """Keep one worker busy until there is nothing left; a lost one is replaced, as long as steps come to an end."""
+        losses = ended = 0
+        while not ledger.done and not ledger.halt:
             held: set[Step] = set()
             try:
                 await self._feed(number, task, ledger, held)
                 return
             except RayActorError as error:
-                _log.warning("Ray worker %d is lost (%s); its %d samples go to another", number, error, len(held))
-                lost = error
-                del self._actors[number]
+                said = one_line(str(error), 300)
+                _log.warning("Ray worker %d is lost, its %d samples go to another: %s", number, len(held), said)
+                self._actors.pop(number, None)
                 ledger.give_back(held)
-            except RayTaskError as error:
-                cause = error.cause if isinstance(error.cause, NelError) else NelError(f"a Ray worker failed: {error}")
-                ledger.halt.set(HaltKind.ERROR, cause.message, error=cause)
-                return
-        hint = "see the logs of Ray; `nel eval resume` continues where the run stopped"
-        failed = NelError(f"Ray worker {number} was lost {_LOSSES + 1} times: {lost}", hint=hint)
-        ledger.halt.set(HaltKind.ERROR, failed.message, error=failed)
+                losses, ended = (losses + 1 if ledger.ended == ended else 1), ledger.ended
+                if losses == _LOSSES:
+                    hint = "see the logs of Ray; `nel eval resume` continues where the run stopped"
+                    failed = NelError(f"Ray worker {number} was lost {losses} times in a row: {said}", hint=hint)
+                    ledger.halt.set(HaltKind.ERROR, failed.message, error=failed)
+            except RayError as error:
+                failed = _failure(error)
+                ledger.halt.set(HaltKind.ERROR, failed.message, error=failed)
 
     async def _feed(self, number: int, task: WorkerTask, ledger: Ledger, held: set[Step]) -> None:
         worker = self._worker(number)
-        if await worker.open.remote(task) != ledger.fingerprints:
-            hint = "install the same nel on every node, and give them the same files"
-            raised = UsageError("a node of the Ray cluster would ask or score otherwise than this machine", hint=hint)
-            ledger.halt.set(HaltKind.ERROR, raised.message, error=raised)
+        prints = await self._opened(number, worker.open.remote(task, *ledger.counts()), ledger)
+        if prints is None:
             return
-        charged: list[dict[str, Any]] = []
+        if prints != ledger.fingerprints:
+            raised = UsageError("a node of the Ray cluster would ask or score otherwise than this machine", hint=_SAME)
+            ledger.halt.set(HaltKind.ERROR, raised.message, error=raised)
+        charged: list[JsonDict] = []
         while not ledger.over():
             leases = await ledger.lease(_IN_HAND * ledger.max_concurrent - len(held), wait=not held)
             held.update(lease.step for lease in leases)
             if not held:
                 return
             halted = Halted.of(ledger.halt)
-            ledger.take(held, await worker.exchange.remote(leases, halted and halted._replace(error=None)), charged)
-        # Requests in flight have had their time; so has their worker.
-        ray.kill(self._actors.pop(number))
+            news = worker.exchange.remote(leases, halted and halted._replace(error=None), ledger.elsewhere(charged))
+            ledger.take(held, await news, charged)
+        # Requests in flight have had their time.
+        if (last := await self._retire(number)) is not None:
+            ledger.take(held, last, charged)
+
+    async def _opened(self, number: int, opening: Awaitable[JsonDict], ledger: Ledger) -> JsonDict | None:
+        """The fingerprints of a worker, once it is ready; None when there is nothing left for it to do."""
+        future, began, told = asyncio.ensure_future(opening), time.monotonic(), False
+        while not (await asyncio.wait([future], timeout=LOOK))[0]:
+            if ledger.halt or ledger.done:
+                future.cancel()
+                ray.kill(self._actors.pop(number))
+                return None
+            if not told and time.monotonic() - began > _SLOW:
+                told = True
+                _log.warning("Ray worker %d is not ready yet: the cluster has no free CPU, or is slow", number)
+        return future.result()
+
+
+def _failure(error: RayError) -> NelError:
+    """What a person is told of an error that was raised in a worker."""
+    cause = getattr(error, "cause", error)
+    if isinstance(cause, NelError):
+        return cause
+    return NelError(f"a Ray worker failed: {type(cause).__name__}: {one_line(str(cause), 500)}", hint=_SAME)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
 
 from nemo_evaluator.config import parse_eval_config
 from nemo_evaluator.core.errors import UsageError
@@ -18,6 +21,8 @@ from nemo_evaluator.engine.step_host import StepHost
 from nemo_evaluator.services import RunningService
 from nemo_evaluator.suite.build import Builder
 from nemo_evaluator.suite.run import use_datasets
+
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,18 @@ class WorkerTask:
     output_dir: str
     cwd: str
     folder: str | None
+    host: str = field(default_factory=socket.gethostname)
+
+    def check_node(self) -> None:
+        """Raise when this node cannot do it: it lacks the run's folder, or would look for servers at itself."""
+        here = socket.gethostname()
+        if not Path(self.cwd).is_dir():
+            hint = "the folder of the run must be reachable under the same path on every node of the cluster"
+            raise UsageError(f"{self.cwd} does not exist on {here}", hint=hint)
+        for name, service in self.running.items():
+            if here != self.host and urlsplit(service.url).hostname in _LOOPBACK:
+                hint = "give it a URL that every node of the cluster reaches (`type: api`)"
+                raise UsageError(f"service {name!r} is at {service.url}, which {here} cannot reach", hint=hint)
 
 
 class StepWorker:
@@ -60,13 +77,11 @@ class StepWorker:
         self._stack = AsyncExitStack()
         self._host: StepHost | None = None
 
-    async def open(self, task: WorkerTask) -> JsonDict:
+    async def open(self, task: WorkerTask, scored: int, reused: int) -> JsonDict:
         """Build a benchmark and make it ready; returns its fingerprints."""
         await self._stack.aclose()
         os.environ.update(task.variables)
-        if not Path(task.cwd).is_dir():
-            hint = "the folder of the run must be reachable under the same path on every node of the cluster"
-            raise UsageError(f"{task.cwd} does not exist on {os.uname().nodename}", hint=hint)
+        task.check_node()
         os.chdir(task.cwd)
         config = parse_eval_config(task.raw)
         config_folder.set(Path(task.folder) if task.folder is not None else None)
@@ -76,9 +91,15 @@ class StepWorker:
         builder = Builder(config, running, task.run_id)
         job = await builder.build(task.benchmark, Path(task.output_dir), self._stack, resume=False, shard=None)
         self._host = StepHost(job)
-        return await self._host.open()
+        return await self._host.open(scored, reused)
 
-    async def exchange(self, leases: Sequence[Lease], halted: Halted | None) -> Reply:
+    async def exchange(self, leases: Sequence[Lease], halted: Halted | None, elsewhere: Sequence[JsonDict]) -> Reply:
         """Take steps, and hand over what was done meanwhile."""
         assert self._host is not None
-        return await self._host.exchange(leases, halted)
+        return await self._host.exchange(leases, halted, elsewhere)
+
+    async def close(self) -> Reply:
+        """Give up what is at work and close everything; returns what has not been handed over."""
+        reply = await self._host.close() if self._host is not None else Reply()
+        await self._stack.aclose()
+        return reply

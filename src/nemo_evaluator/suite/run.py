@@ -45,6 +45,8 @@ Say = Callable[[str], None]
 class SuitePool(Protocol):
     """Processes elsewhere that run the steps of a suite's benchmarks."""
 
+    workers: int
+
     def of(self, key: str, running: Mapping[str, RunningService]) -> Pool:
         """The pool of one benchmark."""
 
@@ -167,7 +169,7 @@ async def _run_one(
             result.task_dir = job.task_dir
             job.halt, job.progress, job.say, job.fresh = halt, progress, options.say, options.fresh
             if options.pool is not None:
-                job.pool = options.pool.of(key, builder.running)
+                job.pool, job.workers = options.pool.of(key, builder.running), options.pool.workers
             finished = await evaluate(job)
         _take(result, finished)
     except NelError as error:
