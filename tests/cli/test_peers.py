@@ -44,7 +44,6 @@ def test_suggestion(
         (("ls", "tasks"), "nel list"),
         (("info", "some-id"), "nel eval status"),
         (("skills", "build-config", "--execution", "local"), "nel list"),
-        (("package", "."), "Dockerfile"),
         (("view",), "nel report RUN -f html"),
     ],
 )

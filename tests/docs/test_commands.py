@@ -30,6 +30,7 @@ NOT_RUN = {
     "nel data update": "changes the lock file of the reader",
     "nel data mirror": "downloads; tests/datasets mirrors a small dataset",
     "nel data verify": "needs that mirror; tests/datasets verifies one",
+    "nel package": "builds and pushes an image; tests/cli/test_package.py",
     "nel proxy": "a server that does not end; tests/adapters starts it",
 }
 

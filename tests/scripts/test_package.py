@@ -21,6 +21,7 @@ from nemo_evaluator.testing import ScriptedServer
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 SITE = Path(sysconfig.get_path("purelib"))
+VARIANTS = sorted(path.suffix[1:] for path in (ROOT / "docker").glob("Dockerfile.*"))
 
 
 def built(kind: str, folder: Path) -> Path:
@@ -139,8 +140,24 @@ def test_the_image_is_built_and_runs(wheel: Path, tmp_path: Path) -> None:
             model = ("--model-url", server.url, "--model-id", "m", "--limit", "2", "-o", "/tmp/o")
             assert "quickstart" in docker(*run, "eval", "run", "--bench", "quickstart", *model)
             assert server.count == 2
+        for variant in VARIANTS:
+            # What they add comes from networks; that they stand on the image and leave it as it was is seen here.
+            without = [f"BASE={image}", "PACKAGES=", "LIBRARIES=nemo-evaluator", arguments[-1]]
+            flags = [word for argument in without for word in ("--build-arg", argument)]
+            file = str(ROOT / "docker" / f"Dockerfile.{variant}")
+            docker("build", "-q", "-t", f"{image}-{variant}", *flags, "-f", file, str(ROOT / "docker"))
+            shape = "{{.Config.User}} {{.Config.Entrypoint}}"
+            assert docker("inspect", "-f", shape, f"{image}-{variant}").strip() == "1000:1000 [nel]"
     finally:
-        docker("rmi", "-f", image, base)
+        docker("rmi", "-f", *(f"{image}-{variant}" for variant in VARIANTS), image, base)
+
+
+def test_what_variants_install_is_there_to_be_installed() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for variant in VARIANTS:
+        text = (ROOT / f"docker/Dockerfile.{variant}").read_text()
+        assert text.count("USER root") == text.count("USER 1000:1000") == 1
+        assert set(re.findall(r"nemo-evaluator\[([\w-]+)\]", text)) <= extras.keys()
 
 
 def test_names_of_the_archive(wheel: Path) -> None:

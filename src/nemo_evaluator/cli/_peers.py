@@ -11,7 +11,6 @@ from nemo_evaluator.core.registry import nearest
 _PLANNED: Final = {
     "run": "nel eval run CONFIG",
     "view": "nel report RUN -f html, or nel show RUN --wrong",
-    "package": "the Dockerfile of the project, with the benchmark file beside the config",
     "skills": "nel list, and the examples in examples/configs",
     "ls": "nel list",
     "info": "nel eval status",

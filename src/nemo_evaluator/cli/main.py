@@ -36,6 +36,7 @@ LAZY: Final = {
     "serve": (f"{_HERE}.serve:serve", "Serve a benchmark as a Gym server."),
     "cache": (f"{_HERE}.cache:cache", "Look at and prune the response cache."),
     "cache-sqsh": (f"{_HERE}.cache_sqsh:cache_sqsh", "Import a container image on a cluster once, as a .sqsh file."),
+    "package": (f"{_HERE}.package:package", "Build a container image with a benchmark of your own inside."),
 }
 
 

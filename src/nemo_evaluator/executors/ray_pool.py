@@ -40,7 +40,7 @@ _STORE: Final = 100_000_000
 # Seconds: what a worker may take to close, and after how long it is told that one is not ready.
 _CLOSING: Final = 10.0
 _SLOW: Final = 60.0
-_JOIN: Final = "check cluster.address; a cluster is started with `ray start --head`"
+_JOIN: Final = "check cluster.address, and run nel on a node of that cluster (`ray start --address=...` joins it)"
 _SAME: Final = "every node needs the same nel, with the same extras and files"
 
 
