@@ -46,7 +46,9 @@ class HttpServer:
         return f"http://{host}:{self.port}"
 
     async def start(self) -> None:
-        """Listen."""
+        """Listen; once is enough."""
+        if self._server is not None:
+            return
         sock = _listen(self.host, self.port)
         self.port = sock.getsockname()[1]
         config = uvicorn.Config(

@@ -14,7 +14,7 @@ from nemo_evaluator.core.errors import BoundaryError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.engine.adopt import adopt_answers
-from nemo_evaluator.engine.batch import run_batch
+from nemo_evaluator.engine.batch import run_batch, run_whole
 from nemo_evaluator.engine.bundle import BundleFacts, write_bundle
 from nemo_evaluator.engine.columns import write_views
 from nemo_evaluator.engine.halt import Halt, HaltKind
@@ -31,7 +31,7 @@ from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.engine.template import InstructionTemplate
 from nemo_evaluator.engine.trajectories import trajectory_of
 from nemo_evaluator.engine.verify import Verifier
-from nemo_evaluator.environments.base import EvalEnvironment
+from nemo_evaluator.environments.base import EvalEnvironment, RunsFirst
 from nemo_evaluator.models.types import CallScope, call_scope
 from nemo_evaluator.runs.index import kept_index, settle_index
 from nemo_evaluator.solvers.base import bind_solver
@@ -113,6 +113,10 @@ class Finished:
 
 async def evaluate(job: Evaluation) -> Finished:
     """Run one benchmark. Raises only when nothing at all could be measured."""
+    if isinstance(job.environment, RunsFirst):
+        job.halt = job.halt if job.halt is not None else Halt()
+        with folder_lock(TaskPaths(job.task_dir).root, say=job.say):
+            await run_whole(job, job.environment, job.halt)
     plan = make_plan(
         await job.environment.dataset_size(),
         repeats=job.repeats,

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from nemo_evaluator.core.code_words import code_words
 from nemo_evaluator.core.types import JsonDict, Outcome, SandboxSpec, SeedResult, SolveResult, Step, VerifyResult
@@ -14,7 +14,8 @@ from nemo_evaluator.core.types import JsonDict, Outcome, SandboxSpec, SeedResult
 if TYPE_CHECKING:
     from nemo_evaluator.adapters.outside import ModelAccess
     from nemo_evaluator.models import Client
-    from nemo_evaluator.sandbox.base import Sandbox
+    from nemo_evaluator.sandbox.base import OutsideEndpoint, Sandbox
+    from nemo_evaluator.sandbox.manager import SandboxManager
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,33 @@ class BatchJob:
     model: ModelAccess | None
     # A folder for its own files; it stays with the run.
     folder: Path
+
+
+@dataclass(frozen=True, slots=True)
+class WholeRun:
+    """What a benchmark that knows its problems only once it has run is run with; see ``RunsFirst``."""
+
+    # Where its model calls go, and how its sandbox reaches that.
+    model: ModelAccess
+    endpoints: Sequence[OutsideEndpoint]
+    protocol: str
+    sandboxes: SandboxManager
+    folder: Path
+    # The solver's settings; what else answers depend on, for the proof that earlier ones may be used.
+    settings: JsonDict
+    identity: JsonDict
+    timeout: float
+    max_problems: int | None
+    repeats: int
+    resume: bool
+
+
+@runtime_checkable
+class RunsFirst(Protocol):
+    """An environment whose problems are known only when it has run."""
+
+    async def run_first(self, run: WholeRun) -> None:
+        """Called once, before the number of problems is asked."""
 
 
 class EvalEnvironment(ABC):

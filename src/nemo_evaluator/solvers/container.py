@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
 from nemo_evaluator.config.fields import EnvMap, ServiceName
 from nemo_evaluator.config.solver_base import SolverBase
-from nemo_evaluator.core.kinds import NOT_YET, Kind
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult
+
+if TYPE_CHECKING:
+    from nemo_evaluator.solvers.base import SolverContext
 
 
 class ContainerSolverConfig(SolverBase):
@@ -23,5 +28,25 @@ class ContainerSolverConfig(SolverBase):
     env_vars: EnvMap = Field(default_factory=dict, description="Environment of the container.")
     mounts: dict[str, str] = Field(default_factory=dict, description="Mounts, host path to container path.")
 
+    def needs_sandbox(self) -> str | None:
+        """The image runs in one."""
+        return "a harness container needs a sandbox that runs images, e.g. {type: docker, network: bridge}"
 
-KIND: Final = Kind(ContainerSolverConfig, missing=NOT_YET)
+
+class ContainerSolver:
+    """Carries the settings of the container; ``container://`` does the work."""
+
+    def __init__(self, settings: ContainerSolverConfig, context: SolverContext) -> None:
+        self.settings = settings.model_dump(include={"endpoint_type", "adapter_config", "mounts"})
+        self.settings["env_vars"] = settings.env_vars
+
+    def describe(self) -> JsonDict:
+        """What changes answers; of the environment, the names."""
+        return {"class": "container", **self.settings, "env_vars": sorted(self.settings["env_vars"])}
+
+    async def solve(self, task: SeedResult) -> SolveResult:
+        """Never asked of a container's own benchmark."""
+        raise UsageError("the container solver runs container:// benchmarks alone", hint="name: container://IMAGE#TASK")
+
+
+KIND: Final = Kind(ContainerSolverConfig, ContainerSolver)

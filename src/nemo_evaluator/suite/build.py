@@ -69,7 +69,9 @@ class Builder:
         bench, task_dir = self._benches[key], output_dir / safe_name(key)
         clients = Clients(self._services, bench.max_concurrent, stack)
         template = load_template(bench.instruction_template)
-        environment = get_environment(bench.name, num_fewshot=bench.fewshot, params=bench.params)
+        # A harness container may be named by its solver alone.
+        name = getattr(bench.solver, "uri", None) or bench.name
+        environment = get_environment(name, num_fewshot=bench.fewshot, params=bench.params)
         stack.push_async_callback(environment.close)
         environment.full_rows = self._full_rows
         facts, service = environment.facts(), bench.solver.model_service

@@ -1,0 +1,103 @@
+"""``container://``: a harness in an image, through our proxy; its failures are told apart and never a zero."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness_image import build_harness
+from nel_support import Nel, Serve, api, command_lines_with, rows
+
+pytestmark = pytest.mark.needs("docker")
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return build_harness(tmp_path_factory.mktemp("harness") / "image")
+
+
+def doubles(seen: Any) -> str:
+    """Right for even numbers, wrong for odd ones."""
+    n = int(seen.body["messages"][-1]["content"].split()[3])
+    return str(2 * n + n % 2)
+
+
+def run(nel: Nel, url: str, image: str, *words: str, code: int = 0, solver: Any = (), **more: Any) -> str:
+    benchmark = {
+        "name": f"container://{image}#sums",
+        "id": "sums",
+        "solver": {"type": "container", "service": "model", **dict(solver)},
+        "sandbox": {"type": "docker"},
+        **more,
+    }
+    config = nel.config("c.yaml", services={"model": api(url)}, benchmarks=[benchmark], output={"dir": "out"})
+    done = nel("eval", "run", config, *words, code=code)
+    return done.stdout + done.stderr
+
+
+def test_rows_scores_and_counts(nel: Nel, serve: Serve, image: str) -> None:
+    server = serve(doubles, api_key="sk-upstream")
+    nel.env["UPSTREAM"] = "sk-upstream"
+    benchmark = {
+        "name": f"container://{image}#sums",
+        "solver": {"type": "container", "service": "model", "env_vars": {"EXTRA": "yes"}},
+        "sandbox": {"type": "docker"},
+        "max_problems": 4,
+    }
+    service = api(server.url, api_key="${UPSTREAM}")
+    config = nel.config("c.yaml", services={"model": service}, benchmarks=[benchmark], output={"dir": "out"})
+    nel("eval", "run", config)
+    (folder,) = (path.parent for path in (nel.folder / "out").rglob("results.jsonl"))
+    got = rows(folder)
+    assert [(row["expected_answer"], row["reward"]) for row in got] == [("0", 1.0), ("2", 0.0), ("4", 1.0), ("6", 0.0)]
+    assert got[1]["prompt"] == "How much is 1 + 1?" and got[1]["extracted_answer"] == "3"
+    scores = json.loads(next(folder.glob("eval-*.json")).read_text())["benchmark"]["scores"]
+    assert scores["sums/accuracy/micro"]["value"] == 0.5 and scores["sums/accuracy/micro.count"]["value"] == 4
+    log = (folder / "batch" / "container.log").read_text()
+    assert "4 samples, extra: yes" in log
+    everything = b"".join(path.read_bytes() for path in (nel.folder / "out").rglob("*") if path.is_file())
+    assert b"sk-upstream" not in everything and len(server.requests) == 4
+    nel("eval", "run", config, "--resume")
+    assert len(server.requests) == 4
+
+
+@pytest.mark.parametrize(
+    ("mode", "told"),
+    [
+        ("fail", ("failed with exit code 1", "dataset not found")),
+        ("half", ("results.yml is cut off",)),
+        ("halfrows", ("output.jsonl: line 4 is cut off",)),
+    ],
+)
+def test_what_went_wrong_is_told_apart(nel: Nel, serve: Serve, image: str, mode: str, told: tuple[str, ...]) -> None:
+    said = run(nel, serve(doubles).url, image, code=2, params={"mode": mode})
+    assert all(words in said for words in told), said
+    assert not list(Path(nel.folder, "out").rglob("results.jsonl"))
+
+
+def test_a_container_that_hangs_is_ended(nel: Nel, serve: Serve, image: str) -> None:
+    said = run(nel, serve(doubles).url, image, code=2, params={"mode": "hang"}, timeout=6)
+    assert "did not finish within 6 s" in said and "harness starts" in said
+    assert not command_lines_with("eval-factory run_eval")
+
+
+def test_a_dead_model_is_the_cause(nel: Nel, serve: Serve, image: str) -> None:
+    said = run(nel, "http://127.0.0.1:9/v1", image, code=2, params={"mode": "rows"})
+    assert "127.0.0.1:9" in said and "HTTPError" not in said.splitlines()[-1]
+
+
+def test_a_harness_without_rows_gives_its_score(nel: Nel, serve: Serve, image: str) -> None:
+    run(nel, serve(doubles).url, image, params={"mode": "norows", "limit_samples": 2})
+    (row,) = rows(nel.folder / "out" / "sums")
+    assert row["reward"] == 0.5 and row["scoring_details"]["samples"] == 2
+
+
+def test_a_sandbox_is_asked_for(nel: Nel) -> None:
+    config = nel.config(
+        "c.yaml",
+        services={"model": api("http://127.0.0.1:9/v1")},
+        benchmarks=[{"name": "container://i#t", "solver": {"type": "container", "service": "model"}}],
+    )
+    assert "needs a sandbox that runs images" in nel("config", "check", config, code=1).stderr
