@@ -8,8 +8,9 @@ cd "$(dirname "$0")/.."
 . scripts/fail.sh
 home=${NEL_PARTS_DIR:-$PWD/.parts}
 bin=${VENV:-.venv}/bin
-declare -A packages=([nemo-gym]="nemo-gym==0.4.0" [nat]="nvidia-nat[langchain]==1.9.0")
-declare -A modules=([nemo-gym]=nemo_gym [nat]=nat)
+declare -A packages=([nemo-gym]="nemo-gym==0.4.0" [nat]="nvidia-nat[langchain]==1.9.0 greenlet")
+# nat wants greenlet and does not ask for it on every machine.
+declare -A modules=([nemo-gym]=nemo_gym [nat]=greenlet)
 
 installed() { "$home/$1/bin/python" -c "import importlib.util as u, sys; sys.exit(u.find_spec('${modules[$1]}') is None)" 2>/dev/null; }
 
@@ -28,7 +29,8 @@ get() {
   index=${PIP_INDEX_URL:-$("$bin/python" -m pip config get global.index-url 2>/dev/null || true)}
   [ -z "$index" ] || export UV_DEFAULT_INDEX="${UV_DEFAULT_INDEX:-$index}"
   UV_PYTHON_DOWNLOADS=never "$bin/uv" venv --quiet --clear --python "$python" "$home/$1" &&
-    "$bin/uv" pip install --quiet --python "$home/$1/bin/python" "${packages[$1]}"
+    # shellcheck disable=SC2086 - several words
+    "$bin/uv" pip install --quiet --python "$home/$1/bin/python" ${packages[$1]}
 }
 
 case ${1:-} in

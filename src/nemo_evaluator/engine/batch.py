@@ -3,47 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from nemo_evaluator.core.errors import BoundaryError, InterruptedRunError, SeedError, UsageError, boundary
+from nemo_evaluator.core.errors import BoundaryError, InterruptedRunError, SeedError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.types import Step
-from nemo_evaluator.engine.agents import endpoints_of, real_cause
+from nemo_evaluator.engine.agents import real_cause
 from nemo_evaluator.engine.halt import Halt, HaltKind
-from nemo_evaluator.engine.scope import Scopes
 from nemo_evaluator.engine.step import StepContext, StepRunner
 from nemo_evaluator.environments.base import BatchJob, RunsFirst, WholeRun
 
 if TYPE_CHECKING:
-    from nemo_evaluator.engine.evaluation import Evaluation
+    from nemo_evaluator.adapters.outside import AgentDoor, AgentSession
+    from nemo_evaluator.models.types import CallScope
 
-_WHOLE_TIMEOUT: Final = 3600.0
 
-
-async def run_whole(job: Evaluation, environment: RunsFirst, halt: Halt) -> None:
+async def run_whole(
+    environment: RunsFirst, door: AgentDoor, scope: CallScope, halt: Halt, plan: Callable[[AgentSession], WholeRun]
+) -> None:
     """Let a benchmark run that knows its problems only afterwards. Raises what went wrong, the model's fault first."""
-    settings = getattr(job.solver, "settings", None)
-    if job.door is None or job.sandboxes is None or not isinstance(settings, dict):
-        raise UsageError(f"{job.name} runs itself, in a sandbox", hint="use solver: {type: container, service: ...}")
-    await job.door.start()
-    scopes = Scopes(job.name, job.budgets, job.step_limits, job.traffic, lambda: halt.interrupted)
-    with job.door.session(scopes.enter(Step(0, 0), "whole")) as session:
-        run = WholeRun(
-            model=session.access,
-            endpoints=endpoints_of(session),
-            protocol=str(job.service.get("protocol", "")),
-            sandboxes=job.sandboxes,
-            folder=job.task_dir / "batch",
-            settings=settings,
-            identity={"service": job.service, "solver": job.solver_settings},
-            timeout=job.timeout or _WHOLE_TIMEOUT,
-            max_problems=job.max_problems,
-            repeats=job.repeats,
-            resume=job.resume,
-        )
+    await door.start()
+    with door.session(scope) as session:
+        run = plan(session)
         task, stopper = asyncio.ensure_future(environment.run_first(run)), asyncio.ensure_future(halt.wait())
         try:
             await asyncio.wait({task, stopper}, return_when=asyncio.FIRST_COMPLETED)

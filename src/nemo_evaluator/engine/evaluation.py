@@ -10,10 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from nemo_evaluator.core.errors import BoundaryError, boundary
+from nemo_evaluator.core.errors import BoundaryError, UsageError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.engine.adopt import adopt_answers
+from nemo_evaluator.engine.agents import endpoints_of
 from nemo_evaluator.engine.batch import run_batch, run_whole
 from nemo_evaluator.engine.bundle import BundleFacts, write_bundle
 from nemo_evaluator.engine.columns import write_views
@@ -31,7 +32,7 @@ from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.engine.template import InstructionTemplate
 from nemo_evaluator.engine.trajectories import trajectory_of
 from nemo_evaluator.engine.verify import Verifier
-from nemo_evaluator.environments.base import EvalEnvironment, RunsFirst
+from nemo_evaluator.environments.base import EvalEnvironment, RunsFirst, WholeRun
 from nemo_evaluator.models.types import CallScope, call_scope
 from nemo_evaluator.runs.index import kept_index, settle_index
 from nemo_evaluator.solvers.base import bind_solver
@@ -43,7 +44,7 @@ from nemo_evaluator.store.lock import folder_lock
 from nemo_evaluator.store.records import RUN
 
 if TYPE_CHECKING:
-    from nemo_evaluator.adapters.outside import AgentDoor
+    from nemo_evaluator.adapters.outside import AgentDoor, AgentSession
     from nemo_evaluator.metrics.stop_rule import StopRule
     from nemo_evaluator.models.budget import Budget
     from nemo_evaluator.sandbox.manager import SandboxManager
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 # How many damaged records are named one by one.
 _SHOWN: Final = 20
+# Seconds for a benchmark that is one command, where nobody said how many.
+_WHOLE_TIMEOUT: Final = 3600.0
 
 
 @dataclass(slots=True)
@@ -114,9 +117,8 @@ class Finished:
 async def evaluate(job: Evaluation) -> Finished:
     """Run one benchmark. Raises only when nothing at all could be measured."""
     if isinstance(job.environment, RunsFirst):
-        job.halt = job.halt if job.halt is not None else Halt()
         with folder_lock(TaskPaths(job.task_dir).root, say=job.say):
-            await run_whole(job, job.environment, job.halt)
+            await _run_first(job, job.environment)
     plan = make_plan(
         await job.environment.dataset_size(),
         repeats=job.repeats,
@@ -137,6 +139,32 @@ async def evaluate(job: Evaluation) -> Finished:
             return await _Session(job, plan, task, journal).run()
         finally:
             journal.close()
+
+
+async def _run_first(job: Evaluation, environment: RunsFirst) -> None:
+    """Let a benchmark run whose problems are known only afterwards."""
+    door, sandboxes, settings = job.door, job.sandboxes, getattr(job.solver, "settings", None)
+    if door is None or sandboxes is None or not isinstance(settings, dict):
+        raise UsageError(f"{job.name} runs itself, in a sandbox", hint="use solver: {type: container, service: ...}")
+    halt = job.halt = job.halt if job.halt is not None else Halt()
+
+    def plan(session: AgentSession) -> WholeRun:
+        return WholeRun(
+            model=session.access,
+            endpoints=endpoints_of(session),
+            protocol=str(job.service.get("protocol", "")),
+            sandboxes=sandboxes,
+            folder=job.task_dir / "batch",
+            settings=settings,
+            identity={"service": job.service, "solver": job.solver_settings},
+            timeout=job.timeout or _WHOLE_TIMEOUT,
+            max_problems=job.max_problems,
+            repeats=job.repeats,
+            resume=job.resume,
+        )
+
+    scopes = Scopes(job.name, job.budgets, job.step_limits, job.traffic, lambda: halt.interrupted)
+    await run_whole(environment, door, scopes.enter(Step(0, 0), "whole"), halt, plan)
 
 
 def fingerprints_of(job: Evaluation) -> RunFingerprints:
