@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -20,7 +21,7 @@ from typing import Any, Final
 from packaging.version import InvalidVersion, Version
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import read_json
+from nemo_evaluator.core.files import read_json, safe_name
 from nemo_evaluator.core.registry import nearest
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets.lock import LockEntry, check, exclusive, one_write, read_lock
@@ -29,6 +30,8 @@ from nemo_evaluator.environments._harbor_task import INSTRUCTION, HarborTask
 
 _REGISTRY: Final = "https://raw.githubusercontent.com/laude-institute/harbor/main/registry.json"
 _GIT_SECONDS: Final = 1800.0
+_URL: Final = re.compile(r"(?:https?|ssh|git|file)://|[\w.]+@[\w.-]+:|/")
+_COMMIT: Final = re.compile(r"(?:\w[\w./-]*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +54,7 @@ def tasks_in(folder: Path) -> list[HarborTask]:
 def fetch(name: str, version: str | None, wanted: Sequence[str] | None = None) -> list[HarborTask]:
     """The tasks of a registered dataset, downloaded once. Raises UsageError when there is no such dataset."""
     entry = _entry(name, version)
-    sources = [
-        TaskSource(str(one["name"]), str(one["git_url"]), str(one["path"]), one.get("git_commit_id"))
-        for one in entry["tasks"]
-        if wanted is None or one["name"] in wanted
-    ]
+    sources = [_source(one) for one in entry["tasks"] if wanted is None or one["name"] in wanted]
     dataset = f"{name}@{entry['version']}"
     folder = _root() / dataset.replace("/", "__")
     folder.mkdir(parents=True, exist_ok=True)
@@ -71,6 +70,15 @@ def fetch(name: str, version: str | None, wanted: Sequence[str] | None = None) -
             commit = commits.get(source.name) or source.commit
             check(_key(dataset, source), LockEntry(task.content_hash, 1, commit, source.git_url))
     return tasks
+
+
+def _source(entry: JsonDict) -> TaskSource:
+    """A task of the registry. Nothing that it names may lead out of our folder, or be taken for an option by git."""
+    name, url, path, commit = (str(entry.get(key) or "") for key in ("name", "git_url", "path", "git_commit_id"))
+    inside = not path.startswith("/") and ".." not in path.split("/")
+    if safe_name(name) != name or not inside or not _URL.match(url) or not _COMMIT.fullmatch(commit):
+        raise UsageError(f"the Harbor registry has an unsafe task: {entry}", hint="check where the registry comes from")
+    return TaskSource(name, url, path, commit or None)
 
 
 def _key(dataset: str, source: TaskSource) -> str:
