@@ -67,6 +67,11 @@ def _chromium() -> bool:
     return browser and importlib.util.find_spec("playwright") is not None
 
 
+def _harbor_python() -> str:
+    """The Python that has the Harbor package: one that is named, else that of ``scripts/parts.sh``."""
+    return os.environ.get("NEL_HARBOR_PYTHON") or str(PARTS_DIR / "harbor" / "bin" / "python")
+
+
 PARTS: dict[str, Callable[[], bool]] = {
     "apptainer": lambda: _ran("apptainer", "--version") and (PARTS_DIR / "images" / "python-bookworm.sif").is_file(),
     "bwrap": lambda: _ran("bwrap", "--ro-bind", "/", "/", "true"),
@@ -75,6 +80,7 @@ PARTS: dict[str, Callable[[], bool]] = {
     "fastapi": _library("fastapi"),
     "git": _command("git"),
     "haproxy": _command("haproxy"),
+    "harbor": lambda: _ran(_harbor_python(), "-c", "import harbor"),
     "inspect": _library("inspect_ai"),
     "jupyter": lambda: _library("ipykernel")() and _library("nbclient")(),
     "llama_server": _llama_server,
@@ -118,6 +124,7 @@ def _parts_required() -> bool:
 def pytest_configure(config: pytest.Config) -> None:
     """Find what ``scripts/parts.sh`` installed beside the checkout."""
     os.environ["NEL_MODELS_DIR"] = str(MODELS_DIR)
+    os.environ["NEL_HARBOR_PYTHON"] = _harbor_python()
     tools = PARTS_DIR / "bin"
     if tools.is_dir():
         os.environ["PATH"] = f"{tools}{os.pathsep}{os.environ.get('PATH', '')}"

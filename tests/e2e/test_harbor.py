@@ -113,7 +113,7 @@ def test_a_dataset_of_the_registry_is_downloaded_and_pinned(registry: Path, nel:
     (nel.folder / "data" / "set@1.10" / "plain" / "tests" / "test.sh").write_text("echo 1 > /logs/verifier/reward.txt")
     shutil.rmtree(nel.folder / "out")
     refused = nel("eval", "run", "c.yaml", "--frozen", code=None)
-    assert refused.returncode == 1 and "has changed since it was locked" in refused.stderr, refused.stderr
+    assert refused.returncode == 2 and "has changed since it was locked" in refused.stderr, refused.stderr
 
 
 @pytest.mark.needs("bwrap", "git")

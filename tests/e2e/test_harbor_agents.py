@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,19 +21,7 @@ LOCAL = {"type": "local"}
 DOCKER = {"type": "docker", "network": "none"}
 USAGE = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
 # Asks the model for a command, runs it, and tells what it did.
-RUN = """
-cat > /tmp/agent.py <<'END'
-import json, os, subprocess, sys, urllib.request
-body = {"model": os.environ["MODEL_NAME"], "messages": [{"role": "user", "content": sys.argv[1]}]}
-request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", json.dumps(body).encode())
-request.add_header("Content-Type", "application/json")
-request.add_header("Authorization", "Bearer " + os.environ["OPENAI_API_KEY"])
-command = json.load(urllib.request.urlopen(request))["choices"][0]["message"]["content"]
-print("ran:", command, flush=True)
-sys.exit(subprocess.call(command, shell=True))
-END
-python3 /tmp/agent.py {{ instruction | quote }}
-"""
+RUN = (TASKS.parent / "shell_agent.sh.j2").read_text()
 Agent = Callable[..., dict[str, dict[str, Any]]]
 
 
@@ -106,3 +97,71 @@ def test_a_skill_is_there_and_the_agent_is_told_of_it(scripted: Agent, nel: Nel)
     row = scripted(told, ["plain"], skill="greet", skill_dir=str(skill.parent))["plain"]
     assert row["reward"] == 1.0, row
     assert "SKILL.md before you begin" in json.dumps(row["trajectory"])
+
+
+def with_programs(nel: Nel, *programs: str) -> str:
+    """The plain task with programs of this machine in its image; returns its URI."""
+    task = shutil.copytree(TASKS / "plain", nel.folder / "tasks" / "plain", dirs_exist_ok=True)
+    libraries = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=True).stdout
+    for file in [*programs, *re.findall(r"=> (/\S+)", libraries)]:
+        target = task / "environment" / "root" / Path(file).relative_to("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, target)
+    # Beside the image's own libraries, not over them.
+    merge = "cd /opt/root && for f in $(find . -type f); do [ -e /$f ] || { mkdir -p /$(dirname $f); cp $f /$f; }; done"
+    (task / "environment" / "Dockerfile").write_text(
+        f"FROM nel-test/python:bookworm\nCOPY root /opt/root\nRUN {merge} && ldconfig\nWORKDIR /app\n"
+    )
+    return f"harbor://{nel.folder / 'tasks'}"
+
+
+def terminus(seen: Any) -> Say:
+    """First the command, then, asked whether that is all, yes."""
+    first = "Are you sure" not in json.dumps(seen.body["messages"][-1])
+    commands = [{"keystrokes": "echo hello > hello.txt\n", "duration": 0.5}] if first else []
+    return Say(json.dumps({"analysis": "a", "plan": "p", "commands": commands, "task_complete": True}), usage=USAGE)
+
+
+@pytest.mark.slow
+@pytest.mark.needs("docker", "harbor")
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is put into the image from here")
+def test_terminus_2_as_it_is_published(nel: Nel) -> None:
+    uri = with_programs(nel, str(shutil.which("tmux")))
+    solver = {"agent": "terminus-2", "agent_kwargs": {"record_terminal_session": False, "max_turns": 5}}
+    with ScriptedServer(terminus) as server:
+        row = solve(nel, server, solver, ["plain"], DOCKER, name=uri)["plain"]
+        assert server.count == 2
+    assert row["reward"] == 1.0, row
+    assert (row["prompt_tokens"], row["completion_tokens"]) == (20, 4)
+    (document,) = row["trajectory"]
+    assert document["agent"]["name"] == "terminus-2" and validate_trajectory(document) == []
+
+
+ASKER = """
+from harbor.agents.base import BaseAgent
+
+class Asker(BaseAgent):
+    @staticmethod
+    def name(): return "asker"
+
+    def version(self): return "7"
+
+    async def setup(self, environment): pass
+
+    async def run(self, instruction, environment, context):
+        from openai import AsyncOpenAI
+        model = self.model_name.removeprefix("openai/")
+        said = await AsyncOpenAI(max_retries=0).chat.completions.create(
+            model=model, messages=[{"role": "user", "content": instruction}])
+        await environment.exec(said.choices[0].message.content)
+        context.metadata = {"response": "asked and ran"}
+"""
+
+
+@pytest.mark.needs("bwrap", "harbor")
+def test_a_class_of_harbor_s_kind_works_in_our_sandbox(nel: Nel) -> None:
+    (nel.folder / "asker.py").write_text(ASKER)
+    with ScriptedServer([Rule(say=Say("echo hello > hello.txt", usage=USAGE))]) as server:
+        row = solve(nel, server, {"agent": "asker:Asker"}, ["plain"], LOCAL)["plain"]
+    assert row["reward"] == 1.0 and row["model_response"] == "asked and ran", row
+    assert row["prompt_tokens"] == 10 and row["scoring_details"]["agent_version"] == "7"

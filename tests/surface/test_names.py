@@ -38,7 +38,8 @@ NAMES = {
     "nemo_evaluator.environments.custom": "benchmark scorer image_builder ScorerInput",
     "nemo_evaluator.environments.registry": "register get_environment list_environments load_benchmark_file",
     "nemo_evaluator.solvers": """
-        Solver SolveResult ErrorKind ChatSolver CompletionSolver VLMSolver ReActSolver OracleSolver""",
+        Solver SolveResult ErrorKind ChatSolver CompletionSolver VLMSolver ReActSolver OracleSolver
+        HarborSolver""",
     "nemo_evaluator.solvers.base": "Solver SolveResult ErrorKind",
     "nemo_evaluator.scoring": """
         get_scorer list_scorers exact_match fuzzy_match multichoice_regex answer_line numeric_match mcq_extract

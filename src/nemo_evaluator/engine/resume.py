@@ -17,6 +17,7 @@ from nemo_evaluator.environments.base import EvalEnvironment
 from nemo_evaluator.store.fingerprints import VERDICT_DIGITS, RunFingerprints, problem_hash
 from nemo_evaluator.store.index import StepIndex
 from nemo_evaluator.store.journal import Journal
+from nemo_evaluator.store.layout import TaskPaths
 
 ASK: Final = 0
 VERIFY: Final = 1
@@ -102,26 +103,36 @@ class Reuse:
         if answer is not None and answer["fp"] != fingerprint:
             return ASK, self._why_changed(answer)
         if outcome is None:
-            return (VERIFY, "answered, not yet verified") if _stands_alone(answer) else (ASK, "sandbox lost")
+            return (VERIFY, "answered, not yet verified") if self._stands_alone(step, answer) else (ASK, "sandbox lost")
         if outcome["status"] == "failed":
-            return self._decide_failed(answer, Cause(outcome["failure"]["cause"]))
+            return self._decide_failed(step, answer, Cause(outcome["failure"]["cause"]))
         if outcome["fp"][:VERDICT_DIGITS] != self.prints.verdict(fingerprint, seed):
             if answer is None:
                 return ASK, self._why_changed(outcome)
-            return (VERIFY, "scorer changed") if _stands_alone(answer) else (ASK, "scorer changed, sandbox gone")
+            return (
+                (VERIFY, "scorer changed")
+                if self._stands_alone(step, answer)
+                else (ASK, "scorer changed, sandbox gone")
+            )
         self.tally.add_scored(outcome["reward"])
         self.tally.reused += 1
         if self.on_reward is not None:
             self.on_reward(step, problem, outcome["reward"])
         return REUSE, "unchanged"
 
-    def _decide_failed(self, answer: JsonDict | None, cause: Cause) -> tuple[int, str]:
+    def _decide_failed(self, step: Step, answer: JsonDict | None, cause: Cause) -> tuple[int, str]:
         reason = f"failed before ({cause})"
         if POLICY[cause].redo is Redo.NOTHING:
             self.tally.failed[cause] += 1
             self.tally.reused += 1
             return REUSE, "unchanged"
-        return (VERIFY, reason) if _stands_alone(answer) else (ASK, reason)
+        return (VERIFY, reason) if self._stands_alone(step, answer) else (ASK, reason)
+
+    def _stands_alone(self, step: Step, answer: JsonDict | None) -> bool:
+        """True when a stored answer can be verified: without the sandbox it came from, or with the work kept of it."""
+        if answer is None or not answer.get("sandbox_used"):
+            return answer is not None
+        return TaskPaths(self.journal.path.parent).workspace(step, answer.get("crc", "")).is_file()
 
     def _why_changed(self, record: JsonDict) -> str:
         for part, word in (("service", "service changed"), ("solver", "solver or generation settings changed")):
@@ -133,8 +144,3 @@ class Reuse:
 
     def _read(self, offset: int | None) -> JsonDict | None:
         return None if offset is None else self.journal.read_at(offset)
-
-
-def _stands_alone(answer: JsonDict | None) -> bool:
-    """True when a stored answer can be verified without the sandbox it came from."""
-    return answer is not None and not answer.get("sandbox_used")

@@ -42,13 +42,15 @@ from nemo_evaluator.engine.resume import VERIFY, ReusePlan
 from nemo_evaluator.engine.scope import Scopes
 from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.engine.template import InstructionTemplate
+from nemo_evaluator.engine.tripwires import KEY as TRIPWIRES
+from nemo_evaluator.engine.tripwires import noted, tripped
 from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.environments.base import BatchRow, EvalEnvironment
 from nemo_evaluator.solvers.base import SANDBOX, BoundSolver
 from nemo_evaluator.store.fingerprints import RunFingerprints, problem_hash
 from nemo_evaluator.store.index import StepIndex
 from nemo_evaluator.store.journal import Journal
-from nemo_evaluator.store.layout import ERRORS
+from nemo_evaluator.store.layout import ERRORS, TaskPaths
 from nemo_evaluator.store.records import answer_record, outcome_record, turn_record, unanswered
 
 if TYPE_CHECKING:
@@ -184,13 +186,19 @@ class StepRunner:
             await self._judge(work, None)
             return
         async with self._ctx.sandboxes.session(work.seed, outside_endpoints=endpoints_of(agent)) as session:
-            if work.answer is None:
+            asked = work.answer is None
+            if asked:
                 await self._ask(work, session.agent, agent)
+            kept = TaskPaths(self._ctx.journal.path.parent).workspace(work.step, work.sealed)
             try:
+                if asked and self._takes_sandbox:
+                    await session.keep(kept)
+                elif not asked and kept.is_file():
+                    await session.restore(kept)
                 await self._judge(work, await session.for_verify())
             except SandboxError:
-                # The workspace of an agent dies with its sandbox: its answer cannot be verified elsewhere.
-                if self._takes_sandbox:
+                # What an agent left dies with its sandbox, unless it was kept.
+                if self._takes_sandbox and not kept.is_file():
                     work.answer = None
                 raise
 
@@ -205,6 +213,8 @@ class StepRunner:
             answer = (agent.partial and agent.partial(why)) or SolveResult(response="", error=error.message)
             work.label = Cause.BUDGET
         answer = with_calls(answer, session)
+        if work.seed.tripwires and (seen := tripped(work.seed.tripwires, answer.trajectory)):
+            answer.scoring_details = noted(answer.scoring_details, {TRIPWIRES: seen})
         work.timing["model_ms"] = _since(started)
         work.answer = answer
         record = answer_record(work.step, work.fingerprint, work.problem, work.seed, answer, work.label)
@@ -255,7 +265,7 @@ class StepRunner:
         own = VerifyResult(reward, scoring_details={"method": "solver"}) if reward is not None else None
         verdict = await self._ctx.verifier.verify(work.answer.response, work.seed, sandbox, own)
         if work.answer.scoring_details:
-            verdict.scoring_details = work.answer.scoring_details | verdict.scoring_details
+            verdict.scoring_details = noted(work.answer.scoring_details, verdict.scoring_details)
         work.timing["verify_ms"] = _since(started)
         self._record(work, Scored(verdict, work.label))
 

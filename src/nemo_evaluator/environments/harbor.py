@@ -36,7 +36,7 @@ _VERIFIER: Final = f"{LOGS}/verifier"
 _OUTPUT: Final = 50_000
 _REWARD_BYTES: Final = 65_536
 # What an agent leaves in the verifier's places before there is a verifier.
-_TRACES: Final = f"find {TESTS} {_VERIFIER} {SOLUTION} -mindepth 1 2>/dev/null | head -n 20"
+_TRACES: Final = f"find {TESTS} {_VERIFIER} -mindepth 1 2>/dev/null | head -n 20"
 _CARRIED: Final = "traces.txt"
 _FIND_TRACES: Final = f"""\
 if [ -d /input ]; then echo a fresh sandbox; cat /input/{_CARRIED} 2>/dev/null

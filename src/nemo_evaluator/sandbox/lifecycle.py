@@ -9,7 +9,10 @@ Every step between is the harness's own: when one fails, that is a SandboxError,
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import shlex
+import tarfile
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,9 +25,12 @@ from nemo_evaluator.sandbox import workspace
 from nemo_evaluator.sandbox.base import OutsideEndpoint, Sandbox, VolumeMount
 from nemo_evaluator.sandbox.lazy import Keeper, LazySandbox
 
+log = logging.getLogger(__name__)
 OUTPUT: Final = "/output"
 INPUT: Final = "/input"
 _CAPTURE_TIMEOUT: Final = 300.0
+# Bytes of an agent's work that are kept beside its answer.
+_LARGEST: Final = 64 * 2**20
 _PREPARE_TIMEOUT: Final = 900.0
 _BASE_COMMIT: Final = "/tmp/_nel_base_commit"
 
@@ -43,6 +49,12 @@ class Session:
     async def for_verify(self) -> Sandbox | None:
         """Where the verifier works."""
         return self._agent
+
+    async def keep(self, target: Path) -> None:
+        """Keep what the solver left as one file, unless it stays where it is or is too large."""
+
+    async def restore(self, kept: Path) -> None:
+        """Take what was kept for the work of the solver."""
 
     async def close(self) -> None:
         """Stop what is left."""
@@ -64,30 +76,45 @@ class StatelessSession(Session):
         self._verify_spec = _with_folders(manager.resolve(seed.verify_sandbox_spec, seed.metadata))
         self._started = LazySandbox(manager, agent_spec, outside_endpoints, self._prepare_agent)
         self._verifier: LazySandbox | None = None
+        # What is carried from one to the other, once there is something.
+        self._folder = tempfile.TemporaryDirectory(prefix="nel-carry-")
+        self._carried: Path | None = None
         super().__init__(self._started)
 
     async def for_verify(self) -> Sandbox | None:
         """The verifier's sandbox; the agent's is captured and stopped first, if it was used."""
         if self._verifier is not None:
             return self._verifier
-        agent = self._started
-        if not agent.started:
-            await agent.stop()
-            self._verifier = LazySandbox(self._manager, self._verify_spec)
-            return self._verifier
-        with tempfile.TemporaryDirectory(prefix="nel-carry-") as folder:
-            carried = Path(folder) / "output"
-            await self._capture(agent, carried)
-            await agent.stop()
-            self._verifier = LazySandbox(self._manager, self._verify_spec)
-            await self._apply(self._verifier, carried)
+        await self._carry()
+        await self._started.stop()
+        self._verifier = LazySandbox(self._manager, self._verify_spec)
+        if self._carried is not None:
+            await self._apply(self._verifier, self._carried)
         return self._verifier
+
+    async def keep(self, target: Path) -> None:
+        """Capture the work, and keep it when it is not too large to be verified again some day."""
+        await self._carry()
+        if self._carried is not None:
+            await asyncio.to_thread(_pack, self._carried, target)
+
+    async def restore(self, kept: Path) -> None:
+        """Verify what was kept, without the agent."""
+        self._carried = Path(self._folder.name) / "output"
+        await asyncio.to_thread(_unpack, kept, self._carried)
 
     async def close(self) -> None:
         """Stop both."""
+        self._folder.cleanup()
         await super().close()
         if self._verifier is not None:
             await self._verifier.stop()
+
+    async def _carry(self) -> None:
+        if self._carried is None and self._started.started:
+            target = Path(self._folder.name) / "output"
+            await self._capture(self._started, target)
+            self._carried = target
 
     async def _prepare_agent(self, sandbox: Sandbox) -> None:
         workdir = shlex.quote(sandbox.spec.workdir)
@@ -113,6 +140,30 @@ class StatelessSession(Session):
             command = workspace.apply_command(verifier.spec.workdir)
         if command is not None:
             await _must(verifier, command, self._timeout, "apply_cmd")
+
+
+def _pack(folder: Path, target: Path) -> None:
+    if sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) > _LARGEST:
+        log.info("the work of an agent is too large to be kept: %s", target.name)
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = target.with_suffix(".part")
+    with tarfile.open(unfinished, "w:gz", compresslevel=1) as tar:
+        tar.add(folder, arcname=".")
+    unfinished.replace(target)
+
+
+def _unpack(kept: Path, folder: Path) -> None:
+    """Only plain files of our own making: the archive inside is opened in the sandbox, not here."""
+    folder.mkdir()
+    try:
+        with tarfile.open(kept) as tar:
+            for member in tar.getmembers():
+                content = tar.extractfile(member) if member.isfile() else None
+                if content is not None:
+                    (folder / Path(member.name).name).write_bytes(content.read())
+    except (OSError, tarfile.TarError, EOFError) as error:
+        raise SandboxError(f"the kept work of an agent cannot be read: {kept}: {error}") from error
 
 
 def open_session(manager: Keeper, seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> Session:

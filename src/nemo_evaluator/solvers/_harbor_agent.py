@@ -79,7 +79,7 @@ class HarborRun:
             environment = {name: os.environ[name] for name in _KEPT if name in os.environ} | _QUIET | job["host_env"]
             with (Path(folder) / "stderr").open("w+b") as errors:
                 child = await asyncio.create_subprocess_exec(
-                    *(python, str(_CHILD)),
+                    *(python, "-P", str(_CHILD)),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=errors,

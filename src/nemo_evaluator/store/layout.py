@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.core.types import Step
 
 # Tracebacks of what benchmarks, scorers and solvers raised.
 ERRORS: Final = "errors.log"
@@ -19,7 +20,7 @@ LOG: Final = "nel_eval.log"
 _OWN: Final = re.compile(
     r"journal(\.damaged)?\.jsonl|results\.jsonl|trajectories(_enriched)?\.jsonl|model_traffic\.jsonl"
     r"|runtime_stats\.json|failure_analysis\.json|SHA256SUMS|errors\.log|index\.sqlite(-journal)?"
-    r"|eval-.+\.json|.+_inspect\.(eval|json)"
+    r"|eval-.+\.json|.+_inspect\.(eval|json)|workspaces"
 )
 
 
@@ -64,6 +65,15 @@ class TaskPaths:
         """The index of the rows; it can be built anew at any time."""
         return self.root / "index.sqlite"
 
+    @property
+    def workspaces(self) -> Path:
+        """What agents left in their working directories, as far as it was kept."""
+        return self.root / "workspaces"
+
+    def workspace(self, step: Step, seal: str) -> Path:
+        """The work that belongs to one answer, which its record's checksum names."""
+        return self.workspaces / f"{step.problem_idx}-{step.repeat}-{seal}.tar.gz"
+
     def bundle(self, name: str, at: datetime) -> Path:
         """The path of a new bundle."""
         return self.root / f"eval-{at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{safe_name(name)}.json"
@@ -92,7 +102,7 @@ def archive_previous(task: TaskPaths) -> Moved | None:
     """
     if not task.root.is_dir():
         return None
-    old = [path for path in task.root.iterdir() if _OWN.fullmatch(path.name) and path.is_file()]
+    old = [path for path in task.root.iterdir() if _OWN.fullmatch(path.name)]
     if not old or not (task.journal.exists() or task.results.exists() or task.bundles()):
         return None
     stamp = datetime.fromtimestamp(max(path.stat().st_mtime for path in old), UTC)

@@ -76,6 +76,8 @@ async def _rescore_one(key: str, journal: Path, builder: Builder, options: Resco
             # A copy: the old run stays as it is.
             job.task_dir.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(journal, TaskPaths(job.task_dir).journal)
+            if (work := TaskPaths(journal.parent).workspaces).is_dir():
+                shutil.copytree(work, TaskPaths(job.task_dir).workspaces, dirs_exist_ok=True)
             job.solver, job.progress, job.stop_rule, job.say = _Silent(), options.progress, None, options.say
             job.stopped_before = _rule_of(options.source / safe_name(key))
             job.config["rescored_from"] = _origin(options, key)

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.runs.row import Row
 
 _DELIMITERS: Final = (
@@ -28,6 +29,9 @@ class Answers:
     kept: int = 0
     retried: int = 0
     labels: Counter[str] = field(default_factory=Counter)
+    # Agents that reached for their own grading, and those of them that were rewarded.
+    tripwires: Counter[str] = field(default_factory=Counter)
+    rewarded_trips: int = 0
 
     def share(self, count: int) -> float:
         """A count as a share of the scored rows."""
@@ -39,6 +43,9 @@ class Answers:
             return
         self.scored += 1
         self.retried += row.attempts > 1
+        if tripped := as_dict(row.scoring_details.get("tripwires")):
+            self.tripwires.update(tripped.keys())
+            self.rewarded_trips += (row.reward or 0.0) > 0
         if row.label:
             # The label says already why there is no proper answer.
             self.labels[row.label] += 1

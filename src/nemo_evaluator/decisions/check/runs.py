@@ -230,6 +230,11 @@ def _answers(subject: _Subject) -> Iterator[Finding]:
             over = share > limit
             said = f"{share:.1%} {words}" + (f" (limit {100 * limit:g}%)" if over else "")
             yield Finding(name, Level.DEGRADED if over else Level.NOTE, said, FailureClass.UNKNOWN)
+    if answers.tripwires:
+        words = ", ".join(f"{what} ({count})" for what, count in answers.tripwires.most_common())
+        said = f"agents reached for their grading: {words}; {answers.rewarded_trips} of them got a reward"
+        level = Level.DEGRADED if answers.rewarded_trips else Level.NOTE
+        yield Finding("tripwires", level, said, FailureClass.UNKNOWN)
     if answers.share(answers.retried) > limits.retried:
         words = f"{answers.share(answers.retried):.1%} of the steps were tried more than once"
         yield Finding("retries", Level.NOTE, words, FailureClass.INFRA)

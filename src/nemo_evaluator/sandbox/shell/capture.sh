@@ -1,6 +1,16 @@
 # Write the work at $1 to /output/workspace.tar: a patch where it is a git repository, else an archive.
 set -e
 cd "$1"
+# What an agent left running is held while its files are read, where every process we see is the sandbox's own.
+if tr '\0' '\n' < /proc/1/environ 2>/dev/null | grep -qx NEL_EXEC=main; then
+  keep=" 1 " pid=$$
+  while [ "${pid:-0}" -gt 1 ]; do
+    keep="$keep$pid " pid=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$pid/status")
+  done
+  for path in /proc/[0-9]*; do
+    case "$keep" in *" ${path#/proc/} "*) ;; *) kill -STOP "${path#/proc/}" 2>/dev/null || true ;; esac
+  done
+fi
 stage=$(mktemp -d)
 base=$(cat /tmp/_nel_base_commit 2>/dev/null || true)
 if [ -n "$base" ] && git rev-parse -q --verify "$base^{commit}" >/dev/null 2>&1; then
