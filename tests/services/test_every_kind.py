@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
-import textwrap
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +13,7 @@ from typing import Any
 import aiohttp
 import orjson
 import pytest
-from nel_support import marked
+from nel_support import containers_of, marked
 
 from nemo_evaluator.config.groups import SERVICES
 from nemo_evaluator.services import Launch, start_services
@@ -112,11 +109,6 @@ def settings_of(kind: str, folder: Path) -> dict[str, Any]:
     return {**base, **own}
 
 
-def containers(service: str) -> str:
-    listed = ["docker", "ps", "--all", "--quiet", "--filter", f"label=nel.sandbox=service {service}"]
-    return subprocess.run(listed, capture_output=True, text=True, check=True, timeout=60).stdout
-
-
 def each_kind() -> list[Any]:
     return [pytest.param(kind, marks=[pytest.mark.needs("docker")] if kind in NEEDS_DOCKER else []) for kind in KINDS]
 
@@ -143,51 +135,11 @@ async def test_a_difficult_server_is_brought_up_and_down(
             wanted = (503, 1) if kind in ("gym", "nat", "custom") else (200, 3)
             assert (answer.status, orjson.loads(await answer.read())["asked"]) == wanted
         assert marked(str(programs)) or kind in NEEDS_DOCKER
-    assert any("Starting m again (1 of 1)" in line and "the first start goes wrong" in line for line in said)
+    assert any("Starting m again (1 of 1)" in line and "the first start goes wrong" in line for line in said), said
     assert (programs / "out" / "logs" / "server-m.log").stat().st_size > 2_000_000
     assert marked(str(programs)) == []
     if kind in NEEDS_DOCKER:
-        assert containers("m") == ""
-
-
-RUN = """
-import asyncio, sys
-from pathlib import Path
-from types import SimpleNamespace
-import orjson
-from nemo_evaluator.config.groups import SERVICES
-from nemo_evaluator.services import Launch, start_services
-kind, folder, settings = sys.argv[1], Path(sys.argv[2]), orjson.loads(sys.argv[3])
-async def main():
-    config = SimpleNamespace(services={"victim": SERVICES.schema(kind).model_validate(settings)})
-    async with start_services(config, folder, say=lambda line: print(line, flush=True)):
-        print("up", flush=True)
-        await asyncio.sleep(600)
-asyncio.run(main())
-"""
-
-
-@pytest.mark.serial
-@pytest.mark.parametrize("kind", ["vllm", pytest.param("docker_model", marks=pytest.mark.needs("docker"))])
-@pytest.mark.parametrize("phase", ["Starting service", "Starting victim again", "up"])
-@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_nothing_is_left_behind(
-    blow: signal.Signals, phase: str, kind: str, programs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("STAND_IN_FLAGS", "[]")
-    monkeypatch.setenv("STAND_IN_ENV", "[]")
-    settings = orjson.dumps(settings_of(kind, programs)).decode()
-    command = [sys.executable, "-c", textwrap.dedent(RUN), kind, str(programs / "out"), settings]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as run:
-        assert run.stdout is not None
-        assert any(phase in line for line in iter(run.stdout.readline, "")), "it came not so far"
-        os.kill(run.pid, blow)
-    deadline = time.monotonic() + 60
-    while left := (marked(str(programs)), containers("victim") if kind == "docker_model" else ""):
-        if left == ([], ""):
-            break
-        assert time.monotonic() < deadline, f"left behind: {left}"
-        time.sleep(0.1)
+        assert containers_of("m") == ""
 
 
 def test_the_list_of_processes_finds_what_it_looks_for(tmp_path: Path, programs: Callable[..., Path]) -> None:

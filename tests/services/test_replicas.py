@@ -1,4 +1,4 @@
-"""Replicas of a service behind HAProxy, the real one; one is killed midway."""
+"""Replicas of a service: behind HAProxy, the real one, with one killed midway; and the end of them all."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nel_support import Nel, Sums, bench, marked, rows
+from nel_support import Nel, Sums, bench, free_ports, marked, rows
 
 from nemo_evaluator.services.base import Launch
 from nemo_evaluator.services.haproxy import haproxy_config, haproxy_launch
-from nemo_evaluator.services.process import free_port
 
 SERVER = Path(__file__).with_name("answering_server.py")
 
@@ -42,22 +41,47 @@ def asked(folder: Path) -> list[int]:
     return [note.get("asked", 0) for note in notes_of(folder)]
 
 
+def until_asked(folder: Path, run: subprocess.Popen[str], count: int) -> None:
+    deadline = time.monotonic() + 90
+    while sum(asked(folder)) < count and run.poll() is None:
+        assert time.monotonic() < deadline, "it did not begin"
+        time.sleep(0.05)
+
+
 @pytest.mark.needs("haproxy")
 def test_the_config_is_one_that_haproxy_takes(tmp_path: Path) -> None:
     servers = [Launch(argv=["serve"], port=8000 + number, host=f"127.0.0.{number + 2}") for number in range(3)]
     file = tmp_path / "haproxy.cfg"
-    file.write_text(haproxy_config(servers, free_port()))
+    file.write_text(haproxy_config(servers, free_ports(1)))
     done = subprocess.run(["haproxy", "-c", "-f", str(file)], capture_output=True, text=True, timeout=60)
     assert haproxy_launch(servers, 5009, file).url == "http://127.0.0.1:5009/v1", "it runs beside us"
     assert done.returncode == 0 and "WARNING" not in done.stderr + done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("blow", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_run_takes_all_replicas_with_it(
+    blow: signal.Signals, with_vllm: Path, nel: Nel, sums: Sums, tmp_path: Path
+) -> None:
+    served = {"type": "vllm", "model": "org/m", "protocol": "chat_completions", "gpus": 0, "port": free_ports(3)}
+    served |= {"replicas": 3, "stop_grace": 2}
+    problems = bench(sums(500), max_concurrent=4)
+    run = nel.start("eval", "run", nel.config("c.json", services={"model": served}, benchmarks=[problems]))
+    until_asked(with_vllm, run, 12)
+    assert len(marked(str(with_vllm))) > 6, "a server and its guard, three times, and the run"
+    os.kill(run.pid, blow)
+    run.communicate(timeout=60)
+    deadline = time.monotonic() + 30
+    while left := marked(str(with_vllm)):
+        assert time.monotonic() < deadline, f"left behind: {left}"
+        time.sleep(0.1)
 
 
 @pytest.mark.needs("haproxy")
 def test_a_run_through_haproxy_outlives_one_of_its_servers(
     with_vllm: Path, nel: Nel, sums: Sums, tmp_path: Path
 ) -> None:
-    served = {"type": "vllm", "model": "org/m", "protocol": "chat_completions", "gpus": 0, "port": free_port()}
-    served |= {"replicas": 2, "restarts": 0, "balancer": "haproxy", "balancer_port": free_port(), "stop_grace": 1}
+    served = {"type": "vllm", "model": "org/m", "protocol": "chat_completions", "gpus": 0, "port": free_ports(2)}
+    served |= {"replicas": 2, "restarts": 0, "balancer": "haproxy", "balancer_port": free_ports(1), "stop_grace": 1}
     run = nel.start(
         *("eval", "run"),
         nel.config(
@@ -67,10 +91,7 @@ def test_a_run_through_haproxy_outlives_one_of_its_servers(
             output={"dir": "o"},
         ),
     )
-    deadline = time.monotonic() + 90
-    while sum(asked(with_vllm)) < 25 and run.poll() is None:
-        assert time.monotonic() < deadline, "it did not begin"
-        time.sleep(0.05)
+    until_asked(with_vllm, run, 25)
     first, second = asked(with_vllm)
     assert first > 5 and second > 5, "both servers are used"
     os.kill(notes_of(with_vllm)[0]["pid"], signal.SIGKILL)

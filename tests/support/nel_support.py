@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from nemo_evaluator.services.process import port_is_busy
 from nemo_evaluator.testing import ScriptedServer
 
 Serve = Callable[..., ScriptedServer]
@@ -102,6 +104,20 @@ def marked(marker: str) -> list[int]:
         if marker.encode() in text and not dead and int(folder.name) != os.getpid():
             found.append(int(folder.name))
     return found
+
+
+def free_ports(count: int) -> int:
+    """The first of so many ports in a row that are free, outside of the range that systems give out by themselves."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        if not any(port_is_busy(port + step) for step in range(count)):
+            return port
+
+
+def containers_of(service: str) -> str:
+    """The containers of a service, and of its replicas."""
+    listed = ["docker", "ps", "--all", "--quiet", "--filter", f"label=nel.sandbox=service {service}"]
+    return subprocess.run(listed, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
 @pytest.fixture

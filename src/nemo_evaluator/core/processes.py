@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 
@@ -39,6 +40,31 @@ def process_name(pid: int) -> str:
         return str(psutil.Process(pid).name())
     except (psutil.Error, ValueError):
         return ""
+
+
+def command_of(pid: int) -> list[str]:
+    """The words that a process was started with; none when there is no such process."""
+    psutil = _psutil()
+    try:
+        return list(psutil.Process(pid).cmdline())
+    except (psutil.Error, ValueError):
+        return []
+
+
+def marked_processes(variable: str) -> dict[int, int]:
+    """Processes that have a variable in their environment, with the number in it; those of our own PID namespace."""
+    psutil, found, here = _psutil(), {}, _namespace(os.getpid())
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            mark = process.environ().get(variable, "")
+            if mark.isdigit() and _namespace(process.pid) == here:
+                found[process.pid] = int(mark)
+    return found
+
+
+def _namespace(pid: int) -> Path | None:
+    """Numbers of processes mean something in one namespace only; None where there are none."""
+    return Path(f"/proc/{pid}/ns/pid").readlink() if Path("/proc/self/ns/pid").exists() else None
 
 
 def descendants(pid: int) -> list[int]:

@@ -15,8 +15,12 @@ import time
 
 from nemo_evaluator.core.processes import descendants
 
+# In the environment of everything that a guard starts: the number of the guard.
+MARK = "NEL_GUARDED_BY"
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+# Seconds in which an engine makes a container.
+_CREATION_S = 8
 
 
 def _prctl(option: int, value: int) -> None:
@@ -57,27 +61,31 @@ def _take_down(grace: float) -> None:
         time.sleep(0.01)
 
 
-def _remove(container: str) -> None:
-    """Remove a container; twice, since one that was being created may appear after its client is gone."""
-    for pause in (0.0, 0.5):
-        time.sleep(pause)
-        try:
-            subprocess.run(["docker", "rm", "--force", container], capture_output=True, timeout=60)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            print(f"container {container} may be left behind: {error}", file=sys.stderr)
+def _docker(*words: str) -> bool:
+    """Whether the engine did it, and did it to something."""
+    try:
+        done = subprocess.run(["docker", *words], capture_output=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        print(f"docker {' '.join(words)}: {error}; the container may be left behind", file=sys.stderr)
+        return False
+    return done.returncode == 0 and b"No such container" not in done.stderr
+
+
+def _end(container: str, grace: float) -> None:
+    """Take everything down, and remove the container; one that is being created appears after its client is gone."""
+    made = not container or _docker("container", "inspect", container)
+    _take_down(grace)
+    for _ in range(1 if made else _CREATION_S):
+        if not container or _docker("rm", "--force", container) or made:
+            return
+        time.sleep(1.0)
 
 
 def main(arguments: list[str]) -> int:
     """Run the command until it ends or the lifeline breaks; the exit code is the command's own."""
+    lifeline, grace, command = int(arguments[0]), float(arguments[1]), arguments[2:]
     container = os.environ.pop("NEL_GUARD_CONTAINER", "")
-    try:
-        return _run(int(arguments[0]), float(arguments[1]), arguments[2:])
-    finally:
-        if container:
-            _remove(container)
-
-
-def _run(lifeline: int, grace: float, command: list[str]) -> int:
+    os.environ[MARK] = str(os.getpid())
     kept = [int(word) for word in os.environ.pop("NEL_GUARD_FDS", "").split(",") if word]
     woken, waker = os.pipe()
     os.set_blocking(waker, False)
@@ -99,9 +107,11 @@ def _run(lifeline: int, grace: float, command: list[str]) -> int:
         code = _reap().get(server.pid)
         if code is not None:
             _take_down(grace)
+            if container:
+                _docker("rm", "--force", container)
             return code if code >= 0 else 128 - code
         if lifeline in ready or set(numbers) - {signal.SIGCHLD}:
-            _take_down(grace)
+            _end(container, grace)
             return 0
 
 

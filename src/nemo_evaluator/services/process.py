@@ -70,7 +70,7 @@ class ManagedServer(Server):
             return
         try:
             # The guard bounds its own work; the extra seconds are for a loaded machine.
-            await asyncio.wait_for(process.wait(), self.launch.stop_grace + 30.0)
+            await asyncio.wait_for(process.wait(), self.launch.stop_grace + 60.0)
         except TimeoutError:
             process.kill()
             await process.wait()

@@ -15,6 +15,7 @@ from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.services.base import RunningService, Say
 from nemo_evaluator.services.haproxy import haproxy_config, haproxy_launch
 from nemo_evaluator.services.health import expect_external
+from nemo_evaluator.services.leftovers import sweep_leftovers
 from nemo_evaluator.services.life import Server
 from nemo_evaluator.services.planner import is_managed, plan_service
 from nemo_evaluator.services.process import ManagedServer
@@ -49,6 +50,8 @@ async def start_services(
     planned = _servers(services, output_dir)
     running: dict[str, RunningService] = {}
     begun: list[_Group] = []
+    if planned and JobPlace.here() is None:
+        await sweep_leftovers(say, containers=any(getattr(services[name], "image", None) for name in planned))
 
     async def bring_up(name: str) -> None:
         group = planned.get(name)

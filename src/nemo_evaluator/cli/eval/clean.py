@@ -11,6 +11,7 @@ import click
 from nemo_evaluator.cli._complete import run_ids
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.executors.base import clean, status_of
+from nemo_evaluator.services.leftovers import sweep_now
 from nemo_evaluator.store.runs import RunMeta, known_run, list_runs
 
 _UNITS: Final = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1), "m": timedelta(days=30)}
@@ -26,9 +27,11 @@ _UNITS: Final = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta
 def clean_runs(
     which: tuple[str, ...], older_than: str | None, executor: str | None, everything: bool, dry_run: bool, yes: bool
 ) -> None:
-    """Remove ended runs from the list of runs. Their output folders are not touched."""
+    """Remove ended runs from the list of runs, and servers that killed runs left behind. Outputs are not touched."""
     if not (which or older_than or executor or everything):
         raise UsageError("say which runs", hint="a RUN, --older-than 7d, --executor local, or --all")
+    if not dry_run:
+        sweep_now(click.echo)
     least = _age(older_than) if older_than else None
     named = [known_run(word) for word in which] if which else list_runs()
     chosen = [run for run in named if _matches(run, least, executor)]
