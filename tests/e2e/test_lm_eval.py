@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lm_eval_runs import assert_equal, bench, block, go_offline, ours, theirs
 from nel_support import Nel, rows
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.environments.registry import get_environment
 from nemo_evaluator.testing import Say, ScriptedServer
 
@@ -22,11 +22,6 @@ NAMES = ["t_choice", "t_number", "t_bbh", "t_vote", "t_rolling", "t_lambada", "t
 @pytest.fixture(autouse=True)
 def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
     go_offline(monkeypatch)
-
-
-def go_offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE"):
-        monkeypatch.setenv(name, "1")
 
 
 @pytest.fixture(scope="module")
@@ -48,89 +43,27 @@ def model(folder: Path) -> Iterator[tuple[Any, ScriptedServer]]:
         yield said, server
 
 
-def block(server: ScriptedServer) -> dict[str, Any]:
-    url = f"{server.url}/completions"
-    return {"type": "api", "url": url, "protocol": "completions", "model": "m", "generation": {"seed": 1234}}
-
-
-def bench(name: str, folder: Path, **params: Any) -> dict[str, Any]:
-    return {
-        "name": f"lm-eval://{name}",
-        "solver": {"type": "simple", "service": "model"},
-        "params": {"include_path": str(folder), "tokenizer": str(folder), **params},
-        "max_concurrent": 8,
-    }
-
-
-def ours(nel: Nel, server: ScriptedServer, *benches: dict[str, Any]) -> list[Path]:
-    """The folders of the benchmarks, in order."""
-    nel.config("c.json", services={"model": block(server)}, benchmarks=list(benches), output={"dir": "o"})
-    nel("eval", "run", "c.json", "--no-progress", timeout=300)
-    return [nel.folder / "o" / safe_name(one["name"]) for one in benches]
-
-
-def scores(task: Path) -> dict[str, float]:
-    (bundle,) = task.glob("eval-*.json")
-    found = json.loads(bundle.read_text())["benchmark"]["scores"]
-    return {key: value["value"] for key, value in found.items() if "," in key}
-
-
-def theirs(server: ScriptedServer, names: list[str], folder: Path) -> dict[str, Any]:
-    from lm_eval import simple_evaluate
-    from lm_eval.tasks import TaskManager
-
-    where = f"base_url={server.url}/completions,model=m,tokenizer={folder},tokenizer_backend=huggingface"
-    found = simple_evaluate(
-        model="local-completions",
-        model_args=f"{where},num_concurrent=1,max_length=2048",
-        tasks=names,
-        task_manager=TaskManager(include_path=str(folder), include_defaults=False),
-        bootstrap_iters=0,
-        log_samples=True,
-    )
-    assert found is not None
-    return dict(found)
-
-
 @pytest.fixture(scope="module")
 def both(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str, Any], Path]]:
     """Of every family, lm-eval's own results and the folder of ours."""
     said = pytest.importorskip("lm_eval_tasks").Model(folder)
     with pytest.MonkeyPatch.context() as patch, ScriptedServer(said) as server:
         go_offline(patch)
-        expected = [theirs(server, [name], folder) for name in NAMES]
+        expected = [theirs(server.url, [name], folder) for name in NAMES]
         said.asked.clear()
-        tasks = ours(Nel(tmp_path_factory.mktemp("ours")), server, *(bench(name, folder) for name in NAMES))
+        tasks = ours(Nel(tmp_path_factory.mktemp("ours")), server.url, *(bench(name, folder) for name in NAMES))
     return dict(zip(NAMES, zip(expected, tasks, strict=True), strict=True))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_scores_are_those_of_lm_eval(name: str, both: dict[str, tuple[dict[str, Any], Path]]) -> None:
     expected, task = both[name]
-    results = expected["results"]
-    grouped = len(results) > 1
-    wanted = {
-        (f"{part}/{key}" if grouped else key): value
-        for part, found in results.items()
-        for key, value in found.items()
-        if "," in key and "_stderr," not in key
-    }
-    assert wanted
-    assert scores(task) == wanted
-    samples = [one for part in expected["samples"].values() for one in part]
-    per_row = {(row["metadata"]["category"], row["metadata"]["doc_id"]): row for row in rows(task)}
-    for part, found in expected["samples"].items():
-        for sample in found:
-            values = per_row[part, sample["doc_id"]]["scoring_details"]["metrics"]
-            for metric in sample["metrics"]:
-                left, right = values[f"{metric},{sample['filter']}"], sample[metric]
-                assert json.loads(json.dumps(left)) == pytest.approx(json.loads(json.dumps(right)), abs=1e-4)
-    assert samples
+    assert_equal(expected, task)
 
 
 def test_a_server_without_prompt_logprobs_is_found_out_before_the_first_problem(folder: Path, nel: Nel) -> None:
     with ScriptedServer(lambda seen: Say("x")) as server:
-        nel.config("c.json", services={"model": block(server)}, benchmarks=[bench("t_choice", folder)])
+        nel.config("c.json", services={"model": block(server.url)}, benchmarks=[bench("t_choice", folder)])
         done = nel("eval", "run", "c.json", "--no-progress", "-o", "o", code=2)
         assert "does not give the log-probabilities of a prompt" in done.stdout + done.stderr
         assert "vLLM" in done.stdout + done.stderr
@@ -140,7 +73,7 @@ def test_a_server_without_prompt_logprobs_is_found_out_before_the_first_problem(
 def test_log_probabilities_that_are_one_token_off_are_found_out(folder: Path, nel: Nel) -> None:
     said = pytest.importorskip("lm_eval_tasks").Model(folder, shift=1)
     with ScriptedServer(said) as server:
-        nel.config("c.json", services={"model": block(server)}, benchmarks=[bench("t_choice", folder)])
+        nel.config("c.json", services={"model": block(server.url)}, benchmarks=[bench("t_choice", folder)])
         done = nel("eval", "run", "c.json", "--no-progress", "-o", "o", code=2)
         assert "the log-probabilities of prompts are not those of generation" in done.stdout + done.stderr
         assert "llama-cpp-python" in done.stdout + done.stderr
@@ -162,13 +95,13 @@ def test_without_a_tokenizer_the_offsets_of_the_server_split_the_text(
     folder: Path, model: tuple[Any, ScriptedServer], nel: Nel, both: dict[str, tuple[dict[str, Any], Path]]
 ) -> None:
     _, server = model
-    (with_text,) = ours(nel, server, bench("t_choice", folder, tokenizer=None))
+    (with_text,) = ours(nel, server.url, bench("t_choice", folder, tokenizer=None))
     assert [row["reward"] for row in rows(with_text)] == [row["reward"] for row in rows(both["t_choice"][1])]
 
 
 def test_a_killed_run_asks_nothing_twice(folder: Path, model: tuple[Any, ScriptedServer], nel: Nel) -> None:
     _, server = model
-    (task,) = ours(nel, server, bench("t_small", folder))
+    (task,) = ours(nel, server.url, bench("t_small", folder))
     count, before = server.count, rows(task)
     journal = task / "journal.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)

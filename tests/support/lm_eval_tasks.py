@@ -107,7 +107,7 @@ def write_tasks(folder: Path) -> None:
     number = {
         "doc_to_text": "Q: {{question}}\nA:",
         "doc_to_target": "{{answer}}",
-        "generation_kwargs": {"until": ["Q:", "</s>"], "do_sample": False, "temperature": 0.0},
+        "generation_kwargs": {"until": ["Q:", "</s>"], "do_sample": False, "temperature": 0.0, "max_gen_toks": 24},
     }
     exact = [metric("exact_match", ignore_case=True, regexes_to_ignore=[",", "(?s).*#### "])]
 

@@ -9,16 +9,19 @@ import copy
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from lm_eval.api.metrics import mean
 from lm_eval.tasks import TaskManager
 
-from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.errors import BoundaryError, UsageError, boundary
+from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.types import JsonDict, PromptRequest, SandboxSpec, SeedResult, VerifyResult
+from nemo_evaluator.datasets.mirrored_hub import mirrored_hub
 from nemo_evaluator.environments._loglikelihood_prompts import LoglikelihoodPrompts
 from nemo_evaluator.environments.base import EvalEnvironment
 
@@ -54,19 +57,20 @@ class Suite:
 def load_suite(name: str, include_path: str | None, num_fewshot: int | None, limit: int | None) -> Suite:
     """Load a task, group or tag with everything in it; all requests are built, in lm-eval's order, as its draws of
     few-shot examples depend on that."""
-    # The many thousand task files of lm-eval are looked through only for a name that is not the user's own.
-    manager = TaskManager(include_path=include_path, include_defaults=False) if include_path else None
-    if manager is None or name not in manager.all_tasks:
-        manager = TaskManager(include_path=include_path)
+    # The many thousand task files of lm-eval are looked through only for a name that is not the user's own, and once.
+    manager = _manager(include_path, stock=include_path is None)
+    if name not in manager.all_tasks:
+        manager = _manager(include_path, stock=True)
     if name not in manager.all_tasks:
         others = "`lm_eval ls tasks` shows all; yours are found by include_path"
         hint = did_you_mean(name, manager.all_tasks, others)
         raise UsageError(f"lm-eval has no task, group or tag {name!r}", hint=hint)
     try:
-        loaded = manager.load([name])
-    except Exception as error:
+        with boundary(Cause.SEED), mirrored_hub():
+            loaded = manager.load([name])
+    except BoundaryError as error:
         hint = "see the task's README in lm-eval for what it needs: data, libraries, a login to the hub"
-        raise UsageError(f"lm-eval cannot load {name!r}: {type(error).__name__}: {error}", hint=hint) from error
+        raise UsageError(f"lm-eval cannot load {name!r}: {error.message}", hint=error.hint or hint) from error
     tasks: dict[str, Any] = loaded["tasks"]
     for key, task in tasks.items():
         if getattr(task, "UNSAFE_CODE", False):
@@ -81,6 +85,11 @@ def load_suite(name: str, include_path: str | None, num_fewshot: int | None, lim
         task.build_all_requests(limit=limit, rank=0, world_size=1)
     documents = [document for task in tasks.values() for document in _documents(task)]
     return Suite(tasks, loaded["groups"], documents)
+
+
+@cache
+def _manager(include_path: str | None, *, stock: bool) -> Any:
+    return TaskManager(include_path=include_path, include_defaults=stock)
 
 
 def _documents(task: Any) -> list[Document]:

@@ -1,0 +1,192 @@
+"""``inspect://``: a task of Inspect, of a package (``inspect_evals/gsm8k``) or a file (``tasks.py@name``).
+
+Inspect runs the task itself, solver, tools, sandbox and scorers, in a child process; its model calls come through our
+proxy, and its samples become rows as they are finished.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import logging
+import math
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from nemo_evaluator.core.errors import MissingExtraError, ScorerError, SolverError, UsageError
+from nemo_evaluator.core.failures import Cause, Failure
+from nemo_evaluator.core.hashing import digest
+from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.core.types import (
+    Failed,
+    JsonDict,
+    ModelResponse,
+    Outcome,
+    Scored,
+    SeedResult,
+    SolveResult,
+    VerifyResult,
+)
+from nemo_evaluator.datasets.settings import mirror_dir
+from nemo_evaluator.environments.base import BatchJob, BatchRow, EnvironmentFacts, EvalEnvironment
+
+if TYPE_CHECKING:
+    from nemo_evaluator.models import Client
+    from nemo_evaluator.sandbox.base import Sandbox
+
+_log = logging.getLogger(__name__)
+_CHILD: Final = (sys.executable, "-m", "nemo_evaluator.environments._inspect_child")
+_SAID: Final = 2000
+# What raised, by its package, and what that means; anything else is the task's own mistake.
+_CAUSES: Final = {"openai": Cause.TRANSPORT, "httpx": Cause.TRANSPORT, "docker": Cause.SANDBOX}
+
+
+class InspectEnvironment(EvalEnvironment):
+    """A task of Inspect. Rows hold the scores of all its scorers; its metrics are computed by Inspect."""
+
+    def __init__(self, uri: str, args: JsonDict, max_samples: int) -> None:
+        self.name = uri
+        self._job: JsonDict = {
+            "task": uri.partition("://")[2],
+            "args": args,
+            "max_samples": max_samples,
+            "mirror": str(mirror_dir() or ""),
+            "generation": {},
+        }
+        listed = self._ask({"do": "list"})
+        self._dataset, self._epochs = listed["samples"], listed["epochs"]
+
+    @classmethod
+    def facts(cls) -> EnvironmentFacts:
+        return EnvironmentFacts(batch=True)
+
+    async def use_model(self, client: Client) -> None:
+        self._job["generation"] = client.endpoint.generation
+
+    async def seed(self, idx: int) -> SeedResult:
+        sample = self._dataset[idx]
+        metadata = {"source": "inspect", "id": sample["id"]}
+        return SeedResult(prompt=sample["input"], expected_answer=sample["target"], metadata=metadata)
+
+    async def verify(
+        self, response: str, expected: str, sandbox: Sandbox | None = None, **metadata: Any
+    ) -> VerifyResult:
+        raise ScorerError(f"{self.name} is scored by Inspect while it runs", hint="run it again to score it again")
+
+    async def run_batch(self, job: BatchJob) -> AsyncIterator[BatchRow]:
+        """Run the samples of the unfinished steps."""
+        if job.model is None:
+            raise UsageError(f"{self.name} needs a model", hint="name a service in the benchmark's solver")
+        repeats: dict[int, list[int]] = {}
+        for step in job.steps:
+            repeats.setdefault(step.repeat, []).append(step.problem_idx)
+        if self._epochs > 1 + max(repeats):
+            _log.warning("%s is meant to be run %d times: set repeats: %d", self.name, self._epochs, self._epochs)
+        access = {"url": job.model.url, "key": job.model.api_key.reveal(), "model": job.model.model}
+        order = self._job | access | {"do": "run", "repeats": repeats, "log_dir": str(job.folder / "logs")}
+        log = job.folder / "inspect.log"
+        with log.open("ab") as stderr:
+            process = await asyncio.create_subprocess_exec(
+                *_CHILD, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, limit=2**28
+            )
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(order).encode())
+            process.stdin.close()
+            async for line in process.stdout:
+                row = json.loads(line)
+                idx, repeat = row["problem_idx"], row["repeat"]
+                answer, outcome = self._read(row, self._dataset[idx]["id"])
+                yield BatchRow(idx, await self.seed(idx), answer, outcome, repeat)
+            if await process.wait():
+                raise SolverError(f"Inspect ended with code {process.returncode}: {_tail(log)}")
+        finally:
+            if process.returncode is None:
+                process.terminate()
+                try:
+                    await asyncio.wait_for(process.wait(), 10)
+                except TimeoutError:
+                    process.kill()
+
+    def summarize(self, details: Iterable[JsonDict]) -> Mapping[str, float]:
+        """Every metric of the task's scorers."""
+        rows = [{"id": one["id"], "scores": one["scores"]} for one in details]
+        found: JsonDict = self._ask({"do": "metrics", "rows": rows}) if rows else {}
+        return {name: float(value) for name, value in found.items()}
+
+    def scorer_fingerprint(self) -> str:
+        args = json.dumps(self._job["args"], sort_keys=True)
+        return f"inspect {version('inspect_ai')} {self.name} {_task_version(self._job['task'])} {args}"
+
+    def _ask(self, order: JsonDict) -> Any:
+        """What the child says to a question that needs no model."""
+        text = json.dumps(self._job | order)
+        done = subprocess.run(_CHILD, input=text, capture_output=True, text=True, check=False, env=os.environ)
+        if done.returncode:
+            last = done.stderr.strip().rpartition("\n")[2][:_SAID]
+            hint = "write inspect://PACKAGE/TASK or inspect://FILE.py@TASK; params.args are the task's arguments"
+            raise UsageError(f"Inspect cannot load {self._job['task']!r}: {last}", hint=hint)
+        return json.loads(done.stdout)
+
+    def _read(self, row: JsonDict, sample: int | str) -> tuple[SolveResult, Outcome]:
+        usage = row["usage"]
+        reply = ModelResponse(
+            content=row["response"],
+            finish_reason=row["finish_reason"],
+            prompt_tokens=usage["input_tokens"],
+            completion_tokens=usage["output_tokens"],
+            total_tokens=usage["total_tokens"],
+            latency_ms=row["latency_ms"],
+        )
+        answer = SolveResult(row["response"], reply)
+        if "error" in row:
+            cause = _CAUSES.get(row["error_type"].partition(".")[0], Cause.SOLVER)
+            return answer, Failed(Failure(cause, row["error"]))
+        reward = row.get("reward")
+        if reward is None or math.isnan(reward):
+            return answer, Failed(Failure(Cause.SCORER, "the task gave this sample no score"))
+        details = {"id": sample, "scores": row["scores"], "limit": row["limit"]}
+        verdict = VerifyResult(reward, row.get("answer"), details)
+        return answer, Scored(verdict, Cause.BUDGET if row["limit"] else None)
+
+
+def _task_version(task: str) -> str:
+    """What tells one state of a task from another: the content of its file, or the version of its package."""
+    file = Path(task.partition("@")[0])
+    if file.is_file():
+        return digest(file.read_text(encoding="utf-8"))
+    try:
+        return version(task.partition("/")[0])
+    except PackageNotFoundError:
+        return ""
+
+
+def _tail(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace").strip()[-_SAID:].rpartition("\n")[2]
+
+
+def build(
+    uri: str,
+    num_examples: int | None = None,
+    args: dict[str, Any] | None = None,
+    max_samples: int = 32,
+) -> EvalEnvironment:
+    """Open ``inspect://PACKAGE/TASK`` or ``inspect://FILE.py@TASK``.
+
+    ``args`` are the task's arguments, ``max_samples`` the samples that run at once.
+    """
+    for package in ("inspect_ai", "openai"):
+        if importlib.util.find_spec(package) is None:
+            raise MissingExtraError(package, extra="inspect")
+    environment = InspectEnvironment(uri, args or {}, max_samples)
+    environment.dataset = environment.dataset[:num_examples]
+    return environment
+
+
+KIND: Final = Kind(build=build)
