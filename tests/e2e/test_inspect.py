@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -64,17 +65,16 @@ def config(nel: Nel, url: str, *names: str, **service: Any) -> list[Path]:
 
 
 def own_scores(folder: Path, url: str) -> dict[str, dict[str, float]]:
-    """What Inspect itself makes of the tasks."""
-    from inspect_ai import eval_async
-
-    os.environ |= {"OWN_BASE_URL": url, "OWN_API_KEY": "k", "INSPECT_DISPLAY": "none"}
-    tasks = [f"{folder / 'own.py'}@{name}" for name in NAMES]
-    logs = asyncio.run(eval_async(tasks, model="openai-api/own/m", log_dir=str(folder / "logs"), temperature=0))
+    """What `inspect eval` itself makes of the tasks."""
+    env = os.environ | {"OWN_BASE_URL": url, "OWN_API_KEY": "k"}
+    words = [str(Path(sys.executable).with_name("inspect")), "eval", *(f"own.py@{name}" for name in NAMES)]
+    words += ["--model", "openai-api/own/m", "--temperature", "0", "--log-dir", "logs", "--log-format", "json"]
+    subprocess.run([*words, "--display", "none"], cwd=folder, env=env, check=True, capture_output=True, timeout=600)
     found = {}
-    for log in logs:
-        assert log.results is not None
-        values = {f"{s.name}/{k}": m.value for s in log.results.scores for k, m in s.metrics.items()}
-        found[log.eval.task.rpartition("/")[2]] = values
+    for path in (folder / "logs").glob("*.json"):
+        log = json.loads(path.read_text())
+        values = {f"{s['name']}/{k}": m["value"] for s in log["results"]["scores"] for k, m in s["metrics"].items()}
+        found[log["eval"]["task"].rpartition("/")[2]] = values
     return found
 
 
