@@ -69,7 +69,10 @@ def load_suite(name: str, include_path: str | None, num_fewshot: int | None, lim
         with boundary(Cause.SEED), mirrored_hub():
             loaded = manager.load([name])
     except BoundaryError as error:
-        hint = "see the task's README in lm-eval for what it needs: data, libraries, a login to the hub"
+        hint = (
+            "see the task's README in lm-eval for what it needs: data (a mirror must hold all its splits), libraries, "
+        )
+        hint += "a login to the hub"
         raise UsageError(f"lm-eval cannot load {name!r}: {error.message}", hint=error.hint or hint) from error
     tasks: dict[str, Any] = loaded["tasks"]
     for key, task in tasks.items():
