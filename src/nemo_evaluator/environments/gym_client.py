@@ -51,18 +51,30 @@ class GymClient:
             raise TransportError(f"{self.base}{path} answered with no JSON object: {str(value)[:_SHOWN]}")
         return value
 
+    async def post_text(self, path: str, body: JsonDict) -> str:
+        """POST, and take the answer as it is."""
+        return (await self._reply("POST", path, body, None)).decode("utf-8", "replace")
+
     async def close(self) -> None:
         """Hang up."""
         if self._connector is not None:
             await self._connector.close()
 
     async def _call(self, method: str, path: str, body: JsonDict | None, cookies: aiohttp.CookieJar | None) -> Any:
+        raw = await self._reply(method, path, body, cookies)
+        try:
+            return orjson.loads(raw)
+        except orjson.JSONDecodeError as error:
+            text = scrub(raw[:_SHOWN].decode("utf-8", "replace"))
+            raise TransportError(f"{self.base}{path} answered with something that is not JSON: {text}") from error
+
+    async def _reply(self, method: str, path: str, body: JsonDict | None, cookies: aiohttp.CookieJar | None) -> bytes:
         if self._connector is None:
             self._connector = aiohttp.TCPConnector(limit=0)
         data = None if body is None else orjson.dumps(body, default=str, option=orjson.OPT_NON_STR_KEYS)
         for pause in (*_PAUSES, None):
             try:
-                return self._read(
+                return self._checked(
                     path, *await self._send(method, path, data, new_jar() if cookies is None else cookies)
                 )
             except aiohttp.ClientConnectorError as error:
@@ -90,7 +102,7 @@ class GymClient:
         ):
             return reply.status, await reply.read()
 
-    def _read(self, path: str, status: int, body: bytes) -> Any:
+    def _checked(self, path: str, status: int, body: bytes) -> bytes:
         text = scrub(body[:_SHOWN].decode("utf-8", "replace"))
         said = f"{self.base}{path} answered {status}: {text}"
         if status in (401, 403):
@@ -103,10 +115,7 @@ class GymClient:
             raise RequestRejectedError(said, status=status)
         if status != 200:
             raise TransportError(said, status=status)
-        try:
-            return orjson.loads(body)
-        except orjson.JSONDecodeError as error:
-            raise TransportError(f"{self.base}{path} answered with something that is not JSON: {text}") from error
+        return body
 
 
 def new_jar() -> aiohttp.CookieJar:

@@ -1,14 +1,30 @@
-"""``nat``: a NeMo Agent Toolkit server that answers."""
+"""``nat``: a workflow of the NeMo Agent Toolkit that answers."""
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+import orjson
 from pydantic import Field
 
 from nemo_evaluator.config.fields import AgentName
 from nemo_evaluator.config.solver_base import SolverBase
-from nemo_evaluator.core.kinds import NOT_YET, Kind
+from nemo_evaluator.core.errors import NotFoundError, TransportError
+from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.core.types import JsonDict, ModelResponse, SeedResult, SolveResult, ToolCallInfo
+from nemo_evaluator.environments.gym_client import GymClient
+from nemo_evaluator.models.chat import parse_arguments
+from nemo_evaluator.models.usage import together
+from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
+
+if TYPE_CHECKING:
+    from nemo_evaluator.solvers.base import SolverContext
+
+# The second is what older versions call it.
+_PATHS: Final = ("/v1/workflow/full", "/generate/full")
+_WORKFLOW: Final = "<workflow>"
+_ANSWERS: Final = ("output", "value", "response")
 
 
 class NatSolverConfig(SolverBase):
@@ -17,5 +33,112 @@ class NatSolverConfig(SolverBase):
     type: Literal["nat", "nat_agent"] = "nat"
     service: AgentName = Field(description="The `nat` service.")
 
+    @property
+    def model_service(self) -> str | None:
+        """The agent asks a model of its own, which its workflow file names."""
+        return None
 
-KIND: Final = Kind(NatSolverConfig, missing=NOT_YET)
+
+class NatSolver:
+    """Gives each problem to the server's workflow, and keeps the steps that it tells of."""
+
+    def __init__(self, settings: NatSolverConfig, context: SolverContext) -> None:
+        self._service, self._path = settings.service, _PATHS[0]
+        self._client = GymClient(context.base_urls[settings.service])
+
+    async def solve(self, task: SeedResult) -> SolveResult:
+        """One run of the workflow. Raises TransportError when it breaks down, or ends without an answer."""
+        alone = task.messages is None or len(task.messages) == 1
+        body: JsonDict = {"input_message": task.prompt} if alone and not task.system else {}
+        body = body or {"messages": task.messages or task.plain_messages}
+        path = self._path
+        try:
+            text = await self._client.post_text(path, body)
+        except NotFoundError:
+            if path == _PATHS[1]:
+                raise
+            self._path = path = _PATHS[1]
+            text = await self._client.post_text(path, body)
+        return _result(task, text, f"{self._client.base}{path}")
+
+    def describe(self) -> JsonDict:
+        """The service by its name: its workflow is part of what the service is."""
+        return {"class": "nat", "service": self._service}
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self._client.close()
+
+
+def _result(task: SeedResult, text: str, where: str) -> SolveResult:
+    builder = TrajectoryBuilder(agent="nat")
+    for message in task.messages or task.plain_messages:
+        builder.message(str(message.get("role")), message.get("content"))
+    answer: str | None = None
+    replies: list[ModelResponse] = []
+    events = list(_events(text))
+    # A tool is told of as such where the agent's framework does so, else as a function beside the workflow's own.
+    tool_end = "TOOL_END" if any(event.get("event_type") == "TOOL_END" for _, event in events) else "FUNCTION_END"
+    for kind, event in events:
+        data = event.get("data") or {}
+        if kind == "data":
+            if "error" in event or ("code" in event and "message" in event):
+                raise TransportError(f"{where} reported an error: {str(event)[:500]}")
+            answer = next((_text(event[name]) for name in _ANSWERS if name in event), answer)
+        elif event.get("event_type") == "LLM_END":
+            replies.append(_reply(event, data))
+            builder.agent(replies[-1])
+        elif event.get("event_type") == tool_end and event.get("name") != _WORKFLOW:
+            call = ToolCallInfo(str(event.get("UUID")), str(event.get("name")), parse_arguments(data.get("input")))
+            builder.call(call)
+            builder.observe(call.id, _text(data.get("output")), latency_ms=0.0, is_error=False, source="nat")
+    if answer is None and replies:
+        answer = replies[-1].content
+    if answer is None:
+        raise TransportError(f"{where} ended without an answer: {text[-300:]!r}")
+    if not replies or replies[-1].content != answer:
+        builder.message("assistant", answer)
+    usage = together(replies) if replies else None
+    if usage is not None:
+        usage.content = answer
+    return SolveResult(answer, usage, builder.finish(status="completed"))
+
+
+def _events(text: str) -> Iterator[tuple[str, JsonDict]]:
+    """The events of the stream; the payload of an intermediate one is JSON inside JSON."""
+    for line in text.splitlines():
+        # An error comes without a name.
+        kind, colon, rest = ("data", ":", line) if line.startswith("{") else line.partition(": ")
+        if not colon or kind not in ("data", "intermediate_data", "error"):
+            continue
+        try:
+            event: Any = orjson.loads(rest)
+            if kind == "intermediate_data":
+                payload = event.get("payload")
+                event = orjson.loads(payload) if isinstance(payload, str) else payload
+        except (orjson.JSONDecodeError, AttributeError):
+            if kind == "intermediate_data":
+                continue
+            raise TransportError(f"the agent's stream holds something that is not JSON: {rest[:200]}") from None
+        if isinstance(event, dict):
+            yield ("data", {"error": event}) if kind == "error" else (kind, event)
+
+
+def _reply(event: JsonDict, data: JsonDict) -> ModelResponse:
+    usage = (event.get("usage_info") or {}).get("token_usage") or {}
+    counts = {name: usage.get(name) for name in ("prompt_tokens", "completion_tokens", "total_tokens")}
+    known = any(counts.values())
+    return ModelResponse(
+        _text(data.get("output")),
+        str(event.get("name") or ""),
+        prompt_tokens=counts["prompt_tokens"] if known else None,
+        completion_tokens=counts["completion_tokens"] if known else None,
+        total_tokens=counts["total_tokens"] if known else None,
+    )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else orjson.dumps(value).decode()
+
+
+KIND: Final = Kind(NatSolverConfig, NatSolver)

@@ -121,6 +121,12 @@ class TrajectoryBuilder:
         }
         return step
 
+    def call(self, call: ToolCallInfo) -> None:
+        """A call that is told of only once it was made, on the agent step before it."""
+        step = next((s for s in reversed(self._steps) if s["source"] == "agent"), None) or self._add("agent", "")
+        made = {"tool_call_id": call.id, "function_name": call.name, "arguments": call.arguments}
+        step.setdefault("tool_calls", []).append(made)
+
     def observe(self, call_id: str, content: str, *, latency_ms: float, is_error: bool, source: str) -> None:
         """The result of one call, on the agent step that asked for it."""
         step = next((s for s in reversed(self._steps) if s["source"] == "agent"), None)
