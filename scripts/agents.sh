@@ -1,18 +1,22 @@
 #!/usr/bin/env bash
-# NeMo Gym and the NeMo Agent Toolkit, each in an environment of its own: 2 GB in .parts (or NEL_PARTS_DIR).
-#   agents.sh install | check NAME        (NAME: nemo-gym, nat)
-# Both want Python 3.12 or newer; `make test-all` wants them.
+# NeMo Gym, the NeMo Agent Toolkit and Harbor, each in an environment of its own, and mini-swe-agent: 3 GB in .parts
+# (or NEL_PARTS_DIR).   agents.sh install | check NAME        (NAME: nemo-gym, nat, harbor, mini-swe-agent)
+# All but the last want Python 3.12 or newer; `make test-all` wants them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/fail.sh
 . scripts/fail.sh
 home=${NEL_PARTS_DIR:-$PWD/.parts}
 bin=${VENV:-.venv}/bin
-declare -A packages=([nemo-gym]="nemo-gym==0.4.0" [nat]="nvidia-nat[langchain]==1.9.0 greenlet")
+declare -A packages=([nemo-gym]="nemo-gym==0.4.0" [nat]="nvidia-nat[langchain]==1.9.0 greenlet" [harbor]="harbor==0.24.0"
+  [mini-swe-agent]="mini-swe-agent==2.4.6 litellm orjson fastapi")
 # nat wants greenlet and does not ask for it on every machine.
-declare -A modules=([nemo-gym]=nemo_gym [nat]=greenlet)
+declare -A modules=([nemo-gym]=nemo_gym [nat]=greenlet [harbor]=harbor)
 
-installed() { "$home/$1/bin/python" -c "import importlib.util as u, sys; sys.exit(u.find_spec('${modules[$1]}') is None)" 2>/dev/null; }
+installed() {
+  if [ "$1" = mini-swe-agent ]; then [ -d "$home/$1/minisweagent" ]; return; fi
+  "$home/$1/bin/python" -c "import importlib.util as u, sys; sys.exit(u.find_spec('${modules[$1]}') is None)" 2>/dev/null
+}
 
 # The newest of the interpreters here that is new enough; pyenv's are found even when they are not the chosen ones.
 python312() {
@@ -25,12 +29,18 @@ python312() {
 
 get() {
   local index python
-  python=$(python312) || { echo "$python"; return 1; }
   index=${PIP_INDEX_URL:-$("$bin/python" -m pip config get global.index-url 2>/dev/null || true)}
   [ -z "$index" ] || export UV_DEFAULT_INDEX="${UV_DEFAULT_INDEX:-$index}"
-  UV_PYTHON_DOWNLOADS=never "$bin/uv" venv --quiet --clear --python "$python" "$home/$1" &&
-    # shellcheck disable=SC2086 - several words
-    "$bin/uv" pip install --quiet --python "$home/$1/bin/python" ${packages[$1]}
+  if [ "$1" = mini-swe-agent ]; then
+    # Libraries for the Python of the tests' image, which mounts or copies them.
+    # shellcheck disable=SC2086
+    "$bin/uv" pip install --quiet --python "$bin/python" --python-version 3.11 --target "$home/$1" ${packages[$1]}
+    return
+  fi
+  python=$(python312) || { echo "$python"; return 1; }
+  UV_PYTHON_DOWNLOADS=never "$bin/uv" venv --quiet --clear --python "$python" "$home/$1" || return 1
+  # shellcheck disable=SC2086
+  "$bin/uv" pip install --quiet --python "$home/$1/bin/python" ${packages[$1]}
 }
 
 case ${1:-} in

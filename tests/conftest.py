@@ -99,6 +99,7 @@ PARTS: dict[str, Callable[[], bool]] = {
     "sshd": _command("sshd", "ssh"),
     "transformers": _library("transformers"),
     "nemo_gym": lambda: _ran("bash", str(ROOT / "scripts" / "agents.sh"), "check", "nemo-gym"),
+    "mini_swe_agent": lambda: _ran("bash", str(ROOT / "scripts" / "agents.sh"), "check", "mini-swe-agent"),
     "nat": lambda: _ran("bash", str(ROOT / "scripts" / "agents.sh"), "check", "nat"),
     "vllm": lambda: _ran("bash", str(ROOT / "scripts" / "vllm.sh"), "check"),
     "tinyproxy": _command("tinyproxy"),
@@ -186,6 +187,12 @@ def data_mirror(mirror_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The mirror, switched on: ``NEL_DATA_MIRROR`` points to it."""
     monkeypatch.setenv("NEL_DATA_MIRROR", str(mirror_dir))
     return mirror_dir
+
+
+@pytest.fixture(scope="session")
+def parts_dir() -> Path:
+    """Where the large parts are."""
+    return PARTS_DIR
 
 
 @pytest.fixture(scope="session")

@@ -122,7 +122,7 @@ def terminus(seen: Any) -> Say:
     return Say(json.dumps({"analysis": "a", "plan": "p", "commands": commands, "task_complete": True}), usage=USAGE)
 
 
-@pytest.mark.slow
+@pytest.mark.large
 @pytest.mark.needs("docker", "harbor")
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is put into the image from here")
 def test_terminus_2_as_it_is_published(nel: Nel) -> None:
@@ -158,6 +158,7 @@ class Asker(BaseAgent):
 """
 
 
+@pytest.mark.large
 @pytest.mark.needs("bwrap", "harbor")
 def test_a_class_of_harbor_s_kind_works_in_our_sandbox(nel: Nel) -> None:
     (nel.folder / "asker.py").write_text(ASKER)
@@ -165,3 +166,44 @@ def test_a_class_of_harbor_s_kind_works_in_our_sandbox(nel: Nel) -> None:
         row = solve(nel, server, {"agent": "asker:Asker"}, ["plain"], LOCAL)["plain"]
     assert row["reward"] == 1.0 and row["model_response"] == "asked and ran", row
     assert row["prompt_tokens"] == 10 and row["scoring_details"]["agent_version"] == "7"
+
+
+# What Harbor's own installation of the agent asks for is there already; it has no network.
+PREINSTALLED = """\
+FROM nel-test/python:bookworm
+COPY site /opt/site
+RUN for p in uv curl gcc make; do printf '#!/bin/sh\\n' > /usr/local/bin/$p; chmod +x /usr/local/bin/$p; done; \
+    cd /usr/local/bin && chmod +x uv && \
+    printf '#!/bin/sh\\nPYTHONPATH=/opt/site exec python3 -m minisweagent.run.mini "$@"\\n' > mini-swe-agent && \
+    chmod +x mini-swe-agent
+WORKDIR /app
+"""
+
+
+def mini_swe(seen: Any) -> Say:
+    """First the work, then the word that ends it."""
+    worked = any(message["role"] == "tool" for message in seen.body["messages"])
+    command = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT" if worked else "echo hello > /app/hello.txt"
+    function = {"name": "bash", "arguments": json.dumps({"command": command})}
+    call = {"id": f"call_{int(worked)}", "type": "function", "function": function}
+    return Say("I run a command.", tool_calls=[call], usage=USAGE)
+
+
+@pytest.mark.large
+@pytest.mark.needs("docker", "harbor", "mini_swe_agent")
+def test_mini_swe_agent_as_it_is_published(nel: Nel, parts_dir: Path) -> None:
+    task = shutil.copytree(TASKS / "plain", nel.folder / "tasks" / "plain")
+    unused = shutil.ignore_patterns("pyarrow*", "pandas*", "numpy*", "botocore*", "__pycache__")
+    shutil.copytree(parts_dir / "mini-swe-agent", task / "environment" / "site", ignore=unused)
+    (task / "environment" / "Dockerfile").write_text(PREINSTALLED)
+    settings = (task / "task.toml").read_text().replace("memory_mb = 256", "memory_mb = 1024")
+    (task / "task.toml").write_text(settings.replace("timeout_sec = 60", "timeout_sec = 300"))
+    with ScriptedServer(mini_swe) as server:
+        row = solve(
+            nel, server, {"agent": "mini-swe-agent"}, ["plain"], DOCKER, name=f"harbor://{nel.folder / 'tasks'}"
+        )["plain"]
+        assert server.count == 2, row
+    assert row["reward"] == 1.0, row
+    assert (row["prompt_tokens"], row["completion_tokens"]) == (20, 4)
+    (document,) = row["trajectory"]
+    assert document["agent"]["name"] == "mini-swe-agent" and validate_trajectory(document) == []
