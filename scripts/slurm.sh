@@ -4,9 +4,9 @@
 #   slurm.sh start | stop     keep one running | end it
 #   slurm.sh env              print the lines for `eval`
 #   slurm.sh install | check  install what it needs from apt | say whether it is there
-# One per machine and user. Four nodes (4 CPUs, 4000 MB, 2 false GPUs each), partitions batch (all of them, default) and
-# gpu (the last two). Jobs that ended are listed in jobcomp.txt; with NEL_SLURM_ACCOUNTING=1 there is a database for sacct
-# too, if slurmdbd and mariadb-server are installed. slurm_pyxis.c serves the --container-* flags.
+# One per machine and user. Four nodes (4 CPUs, 4000 MB, 2 false GPUs each), partitions batch (all of them, default),
+# gpu (the last two) and low, whose jobs give way to those of high. Jobs that ended are listed in jobcomp.txt, and by sacct
+# where slurmdbd and mariadb-server are installed (NEL_SLURM_ACCOUNTING=0: not). slurm_pyxis.c serves --container-*.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 parts=${NEL_PARTS_DIR:-$PWD/.parts}
@@ -92,8 +92,12 @@ JobCompLoc=$run/jobcomp.txt
 $(accounting_lines $((base + 5)))
 GresTypes=gpu
 NodeName=$prefix[1-4] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((base + 1))-$((base + 4))] CPUs=4 RealMemory=4000 Gres=gpu:2
-PartitionName=batch Nodes=$prefix[1-4] Default=YES MaxTime=INFINITE
-PartitionName=gpu Nodes=$prefix[3-4] MaxTime=INFINITE
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
+PartitionName=batch Nodes=$prefix[1-4] Default=YES MaxTime=INFINITE PreemptMode=OFF
+PartitionName=gpu Nodes=$prefix[3-4] MaxTime=INFINITE PreemptMode=OFF
+PartitionName=low Nodes=$prefix[1-4] MaxTime=INFINITE PriorityTier=1 GraceTime=30
+PartitionName=high Nodes=$prefix[1-4] MaxTime=INFINITE PriorityTier=9 PreemptMode=OFF
 CONF
   mknod "$run/gpu0" c 1 3
   mknod "$run/gpu1" c 1 3
@@ -246,9 +250,10 @@ case ${1:-} in
     ;;
   stop) rm -f "$run/users/kept"; stop_cluster ;;
   env) if up; then echo "export SLURM_CONF=$SLURM_CONF PATH=$run/bin:\$PATH"; fi ;;
-  check) installed ;;
+  check) installed && accounting_installed ;;
   install)
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends slurm-wlm munge libslurm-dev gcc libc6-dev
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends slurm-wlm munge libslurm-dev gcc \
+      libc6-dev slurmdbd mariadb-server
     ;;
   *) sed -n '2,9p' "$0"; exit 1 ;;
 esac

@@ -1,8 +1,8 @@
-# Read by slurm.sh: the accounting database (for sacct) of a cluster that was started with NEL_SLURM_ACCOUNTING=1.
-
-accounting() { [ "${NEL_SLURM_ACCOUNTING:-}" = 1 ]; }
+# Read by slurm.sh: the accounting database (for sacct) of a cluster, where its programs are installed.
 
 accounting_installed() { command -v slurmdbd >/dev/null && command -v mariadbd >/dev/null; }
+
+accounting() { [ "${NEL_SLURM_ACCOUNTING:-1}" = 1 ] && accounting_installed; }
 
 # accounting_lines PORT: what slurm.conf says of it.
 accounting_lines() {
@@ -15,7 +15,6 @@ accounting_lines() {
 # start_accounting PORT: MariaDB on the port after it; both on loopback, with a password that nobody else knows.
 start_accounting() {
   accounting || return 0
-  accounting_installed || { echo "slurm: accounting needs slurmdbd and mariadb-server" >&2; return 1; }
   local password sql=(mariadb --no-defaults --socket="$run/db.sock")
   password=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
   mariadb-install-db --no-defaults --user=root --datadir="$run/db" --auth-root-authentication-method=normal \

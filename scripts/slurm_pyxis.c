@@ -5,7 +5,7 @@
  * - A name that is in use is joined, one that was used is used again, and only else is the image unpacked. Names
  *   belong to a job ("container_scope=job": pyxis_JOB_NAME).
  * - Containers share the node's process numbers and network. Root inside is a plain user outside.
- * - Variables that the image (here: PATH and IMAGE) sets win over exported ones.
+ * - Variables that the image (here: PATH and IMAGE) sets win over exported ones, unless --container-env names them.
  * - A working directory that is not there is an error.
  * - What the plugin has to say goes to the task's stderr.
  *
@@ -30,8 +30,8 @@
 
 SPANK_PLUGIN(pyxis, 1)
 
-static char *given[4];
-enum { IMAGE, NAME, WORKDIR, MOUNTS, NOTHING };
+static char *given[5];
+enum { IMAGE, NAME, WORKDIR, MOUNTS, ENV, NOTHING };
 
 static int take(int which, const char *value, int remote)
 {
@@ -47,10 +47,12 @@ static struct spank_option options[] = {
 	{ "container-name", "NAME", "[pyxis] the name of the container", 1, NAME, take },
 	{ "container-workdir", "PATH", "[pyxis] working directory inside", 1, WORKDIR, take },
 	{ "container-mounts", "SRC:DST[:FLAGS]", "[pyxis] bind mounts", 1, MOUNTS, take },
+	{ "container-env", "NAME[,NAME...]", "[pyxis] variables that win over the image's", 1, ENV, take },
 	{ "container-writable", NULL, "[pyxis] writable root", 0, NOTHING, take },
 	{ "container-mount-home", NULL, "[pyxis] mount the home folder", 0, NOTHING, take },
 	{ "no-container-mount-home", NULL, "[pyxis] no home folder", 0, NOTHING, take },
 	{ "container-remap-root", NULL, "[pyxis] root inside", 0, NOTHING, take },
+	{ "container-entrypoint", NULL, "[pyxis] run the entrypoint", 0, NOTHING, take },
 	{ "no-container-entrypoint", NULL, "[pyxis] no entrypoint", 0, NOTHING, take },
 	SPANK_OPTIONS_TABLE_END
 };
@@ -199,6 +201,15 @@ static int create(const char *home, const char *image)
 	return symlink(image, path) ? failed("cannot make", path) : 0;
 }
 
+static void image_sets(spank_t spank, const char *name, const char *value)
+{
+	char named[PATHS], wanted[256];
+	snprintf(named, sizeof named, ",%s,", given[ENV] ? given[ENV] : "");
+	snprintf(wanted, sizeof wanted, ",%s,", name);
+	if (!strstr(named, wanted))
+		spank_setenv(spank, name, value, 1);
+}
+
 int slurm_spank_task_init(spank_t spank, int ac, char **av)
 {
 	char node[256], store[1024], home[2048], image[PATHS - 64];
@@ -237,8 +248,8 @@ int slurm_spank_task_init(spank_t spank, int ac, char **av)
 			return -1;
 	}
 	slurm_spank_log("pyxis: %s", pid ? "reusing existing container PID" : "starting container ...");
-	spank_setenv(spank, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 1);
-	spank_setenv(spank, "IMAGE", "nel-test", 1);
+	image_sets(spank, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+	image_sets(spank, "IMAGE", "nel-test");
 	if (!pid) {
 		char path[PATHS];
 		snprintf(path, sizeof path, "%s/pid", home);

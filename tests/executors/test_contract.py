@@ -32,6 +32,7 @@ def test_in_the_foreground_it_runs_to_its_end(on: Bench) -> None:
     (one,) = status.benchmarks
     assert (status.running, one.total, one.scored, one.failed, one.status) == (False, 6, 6, 0, "VALID")
     assert one.rate is not None and one.rate > 0 and one.eta_seconds is None
+    assert one.cost_usd and f"${one.cost_usd:.4f}" in describe(status)
     assert "6/6 done" in describe(status) and "nel eval resume" not in describe(status)
 
 
@@ -45,7 +46,7 @@ def test_in_the_background_it_is_seen_followed_and_stopped(on: Bench, capsys: py
     status = read_status(run)
     (one,) = status.benchmarks
     assert (status.state, status.running, one.total, one.status) == ("running", True, 400, "running")
-    assert one.rate and one.eta_seconds and one.eta_seconds > 1
+    assert one.rate and one.eta_seconds and one.eta_seconds > 1 and one.cost_usd
     assert "ETA" in describe(status) and status.where in describe(status)
     on.executor.stop(run)
     asked = on.server.count
@@ -54,6 +55,14 @@ def test_in_the_background_it_is_seen_followed_and_stopped(on: Bench, capsys: py
     assert on.rows() == asked == on.server.count
     with pytest.raises(UsageError, match="is not running"):
         on.executor.stop(run)
+
+
+def test_failures_are_counted_by_cause(on: Bench) -> None:
+    on.refused = "1 + 1"
+    assert on.start(6) == 3
+    (one,) = read_status(on.run()).benchmarks
+    assert (one.scored, one.failed, one.status) == (5, 1, "INVALID")
+    assert any(reason.startswith("1 failed with request_rejected") for reason in one.reasons)
 
 
 def test_json_for_scripts_names_the_run(on: Bench, capsys: pytest.CaptureFixture[str]) -> None:

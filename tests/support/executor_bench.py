@@ -38,12 +38,17 @@ class Bench:
         self.cluster = {"type": word} | CLUSTERS.get(word, {}) | (cluster or {})
         self.executor: Executor = executor_of(word)
         self.pace = 0.0
-        self.server = serve(lambda seen: Say("6", delay=self.pace))
+        # Questions that hold this text are refused.
+        self.refused = "\0"
+        self.server = serve(self._answer)
+
+    def _answer(self, seen: Any) -> Say:
+        return Say(status=400) if self.refused in json.dumps(seen.body) else Say("6", delay=self.pace)
 
     def config(self, steps: int, name: str = "c.json", **output: Any) -> str:
         parts = {
             "cluster": self.cluster,
-            "services": {"model": api(self.server.url)},
+            "services": {"model": api(self.server.url, price={"input": 1.0, "output": 1.0})},
             "benchmarks": [bench(self._sums(steps), max_concurrent=4)],
             "output": {"dir": "o", "progress_interval": 0.2} | output,
         }

@@ -24,7 +24,7 @@ from nemo_evaluator.executors.request import RunRequest
 from nemo_evaluator.runs.find import task_folders
 from nemo_evaluator.runs.unfinished import unfinished_answers
 from nemo_evaluator.store.layout import LOG, PREVIOUS, TaskPaths
-from nemo_evaluator.store.runs import RunMeta, forget_run, refreshed
+from nemo_evaluator.store.runs import RunMeta, forget_run, refreshed, run_in
 
 if TYPE_CHECKING:
     from nemo_evaluator.suite.run import SuitePool
@@ -122,6 +122,13 @@ class Executor(ABC):
     def status(self, run: RunMeta) -> Life:
         """Where a run lives, or how it ended."""
         return self.life(run) or ended(refreshed(run))
+
+    def shard(self, run: RunMeta, index: int) -> RunMeta:
+        """One shard of a run, as a run. Raises UsageError when there is no such shard."""
+        part = run_in(Path(run.output_dir) / f"shard_{index}")
+        if part is None:
+            raise UsageError(f"run {run.run_id} has no shard {index}", hint="shards are counted from 0")
+        return part
 
     def logs(self, run: RunMeta, *, tail: int | None = None, follow: bool = False) -> Iterator[str]:
         """The lines of a run's log, or the last of them; with ``follow`` until the run ends."""

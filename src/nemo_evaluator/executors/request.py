@@ -76,6 +76,8 @@ class RunRequest:
     background: bool = False
     submit: bool = False
     shard: str | None = None
+    # Of a run whose executor splits it: the one shard that is resumed.
+    only_shard: int | None = None
     strict_export: bool = False
     frozen: bool = False
     allow_fallback: bool = False

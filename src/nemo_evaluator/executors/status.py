@@ -36,6 +36,7 @@ class BenchmarkStatus:
     mean_reward: float | None = None
     rate: float | None = None
     eta_seconds: float | None = None
+    cost_usd: float | None = None
     # Why the status is what it is; per cause of failure how many and one example.
     reasons: tuple[str, ...] = ()
 
@@ -107,6 +108,7 @@ def describe(status: RunStatus) -> str:
         f"State:    {status.state}{where}",
         f"Output:   {status.output_dir}",
         *(line for one in status.benchmarks for line in (f"  {_describe_benchmark(one)}", *_indented(one.reasons))),
+        *(f"  {_describe_benchmark(one)}" for one in _together(status.benchmarks)),
     ]
     errors = {name: one_line(str(as_dict(entry).get("error"))) for name, entry in status.failed.items()}
     lines += [f"  {name}: INVALID: {error}" for name, error in errors.items()]
@@ -115,6 +117,22 @@ def describe(status: RunStatus) -> str:
     elif status.state in ("failed", "stopped", "killed"):
         lines.append(f"To continue (finished answers are reused): nel eval resume {status.run_id}")
     return "\n".join(lines)
+
+
+def _together(parts: list[BenchmarkStatus]) -> Iterator[BenchmarkStatus]:
+    """Benchmarks whose shards are listed one by one, as a whole."""
+    names = dict.fromkeys(one.name.partition("/")[2] for one in parts)
+    for name in filter(None, names):
+        shards = [one for one in parts if one.name.partition("/")[2] == name]
+        scored, failed = sum(one.scored for one in shards), sum(one.failed for one in shards)
+        total = sum(one.total or 0 for one in shards) if all(one.total is not None for one in shards) else None
+        rewards = [(one.mean_reward, one.scored) for one in shards if one.mean_reward is not None]
+        mean = sum(reward * n for reward, n in rewards) / n if (n := sum(n for _, n in rewards)) else None
+        rate = sum(one.rate or 0.0 for one in shards) or None
+        # Shards that have not begun have no time of their own yet.
+        left = max((one.eta_seconds for one in shards if one.eta_seconds is not None), default=None)
+        cost = sum(one.cost_usd or 0.0 for one in shards) or None
+        yield BenchmarkStatus(name, f"{len(shards)} shards", total, scored, failed, mean, rate, left, cost)
 
 
 def _indented(lines: tuple[str, ...]) -> list[str]:
@@ -139,6 +157,7 @@ def _describe_benchmark(one: BenchmarkStatus) -> str:
     parts += [f"mean reward {one.mean_reward:.3f}"] if one.mean_reward is not None else []
     parts += [f"{one.rate:.1f} steps/s"] if one.rate is not None else []
     parts += [f"ETA {clock(one.eta_seconds)}"] if one.eta_seconds is not None else []
+    parts += [f"${one.cost_usd:.4f}"] if one.cost_usd else []
     return f"{one.name}: {', '.join(parts)} [{one.status}]"
 
 
@@ -158,4 +177,5 @@ def _read_benchmark(folder: Path, session: JsonDict, *, running: bool) -> Benchm
         rate = max(0, rows - (as_count(session.get("done")) or 0)) / elapsed if elapsed > 0 else None
     left = (total - rows) / rate if going and rate and total is not None else None
     reasons = (*(bundle.reasons if bundle else ()), *(_failures(folder) if done.failed else ()))
-    return BenchmarkStatus(folder.name, status, total, done.scored, done.failed, done.mean_reward, rate, left, reasons)
+    numbers = total, done.scored, done.failed, done.mean_reward, rate, left, done.cost_usd
+    return BenchmarkStatus(folder.name, status, *numbers, reasons)

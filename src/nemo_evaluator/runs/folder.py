@@ -64,6 +64,7 @@ class Progress:
     scored: int
     failed: int
     mean_reward: float | None
+    cost_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +87,8 @@ class BenchmarkFolder:
         """Counts of the rows so far, from the index."""
         db, _ = open_index(TaskPaths(self.path))
         with self._removed_if_damaged(), closing(db):
-            rows, failed, rewards, total = db.execute("SELECT * FROM totals").fetchone()
-        return Progress(rows - failed, failed, total / rewards if rewards else None)
+            rows, failed, rewards, total, cost = db.execute("SELECT * FROM totals").fetchone()
+        return Progress(rows - failed, failed, total / rewards if rewards else None, cost or None)
 
     def rows(
         self, which: RowFilter | None = None, *, order: Order = "problem_idx", offset: int = 0, limit: int | None = None

@@ -40,15 +40,15 @@ _EVERY: Final = 2.0
 _ABSENT: Final = frozenset(cause.value for cause in Cause if POLICY[cause].row is RowPolicy.ABSENT)
 _SCHEMA: Final = f"""
 CREATE TABLE source (name TEXT, upto INTEGER, stamp INTEGER);
-CREATE TABLE totals (rows INTEGER, failed INTEGER, rewards INTEGER, sum REAL);
-INSERT INTO totals VALUES (0, 0, 0, 0.0);
+CREATE TABLE totals (rows INTEGER, failed INTEGER, rewards INTEGER, sum REAL, cost REAL);
+INSERT INTO totals VALUES (0, 0, 0, 0.0, 0.0);
 CREATE TABLE rows (id INTEGER PRIMARY KEY, at INTEGER, length INTEGER, answer INTEGER, reward REAL, cause TEXT,
-                   category TEXT, finish_reason TEXT, tokens INTEGER, latency_ms REAL, flags INTEGER);
+                   category TEXT, finish_reason TEXT, tokens INTEGER, latency_ms REAL, flags INTEGER, cost REAL);
 PRAGMA user_version = {_VERSION};
 """
 # As SQLite keeps them: an index whose tables read otherwise is damaged.
 _TABLES: Final = frozenset(part.strip() for part in _SCHEMA.split(";") if part.strip().startswith("CREATE TABLE"))
-_INSERT: Final = "INTO rows VALUES (?,?,?,?,?,?,?,?,?,?,?)"
+_INSERT: Final = "INTO rows VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
 # For looking up, made when somebody looks: a run that nobody watches does not pay for them.
 _LOOKUPS: Final = {
     **{name: f"rows ({name})" for name in ("reward", "category", "finish_reason", "tokens", "latency_ms")},
@@ -79,16 +79,16 @@ class IndexWriter:
             text, finish = record.get("response") or "", record.get("finish_reason")
             flags = (finish in TRUNCATED) * TRUNCATED_FLAG | is_refusal(text, finish) * REFUSED_FLAG
             facts = _clean(finish), total_tokens(record), record.get("latency_ms"), flags, _clean(category_of(record))
-            self._answers[_number(record["problem_idx"], record["repeat"])] = offset, facts
+            self._answers[_number(record["problem_idx"], record["repeat"])] = offset, (*facts, record.get("cost_usd"))
         elif kind == OUTCOME:
             number = _number(record["problem_idx"], record["repeat"])
-            answer, (finish, tokens, latency, flags, category) = self._answers.pop(number, _NO_ANSWER)
+            answer, (finish, tokens, latency, flags, category, cost) = self._answers.pop(number, _NO_ANSWER)
             cause = record["failure"]["cause"] if record["status"] == "failed" else None
             if cause not in _ABSENT:
                 flags |= is_unparsed(record) * UNPARSED_FLAG
                 category = category or _clean(category_of(record))
                 at = (number, offset, length, answer, record.get("reward"), cause)
-                self.entries.append((*at, category, finish, tokens, latency, flags))
+                self.entries.append((*at, category, finish, tokens, latency, flags, cost))
 
     def skip(self, end: int) -> None:
         """Pass over a line that holds nothing."""
@@ -100,7 +100,7 @@ class IndexWriter:
         self._end = offset + length
         flags = row.truncated * TRUNCATED_FLAG | row.unparsed * UNPARSED_FLAG | row.refused * REFUSED_FLAG
         at = (_number(*row.key), offset, length, None, row.reward, row.cause or None)
-        self.entries.append((*at, row.category, row.finish_reason, row.tokens, row.latency_ms, flags))
+        self.entries.append((*at, row.category, row.finish_reason, row.tokens, row.latency_ms, flags, row.cost_usd))
         if len(self.entries) >= _BATCH:
             self.flush()
 
@@ -145,7 +145,7 @@ class IndexWriter:
             self.broken = True
 
 
-_NO_ANSWER: Final[tuple[int | None, _Entry]] = (None, (None, 0, None, 0, None))
+_NO_ANSWER: Final[tuple[int | None, _Entry]] = (None, (None, 0, None, 0, None, None))
 
 
 def _put(db: sqlite3.Connection, entries: list[_Entry]) -> None:
@@ -163,12 +163,14 @@ def _put(db: sqlite3.Connection, entries: list[_Entry]) -> None:
     db.execute("RELEASE entries")
     added, gone = _totals(entries), _totals(old)
     change = [plus - minus for plus, minus in zip(added, gone, strict=True)]
-    db.execute("UPDATE totals SET rows = rows + ?, failed = failed + ?, rewards = rewards + ?, sum = sum + ?", change)
+    changes = ", ".join(f"{name} = {name} + ?" for name in ("rows", "failed", "rewards", "sum", "cost"))
+    db.execute(f"UPDATE totals SET {changes}", change)
 
 
-def _totals(entries: list[_Entry]) -> tuple[int, int, int, float]:
+def _totals(entries: list[_Entry]) -> tuple[int, int, int, float, float]:
+    cost = float(sum(entry[11] or 0.0 for entry in entries))
     rewards = [entry[4] for entry in entries if entry[4] is not None]
-    return len(entries), sum(entry[5] is not None for entry in entries), len(rewards), float(sum(rewards))
+    return len(entries), sum(entry[5] is not None for entry in entries), len(rewards), float(sum(rewards)), cost
 
 
 def _clean(word: Any) -> Any:

@@ -10,6 +10,7 @@ import click
 
 from nemo_evaluator.cli._complete import run_ids
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.executors.base import executor_of
 from nemo_evaluator.store.runs import find_run
 
 
@@ -22,12 +23,19 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def with_run(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Call a command with the ``run`` that its argument RUN (an id, its beginning, or a folder) or an option names."""
+    """Call a command with the ``run`` that its argument RUN (an id, its beginning, or a folder) or an option names.
+
+    With ``--shard`` that is one of its shards.
+    """
 
     @functools.wraps(command)
-    def found(*args: Any, which: str | None, run_id: str | None, output_dir: str | None, **more: Any) -> Any:
+    def found(
+        *args: Any, which: str | None, run_id: str | None, output_dir: str | None, shard: int | None, **more: Any
+    ) -> Any:
         if sum(word is not None for word in (which, run_id, output_dir)) > 1:
             raise UsageError("name the run once", hint="give RUN, --run-id or --output-dir")
-        return command(*args, run=find_run(which or run_id, output_dir), **more)
+        run = find_run(which or run_id, output_dir)
+        return command(*args, run=run if shard is None else executor_of(run.executor).shard(run, shard), **more)
 
+    found = click.option("--shard", "-s", type=click.IntRange(0), metavar="I", help="Only shard I of the run.")(found)
     return click.argument("which", metavar="[RUN]", required=False, shell_complete=run_ids)(run_options(found))

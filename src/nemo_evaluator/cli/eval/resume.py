@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import click
 
@@ -10,7 +11,7 @@ from nemo_evaluator.cli.eval._select import with_run
 from nemo_evaluator.core.arguments import masked_arguments
 from nemo_evaluator.executors.request import resume_request
 from nemo_evaluator.executors.start import start
-from nemo_evaluator.store.runs import RunMeta
+from nemo_evaluator.store.runs import RunMeta, known_run
 
 
 @click.command()
@@ -21,4 +22,9 @@ from nemo_evaluator.store.runs import RunMeta
 def resume(ctx: click.Context, run: RunMeta, background: bool, as_json: bool) -> None:
     """Run the config of an earlier run again with --resume: finished answers are reused."""
     command = tuple(masked_arguments(sys.argv[1:]))
-    ctx.exit(start(resume_request(run, background=background, as_json=as_json, command=command)))
+    only = run.details.get("only_shard")
+    if isinstance(only, int):
+        # Its executor starts it, as a part of the whole.
+        run = known_run(run.run_id)
+    request = resume_request(run, background=background, as_json=as_json, command=command)
+    ctx.exit(start(replace(request, only_shard=only) if isinstance(only, int) else request))

@@ -6,25 +6,27 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Final
 
 from nemo_evaluator.config import write_snapshot
-from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_INTERRUPTED, UsageError
+from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_INTERRUPTED, NelError, UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.terminal import harmless
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.executors.base import EXIT_STATES, Executor, Job, Life, State, ended
+from nemo_evaluator.executors.slurm import SlurmCluster
 from nemo_evaluator.executors.slurm_jobs.description import describe
 from nemo_evaluator.executors.slurm_jobs.log import LogReader
-from nemo_evaluator.executors.slurm_jobs.plan import SECRETS, plan_job
+from nemo_evaluator.executors.slurm_jobs.plan import SECRETS, JobPlan, plan_job
 from nemo_evaluator.executors.slurm_jobs.queue import Seen, look
 from nemo_evaluator.executors.slurm_jobs.submission import SlurmHandle, submit
-from nemo_evaluator.store.runs import RunMeta, list_runs, load_run, refreshed, registry_dir
+from nemo_evaluator.store.runs import RunMeta, forget_run, list_runs, load_run, refreshed, registry_dir
 
-# Seconds between two looks at the scheduler while a run is followed or stopped.
+# Seconds between two looks at the scheduler while a run is followed or stopped; following, they become fewer.
 _LOOK: Final = 1.0
 _LOOK_REMOTE: Final = 5.0
+_LOOK_LATER, _SLOWER = 10.0, 1.1
 _GRACE: Final = 60.0
 # Exit codes of a shard that can be merged.
 _RESULTS: Final = (0, 3, 4)
@@ -36,9 +38,18 @@ class Slurm(Executor):
     def start(self, job: Job) -> int:
         """Submit; with ``--background`` or ``--submit`` that is all, else follow the log until the run ends."""
         plan, earlier = plan_job(job), self._earlier(job)
-        left = self._shards_left(earlier, plan.shards) if earlier and job.request.resume and plan.shards else None
-        handle = submit(job, plan, left)
+        left = self._shards_left(job, earlier, plan.shards) if earlier and job.request.resume and plan.shards else None
+        # Noted before anything is submitted: whoever looks later finds the jobs, whatever becomes of us.
+        handle = _new_handle(job, plan, earlier)
         run = job.run.noting(handle)
+        run.save()
+        try:
+            handle = submit(replace(job, run=run), plan, handle, left)
+        except NelError:
+            if earlier is None:
+                forget_run(run.run_id)
+            raise
+        run = run.noting(handle)
         run.save()
         if run.remote:
             write_snapshot(job.loaded, registry_dir() / run.run_id, run_id=run.run_id)
@@ -88,13 +99,22 @@ class Slurm(Executor):
             time.sleep(_pause(handle))
         handle.host.run(f"rm -f {folder}/{SECRETS}")
 
+    def shard(self, run: RunMeta, index: int) -> RunMeta:
+        """One shard as a run: its folder, its job of the array, and those that follow it."""
+        handle = _handle(refreshed(run))
+        if handle is None or not 0 <= index < handle.num_shards:
+            return super().shard(run, index)
+        folder, ids = f"{handle.remote_dir}/shard_{index}", [f"{one}_{index}" for one in handle.job_ids]
+        own = replace(handle, job_ids=ids, remote_dir=folder, is_sharded=False, num_shards=0, only_shard=index)
+        return replace(run, output_dir=f"{run.output_dir}/shard_{index}").noting(own)
+
     def logs(self, run: RunMeta, *, tail: int | None = None, follow: bool = False) -> Iterator[str]:
         """The run's log; of a run that has none yet, what its job said. Over ssh it is read where it is."""
         handle = _handle(refreshed(run))
         if handle is None:
             yield from super().logs(run, tail=tail, follow=follow)
             return
-        reader = LogReader(handle.host, handle.remote_dir, handle.num_shards)
+        reader, pause = LogReader(handle.host, handle.remote_dir, handle.num_shards), _pause(handle)
         while True:
             over = not follow or _alive(self._look(handle), handle) is None
             # What it wrote before it ended is read after that was seen.
@@ -102,7 +122,8 @@ class Slurm(Executor):
             if over:
                 break
             tail = None
-            time.sleep(_pause(handle))
+            time.sleep(pause)
+            pause = min(pause * _SLOWER, _LOOK_LATER)
         if not reader.found:
             raise UsageError(f"run {run.run_id} has not logged anything yet", hint=f"nel eval status {run.run_id}")
 
@@ -127,7 +148,11 @@ class Slurm(Executor):
         return code if isinstance(code, int) else EXIT_FAILED
 
     def _look(self, handle: SlurmHandle) -> Seen:
-        return look(handle.host, handle.remote_dir, handle.job_ids, handle.num_shards)
+        seen = look(handle.host, handle.remote_dir, handle.job_ids, handle.num_shards)
+        if handle.only_shard is not None:
+            # The first job of a shard may bear the number of the whole array.
+            seen.jobs = [one for one in seen.jobs if one.index in ("", str(handle.only_shard))]
+        return seen
 
     def _earlier(self, job: Job) -> RunMeta | None:
         """The last run in the folder. Raises UsageError while it lives: a job that waits holds no lock yet."""
@@ -135,17 +160,29 @@ class Slurm(Executor):
         earlier = load_run(job.folder) or next(listed, None)
         if earlier is None or earlier.executor != job.run.executor:
             return None
-        if (life := self.life(earlier)) is not None:
+        only = job.request.only_shard
+        if (life := self.life(earlier if only is None else self.shard(earlier, only))) is not None:
             hint = f"wait for it, or stop it first: nel eval stop {earlier.run_id}"
             raise UsageError(f"run {earlier.run_id} is {life.state} in {job.folder}: {life.where}", hint=hint)
         return earlier
 
-    def _shards_left(self, earlier: RunMeta, total: int) -> list[int]:
-        """The shards without a result; the last one when only the merge is missing."""
+    def _shards_left(self, job: Job, earlier: RunMeta, total: int) -> list[int]:
+        """The shards without a result, or the one asked for; the last one when only the merge is missing."""
+        if job.request.only_shard is not None:
+            return [job.request.only_shard]
         handle = _handle(earlier)
         exits = self._look(handle).exits if handle is not None else {}
         left = [number for number in range(total) if exits.get(f"shard_{number}") not in _RESULTS]
         return left or [total - 1]
+
+
+def _new_handle(job: Job, plan: JobPlan, earlier: RunMeta | None) -> SlurmHandle:
+    """Of a run that is about to be submitted; where others of its shards may be running, with their jobs."""
+    cluster = job.loaded.config.cluster
+    assert isinstance(cluster, SlurmCluster)
+    known = _handle(earlier) if earlier is not None and job.request.only_shard is not None else None
+    ids = known.job_ids if known is not None else []
+    return SlurmHandle("", ids, cluster.hostname, cluster.username, str(plan.root), bool(plan.shards), plan.shards)
 
 
 def _handle(run: RunMeta) -> SlurmHandle | None:

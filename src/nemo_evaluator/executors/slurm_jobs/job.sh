@@ -24,6 +24,8 @@ state_of() {
   echo "${state%% *}"
 }
 
+stopped() { [ -e "$root/.nel_stop" ] || [ -e .nel_stop ]; }
+
 # Becomes a command, to be called in a subshell: the secrets are in the environment of that command only, and gone from
 # the disk once no job needs them any more.
 with_secrets() {
@@ -68,7 +70,7 @@ follow() {
   local state tries size
   state=$(state_of "$previous")
   [ ! -e .nel_exit ] || exit 0
-  if [ -e "$root/.nel_stop" ] || [ "$state" = CANCELLED ]; then stop_early "job $previous was cancelled; not resuming"; fi
+  if stopped || [ "$state" = CANCELLED ]; then stop_early "job $previous was cancelled; not resuming"; fi
   [ ! -s .nel_job_start ] || account $(($(date +%s) - $(number .nel_job_start)))
   if [ "$max_walltime" -gt 0 ] && [ "$(number .nel_accumulated_walltime)" -ge "$max_walltime" ]; then
     stop_early "max_walltime ($max_walltime s) is used up; nel eval resume goes on"
@@ -175,7 +177,7 @@ case $code in
     ;;
   1 | 2) settle "$code" ;;
   *)
-    if [ -e "$root/.nel_stop" ] || [ "$auto_resume" = 0 ]; then
+    if stopped || [ "$auto_resume" = 0 ]; then
       settle "$code"
     else
       say "the run was cut short (${why:-exit code $code}); job $next continues it"

@@ -15,12 +15,12 @@ _GOING: Final = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIG
 _NEVER: Final = "DependencyNeverSatisfied"
 _ASK: Final = r"""
 cd {folder} 2>/dev/null || {{ echo gone; exit 0; }}
-ids={ids}$(cat .nel_job_chain shard_*/.nel_job_chain 2>/dev/null | sed 's/^/,/' | tr -d '\n')
-found=$(squeue -t all -r -h -j "$ids" -o 'job|%F|%K|%A|%T|%r|%N|%M' 2>/dev/null) ||
+ids=$({{ echo {ids}; cat .nel_submitted .nel_job_chain shard_*/.nel_job_chain 2>/dev/null; }} | xargs | tr ' ' ,)
+[ -z "$ids" ] || found=$(squeue -t all -r -h -j "$ids" -o 'job|%F|%K|%A|%T|%r|%N|%M' 2>/dev/null) ||
   squeue -h -o '' >/dev/null 2>&1 || echo silent
-[ -n "$found" ] || found=$(sacct -X -n -P -j "$ids" -o JobID,JobIDRaw,State 2>/dev/null |
+[ -z "$ids" ] || [ -n "$found" ] || found=$(sacct -X -n -P -j "$ids" -o JobID,JobIDRaw,State 2>/dev/null |
   sed 's/^\([0-9]*\)_\{{0,1\}}\([0-9]*\)[^|]*|\([^|]*\)|\([A-Z_]*\).*/job|\1|\2|\3|\4|||/')
-printf '%s\n' "$found"
+printf '%s\n' "${{found-}}"
 [ ! -e .nel_stop ] || echo stop
 [ ! -e nel.lock ] || echo lock
 for file in shard_*/nel.lock; do [ ! -e "$file" ] || echo lock; done
@@ -87,7 +87,7 @@ class Seen:
 
 def look(host: Host, folder: str, job_ids: Sequence[str], shards: int = 0) -> Seen:
     """Ask the scheduler and the folder. Raises TransportError when the login node is not reached."""
-    script = _ASK.format(folder=shlex.quote(folder), ids=shlex.quote(",".join(job_ids)))
+    script = _ASK.format(folder=shlex.quote(folder), ids=shlex.join(job_ids))
     seen = Seen(shards=shards)
     for line in host.run(script).splitlines():
         word, _, rest = line.partition("|")

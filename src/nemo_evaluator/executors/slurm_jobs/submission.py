@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 
@@ -25,12 +25,14 @@ from nemo_evaluator.store.runs import FILE as RUN_FILE
 _VARIABLE: Final = re.compile(r"\$\{(\w+)")
 # What the jobs of an earlier attempt left: states of a chain that begins anew.
 _MARKS: Final = (".nel_exit", ".nel_stop", ".nel_progress", ".nel_job_start", ".nel_job_chain", ".shard_done")
+# The jobs that were submitted from outside, one a line; those that jobs submit are in ``.nel_job_chain``.
+_SUBMITTED: Final = ".nel_submitted"
 _COUNTS: Final = (".nel_infra_retries", ".nel_accumulated_walltime")
 
 
 @dataclass(frozen=True, slots=True)
 class SlurmHandle:
-    """What is noted of a run: its first jobs, and where their folder is. Later jobs are in ``.nel_job_chain``."""
+    """What is noted of a run: its first jobs (none before they are submitted), and where their folder is."""
 
     job_id: str
     job_ids: list[str]
@@ -39,6 +41,8 @@ class SlurmHandle:
     remote_dir: str
     is_sharded: bool
     num_shards: int
+    # Of one shard alone.
+    only_shard: int | None = None
 
     @property
     def host(self) -> Host:
@@ -46,24 +50,28 @@ class SlurmHandle:
         return Host(self.hostname, self.username)
 
 
-def submit(job: Job, plan: JobPlan, shards: Iterable[int] | None = None) -> SlurmHandle:
-    """Bring the files and submit the job, or an array of the given shards. Raises TransportError as sbatch says."""
-    cluster = job.loaded.config.cluster
-    assert isinstance(cluster, SlurmCluster)
-    host = Host(cluster.hostname, cluster.username)
+def submit(job: Job, plan: JobPlan, handle: SlurmHandle, shards: Sequence[int] | None = None) -> SlurmHandle:
+    """Bring the files and submit the job, or an array of the given shards. Raises TransportError as sbatch says.
+
+    The job's number is written down beside the run before we hear of it, so a run whose submitter was killed is known.
+    """
     chosen = list(range(plan.shards) if shards is None else shards)
     array = [f"--array={','.join(map(str, chosen))}"] if plan.shards else []
-    command = f"{shlex.join(['sbatch', '--parsable', *array, SCRIPT])} || {{ rm -f {SECRETS}; exit 1; }}"
     folders = [f"shard_{number}/" for number in chosen] or [""]
     old = [folder + mark for folder in folders for mark in (*_MARKS, *_COUNTS)]
     old += [".nel_stop", ".merge_lock"] if plan.shards else []
-    said = host.put_and_run(str(plan.root), _uploads(job, plan), f"rm -rf {shlex.join(old)}\n{command}")
-    job_id = said.strip().rpartition("\n")[2].partition(";")[0]
+    # Other shards may be running.
+    old += [] if handle.job_ids else [_SUBMITTED]
+    refused = "exit 1" if handle.job_ids else f"rm -f {SECRETS}; exit 1"
+    command = f"id=$({shlex.join(['sbatch', '--parsable', *array, SCRIPT])}) || {{ {refused}; }}"
+    # Into the file first: nobody may be listening any more.
+    keep = f'echo "${{id%%;*}}" >>{_SUBMITTED}; tail -n 1 {_SUBMITTED}'
+    script = f"rm -rf {shlex.join(old)}\n{command}\n{keep}\n"
+    said = handle.host.put_and_run(str(plan.root), _uploads(job, plan), script).strip()
+    job_id = said.rpartition("\n")[2]
     if not job_id.isdecimal():
-        raise TransportError(f"sbatch answered {said.strip()!r}, which holds no job id")
-    return SlurmHandle(
-        job_id, [job_id], cluster.hostname, cluster.username, str(plan.root), bool(plan.shards), plan.shards
-    )
+        raise TransportError(f"sbatch answered {said!r}, which holds no job id")
+    return replace(handle, job_id=job_id, job_ids=[*handle.job_ids, job_id])
 
 
 def _uploads(job: Job, plan: JobPlan) -> dict[str, Upload]:

@@ -1,0 +1,61 @@
+"""For tests on a real SLURM cluster: configs for it, and a look at what became of them."""
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from nel_support import Nel, Sums, bench
+
+POOL: dict[str, Any] = {"partition": "batch", "sbatch_extra_flags": {"mem": "900M"}}
+
+
+class Cluster:
+    """Configs for the cluster, and a look at what became of them."""
+
+    def __init__(self, nel: Nel, sums: Sums) -> None:
+        self.nel, self._sums = nel, sums
+        nel.env |= {"XDG_DATA_HOME": str(nel.folder / "data"), "SHELL_KEY": "sk-shell-0123456789"}
+
+    def config(self, steps: int, services: dict[str, Any], *, solver: str = "model", **cluster: Any) -> str:
+        block = {"type": "slurm", "walltime": "00:10:00", "node_pools": {"main": POOL}} | cluster
+        one = bench(self._sums(steps), max_concurrent=2)
+        one["solver"] = {"type": "simple", "service": solver}
+        output = {"dir": "o", "progress_interval": 0.5}
+        return self.nel.config("c.json", cluster=block, services=services, benchmarks=[one], output=output)
+
+    def status(self, folder: str = "o") -> dict[str, Any]:
+        said = self.nel("eval", "status", "-o", folder, "--json").stdout
+        return dict(json.loads(said))
+
+    def until(self, condition: Callable[[dict[str, Any]], object], folder: str = "o", seconds: float = 150) -> Any:
+        deadline = time.monotonic() + seconds
+        while not condition(state := self.status(folder)):
+            assert time.monotonic() < deadline, (state, self.log(folder))
+            time.sleep(0.5)
+        return state
+
+    def over(self, folder: str = "o") -> dict[str, Any]:
+        return dict(self.until(lambda state: not state["running"], folder))
+
+    def log(self, folder: str = "o") -> str:
+        logs = [*(self.nel.folder / folder).rglob("nel_eval.log"), *(self.nel.folder / folder).rglob("logs/*.log")]
+        return "\n".join(f"== {path}\n{path.read_text(errors='replace')[-3000:]}" for path in logs)
+
+    def chain(self, folder: str = "o") -> list[str]:
+        return (self.nel.folder / folder / ".nel_job_chain").read_text().split()
+
+
+def squeue(*words: str) -> str:
+    done = subprocess.run(["squeue", "-h", *words], capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def on(nel: Nel, sums: Sums) -> Iterator[Cluster]:
+    made = Cluster(nel, sums)
+    yield made
+    for path in nel.folder.rglob(".nel_job_chain"):
+        subprocess.run(["scancel", *path.read_text().split()], capture_output=True, timeout=60)
