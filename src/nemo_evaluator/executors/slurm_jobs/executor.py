@@ -20,7 +20,7 @@ from nemo_evaluator.executors.slurm_jobs.description import describe
 from nemo_evaluator.executors.slurm_jobs.log import LogReader
 from nemo_evaluator.executors.slurm_jobs.plan import SECRETS, JobPlan, plan_job
 from nemo_evaluator.executors.slurm_jobs.queue import Seen, look
-from nemo_evaluator.executors.slurm_jobs.submission import SlurmHandle, submit
+from nemo_evaluator.executors.slurm_jobs.submission import SlurmHandle, files_of, submit
 from nemo_evaluator.store.runs import RunMeta, forget_run, list_runs, load_run, refreshed, registry_dir
 
 # Seconds between two looks at the scheduler while a run is followed or stopped; following, they become fewer.
@@ -42,9 +42,10 @@ class Slurm(Executor):
         # Noted before anything is submitted: whoever looks later finds the jobs, whatever becomes of us.
         handle = _new_handle(job, plan, earlier)
         run = job.run.noting(handle)
+        files = files_of(replace(job, run=run), plan)
         run.save()
         try:
-            handle = submit(replace(job, run=run), plan, handle, left)
+            handle = submit(plan, handle, files, left)
         except NelError:
             if earlier is None:
                 forget_run(run.run_id)

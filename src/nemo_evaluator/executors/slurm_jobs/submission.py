@@ -50,7 +50,9 @@ class SlurmHandle:
         return Host(self.hostname, self.username)
 
 
-def submit(job: Job, plan: JobPlan, handle: SlurmHandle, shards: Sequence[int] | None = None) -> SlurmHandle:
+def submit(
+    plan: JobPlan, handle: SlurmHandle, files: Mapping[str, Upload], shards: Sequence[int] | None = None
+) -> SlurmHandle:
     """Bring the files and submit the job, or an array of the given shards. Raises TransportError as sbatch says.
 
     The job's number is written down beside the run before we hear of it, so a run whose submitter was killed is known.
@@ -67,14 +69,15 @@ def submit(job: Job, plan: JobPlan, handle: SlurmHandle, shards: Sequence[int] |
     # Into the file first: nobody may be listening any more.
     keep = f'echo "${{id%%;*}}" >>{_SUBMITTED}; tail -n 1 {_SUBMITTED}'
     script = f"rm -rf {shlex.join(old)}\n{command}\n{keep}\n"
-    said = handle.host.put_and_run(str(plan.root), _uploads(job, plan), script).strip()
+    said = handle.host.put_and_run(str(plan.root), files, script).strip()
     job_id = said.rpartition("\n")[2]
     if not job_id.isdecimal():
         raise TransportError(f"sbatch answered {said!r}, which holds no job id")
     return replace(handle, job_id=job_id, job_ids=[*handle.job_ids, job_id])
 
 
-def _uploads(job: Job, plan: JobPlan) -> dict[str, Upload]:
+def files_of(job: Job, plan: JobPlan) -> dict[str, Upload]:
+    """What the jobs need in their folder. Raises UsageError when the config itself holds a secret."""
     snapshot = snapshot_text(job.loaded, run_id=job.run.run_id, command=["nel", *job.request.command])
     if re.search(rf":\s*['\"]?{re.escape(MASK)}", snapshot):
         hint = "write ${VARIABLE} and set that variable: its value travels in a file that only you can read"
