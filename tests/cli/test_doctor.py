@@ -78,6 +78,6 @@ def test_prompts_and_answers_of_a_run(tmp_path: Path) -> None:
     assert json.loads(run("show", "o", "--row", "2", "--json").stdout)["problem_idx"] == 2
     (run_id,) = (one["run_id"] for one in json.loads(run("eval", "runs", "--json").stdout))
     assert run("show", run_id[:18], "--wrong").stdout == shown
-    assert "1 rows shown" in run("show", "o", "--limit", "1").stderr
+    assert "1 row shown" in run("show", "o", "--limit", "1").stderr
     assert "has no failed rows" in run("show", "o", "--failed", code=1).stderr
     assert "is not the folder of a run" in run("show", "gsm8k", "--wrong", code=1).stderr

@@ -158,7 +158,7 @@ def test_few_pairs_of_many_problems_do_not_pass(make_rows: Any) -> None:
         row["problem_hash"] = f"{row['problem_idx'] + 5000:032x}"
     report = compare_results(base, candidate)
     assert report.verdict is Verdict.INCONCLUSIVE
-    assert "only 400 problems pair" in report.reasons[0]
+    assert "only 400 problems paired" in report.reasons[0]
 
 
 def test_one_fractional_reward_does_not_break_the_comparison(write_run: Any, tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_a_few_bad_lines_are_counted(write_run: Any) -> None:
     with (base / "results.jsonl").open("a") as file:
         file.write('{"torn": ')
     report = compare_runs(base, base)
-    assert any("1 lines that are not rows" in warning for warning in report.warnings)
+    assert any("1 malformed line" in warning for warning in report.warnings)
 
 
 def test_of_repeated_rows_the_last_counts(make_rows: Any) -> None:

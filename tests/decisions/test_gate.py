@@ -336,7 +336,7 @@ def test_the_gate_says_what_did_not_pair(write_run: Any, tmp_path: Path) -> None
     write_run("a/toy", GOOD)
     write_run("b/toy", GOOD[:400])
     warnings = gate_runs(tmp_path / "a", tmp_path / "b").warnings
-    assert "toy: 400 problems pair; 100 only in the baseline, 0 only in the candidate" in warnings
+    assert "toy: 400 problems paired; 100 only in the baseline, 0 only in the candidate" in warnings
 
 
 def test_a_cut_file_is_invalid(write_run: Any, tmp_path: Path) -> None:
@@ -376,7 +376,7 @@ def test_few_pairs_of_many_problems_are_no_proof(write_run: Any, make_rows: Any,
     write_run("b/toy", rows=other)
     entry = gate_runs(tmp_path / "a", tmp_path / "b", policy(defaults={"max_drop": 0.1})).benchmarks[0]
     assert entry.status is Status.INSUFFICIENT
-    assert entry.reasons == ["only 200 problems pair (40% of the smaller side)"]
+    assert entry.reasons == ["only 200 problems paired (40% of the smaller side)"]
 
 
 @pytest.mark.parametrize("looked", ["a", "b"])
@@ -494,7 +494,7 @@ def test_a_forged_verdict_counts_as_zero(command: str, write_run: Any, make_rows
     for row in rows[:40]:
         row |= {"status": "failed", "reward": None, "failure": {"cause": "tamper", "message": "left by os._exit"}}
     left, right = write_run("a/toy", [1.0] * 1000), write_run("b/toy", rows=rows)
-    said = "the candidate: 40 rows that reached for their judge (tamper) count as 0"
+    said = "the candidate: 40 rows that reached for the judge (tamper), counted as 0"
     if command == "compare":
         report = compare_runs(left, right, max_drop=0.01)
         assert report.verdict is Verdict.BLOCK and report.difference.value == pytest.approx(-0.04)

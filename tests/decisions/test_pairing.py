@@ -17,7 +17,7 @@ def test_what_was_not_asked_and_what_was_not_scored_are_two_things(make_rows: An
     report = compare_results(base, candidate)
     assert (report.pairing.paired, report.pairing.only_baseline, report.pairing.only_candidate) == (4, 3, 0)
     assert (report.pairing.unscored_baseline, report.pairing.unscored_candidate) == (0, 3)
-    assert "4 problems pair; 3 only in the baseline, 0 only in the candidate" in report.warnings
+    assert "4 problems paired; 3 only in the baseline, 0 only in the candidate" in report.warnings
     expected = "problems without a scored answer are left out: 0 in the baseline, 3 in the candidate"
     assert expected in report.warnings
 
@@ -28,7 +28,7 @@ def test_a_problem_that_stands_there_twice_is_one_problem(make_rows: Any) -> Non
     found = pair(table_of(doubled), table_of(make_rows([1.0] * 4)))
     assert len(found) == 3
     assert sorted(found.baseline.rewards.tolist()) == [0.5, 1.0, 1.0]
-    assert found.warnings == ("1 problems are in the baseline more than once; their answers are averaged",)
+    assert found.warnings == ("1 problem in the baseline more than once; the answers are averaged",)
     repeats = table_of(make_rows([[1.0, 0.0]] * 4))
     assert pair(repeats, repeats).warnings == ()
 
@@ -38,7 +38,7 @@ def test_other_problems_under_the_same_index_are_named(make_rows: Any) -> None:
     other[2]["problem_hash"] = "ff" * 16
     found = pair(table_of(make_rows([1.0] * 4)), table_of(other), "index")
     assert len(found) == 4
-    assert found.warnings == ("1 of 4 problems paired by index are not the same: their content differs",)
+    assert found.warnings == ("of 4 problems paired by index, 1 with different content",)
 
 
 def test_no_common_problem_is_explained(make_rows: Any) -> None:

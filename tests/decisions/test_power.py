@@ -199,7 +199,7 @@ def test_the_text_says_what_is_doubtful(write_run: Any) -> None:
     assert "note: repeats are not planned" in text
     text = run(write_run("b", [None, None, 1.0, 0.0, 0.0]), "--drop", 0.5).stdout
     assert "is INVALID: coverage" in text
-    assert "3 problems say little" in text
+    assert "only 3 problems to judge the spread by" in text
     assert "a score of 0.3333 cannot drop by 0.5" in text
 
 

@@ -28,6 +28,12 @@ def test_a_closed_port_stops_the_run_in_seconds(nel: Nel, sums: Sums) -> None:
     assert f"Connection refused (127.0.0.1:{port})" in done.stderr
     assert "fix: make sure that a server answers at" in done.stderr and "--resume" in done.stderr
     assert not (nel.folder / "eval_results" / "sums" / "results.jsonl").exists()
+    nel.env["COLUMNS"] = "80"
+    again = nel("eval", "run", config, "--resume", code=2, timeout=60)
+    status = nel("eval", "status")
+    assert "Connection refused" in status.stdout
+    for line in (*again.stderr.splitlines(), *status.stdout.splitlines()):
+        assert len(line) <= 80 or " " not in line.strip(), f"wider than the terminal: {line}"
 
 
 def test_no_success_after_a_handful_of_bad_answers_stops_the_run(nel: Nel, serve: Serve, sums: Sums) -> None:

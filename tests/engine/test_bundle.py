@@ -38,7 +38,7 @@ def test_the_bounds_of_the_headline(rewards: list[float], planned: int, bounds: 
 def test_a_fallback_is_named() -> None:
     bench = bench_of([1.0, 0.0], 2, fallback=True)
     assert bench["fallback"] == {"normalised match": 2}
-    assert bench["notes"][0].startswith("no judge: 2 of 2 rows are scored by a fallback (normalised match)")
+    assert bench["notes"][0].startswith("no judge: 2 of 2 rows scored by a fallback (normalised match)")
     assert "fallback" not in bench_of([1.0, 0.0], 2)
 
 

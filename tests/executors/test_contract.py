@@ -81,7 +81,7 @@ def test_the_log_is_whole_its_tail_is_its_end_and_following_ends_with_the_run(on
     whole = (on.folder / "o" / "nel_eval.log").read_text()
     assert followed == whole == "".join(on.executor.logs(run))
     assert list(on.executor.logs(run, tail=2)) == whole.splitlines(keepends=True)[-2:]
-    assert "Completed 1 benchmark(s)" in whole
+    assert "Completed 1 benchmark." in whole
 
 
 def test_a_killed_run_is_killed_and_resumes_without_asking_twice(on: Bench) -> None:

@@ -224,7 +224,7 @@ def test_a_cluster_behind_ssh_gets_everything_over_one_connection(on: Cluster, s
     assert squeue("-j", told["job_id"], "-t", "pending,running") == "" and not (there / ".secrets.env").exists()
     pace[0] = 0.0
     said = here("eval", "resume", run, timeout=240)
-    assert "Completed 1 benchmark(s)" in said.stderr and "finished" in said.stdout
+    assert "Completed 1 benchmark." in said.stderr and "finished" in said.stdout
     assert len(rows(there / "sums")) == 90 and server.count <= 92
     assert login.connections == 1
 

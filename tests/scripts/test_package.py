@@ -46,6 +46,27 @@ def test_every_version_is_bounded_from_both_sides() -> None:
     assert open_ended == [], "pip tries every version of what has no bounds"
 
 
+def test_every_extra_of_users_is_resolved(tmp_path: Path) -> None:
+    """`make resolve` with a pip that only notes what it is asked: all extras, and `all` names every other one."""
+    pip = f'#!/bin/sh\nfor last; do :; done\necho "$last" >>{tmp_path}/asked\n'
+    (tmp_path / "pip").write_text(pip)
+    python = (
+        f'#!/bin/sh\nmkdir -p "$3/bin" && ln -s {sys.executable} "$3/bin/python" && cp {tmp_path}/pip "$3/bin/pip"\n'
+    )
+    (tmp_path / "python").write_text(python)
+    for name in ("pip", "python"):
+        (tmp_path / name).chmod(0o755)
+    command = ["bash", str(ROOT / "scripts" / "resolve.sh")]
+    environment = {**os.environ, "PYTHON": str(tmp_path / "python")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    extras = [name for name in PROJECT["optional-dependencies"] if name not in ("parts", "docs", "dev")]
+    assert (tmp_path / "asked").read_text().split() == [".", *(f".[{name}]" for name in extras)]
+    assert "ray: 0 s, of them 0 s of CPU" in done.stdout
+    (whole,) = PROJECT["optional-dependencies"]["all"]
+    assert set(re.findall(r"[\w-]+", whole.partition("[")[2])) == {*extras} - {"all", "harbor"}, "Harbor is big, and for new Pythons only"
+
+
 def test_the_wheel_is_whole_and_runs(wheel: Path, tmp_path: Path) -> None:
     target = tmp_path / "site"
     install = ["-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", str(target), str(wheel)]

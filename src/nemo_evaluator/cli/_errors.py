@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nemo_evaluator.core.errors import ConfigError, NelError, Problem
 from nemo_evaluator.core.secrets import scrub
+from nemo_evaluator.core.wording import counted
 
 
 def render_error(error: NelError) -> str:
@@ -17,9 +18,8 @@ def render_error(error: NelError) -> str:
 
 
 def _config_error(error: ConfigError) -> str:
-    count = len(error.problems)
     where = f" in {error.source}" if error.source else ""
-    lines = [f"error: {count} {'problem' if count == 1 else 'problems'}{where}"]
+    lines = [f"error: {counted(len(error.problems), 'problem')}{where}"]
     for problem in error.problems:
         lines.append("")
         lines.append(f"  {problem_place(problem, error.source)}: {problem.message}")

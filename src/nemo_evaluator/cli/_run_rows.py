@@ -12,6 +12,7 @@ import click
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.terminal import harmless
+from nemo_evaluator.core.wording import counted
 from nemo_evaluator.runs.folder import BenchmarkFolder, open_run
 from nemo_evaluator.runs.query import RowFilter
 from nemo_evaluator.runs.row import Row
@@ -44,7 +45,7 @@ def show_rows(folder: str, choice: RowChoice, *, as_json: bool = False) -> None:
     for task in open_run(path).benchmarks.values():
         for one in choice.of(task):
             if shown == choice.limit:
-                click.echo(f"{shown} rows shown; more with --limit N, one problem with --row N", err=True)
+                click.echo(f"{counted(shown, 'row')} shown; more with --limit N, one problem with --row N", err=True)
                 return
             shown += 1
             click.echo(dumps(one.data).decode() if as_json else harmless(_text(task.name, one)))

@@ -12,6 +12,7 @@ import click
 
 from nemo_evaluator.adapters.cache_store import clear_store, default_dir, prune_store, store_stats
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.wording import counted
 
 _AGES: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _SIZES: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -42,7 +43,7 @@ def stats(folder: Path | None, as_json: bool) -> None:
         }
         click.echo(json.dumps(facts, indent=2))
         return
-    click.echo(f"{found.path}: {found.entries} answers, {found.bytes / 1e6:.1f} MB")
+    click.echo(f"{found.path}: {counted(found.entries, 'answer')}, {found.bytes / 1e6:.1f} MB")
     for model, count in found.models.items():
         click.echo(f"  {count:8}  {model}")
     if found.oldest is not None and found.newest is not None:
@@ -61,7 +62,7 @@ def prune(folder: Path | None, older_than: str | None, max_size: str | None, as_
     age = _amount(older_than, _AGES, "an age such as 12h or 30d") if older_than else None
     size = _amount(max_size, _SIZES, "a size such as 500m or 2g") if max_size else None
     removed = prune_store(_folder(folder), older_than=age, max_bytes=int(size) if size is not None else None)
-    click.echo(json.dumps({"removed": removed}) if as_json else f"removed {removed} answers")
+    click.echo(json.dumps({"removed": removed}) if as_json else f"removed {counted(removed, 'answer')}")
 
 
 @cache.command()
@@ -74,7 +75,7 @@ def clear(folder: Path | None, yes: bool, as_json: bool) -> None:
     if not yes:
         click.confirm(f"remove all answers in {where}?", abort=True)
     removed = clear_store(where)
-    click.echo(json.dumps({"removed": removed}) if as_json else f"removed {removed} answers")
+    click.echo(json.dumps({"removed": removed}) if as_json else f"removed {counted(removed, 'answer')}")
 
 
 def _folder(given: Path | None) -> Path:

@@ -23,6 +23,7 @@ from nemo_evaluator.config.user_settings import check_settings, save_settings, s
 from nemo_evaluator.core.errors import ConfigError, NelError, UsageError
 from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.secrets import scrub
+from nemo_evaluator.core.wording import counted
 
 
 @click.group()
@@ -149,7 +150,7 @@ def _summary(loaded: LoadedConfig) -> list[str]:
     services = ", ".join(f"{name} ({service.type})" for name, service in config.services.items())
     lines = [f"services: {services}", f"cluster: {config.cluster.type}", f"output: {config.output.dir}"]
     for benchmark in config.benchmarks:
-        size = f"{benchmark.max_problems} problems" if benchmark.max_problems else "all problems"
+        size = counted(benchmark.max_problems, "problem") if benchmark.max_problems else "all problems"
         lines.append(f"benchmark {benchmark.key}: {size} x {benchmark.repeats}, solver {benchmark.solver.type}")
     return lines
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from nemo_evaluator.core.errors import EXIT_FAILED, UsageError
+from nemo_evaluator.core.wording import counted
 from nemo_evaluator.datasets import Opened, recording
 from nemo_evaluator.datasets.fill import fill
 from nemo_evaluator.datasets.lock import forget, read_lock
@@ -81,7 +82,7 @@ def verify(ctx: click.Context, folder: Path, as_json: bool) -> None:
     else:
         for problem in problems:
             click.echo(problem, err=True)
-        click.echo(f"{len(found.entries) - len(problems)} of {len(found.entries)} files are as the index says")
+        click.echo(f"{len(found.entries) - len(problems)} of {counted(len(found.entries), 'file')} as the index says")
     ctx.exit(EXIT_FAILED if problems else 0)
 
 

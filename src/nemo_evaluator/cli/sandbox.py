@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.wording import counted
 from nemo_evaluator.sandbox.inventory import Found, find_sandboxes, remove_sandboxes, sweep
 
 
@@ -46,7 +47,8 @@ def gc(everything: bool) -> None:
     removed = asyncio.run(remove_sandboxes(found))
     traces = sweep()
     click.echo(
-        f"removed {len(removed)} of {len(found)} sandboxes" + (f" and {traces} traces of others" if traces else "")
+        f"removed {len(removed)} of {len(found)} sandboxes"
+        + (f" and {counted(traces, 'trace')} of others" if traces else "")
     )
     if len(removed) < len(found):
         raise SystemExit(2)

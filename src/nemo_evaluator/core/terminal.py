@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TextIO
 from unicodedata import combining, east_asian_width
 
 _CONTROLS: Final = {*range(0x20), *range(0x7F, 0xA0)} - {ord("\n"), ord("\t")}
@@ -29,9 +29,10 @@ def coloured(text: str) -> str:
     return _VERDICT.sub(lambda match: f"\x1b[{_COLOURS[match[1]]}m\x1b[1m{match[1]}\x1b[0m", text)
 
 
-def terminal_width() -> int | None:
+def terminal_width(stream: TextIO | None = None) -> int | None:
     """The width to break lines at: a terminal's, or ``COLUMNS``; None for a pipe, whose lines are left whole."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() or os.environ.get("COLUMNS") else None
+    known = (stream or sys.stdout).isatty() or os.environ.get("COLUMNS")
+    return shutil.get_terminal_size().columns if known else None
 
 
 def harmless(text: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any, overload
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.wording import counted
 
 
 class Rows(Sequence[JsonDict]):
@@ -34,7 +35,7 @@ class Rows(Sequence[JsonDict]):
         if index < 0:
             index += size
         if not 0 <= index < size:
-            raise IndexError(f"{self.source or 'dataset'} has {size} rows, there is no row {index}")
+            raise IndexError(f"{self.source or 'dataset'} has {counted(size, 'row')}, there is no row {index}")
         return self._read(index)
 
     def content_hash(self) -> str:

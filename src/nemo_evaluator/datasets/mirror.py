@@ -18,6 +18,7 @@ import yaml
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import write_atomic
+from nemo_evaluator.core.wording import counted
 from nemo_evaluator.datasets.base import Rows
 from nemo_evaluator.datasets.files import open_file
 from nemo_evaluator.datasets.jsonl import file_sha256
@@ -94,7 +95,7 @@ class Mirror:
             problem = _damage(path, entry)
             if problem is None:
                 count = len(open_file(path))
-                problem = None if count == entry.rows else f"holds {count} rows, the index says {entry.rows}"
+                problem = None if count == entry.rows else f"holds {counted(count, 'row')}, the index says {entry.rows}"
             if problem:
                 problems.append(f"{entry.file}: {problem}")
         return problems

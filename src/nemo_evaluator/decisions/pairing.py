@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.wording import counted
 from nemo_evaluator.metrics import Difference, Reading, Spending, by_problem, mean_difference
 from nemo_evaluator.metrics.groups import is_binary
 from nemo_evaluator.runs.row_table import Floats, Ints, RowTable
@@ -140,12 +141,12 @@ def _warnings(
     elif found.by == "index" and all(hashed) and len(found):
         other = baseline.content[found.baseline.first] != candidate.content[found.candidate.first]
         if count := int(np.count_nonzero(other)):
-            yield f"{count:,} of {len(found):,} problems paired by index are not the same: their content differs"
+            yield f"of {counted(len(found), 'problem')} paired by index, {count:,} with different content"
     elif found.by == "content" and not len(found):
         yield "no problem has the same content on both sides: other data, or other words (then --pair-by index)"
     for word, side in (("baseline", found.baseline), ("candidate", found.candidate)):
         if side.doubled:
-            yield f"{side.doubled:,} problems are in the {word} more than once; their answers are averaged"
+            yield f"{counted(side.doubled, 'problem')} in the {word} more than once; the answers are averaged"
 
 
 def _absent(keys: NDArray[Any], other: RowTable, use_content: bool) -> int:

@@ -86,7 +86,7 @@ def build_bundle(columns: Columns, facts: BundleFacts, run_id: str) -> JsonDict:
 def _notes(columns: Columns, facts: BundleFacts) -> list[str]:
     """What must be said wherever the score is shown."""
     notes = [
-        f"no judge: {count:,} of {columns.scored:,} rows are scored by a fallback ({how}); not comparable with judged "
+        f"no judge: {count:,} of {columns.scored:,} rows scored by a fallback ({how}); not comparable with judged "
         "scores"
         for how, count in columns.fallbacks.most_common()
     ]
@@ -121,7 +121,7 @@ def validity(columns: Columns, facts: BundleFacts) -> JsonDict:
         missing = columns.planned - columns.scored
         reasons.append(
             f"coverage {share:.1%} is below the minimum of {facts.min_coverage:.0%}: "
-            f"{missing} of {columns.planned} steps are not scored" + (f" ({causes})" if causes else "")
+            f"{missing} of {columns.planned} steps not scored" + (f" ({causes})" if causes else "")
         )
     if facts.missing_shards:
         reasons.append(f"shards are missing: {', '.join(facts.missing_shards)}")

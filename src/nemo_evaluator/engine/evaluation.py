@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from nemo_evaluator.core.errors import BoundaryError, UsageError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.types import JsonDict, Step
+from nemo_evaluator.core.wording import counted
 from nemo_evaluator.engine.adopt import adopt_answers
 from nemo_evaluator.engine.agents import endpoints_of
 from nemo_evaluator.engine.batch import run_batch, run_whole
@@ -332,9 +333,8 @@ class _Session:
         past = [] if history.fresh else previous_journals(self._task)
         adopted = adopt_answers(past, self._plan, self._journal, self._index, self._prints) if past else 0
         if adopted:
-            self._job.say(
-                f"{self._name}: {adopted} answers of earlier runs in {self._task.root / PREVIOUS}/ fit this run"
-            )
+            where = self._task.root / PREVIOUS
+            self._job.say(f"{self._name}: {counted(adopted, 'answer')} of earlier runs in {where}/ can be used")
         reuse = Reuse(
             environment=self._job.environment,
             journal=self._journal,

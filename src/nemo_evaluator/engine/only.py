@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.wording import counted
 from nemo_evaluator.environments.base import EvalEnvironment
 from nemo_evaluator.store.fingerprints import problem_hash
 
@@ -20,7 +21,9 @@ async def chosen_problems(environment: EvalEnvironment, only: Sequence[int | str
     found = {one for one in only if isinstance(one, int)}
     if beyond := sorted(one for one in found if one >= size):
         hint = f"indices go from 0 to {size - 1}" if size else "is the dataset empty?"
-        raise UsageError(f"{environment.name} has {size:,} problems: there is no number {beyond[0]}", hint=hint)
+        raise UsageError(
+            f"{environment.name} has {counted(size, 'problem')}: there is no number {beyond[0]}", hint=hint
+        )
     prefixes = [one for one in only if isinstance(one, str)]
     if prefixes:
         await environment.prepare()

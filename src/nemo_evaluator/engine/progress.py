@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TextIO
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.terminal import fitted, harmless
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.wording import counted
 from nemo_evaluator.engine.tally import Tally
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class LineProgress(_Ticking):
         """How many steps, and what is reused."""
         if reuse is not None:
             self._stream.write(f"{self._name}: resume: {describe_reuse(reuse)}\n")
-        self._stream.write(f"{self._name}: {todo} of {tally.planned} samples to run\n")
+        self._stream.write(f"{self._name}: {todo} of {counted(tally.planned, 'sample')} to run\n")
         self._stream.flush()
 
     def tick(self, tally: Tally) -> None:

@@ -20,6 +20,7 @@ from nemo_evaluator.config.groups import CLUSTERS
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps, safe_name
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.wording import counted
 from nemo_evaluator.executors.request import RunRequest
 from nemo_evaluator.runs.find import task_folders
 from nemo_evaluator.runs.unfinished import unfinished_answers
@@ -72,7 +73,7 @@ class Job:
             if answers := unfinished_answers(task):
                 again = shlex.join(["nel", *self.request.command])
                 raise UsageError(
-                    f"{task.root} holds an unfinished run with {answers} answers",
+                    f"{task.root} holds an unfinished run with {counted(answers, 'answer')}",
                     hint=f"choose what to do with it:\n    {again} --resume   # continue; finished answers are reused\n"
                     f"    {again} --fresh    # start over; the earlier run is moved to {task.root / PREVIOUS}/",
                 )

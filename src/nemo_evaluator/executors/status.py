@@ -11,8 +11,9 @@ from pathlib import Path
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.json_coerce import as_count, as_dict, as_list, as_number
-from nemo_evaluator.core.terminal import one_line
+from nemo_evaluator.core.terminal import one_line, terminal_width
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.wording import folded
 from nemo_evaluator.engine.progress import clock
 from nemo_evaluator.executors.base import State, status_of
 from nemo_evaluator.runs.bundle import newest_bundle
@@ -116,7 +117,7 @@ def describe(status: RunStatus) -> str:
         lines.append(f"To see why: nel eval logs {status.run_id}")
     elif status.state in ("failed", "stopped", "killed"):
         lines.append(f"To continue (finished answers are reused): nel eval resume {status.run_id}")
-    return "\n".join(lines)
+    return folded("\n".join(lines), terminal_width())
 
 
 def _together(parts: list[BenchmarkStatus]) -> Iterator[BenchmarkStatus]:

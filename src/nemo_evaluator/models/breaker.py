@@ -10,6 +10,7 @@ from time import monotonic
 from typing import Final
 
 from nemo_evaluator.core.errors import BoundaryError, OutageError
+from nemo_evaluator.core.wording import counted
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.health import Outage, short_reason
 from nemo_evaluator.models.limiter import Limiter
@@ -96,7 +97,7 @@ class Breaker:
 
     def _gone(self, error: BoundaryError, endpoint: Endpoint, now: float) -> OutageError:
         said = error.message.removeprefix(f"{endpoint.name}: ")
-        tries = f"{self.streak} requests failed in {now - self._since:.0f} s"
+        tries = f"{counted(self.streak, 'request')} failed in {now - self._since:.0f} s"
         if self.healthy:
             text = f"the server is gone, {tries} (timeouts.outage: {endpoint.timeouts.outage:g} s): {said}"
         else:

@@ -10,6 +10,7 @@ from typing import Final
 
 from nemo_evaluator.core.errors import EXIT_BUDGET, BoundaryError, BudgetError
 from nemo_evaluator.core.failures import Cause
+from nemo_evaluator.core.wording import counted
 
 _RECENT: Final = 64
 
@@ -135,15 +136,15 @@ class Budget:
         if self.usd is not None and self.spent_usd >= self.usd:
             return f"{self.usd:g} USD"
         if self.tokens is not None and self.spent_tokens >= self.tokens:
-            return f"{self.tokens} tokens"
+            return counted(self.tokens, "token")
         if self.requests is not None and self.spent_requests >= self.requests:
-            return f"{self.requests} requests"
+            return counted(self.requests, "request")
         return None
 
     def _short(self, usd: float, tokens: float) -> str | None:
         """The limit that one more call might break, given those under way."""
         if self.requests is not None and self.spent_requests + self._held + 1 > self.requests:
-            return f"{self.requests} requests"
+            return counted(self.requests, "request")
         if self.usd is not None:
             unknown = not self._usd_seen and self._held > 0
             if unknown or (self._usd_seen and self.spent_usd + self._held_usd + usd > self.usd):
@@ -151,7 +152,7 @@ class Budget:
         if self.tokens is not None:
             unknown = not self._tokens_seen and self._held > 0
             if unknown or (self._tokens_seen and self.spent_tokens + self._held_tokens + tokens > self.tokens):
-                return f"{self.tokens} tokens"
+                return counted(self.tokens, "token")
         return None
 
     def end(self, limit: str) -> BoundaryError:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import html
 import re
-import textwrap
 
 from nemo_evaluator.core.terminal import cells, fitted
+from nemo_evaluator.core.wording import counted as counted
+from nemo_evaluator.core.wording import wrapped as wrapped
 from nemo_evaluator.decisions.compare.shifts import Shift
 from nemo_evaluator.metrics import Interval
 from nemo_evaluator.reports.model import BenchmarkReport, EvalReport
@@ -74,7 +75,7 @@ def count(value: float | None) -> str:
 def size(group: Group, repeats: int) -> str:
     """How many problems a group has, with the repeats beside them; rows where some of these failed."""
     problems, rest = divmod(group.n, repeats)
-    return f"{group.n:,} rows" if rest else f"{problems:,}" + (f" × {repeats}" if repeats > 1 else "")
+    return counted(group.n, "row") if rest else f"{problems:,}" + (f" × {repeats}" if repeats > 1 else "")
 
 
 def seconds(value: float | None) -> str:
@@ -194,12 +195,3 @@ def _middle(text: str, room: int) -> str:
     """The beginning and the end: names of one family often differ at their end."""
     tail = text[-(room // 2) :]
     return f"{fitted(text, room - cells(tail) - 1).removesuffix('…')}…{tail}"
-
-
-def wrapped(text: str, indent: str = "  ", *, width: int | None = None, mark: str = "") -> list[str]:
-    """A sentence behind its ``mark``, broken into lines of ``width``, the later ones further in."""
-    first = f"{indent}{mark}"
-    if width is None or not text:
-        return [(first + text).rstrip()]
-    further = indent + " " * max(len(mark), 2)
-    return textwrap.wrap(text, max(width, 40), initial_indent=first, subsequent_indent=further, break_on_hyphens=False)

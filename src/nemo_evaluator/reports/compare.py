@@ -110,7 +110,7 @@ def name_of(found: ComparisonSet, entry: Entry) -> str:
 def paired(report: RegressionReport) -> list[str]:
     """What paired, what moved, and what that could have shown."""
     pairing = report.pairing
-    line = f"{pairing.paired:,} problems paired by {pairing.by}"
+    line = f"{words.counted(pairing.paired, 'problem')} paired by {pairing.by}"
     if report.graded and pairing.paired:
         worse, better = report.moved
         line += f": {worse:,} got worse, {better:,} got better, {pairing.paired - worse - better:,} are equal"
@@ -130,10 +130,10 @@ def _loss(report: RegressionReport) -> str:
 
 def statistics(report: RegressionReport) -> list[str]:
     """How the interval and the test were made."""
-    interval = report.difference
+    interval, moved = report.difference, words.counted(report.test.n_discordant, "problem")
     lines = [
         f"interval: {interval.method}, {report.confidence:.1%} confidence, limit {report.threshold:g}",
-        f"test: {report.test.method} ({report.test_reason}), {report.test.n_discordant:,} problems moved",
+        f"test: {report.test.method} ({report.test_reason}), {moved} moved",
     ]
     if report.sd is not None:
         lines.append(f"standard deviation of a problem's difference: {report.sd:.4f}")
@@ -149,7 +149,8 @@ def guidance(report: RegressionReport) -> list[str]:
     """What to look at next."""
     lines = [f"More data: {settling(report.needed, report.available)}."] if report.needed else []
     if report.flips is not None and report.flips.regressions:
-        lines.append(f"Read the {report.flips.summary['n_regressions']} problems that got worse, side by side, above.")
+        worse = words.counted(report.flips.summary["n_regressions"], "problem")
+        lines.append(f"Read the {worse} that got worse, side by side, above.")
     if any(shift.name == "truncated" and (shift.delta or 0) > 0 for shift in report.shifts):
         lines.append("More answers are cut off than before: raise max_tokens and compare again.")
     if report.differences:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.wording import counted
 from nemo_evaluator.runs.row import Row
 from nemo_evaluator.runs.row_file import row_at, scan_rows
 from nemo_evaluator.runs.row_parser import NO_CATEGORY, LineReader
@@ -150,7 +151,7 @@ def read_table(path: Path, *, scorer: str | None = None, each: Callable[[Row], N
     rows = _columns(path, reader, lines if each is None else _shown(lines, each))
     if reader.malformed > len(rows):
         raise UsageError(
-            f"{path}: {reader.malformed} lines are not result rows", hint="was the file cut or overwritten?"
+            f"{path}: {counted(reader.malformed, 'malformed line')}", hint="was the file cut or overwritten?"
         )
     return rows
 

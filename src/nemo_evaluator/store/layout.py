@@ -11,6 +11,7 @@ from typing import Final
 
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.types import Step
+from nemo_evaluator.core.wording import counted
 
 # Tracebacks of what benchmarks, scorers and solvers raised.
 ERRORS: Final = "errors.log"
@@ -92,7 +93,7 @@ class Moved:
 
     def __str__(self) -> str:
         folder = self.target.parent.parent
-        return f"{folder}: moved the earlier run ({self.files} files) to {self.target.relative_to(folder)}/"
+        return f"{folder}: moved the earlier run ({counted(self.files, 'file')}) to {self.target.relative_to(folder)}/"
 
 
 def archive_previous(task: TaskPaths) -> Moved | None:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TextIO, cast
 
 from nemo_evaluator.core.secrets import scrub
-from nemo_evaluator.core.terminal import harmless
+from nemo_evaluator.core.terminal import harmless, terminal_width
+from nemo_evaluator.core.wording import folded
 from nemo_evaluator.engine.progress import JsonProgress, LineProgress, Progress, SilentProgress
 from nemo_evaluator.engine.resume import ReusePlan
 from nemo_evaluator.engine.tally import Tally
@@ -33,7 +34,7 @@ class Console:
         line = harmless(scrub(line))
         if not self._to_log_only:
             self._log.write(line + "\n")
-        print(line, file=sys.stderr, flush=True)
+        print(folded(line, terminal_width(sys.stderr)), file=sys.stderr, flush=True)
 
     def progress(self) -> Progress:
         """The progress that fits: a live line, plain lines, JSON lines or none; the log always gets plain lines."""

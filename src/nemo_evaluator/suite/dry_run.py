@@ -9,6 +9,7 @@ from nemo_evaluator.config import EvalConfig
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.core.files import dumps, safe_name
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.wording import counted
 from nemo_evaluator.engine.only import chosen_problems
 from nemo_evaluator.engine.plan import Shard, make_plan
 from nemo_evaluator.environments.registry import get_environment
@@ -33,10 +34,11 @@ class DryRun:
 
     def text(self) -> str:
         """For people."""
-        lines = [f"{len(self.entries)} benchmark(s), results in {self.output_dir}"]
+        lines = [f"{counted(len(self.entries), 'benchmark')}, results in {self.output_dir}"]
         for entry in self.entries:
-            steps = f"{entry['problems']} problems x {entry['repeats']} = {entry['steps']} steps"
-            about = f"{steps}, {entry['solver']} on {entry['model']}, concurrency {entry['max_concurrent']}"
+            problems, steps = counted(entry["problems"], "problem"), counted(entry["steps"], "step")
+            where = f"{entry['solver']} on {entry['model']}, concurrency {entry['max_concurrent']}"
+            about = f"{problems} x {entry['repeats']} = {steps}, {where}"
             lines.append(f"  {entry['id']}: {entry.get('error') or about}")
         return "\n".join(lines)
 

@@ -15,6 +15,7 @@ from nemo_evaluator.config import SNAPSHOT, BenchmarkConfig, EvalConfig, load_co
 from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_INVALID, EXIT_OK, NelError, UsageError
 from nemo_evaluator.core.files import safe_name, write_json
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.check.runs import settle_status
 from nemo_evaluator.engine.bundle import INVALID
 from nemo_evaluator.engine.merge import merge_shards
@@ -58,7 +59,9 @@ def merge_run(root: Path, *, repeats: int | None = None, say: Say = print) -> Me
     for name, shards in find_shards(folder).items():
         found = shards[0].config["repeats"]
         if repeats is not None and found != repeats:
-            raise UsageError(f"{name} was run with {found} repeats, not {repeats}", hint="leave --repeats out")
+            raise UsageError(
+                f"{name} was run with {counted(found, 'repeat')}, not {repeats}", hint="leave --repeats out"
+            )
     with folder_lock(folder, say=say):
         return _merge(folder, say)
 

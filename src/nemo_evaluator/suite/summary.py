@@ -7,6 +7,7 @@ from pathlib import Path
 
 from nemo_evaluator.core.terminal import cells, one_line, table
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.wording import counted, folded
 from nemo_evaluator.runs.bundle import INVALID, Bundle
 from nemo_evaluator.suite.run import BenchmarkResult, SuiteResult
 
@@ -19,10 +20,12 @@ def summary_text(result: SuiteResult, output_dir: Path, *, width: int | None = N
     """A table no wider than ``width``, then why a status is what it is, where the files are and what to do next."""
     lines = _table([_row(one) for one in result.benchmarks], width)
     for one in result.benchmarks:
-        lines += [f"{one.key}: {line}" for line in _about(one)]
+        lines += [folded(f"{one.key}: {line}", width) for line in _about(one)]
     failed = sum(one.exit_code not in (0, 3) for one in result.benchmarks)
     done = len(result.benchmarks) - failed
-    lines.append(f"Completed {done} benchmark(s).{f' {failed} failed.' if failed else ''} Results: {output_dir}")
+    lines.append(
+        f"Completed {counted(done, 'benchmark')}.{f' {failed} failed.' if failed else ''} Results: {output_dir}"
+    )
     lines += [f"Report: {path}" for path in result.reports]
     if any(one.bundle is not None for one in result.benchmarks):
         lines.append(f"Wrong answers: nel show {output_dir} --wrong")

@@ -14,6 +14,7 @@ from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.files import write_json
 from nemo_evaluator.core.json_coerce import as_dict, as_whole
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.check.answers import Answers
 from nemo_evaluator.decisions.check.findings import FailureClass, Finding, Level, RunCheck
 from nemo_evaluator.decisions.check.log_checks import damaged_records, drift, server_trouble
@@ -162,9 +163,9 @@ def _tampering(subject: _Subject) -> Iterator[Finding]:
     """Programs that reached for their judge: the model's own doing, though the mean leaves out every failed row."""
     rows, forged = subject.rows, tampered(subject.rows)
     if forged.any():
-        counted = rows.scored | forged
-        score = by_problem(rows.problem[counted], np.where(forged, 0.0, rows.reward)[counted]).means.mean()
-        words = f"{forged.sum()} of {len(rows)} rows reached for their judge (tamper) and are not in the mean"
+        graded = rows.scored | forged
+        score = by_problem(rows.problem[graded], np.where(forged, 0.0, rows.reward)[graded]).means.mean()
+        words = f"{forged.sum()} of {len(rows)} rows reached for their judge (tamper), left out of the mean"
         message = f"{words}; as 0, which is how comparisons and gates count them, they make it {score:.4f}"
         yield Finding("tamper", Level.DEGRADED, message, FailureClass.UNKNOWN)
 
@@ -173,13 +174,13 @@ def _accounting(subject: _Subject) -> Iterator[Finding]:
     rows, run = subject.rows, subject.run
     written = run.document.get("n_results")
     if isinstance(written, int) and written != len(rows):
-        message = f"the bundle counts {written} rows, the file holds {len(rows)}"
+        message = f"the bundle counts {counted(written, 'row')}, the file holds {len(rows)}"
         yield Finding("accounting", Level.INVALID, message, FailureClass.ACCOUNTING)
     if rows.repeated:
-        message = f"{rows.repeated} rows came twice; the later ones count"
+        message = f"{counted(rows.repeated, 'row')} came twice; the later counts"
         yield Finding("accounting", Level.DEGRADED, message, FailureClass.ACCOUNTING)
     if rows.malformed:
-        message = f"{rows.malformed} malformed line{'s' if rows.malformed > 1 else ''}"
+        message = counted(rows.malformed, "malformed line")
         yield Finding("accounting", Level.DEGRADED, message, FailureClass.ACCOUNTING)
     planned = run.coverage.planned or 0
     if planned > len(rows):
@@ -195,7 +196,7 @@ def _repeats(subject: _Subject) -> Iterator[Finding]:
     asked = as_whole(subject.run.benchmark.get("repeats")) or int(counts.max())
     uneven = int((counts != asked).sum())
     if uneven:
-        message = f"{uneven} of {len(counts)} problems do not have {asked} rows"
+        message = f"{uneven} of {len(counts)} problems without {counted(asked, 'row')} each"
         yield Finding("repeats", Level.DEGRADED, message, FailureClass.ACCOUNTING)
     if bool((rows.content != 0).all()):
         first = rows.content[np.unique(rows.problem, return_index=True)[1]]

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.compare.comparability import Difference, unstated
 from nemo_evaluator.decisions.pairing import Pairing
 from nemo_evaluator.decisions.stop_words import rule_words
@@ -42,11 +43,11 @@ def _of_side(word: str, run: Bundle, rows: RowTable) -> Iterator[str]:
         yield f"{word} did not run to its end: {run.stop_reason}"
     yield from (f"{word}: {note}" for note in run.notes)
     if forged := int((tampered(rows) & (rows.reward == 0)).sum()):
-        yield f"{word}: {forged:,} rows that reached for their judge (tamper) count as 0"
+        yield f"{word}: {counted(forged, 'row')} that reached for the judge (tamper), counted as 0"
     if rows.unanswered_share > _MANY_UNANSWERED:
         yield unanswered_words(word, rows)
     if rows.malformed:
-        yield f"{word} has {rows.malformed:,} lines that are not rows; they are left out"
+        yield f"{word}: {counted(rows.malformed, 'malformed line')}, left out"
 
 
 def unanswered_words(word: str, rows: RowTable) -> str:
@@ -66,7 +67,7 @@ def _two_orders(left: Bundle, right: Bundle) -> Iterator[str]:
 def _left_out(pairing: Pairing) -> Iterator[str]:
     if pairing.only_baseline or pairing.only_candidate:
         only = f"{pairing.only_baseline:,} only in the baseline, {pairing.only_candidate:,} only in the candidate"
-        yield f"{len(pairing):,} problems pair; {only}"
+        yield f"{counted(len(pairing), 'problem')} paired; {only}"
     unscored = pairing.baseline.unscored, pairing.candidate.unscored
     if any(unscored):
         where = f"{unscored[0]:,} in the baseline, {unscored[1]:,} in the candidate"

@@ -12,6 +12,7 @@ import numpy as np
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions._search import first
 from nemo_evaluator.decisions.compare.caveats import WORDS, caveats
 from nemo_evaluator.decisions.compare.comparability import differences
@@ -198,7 +199,7 @@ class _Comparison:
         reasons = [f"{word} {reason}" for word, run in zip(WORDS, self._unfit, strict=True) for reason in run]
         if len(self._pairing) and self._pairing.share < LEAST_SHARE:
             share = f"{self._pairing.share:.0%} of the smaller side"
-            reasons.append(f"only {len(self._pairing)} problems pair ({share})")
+            reasons.append(f"only {counted(len(self._pairing), 'problem')} paired ({share})")
         if reasons and judgement.verdict is not Verdict.BLOCK:
             return Judgement(Verdict.INCONCLUSIVE, judgement.relation, (*reasons, *judgement.reasons))
         if self._missing and not self._holds(judgement.verdict):

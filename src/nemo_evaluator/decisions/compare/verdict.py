@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from nemo_evaluator.core.wording import counted
 from nemo_evaluator.metrics import Interval
 
 
@@ -105,12 +106,13 @@ def judge(
     gain = interval if better > 0 else mirrored(interval)
     relation = relation_of(gain, max_drop)
     drop, limit = "drop" if better > 0 else "rise", f"the limit of {max_drop:g}"
-    found = f"{interval.value:+.4f} [{interval.lower:+.4f}, {interval.upper:+.4f}] over {interval.n:,} problems"
+    bounds = f"[{interval.lower:+.4f}, {interval.upper:+.4f}]"
+    found = f"{interval.value:+.4f} {bounds} over {counted(interval.n, 'problem')}"
     more = f"; {settling(needed, available)}" if needed else ""
     small = f" (a small {drop} is certain)" if gain.upper is not None and gain.upper < 0 else ""
     words = {
         Relation.WORSE: f"the {drop} is more than {limit}: {found}",
-        Relation.INFERIOR: f"a {drop} is certain, whether it is beyond {limit} is not: {found}{more}",
+        Relation.INFERIOR: f"a {drop} is certain, but not that it exceeds {limit}: {found}{more}",
         Relation.UNKNOWN: f"a {drop} beyond {limit} cannot be ruled out: {found}{more}",
         Relation.SUPERIOR: f"the candidate is better: {found}",
         Relation.EQUIVALENT: f"the difference is within {limit} both ways{small}: {found}",

@@ -15,6 +15,7 @@ import numpy as np
 from nemo_evaluator.config.gate_policy import GatePolicy, PolicyDefaults, default_policy, load_gate_policy
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.compare.caveats import WORDS, caveats, unanswered_words
 from nemo_evaluator.decisions.compare.comparability import differences
 from nemo_evaluator.decisions.compare.options import CompareOptions
@@ -169,10 +170,13 @@ class _Gate:
             if side.unanswered_share > limits.max_unanswered
         ]
         if pairing.share < LEAST_SHARE:
-            found.doubts.append(f"only {len(pairing)} problems pair ({pairing.share:.0%} of the smaller side)")
+            share = f"{pairing.share:.0%} of the smaller side"
+            found.doubts.append(f"only {counted(len(pairing), 'problem')} paired ({share})")
         lost = missing_rows((left, right), rows)
         if scorer is None and any(lost) and not pairing.bounded:
-            found.doubts.append(f"{sum(lost):,} rows failed, and rewards beyond [0, 1] set no bound to what they hide")
+            found.doubts.append(
+                f"{counted(sum(lost), 'row')} failed, and rewards beyond [0, 1] set no bound to what they hide"
+            )
         elif scorer is None and any(lost):
             found.worst = read(imagined((left, right), rows, pairing, better))
             found.best = read(imagined((left, right), rows, pairing, -better))
@@ -193,7 +197,7 @@ def _too_few(entry: BenchmarkGate, limits: PolicyDefaults) -> None:
     if not n:
         entry.reasons.append("no problem pairs")
         return
-    entry.reasons.append(f"only {n:,} problems pair, the policy asks for {least:,}")
+    entry.reasons.append(f"only {counted(n, 'problem')} paired, the policy asks for {least:,}")
     entry.remedy = Remedy(least, None, f"at least {least:,} paired problems (now {n:,}) are what the policy asks for")
 
 

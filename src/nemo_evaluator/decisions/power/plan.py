@@ -11,6 +11,7 @@ from typing import Final
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.gate.data_needed import observed_spread
 from nemo_evaluator.decisions.match import discover_bundles, match_bundles
 from nemo_evaluator.decisions.pairing import pair
@@ -186,7 +187,7 @@ def _of_pair(name: str, one: Bundle, two: Bundle, usd: float | None) -> _Basis:
     values = pairing.differences
     if len(values) < 2:
         raise UsageError(
-            f"{name}: {len(values)} problems are in both runs, which is too few to see a spread",
+            f"{name}: {counted(len(values), 'problem')} in both runs: too few to see a spread",
             hint="give two runs of the same problems, or one run alone",
         )
     sd = float(values.std(ddof=1))
@@ -200,7 +201,7 @@ def _of_pair(name: str, one: Bundle, two: Bundle, usd: float | None) -> _Basis:
         suite_name=name,
         score=scores[0],
         differences=measured_flips(spread, *scores) if pairing.lattice else measured(spread),
-        words=f"two runs, {len(pairing):,} problems paired by {pairing.by}",
+        words=f"two runs, {counted(len(pairing), 'problem')} paired by {pairing.by}",
         price=_price(one, rows[0], usd),
         problems=len(pairing),
         repeats=parts.repeats,
@@ -222,7 +223,7 @@ def _scored_rows(run: Bundle) -> RowTable:
 def _doubts(run: Bundle, problems: int) -> tuple[str, ...]:
     doubts = [f"{run.run_id} is INVALID: {'; '.join(run.invalid)}"] if run.invalid else []
     if problems < _FEW:
-        doubts.append(f"{problems} problems say little about the spread: take the plan as a rough one")
+        doubts.append(f"only {counted(problems, 'problem')} to judge the spread by: take the plan as a rough one")
     return tuple(doubts)
 
 

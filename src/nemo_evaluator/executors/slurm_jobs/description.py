@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.wording import folded
 from nemo_evaluator.executors.slurm import SlurmCluster
 from nemo_evaluator.executors.slurm_jobs.plan import SCRIPT, JobPlan, Pool, pool_of
 from nemo_evaluator.services.base import Launch
@@ -45,7 +45,7 @@ def describe(job: Job, plan: JobPlan) -> tuple[str, JsonDict]:
     for one in benchmarks:
         size = f"at most {one['max_problems']} problems" if one["max_problems"] else "all problems"
         lines.append(f"  {one['id']}: {size} x {one['repeats']}, {one['solver']}, concurrency {one['max_concurrent']}")
-    text = [part for line in lines for part in _wrapped(line)]
+    text = [folded(line, _WIDTH) for line in lines]
     array = [f"--array=0-{plan.shards - 1}"] if plan.shards else []
     shown = [["sbatch", *array, str(plan.root / SCRIPT)], [*plan.container, *plan.worker]]
     shown += [found[0] for found in commands.values()]
@@ -113,11 +113,6 @@ def _command(launch: Launch, plan: JobPlan) -> list[str]:
     container = plan.step.container if launch.image else "none"
     argv = srun_argv(launch, replace(plan.step, container=container, het_group=group))
     return [scrub(word) for word in argv]
-
-
-def _wrapped(line: str) -> list[str]:
-    indent = " " * (len(line) - len(line.lstrip()) + 4)
-    return textwrap.wrap(line, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _shell(argv: Sequence[str]) -> Iterator[str]:

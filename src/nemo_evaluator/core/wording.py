@@ -1,0 +1,32 @@
+"""Numbers of things and sentences, as people read them."""
+
+from __future__ import annotations
+
+import textwrap
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 problem``, ``1,319 problems``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def folded(text: str, width: int | None) -> str:
+    """The same lines, long ones broken between words at ``width``; what follows stands further in."""
+    if width is None:
+        return text
+    lines: list[str] = []
+    for line in text.split("\n"):
+        further = " " * (len(line) - len(line.lstrip()) + 2)
+        lines += textwrap.wrap(
+            line, max(width, 40), subsequent_indent=further, break_long_words=False, break_on_hyphens=False
+        ) or [""]
+    return "\n".join(lines)
+
+
+def wrapped(text: str, indent: str = "  ", *, width: int | None = None, mark: str = "") -> list[str]:
+    """A sentence behind its ``mark``, broken into lines of ``width``, the later ones further in."""
+    first = f"{indent}{mark}"
+    if width is None or not text:
+        return [(first + text).rstrip()]
+    further = indent + " " * max(len(mark), 2)
+    return textwrap.wrap(text, max(width, 40), initial_indent=first, subsequent_indent=further, break_on_hyphens=False)
