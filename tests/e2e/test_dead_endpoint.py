@@ -36,6 +36,15 @@ def test_a_closed_port_stops_the_run_in_seconds(nel: Nel, sums: Sums) -> None:
         assert len(line) <= 80 or " " not in line.strip(), f"wider than the terminal: {line}"
 
 
+def test_a_wrong_path_stops_the_run_at_once(nel: Nel, serve: Serve, sums: Sums) -> None:
+    server = serve(Say(status=404, message="Not Found"))
+    config = write(nel, sums(2000), f"{server.url}/typo/chat/completions")
+    done = nel("eval", "run", config, code=2, timeout=60)
+    assert "HTTP 404: Not Found" in done.stderr
+    assert "/typo" in done.stderr.partition("fix: ")[2]
+    assert server.count <= 16
+
+
 def test_no_success_after_a_handful_of_bad_answers_stops_the_run(nel: Nel, serve: Serve, sums: Sums) -> None:
     """A page with status 200 that is no JSON is no answer of a model: the URL is wrong."""
     server = serve(Say(fault=Fault.MALFORMED_JSON))
