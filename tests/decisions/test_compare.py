@@ -276,7 +276,7 @@ def test_report_json_keeps_its_keys(test: str, write_run: Any, tmp_path: Path) -
 def test_a_file_that_is_not_rows_is_refused(write_run: Any) -> None:
     base = write_run("a", [1.0] * 5)
     (base / "results.jsonl").write_text("not json\n" * 10)
-    with pytest.raises(UsageError, match="not result rows"):
+    with pytest.raises(UsageError, match="10 malformed lines"):
         load_paired_records(base, base)
 
 

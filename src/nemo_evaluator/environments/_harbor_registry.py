@@ -22,7 +22,7 @@ from packaging.version import InvalidVersion, Version
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import read_json, safe_name
-from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets.lock import LockEntry, check, exclusive, one_write, read_lock
 from nemo_evaluator.datasets.settings import cache_dir, is_offline
@@ -94,8 +94,11 @@ def _entry(name: str, version: str | None) -> JsonDict:
     known = _registry()
     versions = {str(one.get("version")): one for one in known if one.get("name") == name}
     if not versions:
-        close = nearest(name, sorted({str(one.get("name")) for one in known}))
-        hint = f"did you mean harbor://{close}?" if close else "name a folder of tasks, or set HARBOR_REGISTRY"
+        names, others = (
+            sorted({str(one.get("name")) for one in known}),
+            "name a folder of tasks, or set HARBOR_REGISTRY",
+        )
+        hint = did_you_mean(name, names, others, form="harbor://{}")
         raise UsageError(f"the Harbor registry has no dataset {name!r}", hint=hint)
     if version is not None and version not in versions:
         raise UsageError(f"harbor://{name} has no version {version!r}", hint=f"it has: {', '.join(versions)}")

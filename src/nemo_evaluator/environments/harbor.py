@@ -19,7 +19,7 @@ from nemo_evaluator.core.errors import SandboxError, ScorerError, SeedError, Usa
 from nemo_evaluator.core.files import read_json, safe_name
 from nemo_evaluator.core.json_coerce import as_number
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.types import JsonDict, SeedResult, VerifyResult
 from nemo_evaluator.environments._harbor_registry import fetch, tasks_in
 from nemo_evaluator.environments._harbor_task import INSTRUCTION, LOGS, SOLUTION, TESTS, HarborTask, expand
@@ -88,8 +88,7 @@ def build(
     if tasks:
         have = [task.name for task in found]
         for absent in [name for name in tasks if name not in have]:
-            close = nearest(absent, have)
-            raise UsageError(f"{uri} has no task {absent!r}", hint=f"did you mean {close!r}?" if close else None)
+            raise UsageError(f"{uri} has no task {absent!r}", hint=did_you_mean(absent, have, "") or None)
         found = [task for task in found if task.name in tasks]
     if not found:
         raise UsageError(f"{uri} has no tasks", hint=f"a task is a folder with {INSTRUCTION}")
