@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-MODULES = ("start", "spine", "traffic", "compare", "sandbox", "calibration")
+MODULES = ("start", "spine", "traffic", "compare", "sandbox", "lm_eval", "calibration")
 SLOW = ("calibration",)
 
 

@@ -105,6 +105,7 @@ def test_an_error_is_a_failed_row_and_resume_runs_it_alone(nel: Nel) -> None:
         failed = [row for row in rows(folder) if row["status"] == "failed"]
         assert [row["problem_idx"] for row in failed] == [5]
         assert failed[0]["reward"] is None and failed[0]["failure"]["cause"] == "transport"
+        assert "broken" in failed[0]["failure"]["message"]
         broken, count = False, server.count
         nel("eval", "run", "c.json", "--no-progress", "--resume", timeout=600)
         assert server.count == count + 1

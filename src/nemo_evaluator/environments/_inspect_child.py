@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,8 @@ from nemo_evaluator.datasets.mirrored_hub import mirrored_hub
 
 # Our words for generation where Inspect has others.
 _NAMES: Final = {"stop": "stop_seqs"}
+# The errors in a traceback, package and text, each cause before what it led to.
+_RAISED: Final = re.compile(r"^(\w+)\.([\w.]+(?::.*|$))", re.MULTILINE)
 # Tries of one call: the proxy behind it has tried again already.
 _TRIES: Final = 2
 
@@ -108,8 +111,7 @@ def _row(sample: EvalSample) -> JsonDict:
         "scores": {name: score.model_dump(mode="json") for name, score in (sample.scores or {}).items()},
     }
     if sample.error is not None:
-        last = sample.error.traceback.strip().rpartition("\n")[2].partition(":")[0]
-        row |= {"error": sample.error.message, "error_type": last}
+        row |= {"error": sample.error.message, "raised": _RAISED.findall(sample.error.traceback)}
     if sample.scores:
         first = next(iter(sample.scores.values())).value
         while isinstance(first, (list, dict)) and first:

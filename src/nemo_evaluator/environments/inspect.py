@@ -146,8 +146,8 @@ class InspectEnvironment(EvalEnvironment):
         )
         answer = SolveResult(row["response"], reply)
         if "error" in row:
-            cause = _CAUSES.get(row["error_type"].partition(".")[0], Cause.SOLVER)
-            return answer, Failed(Failure(cause, row["error"]))
+            known = [(_CAUSES[name], text) for name, text in row["raised"] if name in _CAUSES]
+            return answer, Failed(Failure(*(known[0] if known else (Cause.SOLVER, row["error"]))))
         reward = row.get("reward")
         if reward is None or math.isnan(reward):
             return answer, Failed(Failure(Cause.SCORER, "the task gave this sample no score"))

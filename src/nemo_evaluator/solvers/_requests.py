@@ -18,6 +18,9 @@ _STOPS: Final = 4
 
 async def send_all(client: Client, requests: Sequence[PromptRequest], generation: JsonDict | None) -> SolveResult:
     """Send all requests at once. A text alone is the response as it stands."""
+    if len(requests) == 1 and requests[0].scored_from is None:
+        reply = await _send(client, requests[0], generation)
+        return SolveResult(reply.content, reply)
     tasks = [asyncio.ensure_future(_send(client, request, generation)) for request in requests]
     try:
         replies = await asyncio.gather(*tasks)
@@ -26,8 +29,6 @@ async def send_all(client: Client, requests: Sequence[PromptRequest], generation
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         raise
-    if len(requests) == 1 and requests[0].scored_from is None:
-        return SolveResult(replies[0].content, replies[0])
     results = [
         reply.content if request.scored_from is None else json.loads(reply.content)
         for request, reply in zip(requests, replies, strict=True)
