@@ -5,14 +5,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import time
 from typing import Any
 
 import uvloop
-from lm_eval.api.instance import Instance
-from lm_eval.models.api_models import JsonChatStr
-from lm_eval.models.openai_completions import LocalChatCompletion, LocalCompletionsAPI
 
 from bench._measure import server
 from bench.client import PROMPT, spread
@@ -38,6 +36,10 @@ async def ours(url: str, protocol: str, count: int, width: int) -> float:
 
 def theirs(url: str, protocol: str, count: int, width: int) -> float:
     """CPU seconds of lm-eval's own client."""
+    from lm_eval.api.instance import Instance
+    from lm_eval.models.api_models import JsonChatStr
+    from lm_eval.models.openai_completions import LocalChatCompletion, LocalCompletionsAPI
+
     kind: Any = LocalCompletionsAPI if protocol == "completions" else LocalChatCompletion
     model = kind(base_url=f"{url}/{PATHS[protocol]}", model="m", tokenizer_backend=None, num_concurrent=width)
     prompts: list[Any] = [f"{number} {PROMPT}" for number in range(count)]
@@ -51,8 +53,11 @@ def theirs(url: str, protocol: str, count: int, width: int) -> float:
 
 
 def rows(count: int = 2000, width: int = 128) -> list[dict[str, Any]]:
-    """For the table of ``make bench``."""
+    """For the table of ``make bench``; none where the extra ``lm-eval`` is not installed."""
     found: list[dict[str, Any]] = []
+    if importlib.util.find_spec("lm_eval") is None:
+        print("lm_eval is not installed: left out")
+        return found
     with server("--answer", "The answer is 42.") as url:
         for protocol in PATHS:
             own = min(uvloop.run(ours(url, protocol, count, width)) for _ in range(3))
