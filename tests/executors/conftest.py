@@ -1,5 +1,7 @@
 """Fixtures for tests of executors."""
 
+import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,26 @@ def nel_image(tmp_path_factory: pytest.TempPathFactory) -> str:
     return docker_image.build_sources(tmp_path_factory.mktemp("image") / "context")
 
 
+@pytest.fixture(scope="session")
+def ray_address() -> Iterator[str]:
+    """A head and three nodes; the cluster that is running, or one for these tests."""
+    script = ["bash", str(docker_image.ROOT / "scripts" / "ray.sh")]
+
+    def running() -> dict[str, str]:
+        words = subprocess.run([*script, "env"], capture_output=True, text=True, check=True).stdout.split()[1:]
+        return dict(word.split("=", 1) for word in words)
+
+    ours = not running()
+    if ours:
+        subprocess.run([*script, "start"], check=True, timeout=600, stdout=subprocess.DEVNULL)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in running().items():
+            patch.setenv(name, value)
+        yield os.environ["RAY_ADDRESS"]
+    if ours:
+        subprocess.run([*script, "stop"], check=True)
+
+
 @pytest.fixture(params=EXECUTORS)
 def on(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Serve, sums: Sums
@@ -40,7 +62,7 @@ def on(
 
 def _cluster(request: pytest.FixtureRequest) -> dict[str, Any]:
     if request.param == "ray":
-        return {"shards": 2}
+        return {"shards": 3, "address": request.getfixturevalue("ray_address")}
     if request.param == "docker":
         return docker_image.cluster(request.getfixturevalue("nel_image"))
     return {}

@@ -6,6 +6,8 @@ import asyncio
 import logging
 import os
 import shutil
+import signal
+import socket
 import tempfile
 import time
 from collections.abc import Awaitable, Mapping
@@ -92,12 +94,18 @@ class RayPool:
             # In a thread: in the main one Ray would take the signals over. A cluster of our own that does not start
             # within Ray's half minute, on a busy machine, is tried again.
             (error,) = await asyncio.gather(asyncio.to_thread(self._init), return_exceptions=True)
+            # Ray's own handler in C prints a stack and ends the process three seconds after a SIGTERM.
+            signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
             if error is not None:
                 await asyncio.to_thread(ray.shutdown)
                 if last or self._settings.address is not None:
                     raise UsageError(f"the Ray cluster could not be joined: {error}", hint=_JOIN) from error
 
     def _init(self) -> None:
+        host, _, port = (self._settings.address or "").rpartition(":")
+        if host and port.isdecimal() and "/" not in host:
+            # Ray itself would go on trying for many minutes, deaf to Ctrl-C.
+            socket.create_connection((host, int(port)), _CLOSING).close()
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         # What Ray says of itself goes to its own logs.
         words: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
