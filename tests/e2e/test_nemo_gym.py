@@ -76,7 +76,8 @@ def test_gym_judges_and_its_agent_answers(nel: Nel, serve: Serve, nemo_gym_pytho
         )
         nel("eval", "run", config, timeout=300)
     got = {key: rows(nel.folder / "out" / key) for key in solvers}
-    expected = [float(row["expected_answer"] == "A" or "cystic" in row["prompt"]) for row in got["simple"]]
+    known = ("A", "B")
+    expected = [float(row["expected_answer"] == known["cystic fibrosis" in row["prompt"]]) for row in got["simple"]]
     assert 1.0 in expected and 0.0 in expected
     for key, found in got.items():
         assert [row["reward"] for row in found] == expected, key
