@@ -168,3 +168,22 @@ def test_a_verifier_that_breaks_is_a_failure_and_no_zero(nel: Nel) -> None:
     found = run(nel, LOCAL, name=f"harbor://{nel.folder / 'tasks'}")
     for row, why in zip(found.values(), BROKEN.values(), strict=True):
         assert row["reward"] is None and row["failure"]["cause"] == "scorer" and why in row["failure"]["message"], row
+
+
+@pytest.mark.needs("bwrap")
+def test_tests_that_need_what_was_installed_run_where_the_agent_worked(nel: Nel) -> None:
+    """Work outside of the working directory is not carried over; a shared sandbox has it."""
+    for name, mode in (("asked", "shared"), ("carried", "separate")):
+        task = shutil.copytree(TASKS / "plain", nel.folder / "tasks" / name)
+        (task / "solution" / "solve.sh").write_text("echo hello > /tmp/outside; echo 1 > /logs/verifier/reward.txt")
+        test = (task / "tests" / "test.sh").read_text()
+        (task / "tests" / "test.sh").write_text(test.replace("hello.txt", "/tmp/outside"))
+        settings = (task / "task.toml").read_text()
+        (task / "task.toml").write_text(settings.replace("[verifier]", f'[verifier]\nenvironment_mode = "{mode}"'))
+    found = run(nel, LOCAL, name=f"harbor://{nel.folder / 'tasks'}")
+    assert {name: row["reward"] for name, row in found.items()} == {"asked": 1.0, "carried": 0.0}
+    assert found["asked"]["scoring_details"]["verified_in"] == "the sandbox of the agent"
+    # Asked for by the config, all of them are.
+    shutil.rmtree(nel.folder / "out")
+    found = run(nel, LOCAL, name=f"harbor://{nel.folder / 'tasks'}", params={"verify": "shared"})
+    assert {row["reward"] for row in found.values()} == {1.0}

@@ -7,6 +7,7 @@ or says that they changed.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import shutil
@@ -29,6 +30,7 @@ from nemo_evaluator.datasets.settings import cache_dir, is_offline
 from nemo_evaluator.environments._harbor_task import INSTRUCTION, HarborTask
 
 _REGISTRY: Final = "https://raw.githubusercontent.com/laude-institute/harbor/main/registry.json"
+_log = logging.getLogger(__name__)
 _GIT_SECONDS: Final = 1800.0
 _URL: Final = re.compile(r"(?:https?|ssh|git|file)://|[\w.]+@[\w.-]+:|/")
 _COMMIT: Final = re.compile(r"(?:\w[\w./-]*)?")
@@ -56,6 +58,8 @@ def fetch(name: str, version: str | None, wanted: Sequence[str] | None = None) -
     entry = _entry(name, version)
     sources = [_source(one) for one in entry["tasks"] if wanted is None or one["name"] in wanted]
     dataset = f"{name}@{entry['version']}"
+    if absent := sorted(set(wanted or ()) - {one.name for one in sources}):
+        _log.warning("%s has no task %s", dataset, ", ".join(absent))
     folder = _root() / dataset.replace("/", "__")
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive(folder), one_write():
@@ -63,8 +67,7 @@ def fetch(name: str, version: str | None, wanted: Sequence[str] | None = None) -
         for source in sources:
             if source.commit in (None, "HEAD") and (pinned := known.get(_key(dataset, source))) is not None:
                 sources[sources.index(source)] = TaskSource(source.name, source.git_url, source.path, pinned.revision)
-        absent = [one for one in sources if not (folder / one.name / INSTRUCTION).is_file()]
-        commits = _download(absent, folder)
+        commits = _download([one for one in sources if not (folder / one.name / INSTRUCTION).is_file()], folder)
         tasks = [HarborTask(folder / one.name) for one in sources]
         for task, source in zip(tasks, sources, strict=True):
             commit = commits.get(source.name) or source.commit

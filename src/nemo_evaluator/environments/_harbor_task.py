@@ -139,12 +139,13 @@ def folder_hash(folder: Path) -> str:
 
 
 def expand(given: Any, host: dict[str, str], task: str) -> dict[str, str]:
-    """Variables of a task with ``${NAME}`` and ``${NAME:-default}`` filled in. Raises SeedError for one that is not
-    set."""
+    """Variables of a task with ``${NAME}`` and ``${NAME:-default}`` filled in from what it may know of this machine.
+    Raises SeedError for another."""
 
     def value(match: re.Match[str]) -> str:
         if match[1] not in host and match[2] is None:
-            raise SeedError(f"task {task} needs the environment variable {match[1]}", hint=f"export {match[1]}=...")
+            hint = f"export it, and allow it with params: {{pass_env: [{match[1]}]}}"
+            raise SeedError(f"task {task} asks for the environment variable {match[1]}", hint=hint)
         return host.get(match[1], match[2] or "")
 
     return {str(name): _VARIABLE.sub(value, str(text)) for name, text in as_dict(given).items()}

@@ -9,7 +9,7 @@ Harbor does it (``params: {verify: shared}``, or ``environment_mode = "shared"``
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -20,6 +20,7 @@ from nemo_evaluator.core.files import read_json, safe_name
 from nemo_evaluator.core.json_coerce import as_number
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.registry import did_you_mean
+from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict, SeedResult, VerifyResult
 from nemo_evaluator.environments._harbor_registry import fetch, tasks_in
 from nemo_evaluator.environments._harbor_task import INSTRUCTION, LOGS, SOLUTION, TESTS, HarborTask, expand
@@ -66,12 +67,14 @@ def build(
     verify: Literal["fresh", "shared"] | None = None,
     scrub_git_history: bool | None = None,
     keep_swebench_multilingual_hints: bool = True,
+    pass_env: Sequence[str] = (),
 ) -> EvalEnvironment:
     """Open ``harbor://PATH`` or ``harbor://NAME[@VERSION]``.
 
     ``tasks`` keeps the named ones. ``verify`` says where the tests run: in a ``fresh`` sandbox with the working
     directory carried over (default), or in the agent's own (``shared``). ``scrub_git_history`` removes what a
-    repository knows of its own future (default: on, unless the dataset is about git).
+    repository knows of its own future (default: on, unless the dataset is about git). ``pass_env`` names the variables
+    of this machine that tasks may be given: they come from others, and ask for what they like.
     """
     place = uri.partition("://")[2]
     path = Path(place).expanduser()
@@ -98,6 +101,7 @@ def build(
         shared=(verify or named.get("verify")) == "shared",
         scrub=bool(named.get("scrub_git_history", True) if scrub_git_history is None else scrub_git_history),
         hints=keep_swebench_multilingual_hints or "multilingual" not in place,
+        host={name: Secret(os.environ[name]).reveal() for name in pass_env if name in os.environ},
     )
 
 
@@ -105,11 +109,18 @@ class HarborEnvironment(EvalEnvironment):
     """Tasks that an agent works on in a sandbox, and their own tests."""
 
     def __init__(
-        self, name: str, tasks: Sequence[HarborTask], *, shared: bool = False, scrub: bool = True, hints: bool = True
+        self,
+        name: str,
+        tasks: Sequence[HarborTask],
+        *,
+        shared: bool = False,
+        scrub: bool = True,
+        hints: bool = True,
+        host: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         self._dataset = tasks
-        self._shared, self._scrub, self._hints = shared, scrub, hints
+        self._shared, self._scrub, self._hints, self._host = shared, scrub, hints, dict(host or {})
 
     @classmethod
     def facts(cls) -> EnvironmentFacts:
@@ -122,7 +133,7 @@ class HarborEnvironment(EvalEnvironment):
         prompt = (task.folder / INSTRUCTION).read_text(encoding="utf-8").strip()
         if not self._hints:
             prompt = prompt.partition("\n## Hints")[0].rstrip()
-        spec = task.spec(dict(os.environ))
+        spec = task.spec(self._host)
         fresh = not (self._shared or task.shares_sandbox)
         about = task.table("metadata")
         metadata = about | {
@@ -183,7 +194,7 @@ class HarborEnvironment(EvalEnvironment):
         result = await sandbox.exec(
             command,
             timeout=task.verifier_seconds,
-            env=expand(limits.get("env"), dict(os.environ), task.name),
+            env=expand(limits.get("env"), self._host, task.name),
             user=_root_of(task),
             max_output_bytes=_OUTPUT,
         )
