@@ -16,7 +16,7 @@ key = words[words.index("--api-key") + 1] if "--api-key" in words else os.enviro
 note = pathlib.Path(os.environ["NOTES"]) / f"{port}.json"
 names = ("RAY_ADDRESS", "SLURMD_NODENAME", "SLURM_PROCID", "NEL_NODE_HOSTS", "CUDA_VISIBLE_DEVICES", "EXPORTED")
 known = {"argv": words, "pid": os.getpid(), "env": {name: os.environ.get(name) for name in names}}
-asked = 0
+asked = under_way = most = 0
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -33,14 +33,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.say(200, b"{}")
 
     def do_POST(self) -> None:
-        global asked
-        asked += 1
+        global asked, under_way, most
+        asked, under_way = asked + 1, under_way + 1
+        most = max(most, under_way)
         self.rfile.read(int(self.headers["Content-Length"]))
         if self.headers.get("Authorization") != f"Bearer {key}":
             self.say(401, b"{}")
             return
-        note.write_text(json.dumps(known | {"asked": asked}))
+        note.write_text(json.dumps(known | {"asked": asked, "most": most}))
         time.sleep(0.1)
+        under_way -= 1
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
         choice = {"index": 0, "message": {"role": "assistant", "content": "6"}, "finish_reason": "stop"}
         body = {"id": "1", "object": "chat.completion", "model": "model", "choices": [choice], "usage": usage}

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from pydantic import ValidationError
 
 from nemo_evaluator.config.groups import SERVICES
 from nemo_evaluator.core.errors import UsageError
@@ -25,15 +26,16 @@ ENGINE = {
     "served_model_name": "shown",
     "tensor_parallel_size": 4,
     "pipeline_parallel_size": 2,
-    "gpus": [0, 1, 2, 3],
+    "gpus": [0, 1, 2, 3, 4, 5, 6, 7],
     "extra_args": ["--max-model-len", "8192"],
     "extra_env": {"HF_TOKEN": "hf-secret-0123456789"},
     "setup_commands": ["pip install it"],
+    "pre_cmd": "ulimit -n 4096",
     "container_mounts": ["/data:/data:ro"],
     "node_pool": "gpu",
 }
 PARSERS = {"reasoning_parser": "qwen3", "tool_parser": "hermes"}
-PLAIN = {key: value for key, value in ENGINE.items() if key != "setup_commands"}
+PLAIN = {key: value for key, value in ENGINE.items() if key not in ("setup_commands", "pre_cmd")}
 SPLIT = {
     "prefill": {"tensor_parallel_size": 2, "num_workers": 2, "node_pool": "p", "extra_env": {"A": "b c"}},
     "decode": {"tensor_parallel_size": 4, "num_nodes": 2, "node_pool": "d", "extra_args": ["--x", "y z"]},
@@ -51,8 +53,24 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "dynamo split": ("dynamo", {**UNSIZED, **SPLIT}),
     "llama_cpp": ("llama_cpp", {"model": "M.gguf", "port": 8081, "threads": 2, "replicas": 2, "node_pool": "cpu"}),
     "gym": ("gym", {"server_cmd": "python gym.py --name 'a b'", "image": "site/gym:1"}),
+    "custom": ("custom", {"class_path": f"{__name__}:OwnKind", "config": {"folder": "/srv"}}),
     "nat": ("nat", {"nat_config_file": "/flows/agent.yml", "image": "site/nat:1"}),
 }
+
+
+class OwnKind:
+    """What a user would write for ``type: custom``."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def plan(self, name: str, service: Any, site: Site) -> Launch:
+        argv = ["own-server", "--host", site.bind, "--port", "8765", self.folder]
+        image = "site/own:1" if site.contained else None
+        return Launch(argv=argv, port=8765, env={"NAME": name}, image=image, gpus=0)
+
+    def identity(self, service: Any) -> dict[str, Any]:
+        return {"folder": self.folder}
 
 
 class Readable(yaml.SafeDumper):
@@ -128,6 +146,24 @@ def test_the_command_is_the_one_that_people_have_read(case: str) -> None:
     if os.environ.get("NEL_WRITE_GOLDEN"):
         GOLDEN.write_text(yaml.dump({**golden, case: found}, Dumper=Readable, sort_keys=False, width=110))
     assert found == golden.get(case)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"tensor_parallel_size": 4, "gpus": 2}, "needs 4 GPUs on a node .* gives it 2"),
+        ({"tensor_parallel_size": 2, "gpus": [0, 1], "replicas": 2}, "needs 2 GPUs on a node .* gives it 1"),
+        ({"tensor_parallel_size": 8, "pipeline_parallel_size": 2, "num_nodes": 4, "gpus": 3}, "needs 4 GPUs on a node"),
+        ({"gpus": [0, 1, 2], "replicas": 2}, "cannot be shared evenly"),
+    ],
+)
+def test_gpus_must_suffice_for_the_parallel_sizes(settings: dict[str, Any], said: str) -> None:
+    block = {"type": "vllm", "model": "m", "protocol": "chat_completions", **settings}
+    with pytest.raises(ValidationError, match=said):
+        SERVICES.schema("vllm").model_validate(block)
+    # All GPUs, or none: how many there are is not the config's to know.
+    for gpus in (None, 0):
+        SERVICES.schema("vllm").model_validate(block | {"gpus": gpus})
 
 
 def test_an_image_in_apptainer() -> None:

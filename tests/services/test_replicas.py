@@ -76,6 +76,44 @@ def test_a_stopped_run_takes_all_replicas_with_it(
         time.sleep(0.1)
 
 
+@pytest.mark.parametrize("form", ["process", pytest.param("docker", marks=pytest.mark.needs("docker"))])
+def test_a_server_gets_the_same_words_in_every_form(
+    form: str, with_vllm: Path, nel: Nel, sums: Sums, tmp_path: Path
+) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "vllm").write_text('#!/bin/sh\nexec python3 "$(dirname "$0")/server.py" "$@"\n')
+    (tools / "vllm").chmod(0o755)
+    shutil.copy(SERVER, tools / "server.py")
+    served = {"type": "vllm", "model": "org/m", "protocol": "chat_completions", "gpus": 0, "port": free_ports(1)}
+    served |= {"reasoning_parser": "qwen3", "tool_parser": "hermes", "extra_args": ["--seed", "a b"], "stop_grace": 1}
+    served |= {"setup_commands": ["export EXPORTED=set"], "pre_cmd": 'EXPORTED="$EXPORTED up"'}
+    if form == "docker":
+        mounts = [f"{tools}:/tools:ro", f"{with_vllm}:/notes"]
+        served |= {"image": "nel-test/python:bookworm", "container_mounts": mounts, "extra_env": {"NOTES": "/notes"}}
+        served["pre_cmd"] += "; export PATH=/tools:$PATH"
+    nel("eval", "run", nel.config("c.json", services={"model": served}, benchmarks=[bench(sums(3))]))
+    (note,) = notes_of(with_vllm)
+    assert note["env"]["EXPORTED"] == "set up"
+    words = note["argv"][note["argv"].index("serve") :] if form == "process" else note["argv"]
+    listening = ["--host", "127.0.0.1" if form == "process" else "0.0.0.0", "--port", str(served["port"])]
+    parsers = ["--reasoning-parser", "qwen3", "--tool-call-parser", "hermes", "--enable-auto-tool-choice"]
+    own = ["serve", "org/m", *listening, "--served-model-name", "model", *parsers, "--seed", "a b"]
+    assert words[: len(own)] == own
+
+
+def test_benchmarks_side_by_side_share_one_served_model(with_vllm: Path, nel: Nel, sums: Sums, tmp_path: Path) -> None:
+    served = {"type": "vllm", "model": "org/m", "protocol": "chat_completions", "gpus": 0, "port": free_ports(1)}
+    both = [bench(sums(40), id=name, max_concurrent=1) for name in ("first", "second")]
+    parts = {"services": {"model": served}, "benchmarks": both, "suite": {"parallel_benchmarks": 2}}
+    done = nel("eval", "run", nel.config("c.json", **parts, output={"dir": "o"}))
+    assert done.stderr.count("Starting service: model") == done.stderr.count("model ready at") == 1
+    assert all(len(rows(tmp_path / "o" / name)) == 40 for name in ("first", "second"))
+    (note,) = notes_of(with_vllm)
+    assert note["most"] == 2, "two questions at once: one of each benchmark"
+    assert note["asked"] == 81, "eighty, and the token before them"
+
+
 @pytest.mark.needs("haproxy")
 def test_a_run_through_haproxy_outlives_one_of_its_servers(
     with_vllm: Path, nel: Nel, sums: Sums, tmp_path: Path

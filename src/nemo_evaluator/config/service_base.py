@@ -164,6 +164,11 @@ class ManagedService(ModelService):
             setattr(self, short, None)
         if isinstance(self.gpus, list) and len(self.gpus) % self.replicas:
             raise PydanticCustomError("gpu_share", "the GPUs cannot be shared evenly among the replicas")
+        given = len(self.gpus) // self.replicas if isinstance(self.gpus, list) else self.gpus
+        wanted = -(-(self.tensor_parallel_size or 1) * (self.pipeline_parallel_size or 1) // self.num_nodes)
+        if given and given < wanted:
+            text = "a server needs {wanted} GPUs on a node (tensor x pipeline parallel size), and gpus gives it {given}"
+            raise PydanticCustomError("too_few_gpus", text, {"given": given, "wanted": wanted})
         return self
 
     def model_id(self, name: str) -> str:

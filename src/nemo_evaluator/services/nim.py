@@ -19,6 +19,8 @@ from nemo_evaluator.services._model_server import (
 )
 from nemo_evaluator.services.base import Launch, Site
 
+_START: Final = 'exec "$(command -v nim-serve || echo /opt/nim/start_server.sh)" "$@"'
+
 
 class NimService(ManagedService):
     """A NIM container. Its `NGC_API_KEY` goes into `extra_env`."""
@@ -41,11 +43,13 @@ class Nim:
             "NIM_HTTP_API_PORT": port_of(service, site),
             "NIM_TENSOR_PARALLEL_SIZE": service.tensor_parallel_size,
             "NIM_PIPELINE_PARALLEL_SIZE": service.pipeline_parallel_size,
-            "NIM_MODEL_NAME": model_path(service, site) if service.model.startswith("/") else None,
         }
+        if service.model.startswith("/"):
+            # The name of the setting in version 1, and since version 2.
+            values |= dict.fromkeys(("NIM_MODEL_NAME", "NIM_MODEL_PATH"), model_path(service, site))
         env = {name: str(value) for name, value in values.items() if value is not None}
-        # A job's step does not run what the image starts by itself.
-        start = [] if site.kind == "docker" else ["/opt/nim/start_server.sh"]
+        # A job's step does not run what the image starts by itself: nim-serve, and before version 2 a script.
+        start = [] if site.kind == "docker" else ["bash", "-c", _START, "nim"]
         argv = [*start, *service.extra_args]
         return model_launch(name, service, site, argv, env=env, entrypoint=not start)
 
