@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import sys
+import threading
 import time
 
 words = sys.argv[1:]
@@ -17,6 +18,8 @@ note = pathlib.Path(os.environ["NOTES"]) / f"{port}.json"
 names = ("RAY_ADDRESS", "SLURMD_NODENAME", "SLURM_PROCID", "NEL_NODE_HOSTS", "CUDA_VISIBLE_DEVICES", "EXPORTED")
 known = {"argv": words, "pid": os.getpid(), "env": {name: os.environ.get(name) for name in names}}
 asked = under_way = most = 0
+lock = threading.Lock()
+fresh = note.with_suffix(".new")
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -34,15 +37,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         global asked, under_way, most
-        asked, under_way = asked + 1, under_way + 1
-        most = max(most, under_way)
         self.rfile.read(int(self.headers["Content-Length"]))
         if self.headers.get("Authorization") != f"Bearer {key}":
             self.say(401, b"{}")
             return
-        note.write_text(json.dumps(known | {"asked": asked, "most": most}))
+        with lock:
+            asked, under_way = asked + 1, under_way + 1
+            most = max(most, under_way)
+            fresh.write_text(json.dumps(known | {"asked": asked, "most": most}))
+            fresh.replace(note)
         time.sleep(0.1)
-        under_way -= 1
+        with lock:
+            under_way -= 1
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
         choice = {"index": 0, "message": {"role": "assistant", "content": "6"}, "finish_reason": "stop"}
         body = {"id": "1", "object": "chat.completion", "model": "model", "choices": [choice], "usage": usage}

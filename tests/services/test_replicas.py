@@ -104,6 +104,7 @@ def test_a_server_gets_the_same_words_in_every_form(
 
 def test_benchmarks_side_by_side_share_one_served_model(with_vllm: Path, nel: Nel, sums: Sums, tmp_path: Path) -> None:
     served = {"type": "vllm", "model": "org/m", "protocol": "chat_completions", "gpus": 0, "port": free_ports(1)}
+    served["max_concurrent"] = 2
     both = [bench(sums(40), id=name, max_concurrent=1) for name in ("first", "second")]
     parts = {"services": {"model": served}, "benchmarks": both, "suite": {"parallel_benchmarks": 2}}
     done = nel("eval", "run", nel.config("c.json", **parts, output={"dir": "o"}))
@@ -112,6 +113,24 @@ def test_benchmarks_side_by_side_share_one_served_model(with_vllm: Path, nel: Ne
     (note,) = notes_of(with_vllm)
     assert note["most"] == 2, "two questions at once: one of each benchmark"
     assert note["asked"] == 81, "eighty, and the token before them"
+
+
+def test_ctrl_c_ends_benchmarks_side_by_side_and_they_resume(
+    with_vllm: Path, nel: Nel, sums: Sums, tmp_path: Path
+) -> None:
+    served = {"type": "vllm", "model": "org/m", "protocol": "chat_completions", "gpus": 0, "port": free_ports(1)}
+    both = [bench(sums(60), id=name, max_concurrent=1) for name in ("first", "second")]
+    parts = {"services": {"model": served | {"max_concurrent": 2}}, "benchmarks": both, "output": {"dir": "o"}}
+    config = nel.config("c.json", **parts, suite={"parallel_benchmarks": 2})
+    run = nel.start("eval", "run", config)
+    until_asked(with_vllm, run, 20)
+    os.kill(run.pid, signal.SIGINT)
+    _, err = run.communicate(timeout=60)
+    assert run.returncode == 130 and all(f"{name}: stopped: interrupted" in err for name in ("first", "second")), err
+    before = asked(with_vllm)[0]
+    nel("eval", "run", config, "--resume")
+    assert all(len(rows(tmp_path / "o" / name)) == 60 for name in ("first", "second"))
+    assert before + asked(with_vllm)[0] == 120 + 2, "nothing was asked twice"
 
 
 @pytest.mark.needs("haproxy")

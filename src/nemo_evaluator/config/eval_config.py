@@ -15,7 +15,7 @@ from nemo_evaluator.config.cluster_base import ClusterConfig
 from nemo_evaluator.config.cross_check import cross_check
 from nemo_evaluator.config.datasets import DatasetsConfig
 from nemo_evaluator.config.default_solver import with_solvers
-from nemo_evaluator.config.fields import Model
+from nemo_evaluator.config.fields import Model, Positive
 from nemo_evaluator.config.groups import CLUSTERS
 from nemo_evaluator.config.kinds import default_kind
 from nemo_evaluator.config.output import OutputConfig
@@ -32,6 +32,15 @@ def _service_name(name: str) -> str:
     return name
 
 
+class SuiteConfig(Model):
+    """How the benchmarks of a config are run together."""
+
+    parallel_benchmarks: Positive = Field(
+        1,
+        description="Benchmarks that run side by side. A service's `max_concurrent` holds for all of them together.",
+    )
+
+
 class EvalConfig(Model):
     """A config as the rest of the program sees it. Make one with ``load_config`` or ``parse_eval_config``."""
 
@@ -46,6 +55,7 @@ class EvalConfig(Model):
     output: OutputConfig = Field(default_factory=OutputConfig, description="What the run leaves behind.")
     datasets: DatasetsConfig = Field(default_factory=DatasetsConfig, description="Where datasets come from.")
     budget: BudgetConfig | None = Field(None, description="What the whole run may spend.")
+    suite: SuiteConfig = Field(default_factory=SuiteConfig, description="How the benchmarks are run together.")
 
     @model_validator(mode="before")
     @classmethod
@@ -63,6 +73,13 @@ class EvalConfig(Model):
     def _default_solvers(cls, data: Any) -> Any:
         """A benchmark that names no solver, or a simple one without a service, asks the only model there is."""
         return with_solvers(data) if isinstance(data, dict) else data
+
+    @model_validator(mode="after")
+    def _side_by_side(self) -> EvalConfig:
+        """One queue of a Ray cluster serves one benchmark at a time."""
+        if self.suite.parallel_benchmarks > 1 and self.cluster.type == "ray":
+            raise PydanticCustomError("one_queue", "suite.parallel_benchmarks: cluster type ray runs one at a time")
+        return self
 
     @model_validator(mode="after")
     def _unique_ids(self) -> EvalConfig:

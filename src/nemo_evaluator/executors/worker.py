@@ -8,6 +8,7 @@ import os
 import socket
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -94,7 +95,7 @@ def _run(job: Job) -> int:
         fresh=request.fresh,
         shard=shard_of(request),
         pool=executor_of(job.run.executor).pool(job),
-        progress=console.progress(),
+        progress=partial(console.progress, together=config.suite.parallel_benchmarks > 1),
         say=console.say,
     )
     # Objects made so far live for the whole run: the collector need not look at them again.

@@ -64,7 +64,7 @@ async def start_services(
 
     try:
         for level in _levels(services):
-            await _all_or_first_error([bring_up(name) for name in level])
+            await all_or_first_error([bring_up(name) for name in level])
         yield running
     finally:
         for group in reversed(begun):
@@ -80,7 +80,7 @@ class _Group:
         self._losses: list[str] = []
 
     async def start(self, name: str, say: Say) -> RunningService:
-        await _all_or_first_error([server.start(say) for server in self._servers])
+        await all_or_first_error([server.start(say) for server in self._servers])
         if self._front is not None:
             await self._front.start(say)
         self._keepers = [asyncio.create_task(self._keep(server, say)) for server in self._all]
@@ -158,7 +158,8 @@ def _levels(services: Mapping[str, Any]) -> list[tuple[str, ...]]:
     return levels
 
 
-async def _all_or_first_error(work: list[Any]) -> None:
+async def all_or_first_error(work: list[Any]) -> None:
+    """Wait for all; the first that fails ends the others."""
     tasks = [asyncio.ensure_future(each) for each in work]
     try:
         await asyncio.gather(*tasks)

@@ -36,8 +36,11 @@ class Console:
             self._log.write(line + "\n")
         print(folded(line, terminal_width(sys.stderr)), file=sys.stderr, flush=True)
 
-    def progress(self) -> Progress:
-        """The progress that fits: a live line, plain lines, JSON lines or none; the log always gets plain lines."""
+    def progress(self, *, together: bool = False) -> Progress:
+        """The progress that fits: a live line, plain lines, JSON lines or none; the log always gets plain lines.
+
+        Benchmarks that run ``together`` would draw over each other's live line.
+        """
         log = LineProgress(cast("TextIO", self._log), interval=self._interval, live=False)
         if self._quiet:
             return log if not self._to_log_only else SilentProgress()
@@ -45,7 +48,7 @@ class Console:
             return _Both(JsonProgress(interval=self._interval), log)
         if self._to_log_only:
             return log
-        return _Both(LineProgress(interval=self._interval), log)
+        return _Both(LineProgress(interval=self._interval, live=False if together else None), log)
 
     def close(self) -> None:
         """Let go of the log."""

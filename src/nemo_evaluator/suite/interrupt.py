@@ -19,13 +19,13 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 class Interrupts:
-    """Turns signals into a halt of the running benchmark, or a cancellation where none runs."""
+    """Turns signals into a halt of the running benchmarks, or a cancellation where none runs."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._count = 0
         self._task: asyncio.Task[object] | None = None
-        self.current: Halt | None = None
+        self.running: list[Halt] = []
 
     @property
     def asked(self) -> bool:
@@ -47,15 +47,17 @@ class Interrupts:
 
     def _on_signal(self) -> None:
         self._count += 1
-        if self.current is None:
+        if not self.running:
             if self._task is not None:
                 self._task.cancel()
         elif self._count == 1:
             grace = f"requests in flight get {_DRAIN:.0f} s to finish"
             self._say(f"stopping: nothing new is sent, {grace}; press Ctrl-C again to quit now")
-            self.current.set(HaltKind.INTERRUPT, "interrupted", drain=_DRAIN)
+            for halt in self.running:
+                halt.set(HaltKind.INTERRUPT, "interrupted", drain=_DRAIN)
         else:
-            self.current.hurry()
+            for halt in self.running:
+                halt.hurry()
         if self._count > 2:
             sys.stderr.flush()
             os._exit(EXIT_INTERRUPTED)

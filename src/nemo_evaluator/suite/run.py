@@ -33,6 +33,7 @@ from nemo_evaluator.engine.resume import ReusePlan
 from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.reports import write_reports, write_trajectories_report
 from nemo_evaluator.services import RunningService, start_services
+from nemo_evaluator.services.runner import all_or_first_error
 from nemo_evaluator.store.checkpoint import Checkpoint
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.suite.build import Builder
@@ -64,7 +65,8 @@ class SuiteOptions:
     fresh: bool = False
     shard: Shard | None = None
     pool: SuitePool | None = None
-    progress: Progress = field(default_factory=SilentProgress)
+    #: Makes the progress of one benchmark.
+    progress: Callable[[], Progress] = SilentProgress
     say: Say = print
 
 
@@ -126,17 +128,24 @@ async def run_suite(config: EvalConfig, options: SuiteOptions) -> SuiteResult:
         try:
             async with start_services(config, options.output_dir, say=options.say) as running:
                 builder = Builder(config, running, options.run_id)
-                for key in builder.keys:
-                    if interrupts.asked:
-                        break
-                    noted = _Noted(options.progress, checkpoint, key)
-                    one = await _run_one(key, builder, options, interrupts, noted)
-                    result.benchmarks.append(one)
-                    _note(checkpoint, one, options.say)
+                keys = iter(builder.keys)
+
+                async def run_some() -> None:
+                    for key in keys:
+                        if interrupts.asked:
+                            return
+                        noted = _Noted(options.progress(), checkpoint, key)
+                        one = await _run_one(key, builder, options, interrupts, noted)
+                        result.benchmarks.append(one)
+                        _note(checkpoint, one, options.say)
+
+                await all_or_first_error([run_some() for _ in range(config.suite.parallel_benchmarks)])
         except asyncio.CancelledError:
             if not interrupts.asked:
                 raise
         result.interrupted = interrupts.asked
+    order = [bench.key for bench in config.benchmarks]
+    result.benchmarks.sort(key=lambda one: order.index(one.key))
     result.reports = write_reports(options.output_dir, config.output.report) if _any_bundle(result) else []
     if _any_bundle(result) and config.output.traffic != "none" and config.output.trajectories.enrich is not False:
         write_trajectories_report(options.output_dir)
@@ -162,7 +171,7 @@ async def _run_one(
 ) -> BenchmarkResult:
     result = BenchmarkResult(key)
     halt = Halt()
-    interrupts.current = halt
+    interrupts.running.append(halt)
     try:
         async with AsyncExitStack() as stack:
             job = await builder.build(key, options.output_dir, stack, resume=options.resume, shard=options.shard)
@@ -179,7 +188,7 @@ async def _run_one(
         result.error = storage_error(error)
         result.stopped = halt.kind
     finally:
-        interrupts.current = None
+        interrupts.running.remove(halt)
     return result
 
 
