@@ -79,22 +79,23 @@ def change(on: Bench, name: str, **parts: Any) -> str:
 
 
 @on_ray
-def test_a_killed_worker_loses_nothing_and_the_results_are_those_of_a_local_run(on: Bench) -> None:
+@pytest.mark.parametrize("steps", [2000, pytest.param(20_000, marks=pytest.mark.large)])
+def test_a_killed_worker_loses_nothing_and_the_results_are_those_of_a_local_run(on: Bench, steps: int) -> None:
     on.pace = 0.02
     nel, before = Nel(on.folder), workers()
-    run = nel.start("eval", "run", on.config(2000))
-    on.until(lambda: on.server.count > 700, 240)
+    run = nel.start("eval", "run", on.config(steps), "--no-progress")
+    on.until(lambda: on.server.count > steps / 3, 300)
     ours = workers() - before
     assert len(ours) == 3
     os.kill(min(ours), signal.SIGKILL)
-    out, errors = run.communicate(timeout=240)
+    out, errors = run.communicate(timeout=600)
     assert run.returncode == 0, out + errors
-    assert "its" in errors and "samples go to another" in errors
-    assert outcomes(on.folder / "o" / "sums") == Counter(range(2000))
-    assert 2000 <= on.server.count <= 2000 + 2 * 4
+    assert "samples go to another" in errors
+    assert outcomes(on.folder / "o" / "sums") == Counter(range(steps))
+    assert steps <= on.server.count <= steps + 2 * 4
     on.pace = 0.0
     on.cluster = {"type": "local"}
-    nel("eval", "run", on.config(2000), "-o", "p")
+    nel("eval", "run", on.config(steps), "-o", "p", timeout=300)
     assert rows(on.folder / "o" / "sums", OWN) == rows(on.folder / "p" / "sums", OWN)
     assert facts(on.folder / "o" / "sums") == facts(on.folder / "p" / "sums")
 
