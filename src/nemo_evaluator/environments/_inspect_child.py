@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Final, TextIO
 
 from inspect_ai import Task, eval_async
@@ -21,6 +22,7 @@ from inspect_ai._eval.task.results import eval_results
 from inspect_ai.hooks import Hooks, SampleEnd, hooks
 from inspect_ai.log import EvalSample
 from inspect_ai.scorer import SampleScore, Score, value_to_float
+from platformdirs import user_cache_path
 
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets import configure
@@ -53,7 +55,11 @@ def main() -> None:
     os.dup2(2, 1)
     if job["mirror"]:
         configure(mirror=Path(job["mirror"]))
-    with mirrored_hub(), out:
+    with TemporaryDirectory() as copies, mirrored_hub(), out:
+        if job["mirror"]:
+            # Inspect keeps copies of datasets under their names on the hub, which must not be those of a mirror.
+            os.environ.setdefault("HF_HOME", str(user_cache_path("huggingface")))
+            os.environ["XDG_CACHE_HOME"] = copies
         task = _load(job)
         if job["do"] == "list":
             samples = [
