@@ -11,8 +11,8 @@ import sys
 import time
 from pathlib import Path
 
-MODULES = ("start", "spine", "traffic", "compare", "sandbox", "lm_eval", "calibration")
-SLOW = ("calibration",)
+MODULES = ("start", "spine", "traffic", "compare", "sandbox", "lm_eval", "calibration", "scaling")
+SLOW = ("calibration", "scaling")
 
 
 def main() -> int:

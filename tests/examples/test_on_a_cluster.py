@@ -1,4 +1,4 @@
-"""Sections 11 to 13 of the walkthrough, and the launcher's options A, B and C, on a real SLURM cluster.
+"""Sections 10 to 13 of the walkthrough, and the launcher's options A, B and C, on a real SLURM cluster.
 
 Each is run from its own file. Replaced are sizes (the nodes have two false GPUs), paths, images, ports and the number
 of problems; in the place of the engines are programs that take their flags.
@@ -19,11 +19,11 @@ from typing import Any
 import cluster_stand_ins
 import pytest
 import yaml
-from nel_support import Nel, nel, rows
+from nel_support import Nel, Serve, nel, rows, serve
 
 from nemo_evaluator.services.process import free_port
 
-__all__ = ["nel"]
+__all__ = ["nel", "serve"]
 PARTS = Path(os.environ.get("NEL_PARTS_DIR") or Path(__file__).parents[2] / ".parts")
 CONFIGS = Path(__file__).parents[2] / "examples" / "configs"
 IMAGE = "nel-test/python:bookworm"
@@ -96,6 +96,34 @@ def site(nel: Nel, data_mirror: Path) -> Iterator[Site]:
     shutil.rmtree(made.shared)
     for path in nel.folder.rglob(".nel_job_chain"):
         subprocess.run(["scancel", *path.read_text().split()], capture_output=True, timeout=60)
+
+
+def answer(seen: Any) -> str:
+    """What a model, a judge and a programmer would say."""
+    body = json.dumps(seen.body)
+    if "judge" in body or "CORRECT" in body:
+        return json.dumps({"reason": "so", "grade": "INCORRECT" if "stupid question" in body else "CORRECT"})
+    return "```python\ndef nothing():\n    pass\n```" if "Python function" in body else "The answer is B. 5"
+
+
+@pytest.mark.needs("docker")
+def test_section_10_a_suite_in_one_job(site: Site, serve: Serve) -> None:
+    server = serve(answer)
+    data = yaml.safe_load((CONFIGS / "17_suite_release.yaml").read_text())
+    data["services"]["nemotron"]["url"] = f"{server.url}/chat/completions"
+    for benchmark in data["benchmarks"]:
+        benchmark["max_problems"] = 2
+    pool = {"partition": "batch", "sbatch_extra_flags": {"mem": "900M"}}
+    data["cluster"] = {"type": "slurm", "walltime": "00:10:00", "node_pools": {"main": pool}}
+    site.nel.env["NVIDIA_API_KEY"] = "nvapi-on-a-cluster"
+    site.run(data | {"output": {"dir": str(site.folder / "o")}})
+    assert sorted(path.parent.name for path in (site.folder / "o").glob("*/eval-*.json")) == [
+        "gsm8k",
+        "humaneval",
+        "mmlu",
+        "simpleqa",
+    ]
+    assert not [path for path in (site.folder / "o").rglob("*") if path.is_file() and b"nvapi-on" in path.read_bytes()]
 
 
 def test_section_11_a_server_with_gpus(site: Site) -> None:
