@@ -101,7 +101,11 @@ SERVED = {"type": "vllm", "model": "m", "protocol": "completions", "node_pool": 
         ({"tensor_parallel_size": 4}, {"gpus_per_node": 2}, "pool 'main' has 2 per node"),
         ({"tensor_parallel_size": 2, "pipeline_parallel_size": 2}, {"gres": "gpu:h100:2"}, "a server needs 4 GPUs"),
         ({"tensor_parallel_size": 2, "data_parallel_size": 2}, {"gres": "gpu:2"}, "model.data_parallel_size: a server"),
-        ({"tensor_parallel_size": 2, "num_instances": 3}, {"gres": "gpu:4", "nodes": 1}, "3 servers with 2 GPUs each"),
+        (
+            {"tensor_parallel_size": 2, "num_instances": 3},
+            {"gres": "gpu:8", "nodes": 1},
+            "3 servers would share a node",
+        ),
         ({"num_nodes_per_instance": 3}, {"nodes": 2}, "services.model.num_nodes: 3 nodes are asked for"),
         ({"type": "dynamo", "node_pool": None}, {"gres": "gpu:2"}, "services.model.prefill.tensor_parallel_size"),
     ],

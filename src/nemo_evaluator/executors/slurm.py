@@ -144,7 +144,7 @@ def _fits(path: Path, owner: dict[str, Any], name: str, pool: dict[str, Any]) ->
     size, needed = _count(owner, _SIZES[0], default=0), math.prod(_count(owner, key) for key in _SIZES)
     if not gpus or not any(owner.get(key) for key in _SIZES):
         return
-    # Servers of one node each share the nodes that there are.
+    # Every server of a node would take the same GPUs, the first ones.
     shared = math.ceil(servers / max(1, given // nodes)) if given else 1
     place, change = f"pool {name!r} has {gpus} per node", "or change the pool"
     if size > gpus:
@@ -154,8 +154,8 @@ def _fits(path: Path, owner: dict[str, Any], name: str, pool: dict[str, Any]) ->
         key = next(key for key in reversed(_SIZES) if owner.get(key))
         message = f"a server needs {needed} GPUs (tensor x pipeline x data parallel) on {nodes} node(s), but {place}"
         yield Finding((*path, key), message, f"raise num_nodes, {change}")
-    elif shared * needed > gpus * nodes:
-        message = f"{shared} servers with {needed} GPUs each would share {nodes} node(s), but {place}"
+    elif shared > 1:
+        message = f"{shared} servers would share a node and its GPUs, which is not supported yet"
         yield Finding(
             ("cluster", "node_pools", name, "nodes"), message, f"raise it to {servers * nodes}, or leave it out"
         )
