@@ -27,6 +27,8 @@ if not crashed.exists():
     os.kill(os.getpid(), signal.SIGKILL)
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 subprocess.run(["sh", "-c", "sleep 600 >/dev/null 2>&1 &"], start_new_session=True)
+# One without our environment: a server that writes its title over it looks like that.
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", str(notes)], env={})
 time.sleep(0.5)
 
 

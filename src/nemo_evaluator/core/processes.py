@@ -62,6 +62,15 @@ def marked_processes(variable: str) -> dict[int, int]:
     return found
 
 
+def processes_of_sessions(leaders: set[int]) -> set[int]:
+    """The processes in the sessions that began with some others, which may have ended."""
+    found = set()
+    for pid in _psutil().pids():
+        with suppress(OSError):
+            found |= {pid} if os.getsid(pid) in leaders else set()
+    return found
+
+
 def _namespace(pid: int) -> Path | None:
     """Numbers of processes mean something in one namespace only; None where there are none."""
     return Path(f"/proc/{pid}/ns/pid").readlink() if Path("/proc/self/ns/pid").exists() else None

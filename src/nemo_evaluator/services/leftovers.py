@@ -8,7 +8,7 @@ import signal
 from contextlib import suppress
 from typing import Final
 
-from nemo_evaluator.core.processes import command_of, marked_processes
+from nemo_evaluator.core.processes import command_of, marked_processes, processes_of_sessions
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.services._guard import MARK
 from nemo_evaluator.services.base import Say
@@ -18,7 +18,10 @@ _GUARD: Final = "nemo_evaluator.services._guard"
 
 async def sweep_leftovers(say: Say, *, containers: bool) -> None:
     """End the servers whose guard is gone and, if asked, remove the containers whose run is gone."""
-    lost = [pid for pid, guard in marked_processes(MARK).items() if _GUARD not in command_of(guard)]
+    marked = marked_processes(MARK)
+    gone = {guard for guard in marked.values() if _GUARD not in command_of(guard)}
+    # Some servers write their title over the environment of their processes; their session is still the guard's.
+    lost = {pid for pid, guard in marked.items() if guard in gone} | processes_of_sessions(gone)
     for pid in lost:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
