@@ -31,6 +31,7 @@ NOT_RUN = {
     "nel data mirror": "downloads; tests/datasets mirrors a small dataset",
     "nel data verify": "needs that mirror; tests/datasets verifies one",
     "nel package": "builds and pushes an image; tests/cli/test_package.py",
+    "nel serve": "a server that does not end; tests/e2e/test_gym.py",
     "nel proxy": "a server that does not end; tests/adapters starts it",
 }
 

@@ -245,3 +245,21 @@ def test_which_agent_is_said(nel: Nel, serve: Serve, sums: Sums) -> None:
     assert "no agent 'odd'" in said and "math_agent, other_agent" in said
     _, said = delegate(nel, serve, "several", sums(2), code=2)
     assert "several agents" in said
+
+
+def test_a_served_benchmark_judges_for_another(nel: Nel, serve: Serve, sums: Sums) -> None:
+    server, file = serve(doubles), sums(4)
+    served = {"type": "gym", "benchmark": file, "port": free_port()}
+    foreign = {"type": "gym", "server_cmd": CMD.removeprefix("gym://cmd:"), "port": free_port()}
+    config = nel.config(
+        "c.yaml",
+        services={"model": api(server.url), "served": served, "foreign": foreign},
+        benchmarks=[bench(file, id=name, verifier=name) for name in ("served", "foreign")],
+        output={"dir": "out"},
+    )
+    nel("eval", "run", config)
+    for name in ("served", "foreign"):
+        assert [row["reward"] for row in rows(nel.folder / "out" / name)] == [1.0, 0.0, 1.0, 0.0]
+    assert all(row["scoring_details"]["method"] == "gym" for row in rows(nel.folder / "out" / "foreign"))
+    config = nel.config("d.yaml", services={"model": api(server.url)}, benchmarks=[bench(file, verifier="model")])
+    assert "a service of type gym" in nel("config", "check", config, code=1).stderr

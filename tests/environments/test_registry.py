@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nemo_evaluator.core.errors import NotBuiltError, UsageError
+from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import SeedResult, VerifyResult
 from nemo_evaluator.environments import (
     EvalEnvironment,
@@ -96,17 +96,6 @@ def test_names() -> None:
     with pytest.raises(UsageError, match="unknown benchmark 'gms8k'") as caught:
         get_environment("gms8k")
     assert "did you mean 'gsm8k'?" in (caught.value.hint or "")
-
-
-@pytest.mark.parametrize("uri", ["skills://gpqa", "container://i#t"])
-def test_schemes_that_are_known_answer_by_name(uri: str) -> None:
-    from nemo_evaluator.config.groups import SCHEMES
-
-    scheme = uri.partition(":")[0]
-    if SCHEMES.get(scheme).missing is None:
-        pytest.skip("built by now")
-    with pytest.raises(NotBuiltError, match=scheme):
-        get_environment(uri)
 
 
 def test_unknown_scheme() -> None:

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from nemo_evaluator.config import GymService
-from nemo_evaluator.core.errors import NotBuiltError
+from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.services import service_identity, start_services
 from nemo_evaluator.services.process import free_port
 
@@ -47,7 +47,7 @@ async def test_a_running_server_is_left_alone(tmp_path: Path) -> None:
     assert service_identity(config.services["g"]) is None
 
 
-async def test_what_is_not_built_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(NotBuiltError, match=r"services\.g"):
-        async with start_services(gym(benchmark="gsm8k"), tmp_path):
+async def test_nothing_to_start_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"services\.g: there is nothing to start"):
+        async with start_services(gym(), tmp_path):
             pytest.fail("must not get here")

@@ -61,7 +61,7 @@ class BenchmarkConfig(Model):
     instruction_template: Annotated[str, BeforeValidator(_off)] | None = Field(
         None, description="Jinja template that rewrites the prompt: a file, a packaged one, or `off`."
     )
-    verifier: Later[str] = Field(None, description="Gym service that verifies instead of the benchmark.")
+    verifier: str | None = Field(None, description="Gym service that verifies instead of the benchmark.")
     shuffle_seed: Int | None = Field(42, description="Seed of the order; null keeps the order of the dataset.")
     sandbox: Annotated[SandboxBase, KindOf(SANDBOXES, named=True), BeforeValidator(_inline_sandbox)] = Field(
         default_factory=default_kind(SANDBOXES, "none"),

@@ -43,7 +43,7 @@ def _solvers(data: dict[str, Any]) -> Iterator[Finding]:
 
 def _verifiers(data: dict[str, Any]) -> Iterator[Finding]:
     for path, benchmark in benchmarks_of(data):
-        yield from _service(data, benchmark.get("verifier"), (*path, "verifier"), "any")
+        yield from _service(data, benchmark.get("verifier"), (*path, "verifier"), "gym")
 
 
 def _metrics(data: dict[str, Any]) -> Iterator[Finding]:

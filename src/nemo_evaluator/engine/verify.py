@@ -21,6 +21,7 @@ from nemo_evaluator.scoring.metric import Metric, MetricInput, MetricResult
 
 if TYPE_CHECKING:
     from nemo_evaluator.config import ScoringConfig
+    from nemo_evaluator.environments.gym import GymVerifier
     from nemo_evaluator.models import Client
     from nemo_evaluator.sandbox.base import Sandbox
 
@@ -52,15 +53,18 @@ class Verifier:
         clients: Mapping[str, Client] | None = None,
         *,
         allow_fallback: bool = False,
+        elsewhere: GymVerifier | None = None,
     ) -> None:
         self._environment = environment
+        # Who judges: the benchmark itself, unless the config names another.
+        self._own = elsewhere or environment
         self._fallback = allow_fallback or (scoring is not None and scoring.allow_fallback)
         self._metrics: list[Metric] = []
         self._primary: str | None = None
         self._judge: str | None = None
         self._defaults = scoring.include_defaults if scoring is not None else True
         self._stand_by: Metric | None = None
-        self.fingerprint = environment.scorer_fingerprint()
+        self.fingerprint = elsewhere.fingerprint if elsewhere else environment.scorer_fingerprint()
         if scoring is not None and (scoring.metrics or not scoring.include_defaults):
             self._compose(scoring, clients or {})
         elif scoring is None and clients and _JUDGE_CLIENT in clients:
@@ -68,7 +72,7 @@ class Verifier:
                 clients[_JUDGE_CLIENT], environment
             )
         unjudged = self._judge is None and self._stand_by is None and self._primary is None
-        if unjudged and lacks_judge(environment.facts(), allow_fallback=self._fallback):
+        if unjudged and elsewhere is None and lacks_judge(environment.facts(), allow_fallback=self._fallback):
             raise UsageError(NEEDS_JUDGE, hint=judge_hint(environment.facts()))
 
     def _compose(self, scoring: ScoringConfig, clients: Mapping[str, Client]) -> None:
@@ -101,7 +105,7 @@ class Verifier:
             if given is not None and self._defaults:
                 verdict = given
             elif self._defaults:
-                verdict = checked_verdict(await self._environment.verify_answer(response, seed, sandbox))
+                verdict = checked_verdict(await self._own.verify_answer(response, seed, sandbox))
             else:
                 verdict = VerifyResult(0.0, None, {"method": f"metric:{self._primary}"})
         if self._metrics:

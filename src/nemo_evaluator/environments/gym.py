@@ -90,6 +90,22 @@ async def verify_native(client: GymClient, response: str, seed: SeedResult, jar:
     return verdict_of(await client.post("/verify", row | {"response": native_response(response)}, jar))
 
 
+class GymVerifier:
+    """A native Gym server that judges the answers of another benchmark (``verifier:``)."""
+
+    def __init__(self, service: str, url: str, timeout: float | None = None) -> None:
+        self._client = GymClient(url, timeout=timeout)
+        self.fingerprint = digest(["gym verifier", _VERSION, service])
+
+    async def verify_answer(self, response: str, seed: SeedResult, sandbox: Sandbox | None = None) -> VerifyResult:
+        """The server's verdict, in a session of its own."""
+        return await verify_native(self._client, response, seed, new_jar())
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self._client.close()
+
+
 class GymEnvironment(EvalEnvironment):
     """Problems and verdicts over HTTP; with ``data``, the problems are rows of a file and the server is native."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import ClassVar, Final, Literal
 
 from pydantic import Field
@@ -9,7 +10,7 @@ from pydantic import Field
 from nemo_evaluator.config.fields import Role
 from nemo_evaluator.config.service_base import HelperService
 from nemo_evaluator.config.urls import Url
-from nemo_evaluator.core.errors import NotBuiltError
+from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.services._helper_server import helper_launch
@@ -30,18 +31,20 @@ class Gym:
     """Plans a Gym server; one that has a ``url`` is never planned."""
 
     def plan(self, name: str, service: GymService, site: Site) -> Launch:
-        """``server_cmd`` through the shell, with ``PORT`` in its environment."""
-        if not service.server_cmd:
-            raise NotBuiltError(
-                f"services.{name}: serving a benchmark as a Gym server is not supported yet",
-                hint=f"give services.{name}.server_cmd, or the url of a running server",
-            )
-        return helper_launch(service, site, ["bash", "-c", service.server_cmd], ("/health", "/openapi.json"))
+        """``server_cmd`` through the shell, with ``PORT`` in its environment; else ``nel serve`` with the benchmark."""
+        if service.server_cmd:
+            return helper_launch(service, site, ["bash", "-c", service.server_cmd], ("/health", "/openapi.json"))
+        if not service.benchmark or not site.here:
+            what = "a benchmark is served on this machine alone" if service.benchmark else "there is nothing to start"
+            hint = f"give services.{name}.server_cmd{'' if service.benchmark else ', benchmark'} or url"
+            raise UsageError(f"services.{name}: {what}", hint=hint)
+        words = ["-m", "nemo_evaluator.cli.main", "serve", "--gym-compat", "--no-token", "--port", str(service.port)]
+        return helper_launch(service, site, [sys.executable, *words, "-b", service.benchmark], ("/health",))
 
     def identity(self, service: GymService) -> JsonDict:
         """The command that defines what the server offers."""
-        image = {"image": service.image} if service.image else {}
-        return {"type": "gym", "server_cmd": service.server_cmd, **image}
+        given = {"image": service.image, "benchmark": service.benchmark}
+        return {"type": "gym", "server_cmd": service.server_cmd, **{k: v for k, v in given.items() if v}}
 
 
 KIND: Final = Kind(GymService, Gym)

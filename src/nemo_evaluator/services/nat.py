@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
@@ -36,7 +37,10 @@ class Nat:
         """``nat serve`` with the workflow file."""
         file = Path(service.nat_config_file or "config.yml").absolute()
         if site.here and shutil.which("nat") is None:
-            raise UsageError("nat is not on PATH", hint=f"pip install nvidia-nat, or give services.{name}.image")
+            # It does not install on older ones, and pip says so in its own words.
+            old = " with Python 3.12 or newer" if sys.version_info < (3, 12) else ""
+            hint = f'pip install "nemo-evaluator[nat]"{old}, or give services.{name}.image or url'
+            raise UsageError("nat is not on PATH", hint=hint)
         if site.here and not file.is_file():
             raise UsageError(f"services.{name}.nat_config_file: {file} is not there", hint="give the workflow file")
         where = _INSIDE if site.contained else str(file)

@@ -104,7 +104,11 @@ class Builder:
             settings = settings | {"sandbox": wanted.identity()}
         stop_rule = build_stop_rule(bench, environment.name, task_dir)
         described = _facts(bench, settings) | (_model_facts(endpoint, urls, settings) if endpoint else {})
-        verifier = Verifier(environment, bench.scoring, clients)
+        elsewhere = None
+        if bench.verifier is not None:
+            elsewhere = load_object("nemo_evaluator.environments.gym:GymVerifier")(bench.verifier, urls[bench.verifier])
+            stack.push_async_callback(elsewhere.close)
+        verifier = Verifier(environment, bench.scoring, clients, elsewhere=elsewhere)
         return Evaluation(
             environment=environment,
             solver=solver,

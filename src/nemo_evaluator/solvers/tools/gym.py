@@ -11,6 +11,8 @@ import orjson
 
 from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.core.types import JsonDict, SeedResult
+from nemo_evaluator.environments.gym_client import new_jar
+from nemo_evaluator.environments.gym_wire import GymSeed
 from nemo_evaluator.models.http_proxy import proxy_url
 from nemo_evaluator.solvers.tools._openapi import Endpoint, endpoints_of, request_schema
 from nemo_evaluator.solvers.tools.base import Tool, ToolResult
@@ -36,14 +38,14 @@ class GymTools:
         """A session, seeded where the server asks for it and the problem has what it asks for."""
         # A call has effects, so it is never sent twice; a connection that the server may have closed is not used again.
         connector = aiohttp.TCPConnector(limit=0, force_close=True)
-        cookies, proxy = aiohttp.CookieJar(unsafe=True), proxy_url(self._base)
+        cookies, proxy = _cookies(task), proxy_url(self._base)
         http = aiohttp.ClientSession(connector=connector, cookie_jar=cookies, proxy=proxy)
         try:
             document = await self._discover(http)
             session = GymSession(self.name, self._base, http, endpoints_of(document))
             schema = request_schema(document, _SEED)
             if schema is not None:
-                await session.seed(schema, task.metadata)
+                await session.seed(schema, getattr(task, "row", None) or task.metadata)
         except BaseException:
             await http.close()
             raise
@@ -128,6 +130,15 @@ class GymSession:
                 return reply.status, (await reply.read()).decode("utf-8", "replace")
         except aiohttp.ClientError as error:
             raise TransportError(f"tool server {self.name!r} cannot be reached: {error!r}") from error
+
+
+def _cookies(task: SeedResult) -> aiohttp.CookieJar:
+    """Those of the rollout, so that a Gym that judges sees what the tools did in it; a new try begins a new session."""
+    if not isinstance(task, GymSeed) or task.cookies is None:
+        return new_jar()
+    if task.row is not None:
+        task.cookies.clear()
+    return task.cookies
 
 
 def _pretty(text: str) -> str:
