@@ -15,7 +15,12 @@ from nemo_evaluator.store.runs import load_run
 
 __all__ = ["serve", "sums"]
 # Every executor that this version has keeps the same contract.
-EXECUTORS = ["local", *(pytest.param(word, marks=pytest.mark.needs(word)) for word in ("docker", "slurm"))]
+EXECUTORS = [
+    "local",
+    *(pytest.param(word, marks=pytest.mark.needs(word)) for word in ("docker", "slurm")),
+    # Minutes, since each run joins the cluster; test_ray.py has what differs.
+    pytest.param("ray", marks=[pytest.mark.needs("ray"), pytest.mark.serial, pytest.mark.large]),
+]
 
 
 @pytest.fixture(scope="session")

@@ -37,6 +37,8 @@ class Bench:
         self.word, self.folder, self._sums = word, folder, sums
         self.cluster = {"type": word} | CLUSTERS.get(word, {}) | (cluster or {})
         self.executor: Executor = executor_of(word)
+        # What may be asked and not yet written: of three workers, what each has in hand.
+        self.in_flight = 2 * 4 * 3 if word == "ray" else 4
         self.pace = 0.0
         # Questions that hold this text are refused.
         self.refused = "\0"
