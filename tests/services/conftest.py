@@ -65,7 +65,7 @@ def stand_in(tmp_path: Path) -> Callable[..., Launch]:
 @pytest.fixture
 def pids(tmp_path: Path) -> Callable[[], list[int]]:
     """The processes that stand-in servers noted."""
-    return lambda: [int(note.read_text()) for note in tmp_path.glob("*.pid")]
+    return lambda: [int(pid) for note in tmp_path.glob("*.pid") if (pid := note.read_text())]
 
 
 @pytest.fixture

@@ -21,12 +21,14 @@ STAND_IN = Path(__file__).with_name("stand_in_server.py")
 IMAGE = "nel-test/python:bookworm"
 # Two replicas and a service that waits for them. `linger`: it stays up, `stop`: it does not, `crash`: an error of ours.
 RUN = """
-import asyncio, sys
+import asyncio, signal, sys
 from pathlib import Path
 from types import SimpleNamespace
 import orjson
 from nemo_evaluator.config.groups import SERVICES
 from nemo_evaluator.services import start_services
+# What runs in the background of a shell ignores it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 folder, then, settings = Path(sys.argv[1]), sys.argv[2], orjson.loads(sys.argv[3])
 async def main():
     services = {name: SERVICES.schema(one["type"]).model_validate(one) for name, one in settings.items()}
