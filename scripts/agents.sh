@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 home=${NEL_PARTS_DIR:-$PWD/.parts}
 bin=${VENV:-.venv}/bin
 declare -A packages=([nemo-gym]="nemo-gym==0.4.0" [nat]="nvidia-nat[langchain]==1.9.0 greenlet" [harbor]="harbor==0.24.0"
-  [mini-swe-agent]="mini-swe-agent==2.4.6 litellm orjson fastapi")
+  [mini-swe-agent]="mini-swe-agent==2.4.6 litellm orjson fastapi mcp")
 # nat wants greenlet and does not ask for it on every machine.
 declare -A modules=([nemo-gym]=nemo_gym [nat]=greenlet [harbor]=harbor)
 

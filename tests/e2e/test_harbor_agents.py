@@ -48,7 +48,7 @@ def solve(
     bench = {"name": name, "sandbox": place, "params": {"tasks": tasks}, "max_system_retries": 1, "skip_failed": True}
     bench["solver"] = {"type": "harbor", "service": "model", **solver}
     nel.config("c.yaml", services={"model": api(server.url)}, benchmarks=[bench | more], output={"dir": "out"})
-    nel("eval", "run", "c.yaml", code=None, timeout=300)
+    nel("eval", "run", "c.yaml", code=None, timeout=900)
     (folder,) = (path.parent for path in (nel.folder / "out").glob("*/results.jsonl"))
     found = {row["metadata"]["task_id"]: row for row in rows(folder)}
     for line in (folder / "trajectories.jsonl").read_text().splitlines():
@@ -184,8 +184,7 @@ def mini_swe(seen: Any) -> Say:
     """First the work, then the word that ends it."""
     worked = any(message["role"] == "tool" for message in seen.body["messages"])
     command = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT" if worked else "echo hello > /app/hello.txt"
-    function = {"name": "bash", "arguments": json.dumps({"command": command})}
-    call = {"id": f"call_{int(worked)}", "type": "function", "function": function}
+    call = {"id": f"call_{int(worked)}", "name": "bash", "arguments": {"command": command}}
     return Say("I run a command.", tool_calls=[call], usage=USAGE)
 
 
@@ -197,7 +196,7 @@ def test_mini_swe_agent_as_it_is_published(nel: Nel, parts_dir: Path) -> None:
     shutil.copytree(parts_dir / "mini-swe-agent", task / "environment" / "site", ignore=unused)
     (task / "environment" / "Dockerfile").write_text(PREINSTALLED)
     settings = (task / "task.toml").read_text().replace("memory_mb = 256", "memory_mb = 1024")
-    (task / "task.toml").write_text(settings.replace("timeout_sec = 60", "timeout_sec = 300"))
+    (task / "task.toml").write_text(settings.replace("timeout_sec = 60", "timeout_sec = 600"))
     with ScriptedServer(mini_swe) as server:
         row = solve(
             nel, server, {"agent": "mini-swe-agent"}, ["plain"], DOCKER, name=f"harbor://{nel.folder / 'tasks'}"
