@@ -8,8 +8,10 @@ from xml.etree import ElementTree
 import pytest
 
 from nemo_evaluator.decisions.gate.report import BenchmarkGate, GateReport, GateVerdict, Status
+from nemo_evaluator.reports._words import right_of
 from nemo_evaluator.reports.gate import gate_markdown, gate_text, limits, points
 from nemo_evaluator.reports.junit import gate_junit
+from nemo_evaluator.runs.scores import Score
 
 
 def entry(**changes: Any) -> BenchmarkGate:
@@ -60,3 +62,9 @@ def test_junit_has_a_case_per_benchmark_and_one_for_the_verdict() -> None:
     assert kinds == {"fine": [], "worse": ["failure"], "open": ["error"], "verdict": ["failure"]}
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("4", "2", "1")
     assert suite.findtext("testcase[@name='worse']/failure") == "exceeded <by far>"
+
+
+def test_a_graded_mean_is_not_shown_as_a_count_of_right_answers() -> None:
+    assert right_of(Score("pass@1", 0.8667, correct=26, total=30)) == " (26/30)"
+    assert right_of(Score("mean_reward", 0.62, correct=26, total=30)) == ""
+    assert right_of(Score("mean_reward", 0.62)) == ""
