@@ -11,6 +11,7 @@ import click
 
 from nemo_evaluator.config.groups import SCHEMES
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.environments import lm_eval
 from nemo_evaluator.environments.registry import builtin_modules, environment_class, list_environments
 
 _SOURCES: Final = ("all", "builtin", "skills", "lm-eval")
@@ -31,6 +32,10 @@ def list_benchmarks(source: str, data_dir: str | None, as_json: bool) -> None:
     if facts:
         _print(facts)
         click.echo("\nRun one with: nel eval run --bench NAME --model-url URL --model-id ID")
+    if source == "lm-eval":
+        for name in lm_eval.task_names():
+            click.echo(f"lm-eval://{name}")
+        return
     for scheme in ("skills", "lm-eval"):
         if source == scheme or (source == "all" and SCHEMES.get(scheme).missing is None):
             _print_scheme(scheme, data_dir)

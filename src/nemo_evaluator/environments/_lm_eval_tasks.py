@@ -58,9 +58,9 @@ def load_suite(name: str, include_path: str | None, num_fewshot: int | None, lim
     """Load a task, group or tag with everything in it; all requests are built, in lm-eval's order, as its draws of
     few-shot examples depend on that."""
     # The many thousand task files of lm-eval are looked through only for a name that is not the user's own, and once.
-    manager = _manager(include_path, stock=include_path is None)
+    manager = task_manager(include_path, stock=include_path is None)
     if name not in manager.all_tasks:
-        manager = _manager(include_path, stock=True)
+        manager = task_manager(include_path, stock=True)
     if name not in manager.all_tasks:
         others = "`lm_eval ls tasks` shows all; yours are found by include_path"
         hint = did_you_mean(name, manager.all_tasks, others)
@@ -91,7 +91,8 @@ def load_suite(name: str, include_path: str | None, num_fewshot: int | None, lim
 
 
 @cache
-def _manager(include_path: str | None, *, stock: bool) -> Any:
+def task_manager(include_path: str | None, *, stock: bool) -> Any:
+    """lm-eval's index of task files: those of a folder, and its own where they are wanted."""
     return TaskManager(include_path=include_path, include_defaults=stock)
 
 

@@ -27,13 +27,25 @@ def build(
     ``tokenizer.json``, its folder or a name on the hub (by default found by the model's name, or the server's own), and
     ``max_length`` the longest prompt, in tokens.
     """
-    if importlib.util.find_spec("lm_eval") is None:
-        raise MissingExtraError("lm_eval", extra="lm-eval")
+    _check_extra()
     from nemo_evaluator.environments import _lm_eval_tasks, _loglikelihood_prompts  # noqa: PLC0415 - an extra
 
     prompts = _loglikelihood_prompts.LoglikelihoodPrompts(tokenizer, max_length)
     suite = _lm_eval_tasks.load_suite(uri.partition("://")[2], include_path, num_fewshot, limit)
     return _lm_eval_tasks.LmEvalEnvironment(uri, suite, prompts, metric, num_examples)
+
+
+def task_names() -> list[str]:
+    """All tasks, groups and tags of lm-eval; takes some seconds, as it reads all of their files."""
+    _check_extra()
+    from nemo_evaluator.environments import _lm_eval_tasks  # noqa: PLC0415 - an extra
+
+    return sorted(_lm_eval_tasks.task_manager(None, stock=True).all_tasks)
+
+
+def _check_extra() -> None:
+    if importlib.util.find_spec("lm_eval") is None:
+        raise MissingExtraError("lm_eval", extra="lm-eval")
 
 
 KIND: Final = Kind(build=build)
