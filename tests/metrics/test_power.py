@@ -5,7 +5,6 @@ import pytest
 from statsmodels.stats.power import TTestPower
 
 from nemo_evaluator.metrics import Spread, detectable_effect, paired_power, problems_needed
-from nemo_evaluator.metrics.paired import mcnemar_power
 
 
 @pytest.mark.parametrize("effect", [0.01, 0.05, 0.1])
@@ -36,12 +35,3 @@ def test_repeats_shrink_only_the_noise() -> None:
     spread = Spread(true=0.04, noise=0.36)
     assert spread.sd(1) == pytest.approx(np.sqrt(0.40))
     assert spread.sd(9) == pytest.approx(np.sqrt(0.08))
-
-
-def test_mcnemar_power_matches_simulation() -> None:
-    rng = np.random.default_rng(0)
-    from nemo_evaluator.metrics import mcnemar_test
-
-    draws = rng.multinomial(200, [0.12, 0.04, 0.84], size=4000)
-    found = np.mean([mcnemar_test(int(w), int(b), 200).p_value <= 0.05 for w, b, _ in draws])
-    assert mcnemar_power(0.12, 0.04, 200) == pytest.approx(found, abs=0.025)

@@ -8,8 +8,7 @@ import numpy as np
 
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.pairing import Pairing, Side, pair
-from nemo_evaluator.metrics import missing_bounds
-from nemo_evaluator.metrics.missing import MissingBounds
+from nemo_evaluator.metrics import MissingBounds, missing_bounds
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.row_table import RowTable
 

@@ -45,11 +45,6 @@ def beta_quantile(probability: float, a: float, b: float) -> float:
     return float(_special().betaincinv(a, b, probability))
 
 
-def beta_cdf(value: float, a: float, b: float) -> float:
-    """Distribution function of the beta distribution."""
-    return float(_special().betainc(a, b, value))
-
-
 def gamma_quantile(probability: float, shape: float) -> float:
     """Quantile of the gamma distribution with scale 1."""
     return float(_special().gammaincinv(shape, probability))
@@ -60,14 +55,6 @@ def binomial_cdf(k: int, n: int, p: float) -> float:
     if k < 0:
         return 0.0
     return 1.0 if k >= n else float(_special().bdtr(k, n, p))
-
-
-def binomial_pmf(k: ArrayLike, n: int, p: float) -> Floats:
-    """P(X = k) for X ~ Binomial(n, p), elementwise over ``k``."""
-    special = _special()
-    count = np.asarray(k, dtype=np.float64)
-    choose = special.gammaln(n + 1) - special.gammaln(count + 1) - special.gammaln(n - count + 1)
-    return np.asarray(np.exp(choose + special.xlogy(count, p) + special.xlog1py(n - count, -p)), dtype=np.float64)
 
 
 def normal_cdf(value: ArrayLike) -> Floats:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -13,19 +12,9 @@ from nemo_evaluator.metrics.groups import Floats, Ints
 from nemo_evaluator.metrics.intervals import Interval, cluster_spread, z_quantile
 
 
-class Evidence(Protocol):
-    """What the data say about a mean, in standard errors."""
-
-    def at(self, bound: float) -> float:
-        """How far the data lie above ``bound``."""
-
-    def bounds(self, quantile: float) -> tuple[float, float]:
-        """Where the data lie ``quantile`` above, and ``quantile`` below."""
-
-
 @dataclass(frozen=True, slots=True)
 class Centred:
-    """One standard error for all bounds, around a centre."""
+    """Evidence about a mean, in standard errors: one error for all bounds, around a centre."""
 
     centre: float
     error: float
@@ -114,7 +103,7 @@ class Difference:
     """
 
     value: float
-    evidence: Evidence | None
+    evidence: Centred | Flips | None
     df: float | None
     method: str
     n: int

@@ -1,4 +1,4 @@
-"""The numbers of a bundle: headline, summary, categories, breakdowns, extra scorers.
+"""The numbers of a bundle: headline, summary, categories, breakdowns, extra scorers, what failed rows could hide.
 
 All take columns of *scored* rows; a failed row has no place here.
 """
@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.metrics.alpha_spending import PLANNED, Spending
 from nemo_evaluator.metrics.bootstrap import few_levels, resampled_means
 from nemo_evaluator.metrics.groups import Floats, Ints, Problems, by_problem, is_binary
 from nemo_evaluator.metrics.intervals import Interval, mean_interval
 from nemo_evaluator.metrics.passk import pass_intervals, useful_ks
-from nemo_evaluator.metrics.spending import PLANNED, Spending
 
 
 def headline_scores(
@@ -172,3 +173,22 @@ def category_breakdown(rows: Sequence[Mapping[str, Any]]) -> dict[str, JsonDict]
     problem = np.array([int(row.get("problem_idx", i)) for i, row in enumerate(scored)], dtype=np.int64)
     reward = np.array([float(row["reward"]) for row in scored], dtype=np.float64)
     return category_scores(codes, names, problem, reward)
+
+
+@dataclass(frozen=True, slots=True)
+class MissingBounds:
+    """The range of a mean over all planned rows."""
+
+    lower: float
+    upper: float
+    missing: int
+
+
+def missing_bounds(
+    total: float, scored: int, planned: int, *, worst: float = 0.0, best: float = 1.0
+) -> MissingBounds | None:
+    """Bounds of the mean when ``planned - scored`` rows could have any reward in [worst, best]."""
+    if planned <= 0:
+        return None
+    missing = max(planned - scored, 0)
+    return MissingBounds((total + missing * worst) / planned, (total + missing * best) / planned, missing)

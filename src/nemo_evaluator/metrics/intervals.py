@@ -7,7 +7,7 @@ say nothing about the spread, which is not the same as an interval of width zero
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Final
@@ -126,14 +126,7 @@ def beta_binomial(successes: int, n: int, *, confidence: float = 0.95, a: float 
 
 def t_interval(values: Floats, *, confidence: float = 0.95) -> Interval:
     """Student's interval for the mean of independent values; no bounds when the values cannot show a spread."""
-    values = np.asarray(values, dtype=np.float64)
-    n = len(values)
-    mean = float(values.mean()) if n else math.nan
-    spread = float(values.std(ddof=1)) if n > 1 and np.ptp(values) > 0 else 0.0
-    if spread == 0.0:
-        return Interval(mean, None, None, "t", n)
-    half = t_quantile(0.5 + confidence / 2, n - 1) * spread / math.sqrt(n)
-    return Interval(mean, mean - half, mean + half, "t", n)
+    return replace(cluster_t(values, None, confidence=confidence), method="t")
 
 
 @dataclass(frozen=True, slots=True)

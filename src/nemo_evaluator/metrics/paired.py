@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from nemo_evaluator.metrics._scipy import binomial_cdf, binomial_pmf, normal_cdf
+from nemo_evaluator.metrics._scipy import binomial_cdf, normal_cdf
 from nemo_evaluator.metrics.groups import Floats
 
 Alternative = Literal["less", "greater", "two-sided"]
@@ -144,29 +144,3 @@ def _extreme(sums: Floats, observed: float, alternative: Alternative, slack: flo
     if alternative == "greater":
         return int((sums >= observed - slack).sum())
     return int((np.abs(sums) >= abs(observed) - slack).sum())
-
-
-def mcnemar_power(worse: float, better: float, n: int, *, alpha: float = 0.05) -> float:
-    """Chance that the exact one-sided McNemar test finds a drop, given the shares of discordant problems."""
-    discordant = worse + better
-    if discordant <= 0 or n <= 0:
-        return 0.0
-    sizes = np.arange(n + 1)
-    weight = binomial_pmf(sizes, n, discordant)
-    power = 0.0
-    for size in sizes[weight > 1e-9].tolist():
-        critical = _critical(size, alpha)
-        if critical >= 0:
-            power += float(weight[size]) * binomial_cdf(critical, size, better / discordant)
-    return min(1.0, power)
-
-
-def _critical(n: int, alpha: float) -> int:
-    """The largest count of improvements among ``n`` discordant pairs at which a drop is significant."""
-    low = math.floor(n / 2 - 4 * math.sqrt(n + 1)) - 2
-    best = -1
-    for k in range(max(low, 0), n // 2 + 1):
-        if binomial_cdf(k, n, 0.5) > alpha:
-            break
-        best = k
-    return best

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
+from nemo_evaluator.metrics.alpha_spending import PLANNED, Spending
 from nemo_evaluator.metrics.groups import Floats, Ints, Problems
 from nemo_evaluator.metrics.intervals import Interval
-from nemo_evaluator.metrics.spending import PLANNED, Spending
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:

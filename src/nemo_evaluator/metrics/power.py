@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from nemo_evaluator.metrics._scipy import noncentral_t_cdf, t_quantile
 
-_MOST_PROBLEMS = 10_000_000
+MOST_PROBLEMS: Final = 10_000_000
 
 
 def paired_power(effect: float, sd: float, problems: float, *, alpha: float = 0.025) -> float:
@@ -28,7 +29,7 @@ def paired_power(effect: float, sd: float, problems: float, *, alpha: float = 0.
 
 def problems_needed(effect: float, sd: float, *, power: float = 0.8, alpha: float = 0.025) -> int | None:
     """Fewest problems that find ``effect`` with ``power``; ``None`` beyond ten million."""
-    return _smallest(lambda n: paired_power(effect, sd, n, alpha=alpha) >= power, 2, _MOST_PROBLEMS)
+    return first(lambda n: paired_power(effect, sd, n, alpha=alpha) >= power, 2, MOST_PROBLEMS)
 
 
 def detectable_effect(sd: float, problems: int, *, power: float = 0.8, alpha: float = 0.025) -> float | None:
@@ -44,17 +45,17 @@ def detectable_effect(sd: float, problems: int, *, power: float = 0.8, alpha: fl
     return high
 
 
-def _smallest(holds: Callable[[int], bool], low: int, high: int) -> int | None:
-    bound = low
-    while not holds(bound):
-        if bound >= high:
+def first(holds: Callable[[int], bool], low: int, most: int) -> int | None:
+    """The smallest number from ``low`` to ``most`` that ``holds``, as all larger ones must; None when none does."""
+    high = low
+    while not holds(high):
+        if high >= most:
             return None
-        bound = min(bound * 2, high)
-    first = max(low, bound // 2)
-    while first < bound:
-        middle = (first + bound) // 2
-        first, bound = (first, middle) if holds(middle) else (middle + 1, bound)
-    return bound
+        low, high = high + 1, min(2 * high, most)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return high
 
 
 @dataclass(frozen=True, slots=True)

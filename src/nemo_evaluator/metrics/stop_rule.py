@@ -11,10 +11,11 @@ import numpy as np
 
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.metrics._scipy import t_quantile
+from nemo_evaluator.metrics.alpha_spending import ENDED, LOOKING, Reading
 from nemo_evaluator.metrics.difference import mean_difference
 from nemo_evaluator.metrics.intervals import Interval, wilson
+from nemo_evaluator.metrics.power import MOST_PROBLEMS, first
 from nemo_evaluator.metrics.sequential import MeanSequence
-from nemo_evaluator.metrics.spending import ENDED, LOOKING, Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,16 +181,10 @@ class StopRule:
         return ENDED.reading(values, mean_difference(values, bounded=True))
 
 
-def _enough(width: float, confidence: float) -> int:
+def _enough(width: float, confidence: float) -> int | None:
     """Problems that make the interval of the last look at most so wide where it is widest, at a score of one half."""
     level = 1 - (1 - confidence) * ENDED.last
-    low, high = 2, 2
-    while _widest(high, level) > width:
-        low, high = high, 2 * high
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _widest(middle, level) <= width else (middle + 1, high)
-    return high
+    return first(lambda n: _widest(n, level) <= width, 2, MOST_PROBLEMS)
 
 
 def _widest(n: int, level: float) -> float:

@@ -13,7 +13,7 @@ from nemo_evaluator.decisions.compare.flips import FlipReport
 from nemo_evaluator.decisions.compare.options import N_PERMUTATIONS
 from nemo_evaluator.decisions.compare.shifts import Shift
 from nemo_evaluator.decisions.compare.verdict import Relation, Verdict, mirrored
-from nemo_evaluator.metrics import Interval, PairedTest
+from nemo_evaluator.metrics import Interval, PairedTest, score
 
 REPORT_VERSION = 1
 
@@ -37,7 +37,7 @@ class RunSide:
             "run_id": self.run_id,
             "config": self.config,
             "path": self.path,
-            "score": interval_dict(self.score),
+            "score": score(self.score),
             "problems": self.problems,
             "rows": self.rows,
             "failed_rows": self.failed,
@@ -115,7 +115,7 @@ class RegressionReport(Document):
             "threshold": self.threshold,
             "direction": self.direction,
             "confidence": self.confidence,
-            "difference": interval_dict(self.difference),
+            "difference": score(self.difference),
             "pairing": self.pairing.to_dict(),
             "detectable_drop": _round(self.detectable),
             "problems_needed": self.needed,
@@ -168,17 +168,6 @@ _TEST_KEYS = {
     "permutation": "permutation_test",
     "permutation_limit": "permutation_test",
 }
-
-
-def interval_dict(interval: Interval) -> JsonDict:
-    """An interval as JSON."""
-    return {
-        "value": _round(None if interval.value != interval.value else interval.value),
-        "ci_lower": _round(interval.lower),
-        "ci_upper": _round(interval.upper),
-        "ci_method": interval.method,
-        "n": interval.n,
-    }
 
 
 def _round(value: float | None) -> float | None:

@@ -13,7 +13,6 @@ import numpy as np
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
-from nemo_evaluator.decisions._search import first
 from nemo_evaluator.decisions.compare.caveats import WORDS, caveats
 from nemo_evaluator.decisions.compare.comparability import differences
 from nemo_evaluator.decisions.compare.deltas import runtime_deltas, score_deltas
@@ -33,6 +32,7 @@ from nemo_evaluator.metrics import (
     problems_needed,
     spending_of,
 )
+from nemo_evaluator.metrics.power import first
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.find import find_runs
 from nemo_evaluator.runs.row_table import RowTable, read_table, table_of

@@ -7,11 +7,11 @@ from typing import Final
 
 import numpy as np
 
-from nemo_evaluator.decisions._search import first
 from nemo_evaluator.decisions.gate.report import Remedy
 from nemo_evaluator.decisions.gate.thresholds import Limit
 from nemo_evaluator.decisions.pairing import Pairing
 from nemo_evaluator.metrics import Spread, paired_power, problems_needed, variance_components
+from nemo_evaluator.metrics.power import first
 from nemo_evaluator.metrics.sequential import LOG_WEIGHTS, SHARES
 from nemo_evaluator.runs.row_table import Floats, RowTable
 
