@@ -107,7 +107,7 @@ def test_old_failed_rows_written_as_zeros_are_left_out(write_run: Any, make_rows
         del row["failure"]
     old[3] |= {"reward": 0.0, "scoring_details": {"error_category": "infra_error", "method": "infra_error"}}
     report = compare_results(make_rows([1.0] * 50), old)
-    assert report.candidate.failed == 1
+    assert report.candidate.failed_rows == 1
     assert report.difference.value == 0.0
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from nemo_evaluator.decisions.gate.report import BenchmarkGate, GateReport, GateVerdict, Status
 from nemo_evaluator.reports._words import right_of
-from nemo_evaluator.reports.gate import gate_markdown, gate_text, limits, points
-from nemo_evaluator.reports.junit import gate_junit
+from nemo_evaluator.reports.gate import gate_junit, gate_markdown, gate_text, limits, points
 from nemo_evaluator.runs.scores import Score
 
 

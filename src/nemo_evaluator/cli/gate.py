@@ -13,8 +13,7 @@ from nemo_evaluator.config.gate_policy import load_gate_policy
 from nemo_evaluator.core.files import dumps, write_atomic
 from nemo_evaluator.decisions.gate.report import GateReport, write_gate_report
 from nemo_evaluator.decisions.gate.runs import gate_runs
-from nemo_evaluator.reports.gate import gate_html, gate_markdown, gate_text
-from nemo_evaluator.reports.junit import gate_junit
+from nemo_evaluator.reports.gate import gate_html, gate_junit, gate_markdown, gate_text
 
 
 @click.command("gate")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,10 +45,6 @@ def match_bundles(baseline: dict[str, Bundle], candidate: dict[str, Bundle], *, 
     shared = [name for name in baseline if name in candidate]
     return Matched(
         {name: (baseline[name], candidate[name]) for name in shared},
-        _without(baseline, shared),
-        _without(candidate, shared),
+        [name for name in baseline if name not in shared],
+        [name for name in candidate if name not in shared],
     )
-
-
-def _without(names: Iterable[str], shared: list[str]) -> list[str]:
-    return [name for name in names if name not in shared]

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
 
 
 def rule_words(stopped: JsonDict | None) -> str:
     """One sentence on the rule of a run, from the ``stopped`` part of its bundle; empty when there was none."""
-    stopped = _mapping(stopped)
-    found = _mapping(stopped.get("rule"))
+    stopped = as_dict(stopped)
+    found = as_dict(stopped.get("rule"))
     if not found:
         return f"stopped: {stopped.get('reason')}" if stopped.get("kind") == "rule" else ""
-    aims = " or ".join(_aims(_mapping(found.get("rule"))))
+    aims = " or ".join(_aims(as_dict(found.get("rule"))))
     words = f"stop when {aims}; " if aims else ""
     note = f"; {found['note']}" if found.get("note") else ""
     if found.get("moved_from"):
@@ -33,7 +32,3 @@ def _aims(rule: JsonDict) -> list[str]:
     if baseline is not None:
         aims.append(f"it is settled whether the drop from {baseline} is more than {rule.get('max_drop')}")
     return aims
-
-
-def _mapping(value: Any) -> JsonDict:
-    return value if isinstance(value, dict) else {}

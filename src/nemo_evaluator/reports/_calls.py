@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.reports._fields import FIELDS
 from nemo_evaluator.reports._wire import StepCalls, succeeded, tokens_of
 
 _EXAMPLES: Final = 5
@@ -130,23 +131,13 @@ class CallAccount:
 
     def to_dict(self) -> JsonDict:
         """The ``wire_calls`` of an entry."""
-        counters = (
-            "problems_with_duplicates",
-            "problems_with_retry_sessions",
-            "problems_with_more_wire_than_steps",
-            "problems_with_fewer_wire_than_steps",
-            "problems_with_no_steps",
-            "problems_with_no_wire",
-            "problems_silent",
-            "problems_with_last_wire_non_200",
-        )
         return {
             "selected_session_policy": "last_wire_session",
             **self.last.to_dict(""),
             **self.own.to_dict("_for_trajectory_comparison"),
             **self.every.to_dict("_all_sessions"),
             "unique": len(self.unique),
-            **{name: len(self.problems.get(name, ())) for name in counters},
+            **{name: len(self.problems.get(name, ())) for name in FIELDS["call_counters"]},
             "steps_with_retry_sessions": self.retried_steps,
             "retry_sessions": self.retry_sessions,
             "earlier_sessions": self.earlier.total,

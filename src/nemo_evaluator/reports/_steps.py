@@ -5,30 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from nemo_evaluator.core.types import JsonDict
-
-_TRIAL_FIELDS: Final = (
-    "step_id",
-    "timestamp",
-    "prompt",
-    "expected_answer",
-    "reward",
-    "scoring_method",
-    "timing",
-    "model",
-    "trajectory",
-)
-_STEP_FIELDS: Final = (
-    "timestamp",
-    "model_name",
-    "message",
-    "prompt_tokens",
-    "completion_tokens",
-    "latency_ms",
-    "finish_reason",
-)
+from nemo_evaluator.reports._fields import FIELDS
 
 
 def agent_steps(row: JsonDict) -> list[JsonDict]:
@@ -79,8 +59,8 @@ class StepQuality:
     # Problems with a turn that did count: the others are zero from one end to the other.
     counting: set[int] = field(default_factory=set)
     speaking: set[int] = field(default_factory=set)
-    trials: Presence = field(default_factory=lambda: Presence(_TRIAL_FIELDS))
-    turns: Presence = field(default_factory=lambda: Presence(_STEP_FIELDS))
+    trials: Presence = field(default_factory=lambda: Presence(FIELDS["trial"]))
+    turns: Presence = field(default_factory=lambda: Presence(FIELDS["step"]))
 
     def add(self, row: JsonDict) -> int:
         """Count a row; returns the tokens of its turns."""

@@ -10,7 +10,7 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.compare.compare_set import ComparisonSet, Entry
 from nemo_evaluator.decisions.compare.flips import Flip, FlipReport
 from nemo_evaluator.decisions.compare.report import RegressionReport, RunSide
-from nemo_evaluator.decisions.compare.verdict import VERDICTS, mirrored, relation_of, settling
+from nemo_evaluator.decisions.compare.verdict import VERDICTS, mirrored, relation_of
 from nemo_evaluator.metrics import Interval
 from nemo_evaluator.reports import _words as words
 
@@ -142,19 +142,6 @@ def statistics(report: RegressionReport) -> list[str]:
         lines.append(f"if every failed row had been right or wrong: {bounds['lower']:+.4f} to {bounds['upper']:+.4f}")
     for name, entry in report.score_deltas.items():
         lines.append(f"{name}: {entry['baseline']:.4f} → {entry['candidate']:.4f} ({entry['delta']:+.4f})")
-    return lines
-
-
-def guidance(report: RegressionReport) -> list[str]:
-    """What to look at next."""
-    lines = [f"More data: {settling(report.needed, report.available)}."] if report.needed else []
-    if report.flips is not None and report.flips.regressions:
-        worse = words.counted(report.flips.summary["n_regressions"], "problem")
-        lines.append(f"Read the {worse} that got worse, side by side, above.")
-    if any(shift.name == "truncated" and (shift.delta or 0) > 0 for shift in report.shifts):
-        lines.append("More answers are cut off than before: raise max_tokens and compare again.")
-    if report.differences:
-        lines.append("The settings differ (see Warnings): equalise them unless they are what is being tested.")
     return lines
 
 

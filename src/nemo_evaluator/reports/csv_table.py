@@ -6,32 +6,13 @@ import csv
 import io
 from typing import Final
 
+from nemo_evaluator.reports._fields import FIELDS
 from nemo_evaluator.reports.model import BenchmarkReport, EvalReport
 from nemo_evaluator.runs.bundle import INVALID
 from nemo_evaluator.runs.scores import Score
 
 # The first seven columns are the documented ones; new columns come after them.
-COLUMNS: Final = (
-    "benchmark",
-    "samples",
-    "repeats",
-    "metric",
-    "score",
-    "ci_lower",
-    "ci_upper",
-    "model",
-    "headline",
-    "ci_method",
-    "n",
-    "planned",
-    "scored",
-    "failed",
-    "coverage",
-    "truncated_share",
-    "unparsed_share",
-    "validity",
-    "run_id",
-)
+COLUMNS: Final = FIELDS["csv"]
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 

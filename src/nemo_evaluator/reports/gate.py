@@ -1,16 +1,19 @@
-"""Gate decisions for people: text for the terminal, markdown for a pull request, a page for everybody else."""
+"""Gate decisions: text for the terminal, markdown for a pull request, JUnit XML for CI, a page for everybody else."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from nemo_evaluator.decisions.gate.report import BenchmarkGate, GateReport, Status
+from nemo_evaluator.core.terminal import harmless
+from nemo_evaluator.decisions.gate.report import BenchmarkGate, GateReport, GateVerdict, Status
 from nemo_evaluator.reports import _words as words
 from nemo_evaluator.reports._page import template
 from nemo_evaluator.reports._plots import Mark, rows_figure
 from nemo_evaluator.reports.verdict_words import DECISIONS, ICONS, VERDICTS, explained
 
 _MOST_WARNINGS: Final = 10
+_BAD: Final[tuple[str, ...]] = (Status.BREACH, Status.MISSING, GateVerdict.NO_GO)
+_JUNIT: Final = {str(Status.PASS): "", str(GateVerdict.GO): "", **dict.fromkeys(_BAD, "failure")}
 
 
 def gate_text(report: GateReport, *, verbose: bool = False, explain: bool = False, width: int | None = None) -> str:
@@ -113,6 +116,13 @@ def gate_html(report: GateReport) -> str:
     # A limit of 0 adds nothing to the axis: each mark brings its own.
     figure = rows_figure(title, marks, limit=0.0) if marks else None
     return words.printable(template("gate.html.j2").render(differences=figure, **_facts(report, explain=True)))
+
+
+def gate_junit(report: GateReport) -> str:
+    """The decision as JUnit XML, a test case per benchmark: what was proved bad is a failure; what could not be proved,
+    as far as the verdict hangs on it, is an error."""
+    kinds = [_JUNIT.get(entry.status, "error") for entry in report.benchmarks] + [_JUNIT.get(report.verdict, "error")]
+    return harmless(template("gate.xml.j2").render(kinds=kinds, **_facts(report, explain=False)))
 
 
 def _facts(report: GateReport, explain: bool) -> dict[str, Any]:

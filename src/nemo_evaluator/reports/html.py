@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from nemo_evaluator.reports import _words as words
@@ -24,27 +23,20 @@ _KINDS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """One benchmark on the page."""
-
-    anchor: str
-    label: str
-    bench: BenchmarkReport
-    figures: list[Figure]
-
-
 def render_html(report: EvalReport) -> str:
     """The whole page."""
     names = words.labels(report.benchmarks)
     colour = {model: at % _COLOURS for at, model in enumerate(report.models)}
-    sections = [Section(f"b{at}", names[at], bench, _figures(bench)) for at, bench in enumerate(report.benchmarks)]
+    sections = [
+        {"anchor": f"b{at}", "label": names[at], "bench": bench, "figures": _figures(bench)}
+        for at, bench in enumerate(report.benchmarks)
+    ]
     return template("report.html.j2").render(
         report=report,
         sections=sections,
         scores=_score_figures(report, names, colour),
         many=len(report.models) > 1,
-        invalid=[section for section in sections if section.bench.invalid],
+        invalid=[section for section, bench in zip(sections, report.benchmarks, strict=True) if bench.invalid],
         kinds=_KINDS,
         unnamed=_UNNAMED,
         unfinished=words.unfinished_names(report),

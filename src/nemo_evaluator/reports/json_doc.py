@@ -3,38 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.reports._fields import FIELDS
 from nemo_evaluator.reports.model import BenchmarkReport, EvalReport
 from nemo_evaluator.runs.scores import Score
 
-_FIELDS: Final = (
-    "model",
-    "run_id",
-    "path",
-    "timestamp",
-    "sdk_version",
-    "config_hash",
-    "samples",
-    "repeats",
-    "n_results",
-    "coverage",
-    "truncated_share",
-    "unparsed_share",
-    "categories",
-    "breakdowns",
-    "failures",
-    "flaws",
-    "runtime",
-    "config",
-    "stop_rule",
-    "notes",
-)
-
-_BY_NAME: Final = ("metric", "score", "ci_lower", "ci_upper", "n", "samples", "repeats")
+_HEADLINE: Final = {"metric": "name", "score": "value", "ci_lower": "ci_lower", "ci_upper": "ci_upper", "n": "n"}
+_BY_NAME: Final = (*_HEADLINE, "samples", "repeats")
 
 
 def render_json(report: EvalReport) -> str:
@@ -52,27 +31,12 @@ def render_json(report: EvalReport) -> str:
 
 
 def _benchmark(bench: BenchmarkReport) -> JsonDict:
-    head: JsonDict = {
-        "benchmark": bench.name,
-        "metric": None if bench.headline is None else bench.headline.name,
-        "score": None if bench.headline is None else bench.headline.value,
-        "ci_lower": None if bench.headline is None else bench.headline.ci_lower,
-        "ci_upper": None if bench.headline is None else bench.headline.ci_upper,
-        "n": None if bench.headline is None else bench.headline.n,
-    }
-    rest = {name: _value(getattr(bench, name)) for name in _FIELDS}
+    head = {key: getattr(bench.headline, name, None) for key, name in _HEADLINE.items()}
+    rest = {name: getattr(bench, name) for name in FIELDS["json"]}
     rest["validity"] = {"status": bench.status, "reasons": list(bench.reasons)}
     rest["scores"] = {score.name: _score(score) for score in _all_scores(bench)}
-    details = {} if bench.details is None else {"details": _plain(bench.details)}
-    return {**head, **rest, **details}
-
-
-def _value(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_value(one) for one in value]
-    if isinstance(value, dict):
-        return {key: _value(one) for key, one in value.items()}
-    return _plain(value) if dataclasses.is_dataclass(value) else value
+    details = {} if bench.details is None else {"details": bench.details}
+    return {"benchmark": bench.name, **head, **rest, **details}
 
 
 def _all_scores(bench: BenchmarkReport) -> list[Score]:
@@ -80,9 +44,4 @@ def _all_scores(bench: BenchmarkReport) -> list[Score]:
 
 
 def _score(score: Score) -> JsonDict:
-    return {key: value for key, value in _plain(score).items() if value is not None and key != "name"}
-
-
-def _plain(value: Any) -> JsonDict:
-    plain: JsonDict = dataclasses.asdict(value)
-    return plain
+    return {key: value for key, value in dataclasses.asdict(score).items() if value is not None and key != "name"}

@@ -15,11 +15,11 @@ from nemo_evaluator.store.sums import update_sums
 
 _ROOM: Final = "nemo_evaluator.reports"
 RENDERERS: Final[Registry[Callable[[EvalReport], str]]] = Registry("report format")
-RENDERERS.add("markdown", f"{_ROOM}.markdown:render_markdown")
+RENDERERS.add("markdown", f"{_ROOM}.documents:render_markdown")
 RENDERERS.add("html", f"{_ROOM}.html:render_html")
 RENDERERS.add("csv", f"{_ROOM}.csv_table:render_csv")
 RENDERERS.add("json", f"{_ROOM}.json_doc:render_json")
-RENDERERS.add("latex", f"{_ROOM}.latex:render_latex")
+RENDERERS.add("latex", f"{_ROOM}.documents:render_latex")
 SUFFIXES: Final = {"markdown": "md", "html": "html", "csv": "csv", "json": "json", "latex": "tex"}
 # Formats that also show rows, so that results.jsonl is read for them.
 WANTS_ROWS: Final = frozenset({"html"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from nemo_evaluator.core.types import JsonDict
@@ -47,10 +47,6 @@ class Difference:
         if self.baseline is None and self.candidate is None:
             return f"{self.kind} differs: {self.what}"
         return f"{self.kind} differs: {self.what} is {_show(self.baseline)} and {_show(self.candidate)}"
-
-    def to_dict(self) -> JsonDict:
-        """The difference as JSON."""
-        return asdict(self)
 
 
 def differences(baseline: Bundle, candidate: Bundle) -> list[Difference]:

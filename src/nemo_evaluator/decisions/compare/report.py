@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from nemo_evaluator.core.documents import Document
@@ -28,21 +28,12 @@ class RunSide:
     score: Interval
     problems: int
     rows: int
-    failed: int
+    failed_rows: int
     invalid: list[str]
 
     def to_dict(self) -> JsonDict:
         """The side as JSON."""
-        return {
-            "run_id": self.run_id,
-            "config": self.config,
-            "path": self.path,
-            "score": score(self.score),
-            "problems": self.problems,
-            "rows": self.rows,
-            "failed_rows": self.failed,
-            "invalid": self.invalid,
-        }
+        return asdict(self) | {"score": score(self.score)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +47,6 @@ class Paired:
     unscored_baseline: int
     unscored_candidate: int
     share: float
-
-    def to_dict(self) -> JsonDict:
-        """The counts as JSON."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(slots=True)
@@ -116,14 +103,14 @@ class RegressionReport(Document):
             "direction": self.direction,
             "confidence": self.confidence,
             "difference": score(self.difference),
-            "pairing": self.pairing.to_dict(),
+            "pairing": asdict(self.pairing),
             "detectable_drop": _round(self.detectable),
             "problems_needed": self.needed,
             "problems_available": self.available,
             "score_deltas": self.score_deltas,
             "runtime_deltas": self.runtime_deltas,
             "shifts": [shift.to_dict() for shift in self.shifts],
-            "config_differences": [difference.to_dict() for difference in self.differences],
+            "config_differences": [asdict(difference) for difference in self.differences],
             "missing_data": self.missing,
             "test_used": _TEST_KEYS[self.test.method],
             "test_reason": self.test_reason,

@@ -15,11 +15,10 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.compare.caveats import WORDS, caveats
 from nemo_evaluator.decisions.compare.comparability import differences
-from nemo_evaluator.decisions.compare.deltas import runtime_deltas, score_deltas
 from nemo_evaluator.decisions.compare.flips import FlipReport, build_flip_report
 from nemo_evaluator.decisions.compare.options import CompareOptions, choose_test
 from nemo_evaluator.decisions.compare.report import Paired, RegressionReport, RunSide
-from nemo_evaluator.decisions.compare.shifts import shift_warnings, shifts
+from nemo_evaluator.decisions.compare.shifts import runtime_deltas, score_deltas, shift_warnings, shifts
 from nemo_evaluator.decisions.compare.verdict import Judgement, Verdict, judge, mirrored
 from nemo_evaluator.decisions.missing_rows import hidden_loss, imagined, missing_range
 from nemo_evaluator.decisions.pairing import PairBy, Pairing, Side, pair
@@ -86,14 +85,7 @@ def compare_runs(
     options = options or CompareOptions(**changes)
     left, right = (run if isinstance(run, Bundle) else one_run(run) for run in (baseline, candidate))
     rows = [rows_of_run(run, better=options.better) for run in (left, right)]
-    return compare_columns(left, right, rows[0], rows[1], options)
-
-
-def compare_columns(
-    baseline: Bundle, candidate: Bundle, left: RowTable, right: RowTable, options: CompareOptions
-) -> RegressionReport:
-    """Compare two runs whose rows are already read."""
-    return _Comparison(baseline, candidate, left, right, options).report()
+    return Comparison(left, right, rows[0], rows[1], options).report()
 
 
 def compare_results(
@@ -107,10 +99,10 @@ def compare_results(
     """Compare rows held in memory."""
     left = Bundle(Path("baseline"), baseline_bundle or {"run_id": "baseline"})
     right = Bundle(Path("candidate"), candidate_bundle or {"run_id": "candidate"})
-    return _Comparison(left, right, table_of(baseline), table_of(candidate), CompareOptions(**changes)).report()
+    return Comparison(left, right, table_of(baseline), table_of(candidate), CompareOptions(**changes)).report()
 
 
-class _Comparison:
+class Comparison:
     """The steps of one comparison, on columns that are read once."""
 
     def __init__(
@@ -125,6 +117,7 @@ class _Comparison:
         self._unfit = [unfit(run, rows) for run, rows in zip(self._runs, self._rows, strict=True)]
 
     def report(self) -> RegressionReport:
+        """The verdict, with all that it rests on."""
         pairing, options = self._pairing, self._options
         interval = self._interval()
         sd = None if len(pairing) < 2 or pairing.alike(pairing.differences) else float(pairing.differences.std(ddof=1))
@@ -231,7 +224,7 @@ class _Comparison:
             score=_score(side, self._options.confidence, self._spending),
             problems=side.problems,
             rows=len(rows),
-            failed=int((~rows.scored).sum()),
+            failed_rows=int((~rows.scored).sum()),
             invalid=self._unfit[at],
         )
 

@@ -25,12 +25,9 @@ class Verdict(StrEnum):
         return {Verdict.PASS: 0, Verdict.BLOCK: 1}.get(self, 2)
 
 
-_ORDER = list(Verdict)
-
-
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
     """The worst of several; nothing to judge is INCONCLUSIVE."""
-    return max(verdicts, key=_ORDER.index, default=Verdict.INCONCLUSIVE)
+    return max(verdicts, key=list(Verdict).index, default=Verdict.INCONCLUSIVE)
 
 
 class Relation(StrEnum):

@@ -19,7 +19,7 @@ from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.compare.caveats import WORDS, caveats, unanswered_words
 from nemo_evaluator.decisions.compare.comparability import differences
 from nemo_evaluator.decisions.compare.options import CompareOptions
-from nemo_evaluator.decisions.compare.runs import LEAST_SHARE, compare_columns
+from nemo_evaluator.decisions.compare.runs import LEAST_SHARE, Comparison
 from nemo_evaluator.decisions.gate.data_needed import remedy_for
 from nemo_evaluator.decisions.gate.measurement import Measurement, settle
 from nemo_evaluator.decisions.gate.report import BenchmarkGate, GateReport, GateVerdict, Remedy, Status
@@ -56,32 +56,18 @@ class _Gate:
             self._warnings += [f"{word}: {one.name} did not finish: {one.reason}" for one in find_unfinished(folder)]
 
     def report(self) -> GateReport:
-        entries: list[BenchmarkGate] = []
-        measured: list[Measurement] = []
-        for name, (left, right) in self._matched.pairs.items():
-            entry = self._entry(name)
-            entries.append(entry)
-            found = self._measure(entry, left, right)
-            if found is not None:
-                measured.append(found)
-        settle(measured, correction=self._policy.correction, alpha=self._alpha)
+        policy, entries = self._policy, [self._entry(name) for name in self._matched.pairs]
+        sides = zip(entries, self._matched.pairs.values(), strict=True)
+        measured = [found for entry, both in sides if (found := self._measure(entry, *both)) is not None]
+        settle(measured, correction=policy.correction, alpha=self._alpha)
         for one in measured:
             self._remedy(one, [other for other in measured if other.entry.tier == one.entry.tier])
-        missing = [name for name in self._policy.required() if name not in self._matched.pairs]
+        missing = [name for name in policy.required() if name not in self._matched.pairs]
         entries += [self._missing(name) for name in missing]
         verdict, reasons = aggregate(entries)
-        return GateReport(
-            verdict,
-            reasons,
-            entries,
-            missing,
-            self._warnings,
-            str(self._paths[0]),
-            str(self._paths[1]),
-            self._policy.confidence,
-            self._policy.correction,
-            self._policy.sequential,
-        )
+        baseline, candidate = map(str, self._paths)
+        terms = policy.confidence, policy.correction, policy.sequential
+        return GateReport(verdict, reasons, entries, missing, self._warnings, baseline, candidate, *terms)
 
     def _remedy(self, one: Measurement, family: list[Measurement]) -> None:
         unproved = one.unproved(self._alpha)
@@ -142,7 +128,7 @@ class _Gate:
         notes += hidden_loss(missing_range((left, right), rows), limits.max_drop, better)
         self._warnings += [f"{entry.benchmark}: {note}" for note in notes]
         if self._details and scorer is None:
-            entry.regression = compare_columns(left, right, *rows, self._options(limits))
+            entry.regression = Comparison(left, right, *rows, self._options(limits)).report()
         entry.metric = limits.metric or ("pass@1" if pairing.lattice else "mean_reward")
         entry.n_paired = len(pairing)
         invalid = _unfit(left, right, rows, limits)

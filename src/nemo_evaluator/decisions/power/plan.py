@@ -264,10 +264,9 @@ def _line(differences: Differences, repeats: int, question: Question, price: Pri
     # In a suite a breach is corrected for the number of benchmarks, and every one of them has to be found; to be clear,
     # each benchmark has to show it at its own level.
     every = power ** (1 / count)
-    suite = _larger(
-        differences.problems(drop, repeats, power=every, alpha=alpha / count),
-        differences.problems_to_rule_out(drop, repeats, power=every, alpha=alpha),
-    )
+    found = differences.problems(drop, repeats, power=every, alpha=alpha / count)
+    excluded = differences.problems_to_rule_out(drop, repeats, power=every, alpha=alpha)
+    suite = None if found is None or excluded is None else max(found, excluded)
     answers = None if suite is None else suite * repeats
 
     def total(one: float | None) -> float | None:
@@ -276,10 +275,6 @@ def _line(differences: Differences, repeats: int, question: Question, price: Pri
     seconds = total(price.seconds)
     hours = None if seconds is None else seconds / 3600
     return PlanLine(repeats, alone, clear, suite, answers, total(price.tokens), total(price.usd), hours)
-
-
-def _larger(one: int | None, two: int | None) -> int | None:
-    return None if one is None or two is None else max(one, two)
 
 
 def _price(run: Bundle, rows: RowTable, usd: float | None) -> Price:

@@ -1,15 +1,17 @@
-"""The report as a LaTeX table (booktabs), every name escaped."""
+"""The report as a document: markdown, or a LaTeX table (booktabs), every name escaped."""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from markupsafe import Markup
 
 from nemo_evaluator.reports import _words as words
 from nemo_evaluator.reports._page import template
 from nemo_evaluator.reports.model import EvalReport
+from nemo_evaluator.reports.verdict_words import STATUSES, explained
 
 _ESCAPES: Final = str.maketrans(
     {
@@ -43,13 +45,17 @@ def _name(text: str) -> Markup:
     return Markup(("{}" if text.lstrip().startswith(("[", "*")) else "") + escape(text))  # noqa: S704 - escaped
 
 
+def render_markdown(report: EvalReport) -> str:
+    """One table of headlines, then what stands behind each of them."""
+    return _render(report, "report.md.j2", words.cell, meanings=explained(STATUSES))
+
+
 def render_latex(report: EvalReport) -> str:
     """The whole report: needs ``\\usepackage{booktabs}``."""
-    return template("report.tex.j2", escape).render(
-        report=report,
-        names=words.labels(report.benchmarks),
-        unfinished=words.unfinished_names(report),
-        many=len(report.models) > 1,
-        name=_name,
-        w=words,
-    )
+    return _render(report, "report.tex.j2", escape, name=_name)
+
+
+def _render(report: EvalReport, file: str, escaping: Callable[[object], str], **more: Any) -> str:
+    names, unfinished, many = words.labels(report.benchmarks), words.unfinished_names(report), len(report.models) > 1
+    document = template(file, escaping)
+    return document.render(report=report, names=names, unfinished=unfinished, many=many, w=words, **more)

@@ -1,32 +1,37 @@
-"""Comparisons as one self-contained page: no script, nothing loaded from elsewhere, every text escaped."""
+"""Comparisons as markdown for a pull request, and as one self-contained page: no script, every text escaped."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import Any
 
 from nemo_evaluator.decisions.compare.compare_set import ComparisonSet, Entry
 from nemo_evaluator.decisions.compare.report import RegressionReport
 from nemo_evaluator.decisions.compare.verdict import settling
 from nemo_evaluator.reports import _words as words
+from nemo_evaluator.reports import compare
 from nemo_evaluator.reports._page import template
 from nemo_evaluator.reports._plots import Figure, Mark, Shares, rows_figure
 from nemo_evaluator.reports.compare import LISTED, name_of, state_of, titled, worst_first
-from nemo_evaluator.reports.verdict_words import VERDICTS, explained
+from nemo_evaluator.reports.verdict_words import ICONS, VERDICTS, explained
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """One comparison on the page."""
+def compare_markdown(report: RegressionReport) -> str:
+    """One comparison as markdown."""
+    return _render([report], several=False)
 
-    anchor: str
-    entry: Entry
-    outcomes: Figure | None
-    categories: Figure | None
 
-    @property
-    def report(self) -> RegressionReport:
-        """The comparison."""
-        return self.entry.report
+def set_markdown(found: ComparisonSet) -> str:
+    """All comparisons of a call; several have a table of all at their head."""
+    several = len(found.entries) > 1 or bool(found.warnings)
+    about = {"found": found, "entries": found.entries, "title": titled(found)}
+    return _render([entry.report for entry in found.entries], several=several, **about)
+
+
+def _render(reports: Sequence[RegressionReport], **about: Any) -> str:
+    shared = {"w": words, "c": compare, "settling": settling, "icons": ICONS, "meanings": explained(VERDICTS)}
+    page = template("compare.md.j2", words.cell).render(reports=reports, **shared, **about)
+    return words.printable(page).rstrip() + "\n"
 
 
 def set_html(found: ComparisonSet) -> str:
@@ -60,7 +65,7 @@ def _mark(found: ComparisonSet, entry: Entry) -> Mark:
     return Mark(name_of(found, entry), seen.value, seen.lower, seen.upper, text, str(entry.report.verdict))
 
 
-def _section(anchor: str, entry: Entry) -> Section:
+def _section(anchor: str, entry: Entry) -> dict[str, Any]:
     report = entry.report
     marks = [
         Mark(
@@ -76,7 +81,8 @@ def _section(anchor: str, entry: Entry) -> Section:
     ]
     title = "Categories, the largest loss first (problems)"
     categories = rows_figure(title, marks, limit=_limit(entry)) if marks else None
-    return Section(anchor, entry, _outcomes(report), categories)
+    figures = {"outcomes": _outcomes(report), "categories": categories}
+    return {"anchor": anchor, "entry": entry, "report": report, **figures}
 
 
 def _outcomes(report: RegressionReport) -> Figure | None:
