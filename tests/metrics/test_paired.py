@@ -181,7 +181,7 @@ def test_variance_components_agree_with_the_anova_table() -> None:
     ratio = stats.f_oneway(*rewards).statistic
     assert (found.within + 6 * found.between) / found.within == pytest.approx(ratio, abs=1e-9)
     assert found.within == pytest.approx(rewards.var(axis=1, ddof=1).mean(), abs=1e-9)
-    assert found.of_mean(40, 6) == pytest.approx(rewards.mean(axis=1).var(ddof=1) / 40, abs=1e-9)
+    assert found.between + found.within / 6 == pytest.approx(rewards.mean(axis=1).var(ddof=1), abs=1e-9)
 
 
 def test_advice_follows_the_larger_part() -> None:

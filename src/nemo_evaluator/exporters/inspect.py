@@ -131,6 +131,7 @@ def _spec(bundle: ExportBundle, ids: list[int]) -> Any:
     config, bench = bundle.config, bundle.benchmark
     generation = config.get("generation") or {}
     known = model.GenerateConfig.model_fields
+    extra = [one.name for one in bundle.scores if one.name.startswith("scorer:")]
     return log.EvalSpec(
         eval_id=bundle.run_id,
         run_id=bundle.run_id,
@@ -150,13 +151,9 @@ def _spec(bundle: ExportBundle, ids: list[int]) -> Any:
         model_generate_config=model.GenerateConfig(**{k: v for k, v in generation.items() if k in known}),
         config=log.EvalConfig(epochs=bench.get("repeats") or 1, limit=config.get("max_problems")),
         packages={"nemo_evaluator": bundle.sdk_version},
-        scorers=[{"name": name} for name in _scorer_names(bundle)],
+        scorers=[{"name": name} for name in (sample.NATIVE, *map(sample.score_name, extra))],
         metadata={"config_hash": bundle.document.get("config_hash"), "nel_config": config},
     )
-
-
-def _scorer_names(bundle: ExportBundle) -> list[str]:
-    return [sample.NATIVE, *(sample.score_name(one.name) for one in bundle.scores if one.name.startswith("scorer:"))]
 
 
 def _scores(bundle: ExportBundle, scored: int, failed: int | None) -> list[Any]:

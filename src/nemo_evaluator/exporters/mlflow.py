@@ -222,18 +222,15 @@ def _job(bundle: ExportBundle) -> str:
     return bundle.run_id.replace("'", "")
 
 
-def _key(name: str) -> str:
-    return re.sub(r"[^\w\-. /:]", "_", name.replace("@", "_at_").replace("^", "_pow_"))[:_PARAM_LIMIT]
-
-
 def _keyed(values: Mapping[str, T]) -> dict[str, T]:
     """The values under names that MLflow takes; names that become one another are told apart by a number."""
     keyed: dict[str, T] = {}
     for name, value in values.items():
-        key, number = _key(str(name)), 1
+        plain = re.sub(r"[^\w\-. /:]", "_", str(name).replace("@", "_at_").replace("^", "_pow_"))[:_PARAM_LIMIT]
+        key, number = plain, 1
         while key in keyed:
             number += 1
-            key = f"{_key(str(name))[: _PARAM_LIMIT - 4]}_{number}"
+            key = f"{plain[: _PARAM_LIMIT - 4]}_{number}"
         keyed[key] = value
     return keyed
 

@@ -115,12 +115,11 @@ def _metrics(bundles: Sequence[ExportBundle]) -> dict[str, float]:
 
 
 def _table(bundles: Sequence[ExportBundle]) -> list[list[Any]]:
-    rows = []
-    for bundle in bundles:
-        for score in bundle.scores:
-            numbers = [score.value, score.ci_lower, score.ci_upper, bundle.coverage.share]
-            rows.append([bundle.name, bundle.model, bundle.samples, score.name, *numbers, bundle.status])
-    return rows
+    return [
+        [one.name, one.model, one.samples, s.name, s.value, s.ci_lower, s.ci_upper, one.coverage.share, one.status]
+        for one in bundles
+        for s in one.scores
+    ]
 
 
 def _artifact(bundles: Sequence[ExportBundle], identity: str) -> Any:

@@ -149,18 +149,19 @@ def _round(value: float | None) -> float | None:
 
 def headline_score_metrics(per_problem: Mapping[int, Sequence[float]], n_repeats: int) -> dict[str, JsonDict]:
     """``headline_scores`` for rewards held as ``{problem: [reward, ...]}``."""
-    sizes = [len(rewards) for rewards in per_problem.values()]
-    problem = np.repeat(np.arange(len(sizes)), sizes)
-    flat = [reward for rewards in per_problem.values() for reward in rewards]
-    return headline_scores(problem, np.array(flat, dtype=np.float64), repeats=n_repeats)
+    return headline_scores(*_columns([*per_problem.values()]), repeats=n_repeats)
 
 
 def sample_level_ci(per_problem: Sequence[Sequence[float]], *, ci_level: float = 0.95) -> Interval:
     """Interval of the mean score over problems, from the answers of each; see ``mean_interval``."""
-    problem = np.repeat(np.arange(len(per_problem)), [len(rewards) for rewards in per_problem])
-    reward = np.array([reward for rewards in per_problem for reward in rewards], dtype=np.float64)
+    problem, reward = _columns(per_problem)
     problems = by_problem(problem, reward)
     return mean_interval(problems.means, answers=problems.rows, binary=is_binary(reward), confidence=ci_level)
+
+
+def _columns(per_problem: Sequence[Sequence[float]]) -> tuple[Ints, Floats]:
+    problem = np.repeat(np.arange(len(per_problem)), [len(rewards) for rewards in per_problem])
+    return problem, np.array([reward for rewards in per_problem for reward in rewards], dtype=np.float64)
 
 
 def category_breakdown(rows: Sequence[Mapping[str, Any]]) -> dict[str, JsonDict]:

@@ -87,22 +87,18 @@ def permutation_test(
     moved = differences[differences != 0.0]
     n, k = len(differences), len(moved)
     effect = float(differences.mean()) if n else 0.0
-    if k == 0:
-        return PairedTest("permutation", 1.0, effect, n, 0, alternative)
-    sizes = np.abs(moved)
-    if np.ptp(sizes) == 0.0:
+    sizes, observed, method = np.abs(moved), float(moved.sum()), "permutation"
+    if k == 0 or np.ptp(sizes) == 0.0:
         p_value = _exact_binomial(int((moved > 0).sum()), k, alternative)
-        return PairedTest("permutation", p_value, effect, n, k, alternative)
-    observed = float(moved.sum())
-    if k <= _ENUMERATED:
+    elif k <= _ENUMERATED:
         sums = _all_sums(sizes)
         p_value = _extreme(sums, observed, alternative, _slack(sizes)) / len(sums)
-        return PairedTest("permutation", p_value, effect, n, k, alternative)
-    if k * n_permutations > _MOST_CELLS:
-        p_value = _tail(observed / math.sqrt(float(sizes @ sizes)), alternative)
-        return PairedTest("permutation_limit", p_value, effect, n, k, alternative)
-    extreme = _count_extreme(sizes, observed, alternative, n_permutations, seed)
-    return PairedTest("permutation", (extreme + 1) / (n_permutations + 1), effect, n, k, alternative)
+    elif k * n_permutations > _MOST_CELLS:
+        method, p_value = "permutation_limit", _tail(observed / math.sqrt(float(sizes @ sizes)), alternative)
+    else:
+        extreme = _count_extreme(sizes, observed, alternative, n_permutations, seed)
+        p_value = (extreme + 1) / (n_permutations + 1)
+    return PairedTest(method, p_value, effect, n, k, alternative)
 
 
 def _tail(z: float, alternative: Alternative) -> float:

@@ -23,10 +23,6 @@ class VarianceComponents:
     repeats: float
     advice: Advice
 
-    def of_mean(self, problems: int, repeats: float) -> float:
-        """Variance of the score of a run of another size."""
-        return (self.between + self.within / repeats) / problems
-
 
 def variance_components(problem: Ints, reward: Floats) -> VarianceComponents:
     """One-way analysis of variance with problems as random groups; groups of unequal size are allowed."""

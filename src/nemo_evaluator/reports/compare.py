@@ -120,12 +120,9 @@ def paired(report: RegressionReport) -> list[str]:
         line += f"{summary['n_stable_correct']:,} stayed right, {summary['n_stable_wrong']:,} stayed wrong"
     lines = [line, f"{report.test.method} test that the candidate is worse: {words.p_value(report.test.p_value)}"]
     if report.detectable is not None:
-        lines.append(f"a {_loss(report)} of {report.detectable:.4f} would have been found with 80% chance")
+        loss = "drop" if _better(report) > 0 else "rise"
+        lines.append(f"a {loss} of {report.detectable:.4f} would have been found with 80% chance")
     return lines
-
-
-def _loss(report: RegressionReport) -> str:
-    return "drop" if report.direction == "higher_is_better" else "rise"
 
 
 def statistics(report: RegressionReport) -> list[str]:

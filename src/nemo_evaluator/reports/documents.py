@@ -15,14 +15,8 @@ from nemo_evaluator.reports.verdict_words import STATUSES, explained
 
 _ESCAPES: Final = str.maketrans(
     {
+        **{char: f"\\{char}" for char in "&%$#_{}"},
         "\\": r"\textbackslash{}",
-        "&": r"\&",
-        "%": r"\%",
-        "$": r"\$",
-        "#": r"\#",
-        "_": r"\_",
-        "{": r"\{",
-        "}": r"\}",
         "~": r"\textasciitilde{}",
         "^": r"\textasciicircum{}",
         "<": r"\textless{}",

@@ -34,13 +34,10 @@ def _benchmark(bench: BenchmarkReport) -> JsonDict:
     head = {key: getattr(bench.headline, name, None) for key, name in _HEADLINE.items()}
     rest = {name: getattr(bench, name) for name in FIELDS["json"]}
     rest["validity"] = {"status": bench.status, "reasons": list(bench.reasons)}
-    rest["scores"] = {score.name: _score(score) for score in _all_scores(bench)}
+    scores = [score for score in (bench.headline, *bench.others, *bench.scorers) if score is not None]
+    rest["scores"] = {score.name: _score(score) for score in scores}
     details = {} if bench.details is None else {"details": bench.details}
     return {"benchmark": bench.name, **head, **rest, **details}
-
-
-def _all_scores(bench: BenchmarkReport) -> list[Score]:
-    return [*([bench.headline] if bench.headline else []), *bench.others, *bench.scorers]
 
 
 def _score(score: Score) -> JsonDict:

@@ -15,7 +15,7 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.compare.caveats import WORDS, caveats
 from nemo_evaluator.decisions.compare.comparability import differences
-from nemo_evaluator.decisions.compare.flips import FlipReport, build_flip_report
+from nemo_evaluator.decisions.compare.flips import build_flip_report
 from nemo_evaluator.decisions.compare.options import CompareOptions, choose_test
 from nemo_evaluator.decisions.compare.report import Paired, RegressionReport, RunSide
 from nemo_evaluator.decisions.compare.shifts import runtime_deltas, score_deltas, shift_warnings, shifts
@@ -119,7 +119,7 @@ class Comparison:
     def report(self) -> RegressionReport:
         """The verdict, with all that it rests on."""
         pairing, options = self._pairing, self._options
-        interval = self._interval()
+        interval = pairing.reading(pairing.differences, self._spending).interval(options.confidence)
         sd = None if len(pairing) < 2 or pairing.alike(pairing.differences) else float(pairing.differences.std(ddof=1))
         needed = self._needed(interval, sd)
         judgement = self._guard(
@@ -130,6 +130,7 @@ class Comparison:
         test, why = choose_test(pairing, options)
         gain = options.better * pairing.differences
         left, right = self._runs
+        sides: Any = {"correct_above": options.correct_above, "lower_is_better": options.better < 0}
         return RegressionReport(
             benchmark=left.name,
             baseline=self._side(0),
@@ -150,7 +151,7 @@ class Comparison:
             score_deltas=score_deltas(left, right),
             runtime_deltas=runtime_deltas(left, right),
             category_deltas=self._categories(),
-            flips=self._flips(),
+            flips=build_flip_report(*self._rows, pairing, **sides) if len(pairing) else None,
             shifts=self._shifts,
             differences=self._differences,
             missing=self._missing,
@@ -174,18 +175,6 @@ class Comparison:
             return judge(found, options.max_drop, better=options.better).verdict is not Verdict.INCONCLUSIVE
 
         return first(settles, len(pairing) + 1, _MOST_EQUAL)
-
-    def _flips(self) -> FlipReport | None:
-        if not len(self._pairing):
-            return None
-        options = self._options
-        return build_flip_report(
-            *self._rows, self._pairing, correct_above=options.correct_above, lower_is_better=options.better < 0
-        )
-
-    def _interval(self) -> Interval:
-        pairing, confidence = self._pairing, self._options.confidence
-        return pairing.reading(pairing.differences, self._spending).interval(confidence)
 
     def _guard(self, judgement: Judgement) -> Judgement:
         """What no interval can make good: invalid runs, hardly any pairs, another scorer."""

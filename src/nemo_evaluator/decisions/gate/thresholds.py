@@ -118,9 +118,8 @@ def measure(pairing: Pairing, limits: PolicyDefaults, *, confidence: float, spen
     margins, notes = [ruler.limit()], []
     if spending.looking and not pairing.bounded:
         notes.append("rewards beyond [0, 1]: no interval holds under repeated looking")
-    relative = limits.max_relative_drop
-    if relative is not None and _guarded(before, limits):
-        baseline = float(before.mean())
+    relative, guard, baseline = limits.max_relative_drop, limits.relative_guard_below, float(before.mean())
+    if relative is not None and (guard is None or baseline < guard):
         if baseline == 0.0 and better > 0:
             notes.append("max_relative_drop says nothing where the baseline scores 0; max_drop alone decides")
         else:
@@ -148,7 +147,3 @@ def _shift(interval: Interval, by: float) -> Interval:
     lower = None if interval.lower is None else interval.lower + by
     upper = None if interval.upper is None else interval.upper + by
     return Interval(interval.value + by, lower, upper, interval.method, interval.n)
-
-
-def _guarded(before: Floats, limits: PolicyDefaults) -> bool:
-    return limits.relative_guard_below is None or float(before.mean()) < limits.relative_guard_below
