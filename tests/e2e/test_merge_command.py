@@ -78,7 +78,7 @@ def test_scores_over_all_rows_reports_and_config_are_those_of_one_run(nel: Nel, 
     assert "panel.krippendorff_alpha" in _scores(folder / "parts" / "graded")
     assert "share_right" in (folder / "parts" / "report.md").read_text()
     nel("eval", "merge", "../parts", "-n", "1")
-    assert "1 repeats, not 2" in nel("eval", "merge", "../parts", "-n", "2", code=1).stderr
+    assert "1 repeat, not 2" in nel("eval", "merge", "../parts", "-n", "2", code=1).stderr
     # The merged folder is a run like any other: its answers can be scored again.
     nel.env["SOME_KEY"] = "k"
     asked = server.count

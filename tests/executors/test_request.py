@@ -43,6 +43,7 @@ FULL = RunRequest(
     fresh=True,
     background=True,
     shard="1/4",
+    only_shard=2,
     strict_export=True,
     frozen=True,
     allow_fallback=True,

@@ -15,10 +15,13 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.services import plan_service, service_identity, start_services
 from nemo_evaluator.services.process import free_port
 
-MODULES = {"vllm": "vllm/entrypoints/openai/api_server.py", "sglang": "sglang/launch_server.py"}
+MODULES = {"vllm": "vllm/entrypoints/cli/main.py", "sglang": "sglang/launch_server.py"}
 SERVER = """
 import http.server, json, os, sys
-said = {flag: value for flag, value in zip(sys.argv[1::2], sys.argv[2::2], strict=True)}
+words = sys.argv[1:]
+if words[0] == "serve":
+    words[0] = "--model"
+said = {flag: value for flag, value in zip(words[::2], words[1::2], strict=True)}
 key = said.pop("--api-key")
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
@@ -90,7 +93,7 @@ async def test_every_setting_reaches_the_server(kind: str, model: str, sizes: li
         tensor_parallel_size=2,
         pipeline_parallel_size=3,
         data_parallel_size=4,
-        gpus=[1, 3],
+        gpus=[1, 3, 4, 5, 6, 7],
         extra_args=["--max-model-len", "2048"],
         extra_env={"EXTRA": "a value"},
         setup_commands=["export SETUP='first one'"],
@@ -102,7 +105,7 @@ async def test_every_setting_reaches_the_server(kind: str, model: str, sizes: li
     assert said[model] == "org/model" and said["--served-model-name"] == "shown" and said["--host"] == "127.0.0.1"
     assert [said[flag] for flag in sizes] == ["2", "3", "4"]
     assert said["--max-model-len"] == "2048"
-    assert found["env"] == {"CUDA_VISIBLE_DEVICES": "1,3", "EXTRA": "a value"}
+    assert found["env"] == {"CUDA_VISIBLE_DEVICES": "1,3,4,5,6,7", "EXTRA": "a value"}
     assert found["setup"] == "first one, then another"
 
 

@@ -79,6 +79,15 @@ class BenchmarkConfig(Model):
         """The id, or the name while no id was given."""
         return self.id or self.name
 
+    @model_validator(mode="before")
+    @classmethod
+    def _container_sandbox(cls, data: Any) -> Any:
+        """A harness container runs in docker, and reaches the model, unless the config says where else."""
+        solver = data.get("solver") if isinstance(data, dict) else None
+        if isinstance(solver, dict) and solver.get("type") == "container" and data.get("sandbox") is None:
+            return {**data, "sandbox": {"type": "docker", "network": "bridge"}}
+        return data
+
     @field_validator("name")
     @classmethod
     def _known_scheme(cls, name: str) -> str:

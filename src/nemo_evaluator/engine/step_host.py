@@ -20,6 +20,7 @@ from nemo_evaluator.engine.step import StepRunner
 from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.store.index import StepIndex
 from nemo_evaluator.store.journal import Journal
+from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.sealed import seal
 
 # How long the other side waits for news, and how long news wait for more of them.
@@ -32,7 +33,7 @@ class Outbox(Journal):
 
     def __init__(self, folder: Path) -> None:
         # Tracebacks are written beside it.
-        self.path = (folder if folder.is_dir() else Path(tempfile.gettempdir())) / "journal.jsonl"
+        self.path = TaskPaths(folder if folder.is_dir() else Path(tempfile.gettempdir())).journal
         self.checksum = ""
         self.records: list[JsonDict] = []
         self.news = asyncio.Event()

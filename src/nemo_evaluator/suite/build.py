@@ -75,6 +75,11 @@ class Builder:
         stack.push_async_callback(environment.close)
         environment.full_rows = self._full_rows
         facts, service = environment.facts(), bench.solver.model_service
+        if facts.batch and bench.solver.type == "simple":
+            unused = sorted(bench.solver.model_fields_set - {"type", "service"})
+            if unused:
+                message = f"{key} runs its own solver: solver.{unused[0]} has no effect"
+                raise UsageError(message, hint="set it on the service, or in the benchmark's params")
         endpoint = clients[service].endpoint if service else None
         if environment.endpoint_type != "chat" and endpoint and endpoint.protocol != "completions":
             if environment.endpoint_type == "logprobs":
