@@ -97,8 +97,11 @@ async def test_interceptors_are_linear(name, text, tmp_path, monkeypatch):
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_the_scrubber_of_streams_is_linear(text):
     data = b"".join(map(encode_event, _events(text)))
-    scrubber = StreamScrubber()
-    started = time.process_time()
-    said = sum(len(scrubber.feed(data[at : at + 4096])) for at in range(0, len(data), 4096)) + len(scrubber.finish())
-    assert time.process_time() - started < 0.2
-    assert said == len(data)
+    times = []
+    for _ in range(3):
+        scrubber = StreamScrubber()
+        started = time.process_time()
+        fed = sum(len(scrubber.feed(data[at : at + 4096])) for at in range(0, len(data), 4096))
+        assert fed + len(scrubber.finish()) == len(data)
+        times.append(time.process_time() - started)
+    assert min(times) < 0.2

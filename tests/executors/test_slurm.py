@@ -137,7 +137,7 @@ def test_a_run_that_waits_is_pending_with_its_reason_and_can_be_stopped_and_resu
 
 
 def test_following_ends_with_ctrl_c_and_the_run_goes_on(on: Cluster, serve: Serve) -> None:
-    server = serve(lambda seen: Say("6", delay=0.2))
+    server = serve(lambda seen: Say("6", delay=1.0))
     following = on.nel.start("eval", "run", on.config(30, {"model": api(server.url)}))
     while server.count < 3 and following.poll() is None:
         time.sleep(0.2)

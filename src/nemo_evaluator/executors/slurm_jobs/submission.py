@@ -67,7 +67,7 @@ def submit(
     refused = "exit 1" if handle.job_ids else f"rm -f {SECRETS}; exit 1"
     command = f"id=$({shlex.join(['sbatch', '--parsable', *array, SCRIPT])}) || {{ {refused}; }}"
     # Into the file first: nobody may be listening any more.
-    keep = f'echo "${{id%%;*}}" >>{_SUBMITTED}; tail -n 1 {_SUBMITTED}'
+    keep = f'echo "${{id%%;*}}" >>{_SUBMITTED}; echo "${{id%%;*}}"'
     script = f"rm -rf {shlex.join(old)}\n{command}\n{keep}\n"
     said = handle.host.put_and_run(str(plan.root), files, script).strip()
     job_id = said.rpartition("\n")[2]
