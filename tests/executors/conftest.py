@@ -3,6 +3,7 @@
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from executor_bench import Bench
 from nel_support import Serve, Sums, serve, sums
 
+from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.store.runs import load_run
 
 __all__ = ["serve", "sums"]
@@ -62,7 +64,9 @@ def on(
     for file in tmp_path.glob("*/nel_run.json"):
         run = load_run(file.parent)
         if run is not None and made.executor.life(run):
-            made.executor.stop(run)
+            # It may end in between.
+            with suppress(UsageError):
+                made.executor.stop(run)
 
 
 def _cluster(request: pytest.FixtureRequest) -> dict[str, Any]:
