@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 import tempfile
@@ -74,6 +75,12 @@ def iter_jsonl(path: Path) -> Iterator[Any]:
                     return
                 continue
             yield orjson.loads(line)
+
+
+def files_under(root: Path, pattern: str) -> list[Path]:
+    """Files at any depth whose name fits, sorted. A folder that vanishes meanwhile is passed over."""
+    walked = os.walk(root)
+    return sorted(Path(folder, name) for folder, _, names in walked for name in fnmatch.filter(names, pattern))
 
 
 def safe_name(name: str) -> str:

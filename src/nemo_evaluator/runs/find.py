@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import files_under
 from nemo_evaluator.runs.bundle import Bundle, load_bundle
 from nemo_evaluator.store.layout import PREVIOUS
 
@@ -41,7 +42,7 @@ def find_runs(path: Path) -> list[Bundle]:
 
 def task_folders(root: Path) -> list[Path]:
     """The folders at and under a folder that hold a journal; past runs are left out."""
-    found = sorted(path.parent for path in root.rglob("journal.jsonl"))
+    found = [path.parent for path in files_under(root, "journal.jsonl")]
     return [folder for folder in found if PREVIOUS not in folder.relative_to(root).parts]
 
 
@@ -51,7 +52,7 @@ def _under(root: Path) -> list[Path]:
     if not root.is_dir():
         raise UsageError(f"{root} does not exist", hint="`nel eval runs` lists runs and their folders")
     newest: dict[tuple[Path, str], Path] = {}
-    for path in sorted(root.rglob("eval-*.json")):
+    for path in files_under(root, "eval-*.json"):
         if PREVIOUS in path.relative_to(root).parts or not path.is_file():
             continue
         match = _BUNDLE.fullmatch(path.name)

@@ -10,7 +10,7 @@ from typing import Final
 import orjson
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import read_json, safe_name
+from nemo_evaluator.core.files import files_under, read_json, safe_name
 from nemo_evaluator.core.json_coerce import as_dict, as_list
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.bundle import newest_bundle
@@ -36,7 +36,7 @@ def find_unfinished(root: Path) -> list[Unfinished]:
     if not root.is_dir():
         return []
     found: dict[Path, Unfinished] = {}
-    for path in sorted(root.rglob("checkpoint.json")):
+    for path in files_under(root, "checkpoint.json"):
         if _counts(path.parent, root):
             found |= {one.folder: one for one in _of_run(path.parent, read_checkpoint(path.parent))}
     for folder in task_folders(root):

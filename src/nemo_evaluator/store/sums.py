@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import write_atomic
+from nemo_evaluator.core.files import files_under, write_atomic
 from nemo_evaluator.store.layout import PREVIOUS
 
 FILE: Final = "SHA256SUMS"
@@ -58,7 +58,7 @@ def verified(path: Path) -> Path:
 def damaged_files(root: Path) -> list[str]:
     """What is wrong with the recorded files at and under a folder, a sentence each; empty when nothing is."""
     found = []
-    for place in sorted(root.rglob(FILE)):
+    for place in files_under(root, FILE):
         if PREVIOUS in place.relative_to(root).parts:
             continue
         text = place.read_bytes().decode("utf-8", "replace")
