@@ -10,6 +10,9 @@ import pytest
 from harness_image import build_harness
 from nel_support import Nel, Serve, api, command_lines_with, rows
 
+from nemo_evaluator.config import parse_eval_config
+from nemo_evaluator.core.errors import ConfigError
+
 pytestmark = pytest.mark.needs("docker")
 
 
@@ -94,10 +97,19 @@ def test_a_harness_without_rows_gives_its_score(nel: Nel, serve: Serve, image: s
     assert row["reward"] == 0.5 and row["scoring_details"]["samples"] == 2
 
 
-def test_a_sandbox_is_asked_for(nel: Nel) -> None:
-    config = nel.config(
-        "c.yaml",
-        services={"model": api("http://127.0.0.1:9/v1")},
-        benchmarks=[{"name": "container://i#t", "solver": {"type": "container", "service": "model"}}],
+def test_a_container_runs_in_docker_unless_the_config_says_where() -> None:
+    solver = {"type": "container", "service": "model"}
+    parts = {"name": "container://i#t", "solver": solver}
+    plain, told = (
+        parse_eval_config({"services": {"model": api("http://127.0.0.1:9/v1")}, "benchmarks": [parts | more]})
+        for more in ({}, {"sandbox": {"type": "apptainer"}})
     )
-    assert "needs a sandbox that runs images" in nel("config", "check", config, code=1).stderr
+    assert plain.benchmarks[0].sandbox.model_dump(include={"type", "network"}) == {
+        "type": "docker",
+        "network": "bridge",
+    }
+    assert told.benchmarks[0].sandbox.type == "apptainer"
+    with pytest.raises(ConfigError, match="needs a sandbox that runs images"):
+        parse_eval_config(
+            {"services": {"model": api("http://127.0.0.1:9/v1")}, "benchmarks": [parts | {"sandbox": {"type": "none"}}]}
+        )
