@@ -9,5 +9,5 @@ RUN for wheel in /tmp/dist/*.whl; do python3 -m pip install ${PIP_ARGS} "${wheel
 # Not root; --user takes the place of this, so that files of the run belong to whoever mounts the folder.
 ENV HOME=/tmp
 USER 1000:1000
-WORKDIR /work
+WORKDIR /data
 ENTRYPOINT ["nel"]

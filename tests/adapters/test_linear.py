@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pace import cpu_limit
 
 from nemo_evaluator.adapters import registry
 from nemo_evaluator.adapters._stream_scrubber import StreamScrubber
 from nemo_evaluator.adapters._streams import encode_event
 from nemo_evaluator.adapters.base import overrides
-from nemo_evaluator.core.secrets import Secret
+from nemo_evaluator.core import secrets
 from nemo_evaluator.models import ModelReply, ModelRequest, StageSpec
 
 MB = 1_000_000
@@ -42,7 +44,17 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "progress_tracking": {"progress_path": "progress"},
     "reasoning": {"include_if_not_finished": False},
 }
-Secret("lin-ear-lin-ear-0123456789")
+
+
+@pytest.fixture(autouse=True)
+def one_secret() -> Iterator[None]:
+    """Only one secret is known, whatever ran before in this process: each one that is looked for takes time."""
+    before = dict(secrets._known)
+    secrets._known.clear()
+    secrets.Secret("lin-ear-lin-ear-0123456789")
+    yield
+    secrets._known.update(before)
+    secrets._arrange()
 
 
 def _request(text: str) -> ModelRequest:
@@ -89,9 +101,9 @@ async def test_interceptors_are_linear(name, text, tmp_path, monkeypatch):
         streamed = time.process_time() - ended
     await stage.close()
     # A request of this test holds the text five times.
-    assert between - started < 1.0
-    assert ended - between < 0.2
-    assert streamed < 0.2
+    assert between - started < cpu_limit(1.0)
+    assert ended - between < cpu_limit(0.2)
+    assert streamed < cpu_limit(0.2)
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
@@ -104,4 +116,4 @@ def test_the_scrubber_of_streams_is_linear(text):
         fed = sum(len(scrubber.feed(data[at : at + 4096])) for at in range(0, len(data), 4096))
         assert fed + len(scrubber.finish()) == len(data)
         times.append(time.process_time() - started)
-    assert min(times) < 0.2
+    assert min(times) < cpu_limit(0.2)

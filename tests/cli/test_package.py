@@ -40,14 +40,14 @@ def test_the_image_runs_its_benchmark(nel: Nel, serve: Serve, sums: Sums, base: 
     user = f"{os.getuid()}:{os.getgid()}"
     mounts = (
         "-v",
-        f"{nel.folder / 'results'}:/work",
+        f"{nel.folder / 'results'}:/data",
         "-v",
         f"{docker_image.SITE}:/deps:ro",
         "-e",
         "PYTHONPATH=/app:/deps",
     )
     file = "mine/sums.py" if whole else "sums.py"
-    words = ("eval", "run", "--bench", file, "--model-url", server.url, "--model-id", "m", "-o", "/work/o")
+    words = ("eval", "run", "--bench", file, "--model-url", server.url, "--model-id", "m", "-o", "/data/o")
     docker("run", "--rm", "--network", "host", "--user", user, *mounts, TAG, *words)
     assert server.count == 4 and (nel.folder / "results" / "o" / "sums" / "results.jsonl").exists()
     assert docker("inspect", "--format", "{{.Config.User}}", TAG).strip() == "1000:1000"

@@ -133,7 +133,7 @@ def test_what_pods_mount_exists_and_the_config_is_one_of_nels(monkeypatch: pytes
     ray = shlex.split(by_kind["RayJob"]["nel-ray"]["spec"]["entrypoint"])
     overrides = [ray[at + 1] for at, word in enumerate(ray) if word == "-O"]
     loaded = load_mapping(yaml.safe_load(text), overrides)
-    assert (loaded.config.cluster.type, loaded.config.output.dir) == ("ray", "/work/results")
+    assert (loaded.config.cluster.type, loaded.config.output.dir) == ("ray", "/data/results")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

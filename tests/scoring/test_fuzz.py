@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pace import cpu_limit
 
 from nemo_evaluator.benchmarks.bfcl import bfcl
 from nemo_evaluator.environments import get_environment
@@ -163,10 +164,10 @@ async def test_a_megabyte_costs_little(name: str) -> None:
     for kind, piece in ADVERSARIAL.items():
         response = piece * (SIZE // len(piece))
         spent = []
-        while len(spent) < 3 and min(spent, default=1.0) > 0.2:
+        while len(spent) < 3 and min(spent, default=9.0) > cpu_limit(0.2):
             started = time.process_time()
             await judge(name, response)
             spent.append(time.process_time() - started)
-        if min(spent) > 0.2:
+        if min(spent) > cpu_limit(0.2):
             slow[kind] = round(min(spent), 2)
     assert not slow

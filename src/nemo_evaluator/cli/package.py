@@ -42,5 +42,5 @@ def package(
     bench = image.module.name + ("/FILE.py" if image.module.is_dir() else "")
     click.echo(f"{'pushed' if push else 'built'} {tag}; to run it:")
     click.echo(
-        f'  docker run --rm -v "$PWD:/work" {tag} eval run --bench {bench} --model PROVIDER/MODEL -o /work/results'
+        f'  docker run --rm -v "$PWD:/data" {tag} eval run --bench {bench} --model PROVIDER/MODEL -o /data/results'
     )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nemo_evaluator.core.errors import BoundaryError, InterruptedRunError, SeedError, boundary
 from nemo_evaluator.core.failures import Cause
@@ -28,22 +28,32 @@ async def run_whole(
     await door.start()
     with door.session(scope) as session:
         run = plan(session)
-        task, stopper = asyncio.ensure_future(environment.run_first(run)), asyncio.ensure_future(halt.wait())
         try:
-            await asyncio.wait({task, stopper}, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                task.cancel()
-            with boundary(Cause.SOLVER):
-                await task
-        except asyncio.CancelledError:
-            if not halt:
-                raise
-            raise InterruptedRunError("interrupted while the container ran; --resume runs it again") from None
+            done = await _until_halt(environment.run_first(run), halt)
         except BoundaryError as error:
             # Its last call got no answer: whatever it made of that, the model was gone.
             raise (session.fault or real_cause(error, session)) from error
-        finally:
-            stopper.cancel()
+    if not done:
+        raise InterruptedRunError("interrupted while the container ran; --resume runs it again")
+
+
+async def _until_halt(work: Coroutine[Any, Any, None], halt: Halt) -> bool:
+    """Do the work, unless the run is stopped meanwhile: then it is cancelled, and the result is False."""
+    task, stopper = asyncio.ensure_future(work), asyncio.ensure_future(halt.wait())
+    try:
+        await asyncio.wait({task, stopper}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            task.cancel()
+        with boundary(Cause.SOLVER):
+            await task
+    except asyncio.CancelledError:
+        if not halt:
+            raise
+        return False
+    finally:
+        stopper.cancel()
+        task.cancel()
+    return True
 
 
 async def run_batch(context: StepContext, steps: Sequence[Step], folder: Path) -> None:
@@ -67,19 +77,8 @@ async def run_batch(context: StepContext, steps: Sequence[Step], folder: Path) -
                     raise SeedError(f"the benchmark gave a row for step {step}, which was not asked for")
                 runner.take(step, row)
 
-        task, stopper = asyncio.ensure_future(work()), asyncio.ensure_future(context.halt.wait())
         try:
-            await asyncio.wait({task, stopper}, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                task.cancel()
-            with boundary(Cause.SOLVER):
-                await task
-        except asyncio.CancelledError:
-            if not context.halt:
-                raise
+            await _until_halt(work(), context.halt)
         except BoundaryError as error:
             cause = real_cause(error, session)
             context.halt.set(HaltKind.ERROR, cause.message, error=cause)
-        finally:
-            stopper.cancel()
-            task.cancel()

@@ -367,6 +367,8 @@ class _Session:
         if job.pool is not None and not batch:
             await job.pool(Ledger(context, reuse.todo(self._plan), job.max_concurrent, job.budgets, job.traffic))
             return
+        if job.pool is not None:
+            job.say(f"{self._name}: runs itself, so it runs here and not on the workers")
         await open_steps(job)
         if batch:
             await run_batch(context, list(reuse.todo(self._plan)), self._task.root / "batch")

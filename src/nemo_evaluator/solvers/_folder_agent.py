@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import jinja2
+from jinja2.sandbox import SandboxedEnvironment
 
 from nemo_evaluator.core.errors import SandboxError, UsageError
 from nemo_evaluator.core.json_coerce import as_dict, as_number
@@ -78,9 +79,9 @@ class FolderAgent:
 
 
 def _render(text: str, values: Mapping[str, Any]) -> str:
-    """A template of the user's own; ``quote`` makes a value one word of the shell."""
+    """A template of an agent, which may be anybody's; ``quote`` makes a value one word of the shell."""
     # The result is a shell script, not a page.
-    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False)  # noqa: S701
+    environment = SandboxedEnvironment(undefined=jinja2.StrictUndefined, autoescape=False)
     environment.filters["quote"] = lambda value: shlex.quote(str(value))
     try:
         return environment.from_string(text).render(**values)

@@ -20,6 +20,7 @@ from nemo_evaluator.engine.plan import Shard
 from nemo_evaluator.engine.scope import StepLimits
 from nemo_evaluator.engine.template import load_template
 from nemo_evaluator.engine.verify import Verifier
+from nemo_evaluator.environments.base import EvalEnvironment
 from nemo_evaluator.environments.registry import get_environment
 from nemo_evaluator.models import Endpoint
 from nemo_evaluator.models.budget import Budget
@@ -75,17 +76,8 @@ class Builder:
         stack.push_async_callback(environment.close)
         environment.full_rows = self._full_rows
         facts, service = environment.facts(), bench.solver.model_service
-        if facts.batch and bench.solver.type == "simple":
-            unused = sorted(bench.solver.model_fields_set - {"type", "service"})
-            if unused:
-                message = f"{key} runs its own solver: solver.{unused[0]} has no effect"
-                raise UsageError(message, hint="set it on the service, or in the benchmark's params")
         endpoint = clients[service].endpoint if service else None
-        if environment.endpoint_type != "chat" and endpoint and endpoint.protocol != "completions":
-            if environment.endpoint_type == "logprobs":
-                hint = f"set protocol: completions on service {service!r}, and a URL that ends in /completions"
-                raise UsageError(f"{key} asks for log-likelihoods, which chat endpoints do not give", hint=hint)
-            _log.warning("%s is meant for text completions, and service %r speaks chat", key, service)
+        _check_solver(bench, environment, endpoint)
         if service:
             await environment.use_model(clients[service])
         urls = {name: one.url for name, one in self._services.running.items()}
@@ -150,6 +142,20 @@ class Builder:
         log = TrafficLog(TaskPaths(task_dir).traffic, keep=self._traffic)
         stack.callback(log.close)
         return log.write
+
+
+def _check_solver(bench: BenchmarkConfig, environment: EvalEnvironment, endpoint: Endpoint | None) -> None:
+    """Refuse settings that would do nothing, and a model that cannot give what the benchmark asks for."""
+    service = bench.solver.model_service
+    unused = sorted(bench.solver.model_fields_set - {"type", "service"})
+    if environment.facts().batch and bench.solver.type == "simple" and unused:
+        message = f"{bench.key} runs its own solver: solver.{unused[0]} has no effect"
+        raise UsageError(message, hint="set it on the service, or in the benchmark's params")
+    if environment.endpoint_type != "chat" and endpoint and endpoint.protocol != "completions":
+        if environment.endpoint_type == "logprobs":
+            hint = f"set protocol: completions on service {service!r}, and a URL that ends in /completions"
+            raise UsageError(f"{bench.key} asks for log-likelihoods, which chat endpoints do not give", hint=hint)
+        _log.warning("%s is meant for text completions, and service %r speaks chat", bench.key, service)
 
 
 def _facts(bench: BenchmarkConfig, solver: JsonDict) -> JsonDict:
