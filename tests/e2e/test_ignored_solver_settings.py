@@ -8,8 +8,9 @@ import pytest
 from nel_support import Nel, api
 
 BENCH = """
-from nemo_evaluator.environments import EvalEnvironment, SeedResult, register
+from nemo_evaluator.environments import EvalEnvironment, register
 from nemo_evaluator.environments.base import EnvironmentFacts
+from nemo_evaluator import SeedResult
 
 
 @register("own_solver")
