@@ -19,7 +19,7 @@ PREVIOUS: Final = "previous"
 LOG: Final = "nel_eval.log"
 # The files of a benchmark that nel writes; whatever else lies in its folder is somebody's own.
 _OWN: Final = re.compile(
-    r"journal(\.damaged)?\.jsonl|results\.jsonl|trajectories(_enriched)?\.jsonl|model_traffic\.jsonl"
+    r"journal(\.damaged)?\.jsonl|results\.jsonl|trajectories(_enriched)?\.jsonl|model_traffic\.jsonl|labels\.jsonl"
     r"|runtime_stats\.json|failure_analysis\.json|SHA256SUMS|errors\.log|index\.sqlite(-journal)?"
     r"|eval-.+\.json|.+_inspect\.(eval|json)|workspaces"
 )
@@ -65,6 +65,11 @@ class TaskPaths:
     def index(self) -> Path:
         """The index of the rows; it can be built anew at any time."""
         return self.root / "index.sqlite"
+
+    @property
+    def labels(self) -> Path:
+        """What people said of rows."""
+        return self.root / "labels.jsonl"
 
     @property
     def workspaces(self) -> Path:

@@ -1,0 +1,92 @@
+"""What people say of rows: ``labels.jsonl`` in a benchmark's folder, append-only; of several on a row the last counts.
+
+::
+
+    {"problem_idx": 3, "repeat": 0, "label": "wrong", "note": "off by 1", "who": "ada", "when": "2026-11-17T02:40:00Z"}
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
+
+import orjson
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import dumps, scrub_json
+from nemo_evaluator.store.layout import TaskPaths
+
+Verdict = Literal["right", "wrong", "unsure", ""]
+VERDICTS: Final[tuple[str, ...]] = get_args(Verdict)
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A person's word on one row; an empty ``label`` takes an earlier one back."""
+
+    problem_idx: int
+    repeat: int
+    label: Verdict
+    note: str = ""
+    who: str = ""
+    when: str = ""
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """The row it is about."""
+        return self.problem_idx, self.repeat
+
+
+def all_labels(folder: Path) -> Iterator[Label]:
+    """Every label of a benchmark's folder in the order of writing; lines that are none are passed over."""
+    path = TaskPaths(folder).labels
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                label = _read(orjson.loads(line))
+            except orjson.JSONDecodeError:
+                # A last line that was cut off: the next one starts on a line of its own.
+                continue
+            if label is not None:
+                yield label
+
+
+def read_labels(folder: Path) -> dict[tuple[int, int], Label]:
+    """The label of each labelled row of a benchmark's folder, by problem and repeat."""
+    last = {label.key: label for label in all_labels(folder)}
+    return {key: label for key, label in last.items() if label.label}
+
+
+def append_label(folder: Path, label: Label) -> Label:
+    """Add a label, with the time where it has none; on disk when this returns. Raises UsageError where it cannot be."""
+    if label.label not in VERDICTS or label.problem_idx < 0 or label.repeat < 0:
+        raise UsageError(f"{label.label!r} is not a label", hint=f"known: {', '.join(VERDICTS[:-1])}")
+    stamped = Label(*label.key, label.label, label.note, label.who, label.when or f"{datetime.now(UTC):%FT%TZ}")
+    path = TaskPaths(folder).labels
+    try:
+        with path.open("ab+") as file:
+            line = scrub_json(dumps(asdict(stamped))) + b"\n"
+            if file.tell():
+                file.seek(-1, os.SEEK_END)
+                line = line if file.read(1) == b"\n" else b"\n" + line
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}", hint="may you write in that folder?") from error
+    return stamped
+
+
+def _read(data: Any) -> Label | None:
+    if not isinstance(data, dict):
+        return None
+    texts = [data.get(name, "") for name in ("label", "note", "who", "when")]
+    numbers = [data.get("problem_idx"), data.get("repeat", 0)]
+    fits = all(type(number) is int for number in numbers) and all(isinstance(text, str) for text in texts)
+    return Label(*numbers, *texts) if fits and texts[0] in VERDICTS else None
