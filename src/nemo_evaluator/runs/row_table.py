@@ -23,7 +23,7 @@ Ints: TypeAlias = NDArray[np.int64]
 Keys: TypeAlias = NDArray[np.uint64]
 Flags: TypeAlias = NDArray[np.bool_]
 
-_CHUNK: Final = 20_000
+_CHUNK: Final = 2_000
 
 
 @dataclass(slots=True)
@@ -173,7 +173,8 @@ def _shown(lines: Iterator[tuple[int, Any]], each: Callable[[Row], None]) -> Ite
 def _columns(path: Path | None, reader: LineReader, lines: Iterable[tuple[int, Any]]) -> RowTable:
     chunks = [_arrays(chunk) for chunk in _chunks(reader, lines)]
     columns: dict[str, Any] = {
-        name: np.concatenate([chunk[name] for chunk in chunks]) if chunks else np.empty(0, dtype)
+        # Taken out of the chunks one by one, so that a column is in memory twice and never the whole table.
+        name: np.concatenate([chunk.pop(name) for chunk in chunks]) if chunks else np.empty(0, dtype)
         for name, dtype in _STORED.items()
     }
     return _last_of_each(
