@@ -1,7 +1,5 @@
-"""What we and our users test with: a scripted OpenAI-compatible server with faults by script and by seed."""
+"""What we and our users test with: scripted servers, of models and of vendors' batch APIs, with faults by script."""
 
-from nemo_evaluator.testing.atif import validate_trajectory
-from nemo_evaluator.testing.script import Fault, Rule, Say, Seen, Weather
-from nemo_evaluator.testing.scripted import ScriptedServer
+from nemo_evaluator.core.lazy import lazy_names
 
-__all__ = ["Fault", "Rule", "Say", "ScriptedServer", "Seen", "Weather", "validate_trajectory"]
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
