@@ -1,7 +1,5 @@
 """What a key opens: which session it speaks for, which routes there are, which models may be asked."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import re

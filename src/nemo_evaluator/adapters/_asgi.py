@@ -1,7 +1,5 @@
 """The proxy as an ASGI application: token, sessions, requests in, replies and streams out."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Small readings of the bodies of requests and answers that several stages need, whichever protocol they speak."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nemo_evaluator.core.json_coerce import as_list

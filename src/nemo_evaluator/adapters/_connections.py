@@ -1,7 +1,5 @@
 """Connections of agents: none may wait half open, and none may send or hold more than it should."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from typing import Any, Final

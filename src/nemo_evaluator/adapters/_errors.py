@@ -1,7 +1,5 @@
 """Errors as an agent sees them: in the shape of its protocol, with a status that says what happened."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from nemo_evaluator.core.errors import BudgetError, ContextExceededError, NelError, RateLimitError, TransportError

@@ -1,7 +1,5 @@
 """The log of the stages that speak, and where it is heard."""
 
-from __future__ import annotations
-
 import logging
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Secrets in streams: a server may say one in pieces, so the pieces are held back until it is clear what they are."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Final, TypeAlias

@@ -1,7 +1,5 @@
 """Streams inside the pipeline: read once into events, gathered on the side, written back when a stage changed them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from time import monotonic

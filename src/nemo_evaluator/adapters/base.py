@@ -1,7 +1,5 @@
 """The contract of an interceptor: a stage that sees model requests, replies and the events of streams."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import ClassVar, Final

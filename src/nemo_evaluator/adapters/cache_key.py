@@ -1,7 +1,5 @@
 """The key of a request: equal for requests that mean the same, different for any that do not."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any, Final
 

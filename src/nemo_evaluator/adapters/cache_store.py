@@ -1,7 +1,5 @@
 """The answer store: one SQLite file in WAL mode, read at once, written in batches by a thread."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sqlite3

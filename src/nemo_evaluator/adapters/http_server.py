@@ -1,7 +1,5 @@
 """An ASGI application behind HTTP, on the running loop: what the proxy and ``nel serve`` listen with."""
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import socket

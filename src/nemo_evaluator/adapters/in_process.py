@@ -1,7 +1,5 @@
 """The first door: the pipeline of a service, in process, for our own solvers and judges."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

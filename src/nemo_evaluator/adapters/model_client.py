@@ -1,12 +1,10 @@
 """``ModelClient``: the public, one-object client that users of the package write; a thin wrapper over ``Client``."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from nemo_evaluator.adapters.in_process import open_client
 from nemo_evaluator.core.secrets import Secret
@@ -125,7 +123,7 @@ class ModelClient:
         """Close the connections."""
         await self.client.close()
 
-    async def __aenter__(self) -> ModelClient:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *exc: object) -> None:

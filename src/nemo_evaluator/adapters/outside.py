@@ -4,8 +4,6 @@ What an agent sends through its session is that step's traffic: it spends the st
 becomes its trajectory and usage. The key opens that session alone, and nothing once the attempt is over.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The pipeline: request stages, one that may answer early, the endpoint, and reply stages in reverse."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from time import monotonic
 from types import TracebackType

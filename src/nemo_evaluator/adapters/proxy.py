@@ -5,12 +5,11 @@ It listens on loopback (or on one named address, for containers), asks for a tok
 on as they come, and leaves the service when the agent leaves.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Self
 
 from nemo_evaluator.adapters._access import Access, split_path
 from nemo_evaluator.adapters._asgi import ProxyApp
@@ -97,7 +96,7 @@ class Proxy:
             "stages": self.door.pipeline.stats(),
         }
 
-    async def start(self) -> Proxy:
+    async def start(self) -> Self:
         """Listen."""
         await self._server.start()
         return self
@@ -111,7 +110,7 @@ class Proxy:
         if self._own_token:
             forget(self.token)
 
-    async def __aenter__(self) -> Proxy:
+    async def __aenter__(self) -> Self:
         return await self.start()
 
     async def __aexit__(self, *exc: object) -> None:

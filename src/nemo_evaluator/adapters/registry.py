@@ -1,7 +1,5 @@
 """The interceptors by name, and how a stage is built from its name and settings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar

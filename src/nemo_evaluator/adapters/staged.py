@@ -1,7 +1,5 @@
 """Runs an interceptor of the documented shape (``adapters.types``) as a stage of the pipeline."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

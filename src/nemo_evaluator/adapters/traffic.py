@@ -1,7 +1,5 @@
 """The traffic record of a call, with the fields of ``model_traffic.jsonl``, and the bounded file they go to."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 from collections import Counter

@@ -1,7 +1,5 @@
 """``model_traffic.jsonl``: records in batches, without secrets, up to a size."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Final

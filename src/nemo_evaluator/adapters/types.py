@@ -11,8 +11,6 @@ They run wherever an interceptor does (``name: file.py:Shout``). New ones had be
 ``nemo_evaluator.adapters.Interceptor``, which also sees the events of streams.
 """
 
-from __future__ import annotations
-
 import secrets
 from abc import ABC, abstractmethod
 from contextvars import ContextVar

@@ -1,7 +1,5 @@
 """The built-in benchmarks, one small file each, written with the @benchmark API and imported when they are named."""
 
-from __future__ import annotations
-
 from typing import Final
 
 # Benchmark name -> module of this room.

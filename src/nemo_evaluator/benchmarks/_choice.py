@@ -1,7 +1,5 @@
 """What the multiple-choice benchmarks share: lettered option lines and the instruction above them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """What built-in benchmarks declare: dataset, prompt, examples and what their pages say, in ``declared/MODULE.yaml``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import fields
 from functools import cache

@@ -1,7 +1,5 @@
 """Following instructions: run the checkers of a row, strictly and with harmless wrapping forgiven."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 
 from nemo_evaluator.core.errors import UsageError

@@ -1,7 +1,5 @@
 """What the judged benchmarks share: asking for a grade in JSON, reading it, and what counts without a judge."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

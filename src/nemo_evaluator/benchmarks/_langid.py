@@ -1,7 +1,5 @@
 """Which language a text is in (py3langid, loaded when it is first asked: its model takes 120 MB)."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

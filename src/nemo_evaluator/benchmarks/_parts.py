@@ -1,7 +1,5 @@
 """Benchmarks whose rows come in parts (languages, tasks, subjects, categories): those that were asked for, chained."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 

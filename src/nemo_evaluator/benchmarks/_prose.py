@@ -1,7 +1,5 @@
 """Prose as pieces: sentences, words, paragraphs, syllables; what the instruction checkers count."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Final

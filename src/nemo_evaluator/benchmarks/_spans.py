@@ -4,8 +4,6 @@ The metrics are those of DROP's ``drop_eval.py``, SQuAD 2.0's ``evaluate-v2.0.py
 ``triviaqa_evaluation.py``; they see only the span that was committed to, never the text around it.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections.abc import Callable, Iterable, Sequence

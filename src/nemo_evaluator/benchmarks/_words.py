@@ -1,7 +1,5 @@
 """Answers that are one of a few words: yes or no, true or false, valid or invalid."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

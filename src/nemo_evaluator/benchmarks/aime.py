@@ -1,7 +1,5 @@
 """AIME 2024 and 2025: thirty competition problems a year; every answer is an integer from 0 to 999."""
 
-from __future__ import annotations
-
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.custom import ScorerInput, scorer

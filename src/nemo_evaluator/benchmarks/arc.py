@@ -1,7 +1,5 @@
 """ARC: grade-school science questions; the challenge set holds those that simple methods get wrong."""
 
-from __future__ import annotations
-
 from nemo_evaluator.benchmarks._choice import LETTERS, lettered
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict

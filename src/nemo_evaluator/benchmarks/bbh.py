@@ -1,7 +1,5 @@
 """BIG-Bench Hard: 27 reasoning tasks; each is judged in the form of its own answers."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -1,7 +1,5 @@
 """BoolQ: yes-or-no questions about a passage."""
 
-from __future__ import annotations
-
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.benchmarks._words import one_of
 from nemo_evaluator.core.types import JsonDict

@@ -1,7 +1,5 @@
 """CommonsenseQA: five-way questions about everyday things."""
 
-from __future__ import annotations
-
 from nemo_evaluator.benchmarks._choice import lettered
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict

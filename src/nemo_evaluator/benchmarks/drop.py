@@ -1,7 +1,5 @@
 """DROP: reading a passage and counting, comparing or sorting what it says."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from nemo_evaluator.benchmarks._declared import builtin

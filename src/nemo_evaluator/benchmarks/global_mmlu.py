@@ -1,7 +1,5 @@
 """Global MMLU: MMLU translated and checked by people, in 42 languages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

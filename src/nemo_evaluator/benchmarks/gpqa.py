@@ -1,7 +1,5 @@
 """GPQA Diamond: graduate questions in biology, physics and chemistry that searching does not answer."""
 
-from __future__ import annotations
-
 import random
 
 from nemo_evaluator.benchmarks._choice import lettered

@@ -1,7 +1,5 @@
 """GSM8K: grade-school mathematics in words; the answer is one number."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

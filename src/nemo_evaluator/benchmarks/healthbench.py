@@ -1,7 +1,5 @@
 """HealthBench: health conversations, graded against the points of a physician-written rubric."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from nemo_evaluator.benchmarks._declared import builtin, declared

@@ -1,7 +1,5 @@
 """HellaSwag: which of four endings continues a scene."""
 
-from __future__ import annotations
-
 import re
 
 from nemo_evaluator.benchmarks._choice import lettered

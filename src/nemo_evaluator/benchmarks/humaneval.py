@@ -1,7 +1,5 @@
 """HumanEval: complete a Python function so that its hidden tests pass, in a sandbox."""
 
-from __future__ import annotations
-
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.custom import ScorerInput, scorer

@@ -1,7 +1,5 @@
 """MATH-500: competition mathematics with answers in LaTeX, compared as mathematics."""
 
-from __future__ import annotations
-
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.custom import ScorerInput, scorer

@@ -1,7 +1,5 @@
 """MBPP: short Python tasks, each with three assertions, run in a sandbox."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """MGSM: 250 problems of GSM8K in eleven languages, asked in each language."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """MMLU-Pro: harder questions of 14 fields with up to ten options."""
 
-from __future__ import annotations
-
 from nemo_evaluator.benchmarks._choice import LETTERS, option_lines
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict

@@ -1,7 +1,5 @@
 """MMLU-Redux 2.0: MMLU questions re-annotated; unusable ones are left out, wrong keys corrected."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from nemo_evaluator.benchmarks._choice import LETTERS, option_lines

@@ -1,7 +1,5 @@
 """MMMU-Pro: college questions about pictures, with up to ten options."""
 
-from __future__ import annotations
-
 import ast
 import re
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Quickstart: sixty short questions of our own, for a first run with any model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from nemo_evaluator.benchmarks._declared import builtin

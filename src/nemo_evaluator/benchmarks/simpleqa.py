@@ -1,7 +1,5 @@
 """SimpleQA: short questions with one undisputed answer, graded as correct, incorrect or not attempted."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable
 

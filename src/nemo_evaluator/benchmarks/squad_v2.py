@@ -1,7 +1,5 @@
 """SQuAD 2.0: the answer is a span of the passage, or the passage does not give one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Final

@@ -1,7 +1,5 @@
 """TriviaQA: trivia questions without context, with many accepted spellings of each answer."""
 
-from __future__ import annotations
-
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.benchmarks._spans import best_match, committed, trivia_normal
 from nemo_evaluator.core.types import JsonDict

@@ -1,7 +1,5 @@
 """TruthfulQA: questions that invite a common falsehood, as multiple choice and in free text."""
 
-from __future__ import annotations
-
 import random
 
 from nemo_evaluator.benchmarks._choice import LETTERS, lettered

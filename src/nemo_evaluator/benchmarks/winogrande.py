@@ -1,7 +1,5 @@
 """WinoGrande: which of two names fills the gap in a sentence."""
 
-from __future__ import annotations
-
 from nemo_evaluator.benchmarks._choice import lettered
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict

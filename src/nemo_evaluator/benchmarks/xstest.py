@@ -1,7 +1,5 @@
 """XSTest: safe prompts that must not be refused, and unsafe ones that must."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from nemo_evaluator.benchmarks._declared import builtin

@@ -1,7 +1,5 @@
 """``${NAME}`` and ``${NAME:-default}``: values of the environment, strict about variables that are not set."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

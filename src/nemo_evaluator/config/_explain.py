@@ -1,7 +1,5 @@
 """Schema errors in the words of the person who wrote the file: path, line, what is wrong, how to mend it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import cache

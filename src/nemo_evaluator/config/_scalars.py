@@ -1,7 +1,5 @@
 """Plain YAML scalars as values: YAML 1.1 as PyYAML reads it, less the traps (times as numbers, dates, ``1e5``)."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

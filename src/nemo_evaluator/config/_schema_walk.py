@@ -1,7 +1,5 @@
 """Finding the schema class and the field that stand behind a path of a config."""
 
-from __future__ import annotations
-
 import types
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Union, get_args, get_origin

@@ -1,7 +1,5 @@
 """``${.path.to.value}``: a value of the same config. A string that is one reference takes the value with its type."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """YAML text to a Document: values with line numbers, all problems at once, and nothing that could run or blow up."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from pathlib import Path

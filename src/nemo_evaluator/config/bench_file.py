@@ -1,7 +1,5 @@
 """The name of the benchmark in a Python file, read without running the file."""
 
-from __future__ import annotations
-
 import ast
 
 from nemo_evaluator.core.errors import UsageError

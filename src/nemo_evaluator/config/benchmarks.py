@@ -1,8 +1,6 @@
 """A benchmark of a config: what is asked, by which solver, how often, under which limits."""
 
-from __future__ import annotations
-
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler, field_validator, model_validator
 from pydantic_core import CoreSchema, PydanticCustomError
@@ -96,7 +94,7 @@ class BenchmarkConfig(Model):
         return name
 
     @model_validator(mode="after")
-    def _params_of_scheme(self) -> BenchmarkConfig:
+    def _params_of_scheme(self) -> Self:
         scheme, uri, _ = self.name.partition("://")
         if uri and SCHEMES.get(scheme).missing is None:
             check_settings(SCHEMES, scheme, self.params, "params")
@@ -109,7 +107,7 @@ class BenchmarkConfig(Model):
         return described
 
     @model_validator(mode="after")
-    def _sandbox_needed(self) -> BenchmarkConfig:
+    def _sandbox_needed(self) -> Self:
         why = self.solver.needs_sandbox()
         if why is not None and self.sandbox.type == "none":
             raise PydanticCustomError("sandbox_needed", "{why}", {"why": why})

@@ -1,8 +1,6 @@
 """Limits on what a run, a benchmark or one step may spend, and rules for stopping early."""
 
-from __future__ import annotations
-
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -42,7 +40,7 @@ class StopWhen(Model):
     min_problems: Positive = Field(30, description="Never stop before this many problems are scored whole.")
 
     @model_validator(mode="after")
-    def _one_rule(self) -> StopWhen:
+    def _one_rule(self) -> Self:
         if self.interval_width is None and self.decided_against is None:
             raise PydanticCustomError("no_rule", "give interval_width, decided_against, or both")
         return self

@@ -1,7 +1,5 @@
 """Where a run happens: what the kinds of cluster share. Each declares its settings in a file under ``executors/``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
 

@@ -1,7 +1,5 @@
 """Composition: a config file and the files it builds on (``defaults``), merged into one document."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any

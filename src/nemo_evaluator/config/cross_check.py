@@ -4,8 +4,6 @@ Works on plain data, so that it can look at a config that the schema has refused
 role it must have, is said by the schema of each kind (``Refers``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Where datasets come from, and how strictly they must stay the same."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from nemo_evaluator.config.fields import Model

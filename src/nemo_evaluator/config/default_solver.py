@@ -1,7 +1,5 @@
 """The solver of a benchmark that names none: one call to the only model among the services."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nemo_evaluator.config.findings import benchmarks_of, get_in

@@ -1,7 +1,5 @@
 """``.env``: variables of a project, kept beside its config. They never replace those of the environment."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,9 +1,7 @@
 """The whole config: services, sandboxes, benchmarks, cluster, output."""
 
-from __future__ import annotations
-
 from pathlib import PurePath
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -75,14 +73,14 @@ class EvalConfig(Model):
         return with_solvers(data) if isinstance(data, dict) else data
 
     @model_validator(mode="after")
-    def _side_by_side(self) -> EvalConfig:
+    def _side_by_side(self) -> Self:
         """One queue of a Ray cluster serves one benchmark at a time."""
         if self.suite.parallel_benchmarks > 1 and self.cluster.type == "ray":
             raise PydanticCustomError("one_queue", "suite.parallel_benchmarks: cluster type ray runs one at a time")
         return self
 
     @model_validator(mode="after")
-    def _unique_ids(self) -> EvalConfig:
+    def _unique_ids(self) -> Self:
         """Every benchmark gets a key of its own: the name, numbered when it is there twice."""
         given = [benchmark.id for benchmark in self.benchmarks if benchmark.id is not None]
         twice = next((one for one in given if given.count(one) > 1), None)
@@ -96,7 +94,7 @@ class EvalConfig(Model):
         return self
 
     @model_validator(mode="after")
-    def _references(self) -> EvalConfig:
+    def _references(self) -> Self:
         findings = cross_check(self.model_dump())
         if findings:
             raise PydanticCustomError("references", "{text}", {"text": "; ".join(map(str, findings))})

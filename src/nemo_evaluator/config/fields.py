@@ -1,7 +1,5 @@
 """What all schema classes share: unknown keys are refused, and a few field types with their rules."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar

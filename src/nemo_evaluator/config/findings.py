@@ -1,7 +1,5 @@
 """One wrong reference in a config, and how plain data is looked at to find it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

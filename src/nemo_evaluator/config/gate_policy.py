@@ -1,7 +1,5 @@
 """The policy of ``nel gate``: what each benchmark may lose before a release is stopped."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """The groups of kinds. The rooms above declare theirs in files of their own, found by name when a config uses them."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from nemo_evaluator.core.kinds import Kinds

@@ -1,7 +1,5 @@
 """The JSON Schema of a config file, for editors: completion, descriptions, red lines while typing."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nemo_evaluator.config.eval_config import EvalConfig

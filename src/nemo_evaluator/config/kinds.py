@@ -1,7 +1,5 @@
 """Fields that hold a kind: the word of ``type`` chooses the schema, among the house's and third parties'."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, Union, get_args

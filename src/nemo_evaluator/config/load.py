@@ -1,7 +1,5 @@
 """From a file to an ``EvalConfig``: compose, override, resolve, expand, validate. All problems come at once."""
 
-from __future__ import annotations
-
 import copy
 import os
 import warnings

@@ -1,8 +1,6 @@
 """What a run leaves behind: folder, reports, exports, traffic log."""
 
-from __future__ import annotations
-
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BeforeValidator,
@@ -110,7 +108,7 @@ class OutputConfig(Model):
         return names
 
     @model_validator(mode="after")
-    def _keeps_what_it_enriches_from(self) -> OutputConfig:
+    def _keeps_what_it_enriches_from(self) -> Self:
         if not self.trajectories.enrich or self.traffic != "none":
             return self
         if "traffic" in self.model_fields_set:
@@ -121,14 +119,14 @@ class OutputConfig(Model):
         return self
 
     @model_validator(mode="after")
-    def _takes_settings(self) -> OutputConfig:
+    def _takes_settings(self) -> Self:
         for name, settings in self.export_config.items():
             if name in self.export:
                 check_settings(EXPORTERS, name, settings, "export_config", name)
         return self
 
     @model_validator(mode="after")
-    def _no_stray_settings(self) -> OutputConfig:
+    def _no_stray_settings(self) -> Self:
         stray = [name for name in self.export_config if name not in self.export]
         if stray:
             raise PydanticCustomError(

@@ -1,7 +1,5 @@
 """``-O key=value``: one value of a composed config, changed from the command line."""
 
-from __future__ import annotations
-
 import copy
 import re
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Playbooks: benchmark entries with tested settings, named by ``playbook: NAME`` and overridden key by key."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

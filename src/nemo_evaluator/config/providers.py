@@ -1,7 +1,5 @@
 """Providers of models by a short form: ``openai/gpt-4.1`` names the endpoint, the model and the variable of the key."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path

@@ -1,8 +1,6 @@
 """What happens to the traffic of a service on its way: interceptors, extra fields, cache, traffic log."""
 
-from __future__ import annotations
-
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, field_validator, model_validator
 from pydantic_core import CoreSchema
@@ -28,7 +26,7 @@ class InterceptorConfig(Model):
         return name
 
     @model_validator(mode="after")
-    def _takes_settings(self) -> InterceptorConfig:
+    def _takes_settings(self) -> Self:
         if not _is_path(self.name):
             check_settings(INTERCEPTORS, self.name, self.config, "config")
         return self

@@ -1,7 +1,5 @@
 """Quick mode: the config of one benchmark, one endpoint and perhaps a judge, from command-line options."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

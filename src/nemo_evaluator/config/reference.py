@@ -1,7 +1,5 @@
 """The schema as Markdown tables: the reference part of docs/configuration.md is written by this, so it cannot drift."""
 
-from __future__ import annotations
-
 import types
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Union, get_args, get_origin

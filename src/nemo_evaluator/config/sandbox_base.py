@@ -1,9 +1,7 @@
 """What the kinds of sandbox share. Each kind declares its settings in its own file under ``sandbox/``."""
 
-from __future__ import annotations
-
 import warnings
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
@@ -29,7 +27,7 @@ class SandboxBase(Model):
         return self.model_dump(mode="json", exclude_none=True, exclude=_OPERATIONAL)
 
     @model_validator(mode="after")
-    def _ignored_when_stateful(self) -> SandboxBase:
+    def _ignored_when_stateful(self) -> Self:
         if self.stateful:
             for name in ("capture_cmd", "scrub_git_history"):
                 if getattr(self, name):

@@ -3,9 +3,7 @@
 Each kind of metric declares its settings in its own file under ``scoring/metrics/``.
 """
 
-from __future__ import annotations
-
-from typing import Annotated, TypeAlias
+from typing import Annotated, Self, TypeAlias
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -34,7 +32,7 @@ class RubricMetric(MetricBase):
     canaries: bool = Field(True, description="Check first that the judge tells a right answer from a wrong one.")
 
     @model_validator(mode="after")
-    def _one_rubric(self) -> RubricMetric:
+    def _one_rubric(self) -> Self:
         if self.rubric is not None and self.rubric_file is not None:
             raise PydanticCustomError("two_rubrics", "give rubric or rubric_file, not both")
         return self
@@ -54,7 +52,7 @@ class ScoringConfig(Model):
     primary: str | None = Field(None, description="Metric whose value is the reward; needed with several metrics.")
 
     @model_validator(mode="after")
-    def _names(self) -> ScoringConfig:
+    def _names(self) -> Self:
         names = [metric.name for metric in self.metrics]
         if len(set(names)) != len(names):
             raise PydanticCustomError("metric_names", "the names of metrics must differ")

@@ -1,8 +1,6 @@
 """What the service kinds share."""
 
-from __future__ import annotations
-
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -76,7 +74,7 @@ class ModelService(ServiceBase):
     proxy_verbose: bool | None = Field(None, description="Short for `proxy.verbose`.")
 
     @model_validator(mode="after")
-    def _fold(self) -> ModelService:
+    def _fold(self) -> Self:
         """Put the two spellings of one setting in one place, so that readers need to know only that place."""
         self._fold_interceptors()
         if self.proxy is not None:
@@ -153,7 +151,7 @@ class ManagedService(ModelService):
     node_pool: str | None = Field(None, description="Node pool of the cluster.")
 
     @model_validator(mode="after")
-    def _instances(self) -> ManagedService:
+    def _instances(self) -> Self:
         for short, long in (("num_instances", "replicas"), ("num_nodes_per_instance", "num_nodes")):
             given = getattr(self, short)
             if given is None:

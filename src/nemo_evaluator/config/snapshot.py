@@ -1,7 +1,5 @@
 """``full_config.yaml``: the composed config of a run, ready to be run again, with no secret in it."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Sequence

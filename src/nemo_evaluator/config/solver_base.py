@@ -1,7 +1,5 @@
 """What the kinds of solver share. Each kind declares its settings in its own file under ``solvers/``."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from nemo_evaluator.config.fields import Model

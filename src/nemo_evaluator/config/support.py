@@ -1,7 +1,5 @@
 """What the schema knows and this version cannot run: refused by name, all at once, before anything starts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,6 +1,6 @@
 """How a model service is spoken to: waits, retries, price."""
 
-from __future__ import annotations
+from typing import Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -30,7 +30,7 @@ class RetryConfig(Model):
     on_status: list[Status] | None = Field(None, description="HTTP statuses to retry; null means 408, 429 and 5xx.")
 
     @model_validator(mode="after")
-    def _delays_in_order(self) -> RetryConfig:
+    def _delays_in_order(self) -> Self:
         if self.base_delay > self.max_delay:
             raise PydanticCustomError("delays", "base_delay must not be larger than max_delay")
         return self

@@ -1,7 +1,5 @@
 """URLs of endpoints in a config."""
 
-from __future__ import annotations
-
 from typing import Annotated
 from urllib.parse import urlsplit
 

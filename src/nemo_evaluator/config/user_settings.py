@@ -1,7 +1,5 @@
 """The user's own defaults, kept by ``nel config set`` and read by every run."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The forms in which a server may write a secret back."""
 
-from __future__ import annotations
-
 import base64
 import json
 from urllib.parse import quote, unquote

@@ -1,7 +1,5 @@
 """Secrets on a command line: every user of a machine can read the arguments of a process, but not its environment."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

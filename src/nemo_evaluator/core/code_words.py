@@ -1,7 +1,5 @@
 """The words in a function's code: what a benchmark needs is often said there and nowhere else."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path

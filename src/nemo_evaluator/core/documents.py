@@ -1,7 +1,5 @@
 """Reports that are also read as the mapping they are written as: ``report["verdict"]``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

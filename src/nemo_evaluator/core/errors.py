@@ -25,8 +25,6 @@
         └── InterruptedRunError  the run was interrupted before a request was sent
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final

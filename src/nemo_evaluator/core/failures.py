@@ -1,7 +1,5 @@
 """Why a step failed, and what follows from it: one table, read by engine, resume, reports and gate alike."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final

@@ -1,7 +1,5 @@
 """Reading and writing files: whole files atomically, JSON lines as a stream."""
 
-from __future__ import annotations
-
 import fnmatch
 import os
 import re

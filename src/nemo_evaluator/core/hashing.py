@@ -1,7 +1,5 @@
 """Canonical hashing: equal meaning, equal digest, on every machine and in every run."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Values of JSON files that others may have written: what has not the shape it should have counts as not there."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from nemo_evaluator.core.types import JsonDict

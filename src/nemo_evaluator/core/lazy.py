@@ -6,8 +6,6 @@ and to this module alike::
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
 """
 
-from __future__ import annotations
-
 import importlib
 import re
 import sys

@@ -1,7 +1,5 @@
 """Logs that others write through, without secrets and without what would disturb a terminal."""
 
-from __future__ import annotations
-
 import logging
 
 from nemo_evaluator.core.secrets import scrub

@@ -1,7 +1,5 @@
 """The parameters of a class or function as a schema of settings."""
 
-from __future__ import annotations
-
 import inspect
 from functools import lru_cache
 from typing import Any, get_type_hints

@@ -4,8 +4,6 @@ Surrogates become U+FFFD, whole numbers beyond 64 bits their digits as text, obj
 nested deeper than 200 levels a note. NaN and infinities are null, as orjson has them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any, Final

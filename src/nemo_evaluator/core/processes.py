@@ -1,7 +1,5 @@
 """Processes by number and birth: a number alone may have been given to someone else. The same on Linux and macOS."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

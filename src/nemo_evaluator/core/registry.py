@@ -1,7 +1,5 @@
 """One generic registry: lazy targets, entry points, "did you mean" on a miss, an error on a collision."""
 
-from __future__ import annotations
-
 import difflib
 import importlib
 import importlib.util

@@ -6,8 +6,6 @@ and single words under 16 letters, are not looked for: they are placeholders (``
 them would change ordinary answers.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from types import ModuleType

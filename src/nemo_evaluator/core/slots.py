@@ -4,8 +4,6 @@ The loop holds one slot per step at work. Whoever has to wait without working (b
 inside ``lent_slot()``, so that another step can run meanwhile.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator

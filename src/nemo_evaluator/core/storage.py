@@ -1,7 +1,5 @@
 """What the operating system refuses (space, rights, descriptors) as an error that says how to mend it."""
 
-from __future__ import annotations
-
 import errno
 from typing import Final
 

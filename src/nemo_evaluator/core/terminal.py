@@ -1,7 +1,5 @@
 """Text that comes from elsewhere, on a terminal."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Texts that can be written anywhere, whoever they come from."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 

@@ -3,8 +3,6 @@
 A run killed at turn 40 is visible up to turn 40, and one whose time is up there is verified as it stands.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The value types that rooms hand to each other: problem, answer, verdict, outcome."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field

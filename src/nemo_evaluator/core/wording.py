@@ -1,7 +1,5 @@
 """Numbers of things and sentences, as people read them."""
 
-from __future__ import annotations
-
 import textwrap
 
 

@@ -1,7 +1,5 @@
 """Datasets: a URI becomes rows that are read when they are asked for (hub, files, mirror, revision lock)."""
 
-from __future__ import annotations
-
 from nemo_evaluator.datasets.base import ChainedRows, ListRows, MappedRows, PickedRows, Rows
 from nemo_evaluator.datasets.open import Opened, as_rows, open_rows, recording
 from nemo_evaluator.datasets.ref import DatasetRef

@@ -1,7 +1,5 @@
 """The heavy libraries of this room, imported where they are used and nowhere else."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import cast
 

@@ -3,8 +3,6 @@
 Files that cannot be read at random (gzip, csv) are turned into JSON lines once, in the cache folder, while streaming.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import shutil

@@ -1,7 +1,5 @@
 """Filling a mirror: the splits that benchmarks opened are written as JSON lines beside an index."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Iterable

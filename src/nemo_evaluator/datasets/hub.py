@@ -3,8 +3,6 @@
 So a second run needs neither the network nor the ``datasets`` library, and `nel data mirror` copies a file.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 import shutil

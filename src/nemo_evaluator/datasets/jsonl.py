@@ -1,7 +1,5 @@
 """JSON lines on disk: an index of line offsets in memory (12 bytes a row), each row read with one ``pread``."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from functools import cached_property

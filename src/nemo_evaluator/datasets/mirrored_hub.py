@@ -1,7 +1,5 @@
 """The mirror for other packages: what they load with ``datasets.load_dataset`` comes from it where it holds that."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """From a dataset's name to its rows."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Iterator

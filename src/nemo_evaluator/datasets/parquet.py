@@ -1,7 +1,5 @@
 """Parquet on disk: one row group in memory at a time."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import accumulate

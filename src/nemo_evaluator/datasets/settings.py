@@ -1,7 +1,5 @@
 """Where rows may come from: mirror, lock, offline and frozen modes, and the cache folder."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Bundles by benchmark, and those of two sides matched."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

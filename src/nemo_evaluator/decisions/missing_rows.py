@@ -1,7 +1,5 @@
 """What failed rows could hide: the range of the difference over everything they could have been."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

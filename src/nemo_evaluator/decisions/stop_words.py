@@ -1,7 +1,5 @@
 """What a bundle says of its stop rule, in words: which rule, what came of it, what it saved."""
 
-from __future__ import annotations
-
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
 

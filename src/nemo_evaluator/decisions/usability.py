@@ -1,7 +1,5 @@
 """Whether a run may be decided upon at all, from what its bundle says and what its rows show."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -3,8 +3,6 @@
 Inspect's own writer holds every sample and compares each new one with all before it: minutes for 20,000 rows.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from types import TracebackType

@@ -1,7 +1,5 @@
 """One row as an Inspect sample: messages, output, scores; a failed row has an error and no score."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """One MLflow trace per row: the sample as root, its conversation as children."""
 
-from __future__ import annotations
-
 import json
 from datetime import datetime
 from itertools import islice

@@ -1,7 +1,5 @@
 """The one door to the trackers' libraries: a missing one names its extra, and none is loaded before it is used."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 from typing import Any

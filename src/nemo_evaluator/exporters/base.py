@@ -1,7 +1,5 @@
 """The contract of an exporter: it sends finished runs to a tracker, and says where they went."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable

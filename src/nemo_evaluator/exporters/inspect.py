@@ -1,7 +1,5 @@
 """``inspect``: a run as an Inspect log, which ``inspect view`` opens and ``read_eval_log`` reads."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """``mlflow``: one MLflow run per bundle, with params, metrics, artifacts and a trace per row."""
 
-from __future__ import annotations
-
 import fnmatch
 import os
 import re

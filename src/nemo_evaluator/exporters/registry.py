@@ -1,7 +1,5 @@
 """The exporters by name. Third parties add theirs by entry point."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``wandb``: one Weights & Biases run for all bundles, online or offline."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 A run with one answer per problem never comes here, so it never pays for the import.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -5,8 +5,6 @@ last quarter pays for one look at the planned end, with the usual interval, if t
 goes, the chance that it is ever wrong is at most the sum: so the level holds over stopped and unstopped runs together.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import reduce

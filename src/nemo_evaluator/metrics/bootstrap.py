@@ -1,7 +1,5 @@
 """Bootstrap intervals for a mean: percentile, BCa and studentised, drawn in blocks so that memory stays flat."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from typing import Final

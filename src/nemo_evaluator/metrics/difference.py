@@ -1,7 +1,5 @@
 """The paired difference of two means: an interval and tests that stay honest when few problems differ."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Rows gathered into problems: the step between row columns and every interval."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 

@@ -3,8 +3,6 @@
 All take columns of *scored* rows; a failed row has no place here.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

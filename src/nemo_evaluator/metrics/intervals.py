@@ -4,8 +4,6 @@
 say nothing about the spread, which is not the same as an interval of width zero.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Many tests at once: adjusted p-values that keep the error of the whole family."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 

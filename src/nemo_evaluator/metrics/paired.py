@@ -1,7 +1,5 @@
 """Two runs on the same problems: the difference of their means, and tests of it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """pass@k (at least one of k answers is right) and pass^k (all k are), estimated without bias from n answers."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -3,8 +3,6 @@
 A paired comparison is planned as a one-sample t test on per-problem differences, with the exact non-central t.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ his money on "the mean is above m" can multiply it by 2/alpha, ever, with probab
 A mixture over shares makes the bet fit effects of any size, and wealth is monotone in m, so the bound is a root.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from typing import Final

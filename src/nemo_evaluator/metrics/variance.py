@@ -1,7 +1,5 @@
 """Where the noise of a score comes from: different problems, or different answers to the same problem."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """One set of connections and one limiter per endpoint and key, shared by all clients of a process on one event loop."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from dataclasses import dataclass

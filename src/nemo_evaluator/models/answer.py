@@ -1,7 +1,5 @@
 """What came back from a server, before anybody reads it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Which of several servers gets the next request: the one with the least to do among those that answer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from time import monotonic
 from typing import Final

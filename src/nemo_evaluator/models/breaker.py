@@ -4,8 +4,6 @@ A server that never answered and cannot be connected to is given up within secon
 start gets two minutes, since it may be loading; one that did answer before gets ``timeouts.outage``.
 """
 
-from __future__ import annotations
-
 from time import monotonic
 from typing import Final
 

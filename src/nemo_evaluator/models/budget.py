@@ -1,7 +1,5 @@
 """What may be spent: money, tokens, requests, time. Reserved before a call, settled after it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One call within budgets: reserved before, settled after, also when its answer is a stream."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from time import monotonic
 from typing import Final

@@ -1,7 +1,5 @@
 """The chat-completions protocol: an answer's JSON to a ModelResponse."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import orjson

@@ -1,7 +1,5 @@
 """Text completions know no chat template: settings for one are refused or left out, never silently sent."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import Any, Final

@@ -1,11 +1,9 @@
 """The pieces of a stream between socket and reader; the socket waits when the reader is behind."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Self
 
 _HIGH_WATER: Final = 2**18
 
@@ -41,7 +39,7 @@ class ChunkQueue:
         self._ended, self._error = True, error
         self._wake()
 
-    def __aiter__(self) -> ChunkQueue:
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> bytes:

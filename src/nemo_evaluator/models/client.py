@@ -1,11 +1,9 @@
 """The client: asks a model through a ``send`` function and reads its answers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, Self
 
 from nemo_evaluator.core.errors import NotFoundError, RequestRejectedError, TransportError
 from nemo_evaluator.core.files import dumps
@@ -151,7 +149,7 @@ class Client:
         if self._send is not self.transport:
             await self.transport.close()
 
-    async def __aenter__(self) -> Client:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *exc: object) -> None:

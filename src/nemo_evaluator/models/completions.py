@@ -1,7 +1,5 @@
 """The text-completions protocol: an answer's JSON to a ModelResponse."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nemo_evaluator.core.types import JsonDict, Message, ModelResponse

@@ -1,7 +1,5 @@
 """What a call costs: the service's own price, or a packaged one for well-known models."""
 
-from __future__ import annotations
-
 from functools import cache
 from importlib.resources import files
 from urllib.parse import urlsplit

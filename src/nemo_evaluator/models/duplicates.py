@@ -1,7 +1,5 @@
 """Late duplicates of an answer, which would be taken for the answer to the next request of their connection."""
 
-from __future__ import annotations
-
 from collections import deque
 from typing import Final
 

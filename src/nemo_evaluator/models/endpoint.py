@@ -1,7 +1,5 @@
 """Where a model is and how it is spoken to: everything a client needs to know of a service."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

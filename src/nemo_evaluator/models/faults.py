@@ -1,7 +1,5 @@
 """From an HTTP status to a typed error: the one place where the words of servers are read."""
 
-from __future__ import annotations
-
 import math
 import re
 import time

@@ -1,7 +1,5 @@
 """How the traffic of a benchmark fares right now: what is being tried again, and which server is gone."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 The rules are curl's, with one addition: this machine itself is never asked for through a proxy.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import os

@@ -1,7 +1,5 @@
 """Images as URLs that a model server understands."""
 
-from __future__ import annotations
-
 import base64
 import mimetypes
 from pathlib import Path

@@ -6,8 +6,6 @@ it, and it then grows by a tenth per round. A wave of 429s also stops everybody 
 cannot be obeyed by counting those in flight. A 429 on its own takes half a place away: its request waits alone.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections import deque

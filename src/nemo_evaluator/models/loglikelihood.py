@@ -1,7 +1,5 @@
 """Log-probabilities in answers of the completions protocol: those of an echoed prompt, and that of one new token."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The connections to one server: kept for the next request as long as the server can be trusted with that."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from collections import deque

@@ -1,7 +1,5 @@
 """Reasoning kept apart from the answer, wherever a server or a model puts it."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

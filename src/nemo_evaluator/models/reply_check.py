@@ -4,8 +4,6 @@ What may be missing and is not what the protocol says is dropped (finish reason,
 what the answer consists of (choices, messages, content, tool calls) makes it no answer: a transport failure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Final
 

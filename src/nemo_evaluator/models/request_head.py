@@ -1,7 +1,5 @@
 """The head of a request: everything before the body, put together once per path."""
 
-from __future__ import annotations
-
 from typing import Final
 from urllib.parse import quote, urlsplit
 

@@ -1,7 +1,5 @@
 """The Responses protocol: chat requests written as Responses requests, and answers read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Which failures are tried again, and after how long."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Collection
 from dataclasses import dataclass

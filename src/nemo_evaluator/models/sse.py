@@ -1,7 +1,5 @@
 """Server-sent events: bytes to JSON objects, and the events of a stream to the whole answer they spell."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from time import monotonic
 from typing import Any, Final

@@ -1,9 +1,7 @@
 """A stream of bytes that is always let go of: read to its end, broken, or left before its first byte."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, Self
 
 
 class Stream:
@@ -18,7 +16,7 @@ class Stream:
         self._on_end: Callable[[BaseException | None], None] | None = on_end
         self._closes = closes
 
-    def __aiter__(self) -> Stream:
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> bytes:

@@ -1,7 +1,5 @@
 """The last stage: HTTP to the endpoint, every wait bounded, retries by the policy table, the limiter shared."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """Token counts, whatever a server calls them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple

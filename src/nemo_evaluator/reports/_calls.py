@@ -1,7 +1,5 @@
 """The calls of all steps as the wire saw them, and whether the trajectories show the same."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final

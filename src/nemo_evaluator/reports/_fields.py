@@ -1,7 +1,5 @@
 """Which fields files have, in their order: columns of the CSV, keys of the JSON, what a trajectory should hold."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The templates of pages and documents: every text escaped for its format, no name that a template does not know."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any

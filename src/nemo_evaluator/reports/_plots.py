@@ -1,7 +1,5 @@
 """What plots show and where it lies; ``templates/plots.j2`` draws them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

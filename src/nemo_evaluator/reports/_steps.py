@@ -1,7 +1,5 @@
 """The steps of an agent as trajectories tell them: turns without tokens, missing metrics, missing fields."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field

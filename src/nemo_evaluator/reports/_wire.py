@@ -1,7 +1,5 @@
 """Model calls on the wire, by step: an index over model_traffic.jsonl that keeps places, not records."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Numbers, tables and sentences as people read them."""
 
-from __future__ import annotations
-
 import html
 import re
 

@@ -1,7 +1,5 @@
 """Findings on runs for people."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

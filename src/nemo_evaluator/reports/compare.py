@@ -1,7 +1,5 @@
 """Comparisons as text for the terminal, and the sentences that all formats share."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

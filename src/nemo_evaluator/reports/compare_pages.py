@@ -1,7 +1,5 @@
 """Comparisons as markdown for a pull request, and as one self-contained page: no script, every text escaped."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The report as CSV: one line per metric, every cell safe to open in a spreadsheet."""
 
-from __future__ import annotations
-
 import csv
 import io
 from typing import Final

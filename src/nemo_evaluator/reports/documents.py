@@ -1,7 +1,5 @@
 """The report as a document: markdown, or a LaTeX table (booktabs), every name escaped."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any, Final

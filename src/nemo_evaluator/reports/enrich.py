@@ -1,7 +1,5 @@
 """``trajectories_enriched.jsonl``: trajectories completed by what was seen on the wire."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final

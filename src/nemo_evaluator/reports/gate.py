@@ -1,7 +1,5 @@
 """Gate decisions: text for the terminal, markdown for a pull request, JUnit XML for CI, a page for everybody else."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from nemo_evaluator.core.terminal import harmless

@@ -1,7 +1,5 @@
 """The report as one self-contained page: no script, nothing loaded from elsewhere, every text escaped."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

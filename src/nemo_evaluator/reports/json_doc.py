@@ -1,7 +1,5 @@
 """The report as JSON: ``{model, benchmarks, n_benchmarks}``, each benchmark with everything the model holds."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Final
 

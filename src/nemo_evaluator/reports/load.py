@@ -1,7 +1,5 @@
 """Bundles on disk → what a report says."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a report says: bundles, with what only their rows can tell, drawn by every renderer."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from nemo_evaluator.decisions.stop_words import rule_words

@@ -1,7 +1,5 @@
 """Plans of comparisons for people."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from nemo_evaluator.decisions.power.plan import Plan, PlanLine

@@ -1,7 +1,5 @@
 """One report, five formats."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """``trajectories_report.json``: do rows, conversations and the wire tell the same story?"""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The words of verdicts, each with its one meaning: pages print them, ``docs/verdicts.md`` explains them."""
 
-from __future__ import annotations
-
 from typing import Final
 
 # Of a run: `nel eval run`, `nel check` and reports.

@@ -1,7 +1,5 @@
 """A bundle (``eval-*.json``): the summary of one finished benchmark, whichever version or tool wrote it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Which bundles a set of paths means: the newest of each task, past runs and merged shards left out."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

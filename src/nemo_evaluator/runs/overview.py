@@ -1,7 +1,5 @@
 """A run in a few words: per benchmark the model, the score and the coverage, for lists of many runs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Rows by what is known of them: which, in which order, and how many."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A row of ``results.jsonl``, whoever wrote it: every field has its type, or is absent."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``results.jsonl`` and ``trajectories.jsonl``, row by row: checked against their digests first, never held whole."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One line of ``results.jsonl`` as numbers: what decisions need of a row, whatever wrote it."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from dataclasses import dataclass, field

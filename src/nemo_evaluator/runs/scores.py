@@ -1,7 +1,5 @@
 """The parts of a bundle that reports show, each with its type. What an older bundle lacks is None, never made up."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """What a journal says of itself: its sessions (each time a run began to write it), and the records that are damaged."""
 
-from __future__ import annotations
-
 from collections import deque
 from pathlib import Path
 from typing import Final

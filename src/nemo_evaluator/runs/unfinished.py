@@ -1,7 +1,5 @@
 """Benchmarks that were planned or begun and left no bundle: what a look at bundles alone would overlook."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Where a response says what its answer is: boxes, tags and phrases, the last one first."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from enum import IntEnum

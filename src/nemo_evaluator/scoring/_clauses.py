@@ -3,8 +3,6 @@
 Scorers bring a reader that finds values of their kind in a clause; everything else about a claim is decided here.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Hashable, Iterator
 from functools import lru_cache

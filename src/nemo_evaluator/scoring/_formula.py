@@ -1,7 +1,5 @@
 """Formulas in responses: each is masked by one letter, so that its commas and words are not taken for prose."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

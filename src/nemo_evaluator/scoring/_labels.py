@@ -1,7 +1,5 @@
 """How labels stand in text: opened with, joined, asserted, judged, listed."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from typing import Final

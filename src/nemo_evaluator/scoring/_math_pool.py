@@ -1,7 +1,5 @@
 """A few worker processes that compare expressions; a worker that hangs or dies is replaced."""
 
-from __future__ import annotations
-
 import atexit
 import json
 import os

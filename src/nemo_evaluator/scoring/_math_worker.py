@@ -1,7 +1,5 @@
 """The worker behind ``math``: one JSON line in (target, answer, CPU seconds), one out (true, false, null)."""
 
-from __future__ import annotations
-
 import json
 import logging
 import resource

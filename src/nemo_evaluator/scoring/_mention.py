@@ -1,7 +1,5 @@
 """Accepted answers in free text, masked first, so that no mark hides in them."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Sequence

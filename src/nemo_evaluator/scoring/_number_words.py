@@ -1,7 +1,5 @@
 """English number words: eighteen, twenty-five, one thousand two hundred and thirty-four."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 from typing import Final

@@ -1,7 +1,5 @@
 """How a pick is found in a response: announced, asserted in words, alone on a line, or by the option's text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Final

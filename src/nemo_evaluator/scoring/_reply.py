@@ -5,8 +5,6 @@ it and a code fence around the rest are taken off), and a verdict is read from i
 from a quotation.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """What a response comes to: its announcements, the last first, each weighed with what stands before and after it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import Final

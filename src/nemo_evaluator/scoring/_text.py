@@ -1,7 +1,5 @@
 """Preparing text: reasoning stripped, unicode signs unified, markdown and LaTeX wrappers taken off."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from typing import Final

@@ -1,7 +1,5 @@
 """The words by which a clause denies, doubts, corrects or explains, in the languages that answers come in."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Agreement between judges."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 

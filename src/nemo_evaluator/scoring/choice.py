@@ -1,7 +1,5 @@
 """Which of the offered letters a response picks."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """JSON in answers: finding it and checking it against a schema."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The answer on its line: ``Answer: ...``, a box, or the last line; compared as number or text."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Numbers in responses: found where the response commits to one, compared as fractions."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Scorers by name: the built-in ones, those of installed packages, and how to run any of them."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Mathematical equivalence, decided by math-verify in a worker process under a CPU limit."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from typing import Final

@@ -1,7 +1,5 @@
 """Text against text: equality, containment and overlap after normalisation."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """The contract of a spoken protocol: its requests to chat, and chat answers and events back to it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar
 

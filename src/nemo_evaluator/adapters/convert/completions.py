@@ -1,7 +1,5 @@
 """Text completions, spoken by an asker or by the service, with chat in the middle."""
 
-from __future__ import annotations
-
 from nemo_evaluator.adapters._streams import encode_event
 from nemo_evaluator.adapters.convert.base import Speech, Translator, first_choice
 from nemo_evaluator.core.types import JsonDict

@@ -1,7 +1,5 @@
 """Anthropic's ``/v1/messages``, spoken by an asker and answered by a chat service."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, Final
 

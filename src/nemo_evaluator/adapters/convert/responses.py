@@ -1,7 +1,5 @@
 """The Responses API, spoken by an asker and answered by a chat service; and the other way round."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any, Final
 

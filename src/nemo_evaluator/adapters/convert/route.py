@@ -1,7 +1,5 @@
 """From the path an asker calls to the path its service knows."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Final

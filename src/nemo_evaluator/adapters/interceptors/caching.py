@@ -1,7 +1,5 @@
 """``caching``: answers a request from the store when the same was asked before, and stores new answers."""
 
-from __future__ import annotations
-
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """``consolidate_system``: one system message, at the beginning."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -1,7 +1,5 @@
 """``drop_params``: removes named top-level fields from the request body."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

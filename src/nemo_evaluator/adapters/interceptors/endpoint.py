@@ -1,7 +1,5 @@
 """``endpoint``: settings of the last stage, the one that sends. It is always there; naming it only sets it."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from nemo_evaluator.adapters import base

@@ -1,7 +1,5 @@
 """``finish_reason``: an answer that used up its token limit was cut, whatever the server calls it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

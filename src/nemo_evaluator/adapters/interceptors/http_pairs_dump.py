@@ -1,7 +1,5 @@
 """``http_pairs_dump``: the first requests with their replies, and every failed one, in a file."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """``log_tokens``: one log line with the tokens of each answer."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from nemo_evaluator.adapters import base

@@ -1,7 +1,5 @@
 """``logging``: requests and replies in the log, in short."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

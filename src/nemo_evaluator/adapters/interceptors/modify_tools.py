@@ -1,7 +1,5 @@
 """``modify_tools``: removes and adds properties in the schemas of tools."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """``payload_modifier``: removes, renames and adds parameters and headers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """``progress_tracking``: reports the number of answers to a webhook, to a file, and to the log."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path

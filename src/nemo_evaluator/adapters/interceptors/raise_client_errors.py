@@ -1,7 +1,5 @@
 """``raise_client_errors``: a 4xx other than 408 and 429 is an error at once, with its own status and words."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from nemo_evaluator.adapters import base

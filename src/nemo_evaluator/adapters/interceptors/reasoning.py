@@ -1,7 +1,5 @@
 """``reasoning``: reasoning in one place, ``reasoning_content``, whatever field or tags the server used."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

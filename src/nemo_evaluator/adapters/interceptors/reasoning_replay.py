@@ -1,7 +1,5 @@
 """``reasoning_replay``: gives a model its own earlier reasoning back when an agent drops it from the history."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass

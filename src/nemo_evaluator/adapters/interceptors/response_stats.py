@@ -1,7 +1,5 @@
 """``response_stats``: running counts of answers, statuses, finish reasons, tokens and latency."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """``streaming``: asks the server for a stream, or hands a stream to an asker as a whole answer."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -1,7 +1,5 @@
 """``system_message``: puts a system message into every request."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final, Literal
 

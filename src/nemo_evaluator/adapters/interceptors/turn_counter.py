@@ -1,7 +1,5 @@
 """``turn_counter``: counts the turns of a session, reminds the agent, and ends it when its turns are used up."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 from logging import INFO

@@ -1,7 +1,5 @@
 """BFCL, single turn: does a model call the right functions with the right arguments, and only when one fits?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Reading function calls out of a response: Python syntax, or JSON in the forms models use."""
 
-from __future__ import annotations
-
 import ast
 import keyword
 import operator

@@ -4,8 +4,6 @@ The accepted calls give, for each argument, the list of values that count; an em
 argument may be left out.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any, Final
 

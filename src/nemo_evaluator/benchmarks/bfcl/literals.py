@@ -3,8 +3,6 @@
 What is no literal of the type that the schema names stays text, as a variable of the user's code does.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any, Final

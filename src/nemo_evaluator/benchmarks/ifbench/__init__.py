@@ -1,7 +1,5 @@
 """IFBench: 58 kinds of checkable instruction that models were not trained on."""
 
-from __future__ import annotations
-
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.benchmarks._instructions import check_all, prepare, summary
 from nemo_evaluator.benchmarks.ifbench import count, custom, form, ratio, repeat, sentence, word

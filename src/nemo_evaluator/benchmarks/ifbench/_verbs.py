@@ -1,7 +1,5 @@
 """Is an English word a verb? A list of common ones and the endings they take; a rarer verb is not known."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from nemo_evaluator.benchmarks._prose import word_list

@@ -1,7 +1,5 @@
 """IFBench: how many words, names, numbers and signs there are."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

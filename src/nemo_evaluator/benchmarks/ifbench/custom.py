@@ -1,7 +1,5 @@
 """IFBench: instructions that occur once, each with its own answer form."""
 
-from __future__ import annotations
-
 import csv
 import itertools
 import re

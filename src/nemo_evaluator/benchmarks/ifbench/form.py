@@ -1,7 +1,5 @@
 """IFBench: how the response is laid out."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from typing import Final

@@ -1,7 +1,5 @@
 """IFBench: shares and proportions."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Final
 

@@ -1,7 +1,5 @@
 """IFBench: repeating what was said, whole, changed or in part."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from nemo_evaluator.benchmarks._instructions import named

@@ -1,7 +1,5 @@
 """IFBench: what each sentence must be, in relation to the others."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Final
 

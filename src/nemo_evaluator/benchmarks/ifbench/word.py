@@ -1,7 +1,5 @@
 """IFBench: what each word must be, or where it must stand."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """IFEval: prompts with instructions whose following can be checked by a program."""
 
-from __future__ import annotations
-
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.benchmarks._instructions import check_all, prepare, summary
 from nemo_evaluator.benchmarks.ifeval.checks import CHECKS

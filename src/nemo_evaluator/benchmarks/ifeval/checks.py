@@ -4,8 +4,6 @@ Each follows the verdicts of the official checker (instruction_following_eval). 
 another library, so that verdicts do not change from run to run, and a text without letters has every language.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Final

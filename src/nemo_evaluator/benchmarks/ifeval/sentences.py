@@ -1,8 +1,6 @@
 """Sentences and words as the official IFEval checker counts them: sentences by Punkt (Kiss and Strunk, 2006), words in
 the way of the Penn Treebank; written anew, with short lists of words where the original has a trained table."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -1,7 +1,5 @@
 """What the answers themselves tell of a run's health: empty ones, reasoning that was not taken out, labels, retries."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final

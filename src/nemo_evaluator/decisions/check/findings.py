@@ -1,7 +1,5 @@
 """What a check of a run can find, and what follows from it."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Final

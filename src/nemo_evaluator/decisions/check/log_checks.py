@@ -1,7 +1,5 @@
 """What lies around the rows of a run: the sessions in its journal, the logs of its servers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Final

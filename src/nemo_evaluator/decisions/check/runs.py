@@ -1,7 +1,5 @@
 """Is a finished run fit to be used? Every doubt by name, with its class, before anyone looks at the score."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a reader of a comparison must know besides its verdict."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Final
 

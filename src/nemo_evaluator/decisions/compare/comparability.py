@@ -1,7 +1,5 @@
 """Whether two runs asked the same thing in the same way, from what their bundles and rows say."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal

@@ -1,7 +1,5 @@
 """Several comparisons at once: a folder of benchmarks, or several candidates against one baseline."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

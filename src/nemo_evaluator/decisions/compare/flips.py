@@ -1,7 +1,5 @@
 """Problems that changed sides: right before and wrong now, or the other way round, with both answers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeAlias

@@ -1,7 +1,5 @@
 """What a comparison found: the report that is written, printed and attached to a gate decision."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 

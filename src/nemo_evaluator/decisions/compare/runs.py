@@ -1,7 +1,5 @@
 """Candidate against baseline on one benchmark: the verdict on the paired mean difference, and what lies behind it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """What changed besides the mean: length, time, cost, truncation, refusals, unreadable answers, failures; and bundle
 against bundle, number by number, for orientation only: the verdict does not read them."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Final
 

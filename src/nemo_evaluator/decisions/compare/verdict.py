@@ -1,7 +1,5 @@
 """From an interval and a limit to a word: what a comparison allows to say."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum

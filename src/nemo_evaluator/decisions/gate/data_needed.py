@@ -1,7 +1,5 @@
 """How much more data would settle an open question, if the difference seen so far is about the true one."""
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

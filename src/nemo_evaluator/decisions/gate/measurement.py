@@ -1,7 +1,5 @@
 """One benchmark that was measured, on its way to a status: what failed rows could hide, and the correction for many."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

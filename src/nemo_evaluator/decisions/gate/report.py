@@ -1,7 +1,5 @@
 """What a gate decided, and on what grounds."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path

@@ -5,8 +5,6 @@ through with at most the chance that its own test errs. A NO-GO needs proof on *
 and the policy's correction applies, within each tier: a critical benchmark is not diluted by supporting ones.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

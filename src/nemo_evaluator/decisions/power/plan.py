@@ -1,7 +1,5 @@
 """Planning a comparison: problems and repeats that find a drop, alone and in a suite, and what that costs."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

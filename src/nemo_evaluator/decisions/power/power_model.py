@@ -1,7 +1,5 @@
 """The chance that a comparison finds a drop, by the interval that ``nel compare`` uses on such rewards."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Callable

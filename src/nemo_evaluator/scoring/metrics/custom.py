@@ -1,7 +1,5 @@
 """``type: custom``: a metric of your own."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any, Final, Literal
 

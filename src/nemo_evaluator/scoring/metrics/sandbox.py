@@ -1,7 +1,5 @@
 """``type: sandbox``: a command in the sandbox; exit code 0 means right."""
 
-from __future__ import annotations
-
 from typing import Any, Final, Literal
 
 from pydantic import Field

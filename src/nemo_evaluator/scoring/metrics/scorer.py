@@ -1,7 +1,5 @@
 """``type: scorer``: a built-in scorer, or one registered by a plugin."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any, Final, Literal
