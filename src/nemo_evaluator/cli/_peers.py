@@ -11,7 +11,6 @@ from nemo_evaluator.core.registry import nearest
 _PLANNED: Final = {
     "run": "nel eval run CONFIG",
     "view": "nel report RUN -f html, or nel show RUN --wrong",
-    "skills": "nel list, and the examples in examples/configs",
     "ls": "nel list",
     "info": "nel eval status",
 }
@@ -24,7 +23,6 @@ _COMMANDS: Final = {
     "log": "nel show RUN",
     "tasks": "nel list",
     "kill": "nel eval stop",
-    "init": "nel eval run --bench NAME --model PROVIDER/MODEL",
     **{name: f"nel eval {name}" for name in ("status", "stop", "resume", "logs", "runs", "jobs", "merge", "rescore")},
 }
 _OPTIONS: Final = {

@@ -36,6 +36,9 @@ LAZY: Final = {
     "serve": (f"{_HERE}.serve:serve", "Serve a benchmark as a Gym server."),
     "cache": (f"{_HERE}.cache:cache", "Look at and prune the response cache."),
     "cache-sqsh": (f"{_HERE}.cache_sqsh:cache_sqsh", "Import a container image on a cluster once, as a .sqsh file."),
+    "init": (f"{_HERE}.init:init", "Write a config: five questions, then the missing values."),
+    "skills": (f"{_HERE}.skills:skills", "Build a config from flags; install skills for coding agents."),
+    "recipe": (f"{_HERE}.recipe:recipe", "How named benchmarks are usually run."),
     "package": (f"{_HERE}.package:package", "Build a container image with a benchmark of your own inside."),
 }
 

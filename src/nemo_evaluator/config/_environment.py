@@ -11,6 +11,8 @@ from nemo_evaluator.core.secrets import remember_named
 
 # `$${` is a literal `${`, left for a shell on another machine.
 _OPENING = re.compile(r"\$(?P<escaped>\$\{(?=\.|\w+(?::-|\})))|\$\{(?P<name>\w+)(?P<end>:-|\})")
+# Stands where the author has to give a value.
+MISSING = "???"
 _REFERENCE = re.compile(r"\$\{(?=\.|\w+(?::-|\}))")
 
 
@@ -39,6 +41,10 @@ class _Expander:
             return {key: self.expand(item, (*path, key)) for key, item in value.items()}
         if isinstance(value, list):
             return [self.expand(item, (*path, number)) for number, item in enumerate(value)]
+        if value == MISSING:
+            name = ".".join(map(str, path))
+            hint = f"fill it in, or give it: -O {name}=VALUE (null leaves it out)"
+            self.problems.append(self.document.problem(path, "a value is missing (???)", hint))
         return self._text(value, path) if isinstance(value, str) and "$" in value else value
 
     def _text(self, text: str, path: Path) -> str:

@@ -1,0 +1,165 @@
+"""A config from five answers: where it runs, how the model is served, exports, the kind of model, the benchmarks."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import jinja2
+
+from nemo_evaluator.assistant.recipes import DATA, read_data, recipes
+from nemo_evaluator.assistant.yaml_text import missing_values, set_value
+from nemo_evaluator.config.overrides import parse_override
+from nemo_evaluator.config.providers import find_provider
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.registry import did_you_mean
+
+_ENDINGS: Final = (".yaml", ".yml")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One of the five: ``words`` with what they mean, ``hidden`` ones that are not offered, ``also`` other names."""
+
+    name: str
+    ask: str
+    words: dict[str, str]
+    many: bool = False
+    hidden: tuple[str, ...] = ()
+    also: Mapping[str, str] = field(default_factory=dict)
+
+    def check(self, text: str) -> str:
+        """The word that a text means. Raises UsageError for one that is none."""
+        word = text.strip().lower()
+        known = [*self.words, *self.hidden, *(recipes() if self.many else ())]
+        if word in known or word in self.also:
+            # Bundles keep the word that was given: it names the file.
+            return word if self.many else self.also.get(word, word)
+        if word.replace("-", "_") in known:
+            return word.replace("-", "_")
+        flag = self.name.replace("_", "-")
+        raise UsageError(
+            f"--{flag} {text!r} is unknown", hint=did_you_mean(word, known, also=f"one of: {', '.join(known)}")
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The answers to the five questions."""
+
+    execution: str = "local"
+    deployment: str = "none"
+    export: str = "none"
+    model_type: str = "chat"
+    benchmarks: tuple[str, ...] = ("standard",)
+
+    @property
+    def file_name(self) -> str:
+        """Such as ``slurm_vllm_reasoning_math_reasoning_standard.yaml``."""
+        return "_".join([self.execution, self.deployment, self.model_type, *sorted(set(self.benchmarks))]) + ".yaml"
+
+
+@cache
+def questions() -> dict[str, Question]:
+    """The five questions, in order."""
+    return {name: Question(name, **row) for name, row in read_data("questions.yaml").items()}
+
+
+def read_answers(given: Mapping[str, str | Iterable[str]]) -> Answers:
+    """Answers from the words of flags; unknown ones are an error that names what may be given."""
+    checked: dict[str, Any] = {}
+    for name, value in given.items():
+        question = questions()[name]
+        if isinstance(value, str):
+            checked[name] = question.check(value)
+        else:
+            words = [word for text in value for word in text.replace(",", " ").split()]
+            checked[name] = tuple(dict.fromkeys(map(question.check, words)))
+    return Answers(**checked)
+
+
+def build_config(answers: Answers, settings: Iterable[str] = (), model: str | None = None) -> str:
+    """The text of the config. ``settings`` are ``KEY=VALUE`` as ``--set`` takes them; what is missing stays ``???``."""
+    entries = [entry for bundle in answers.benchmarks for entry in _entries(bundle, answers.model_type)]
+    entries = list(dict.fromkeys(entries))
+    template = jinja2.Environment(autoescape=False, undefined=jinja2.StrictUndefined).from_string(  # noqa: S701 - YAML
+        (DATA / "config.yaml.j2").read_text(encoding="utf-8")
+    )
+    code = any("sandbox: code" in entry for entry in entries)
+    text = template.render(
+        title=f"{answers.model_type} model: {', '.join(answers.benchmarks)}",
+        execution=answers.execution,
+        deployment=answers.deployment,
+        export=answers.export,
+        model_type=answers.model_type,
+        benchmarks=entries,
+        code=("docker" if shutil.which("docker") else "local") if code else "",
+    )
+    for path, value in (*_model(answers, model), *map(parse_override, settings)):
+        text = set_value(text, path, value)
+    return text + "\n"
+
+
+def fill(text: str, name: str, answer: str) -> str:
+    """The text with the answer to a missing value. A key is given by the name of its variable."""
+    path, value = parse_override(f"{name}={answer}")
+    if path[-1] == "api_key" and isinstance(value, str) and value.isidentifier() and path[0] == "services":
+        value = f"${{{value}}}"
+    return set_value(text, path, value)
+
+
+def write_config(text: str, answers: Answers, output: str | None) -> Path:
+    """Write the config to a file, or into a folder under a name of its own. What is there is never overwritten."""
+    path = output_path(answers, output)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("x", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def output_path(answers: Answers, output: str | None) -> Path:
+    """Where a config goes: a number is added to the name while it is taken."""
+    given = Path(output or ".").expanduser()
+    first = given if given.suffix in _ENDINGS else given / answers.file_name
+    path, number = first, 0
+    while path.exists():
+        number += 1
+        path = first.with_stem(f"{first.stem}_{number}")
+    return path
+
+
+def refuse_missing(text: str) -> None:
+    """Raise UsageError that lists every value that is still missing, with the way to give it."""
+    if missing := missing_values(text):
+        lines = "\n".join(f"    --set {one.name}=VALUE    # {one.hint}" for one in missing)
+        raise UsageError("values are missing", hint=f"give them (or leave out --yes to be asked):\n{lines}")
+
+
+def _entries(bundle: str, model_type: str) -> list[str]:
+    if bundle in recipes():
+        return [recipes()[bundle].config]
+    by_type = read_data("bundles.yaml")[questions()["benchmarks"].also.get(bundle, bundle)]
+    # Hybrid models are run as reasoning ones.
+    named = {"chat_reasoning": "reasoning"}.get(model_type, model_type)
+    names = by_type.get(named, by_type["chat"])
+    if not names:
+        fitting = [name for name, types in read_data("bundles.yaml").items() if types.get(named, types["chat"])]
+        raise UsageError(f"{bundle} has no benchmarks for a {model_type} model", hint=f"one of: {', '.join(fitting)}")
+    return [recipes()[name].config if name in recipes() else name for name in names]
+
+
+def _model(answers: Answers, model: str | None) -> list[tuple[list[str], Any]]:
+    """What ``--model`` sets: an endpoint and its key for PROVIDER/MODEL, or the model that is served."""
+    if model is None:
+        return []
+    if answers.deployment != "none":
+        return [(["services", "model", "model"], model)]
+    provider, name = find_provider(model)
+    path = "completions" if answers.model_type == "base" else "chat/completions"
+    key = f"${{{provider.key}}}" if provider.key else None
+    values = {"url": f"{provider.url}/{path}", "model": name, "api_key": key}
+    return [(["services", "model", field], value) for field, value in values.items()]

@@ -1,0 +1,34 @@
+"""Copying the packaged skills to where coding agents look for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import write_atomic
+
+SKILLS: Final = Path(__file__).parent / "skills"
+# Folders of coding agents in a project.
+_AGENTS: Final = (".claude", ".agents", ".codex", ".cursor", ".gemini", ".github")
+
+
+def install_skills(folder: Path | None = None, *, force: bool = False) -> list[Path]:
+    """Copy every skill; without ``folder`` for each agent that has a folder in this project, else for ``.claude``.
+
+    Raises UsageError, before anything is written, when a skill there was changed and ``force`` is not given.
+    """
+    homes = [folder] if folder else [Path(name) / "skills" for name in _AGENTS if Path(name).is_dir()]
+    homes = homes or [Path(".claude") / "skills"]
+    sources = sorted(SKILLS.glob("*/SKILL.md"))
+    targets = {home / source.parent.name / source.name: source.read_bytes() for home in homes for source in sources}
+    changed = [path for path, text in targets.items() if path.exists() and path.read_bytes() != text]
+    if changed and not force:
+        names = ", ".join(map(str, changed))
+        raise UsageError(
+            f"changed since it was installed: {names}", hint="--force replaces it; --dir FOLDER installs elsewhere"
+        )
+    for path, text in targets.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, text)
+    return list(targets)
