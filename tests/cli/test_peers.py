@@ -43,7 +43,6 @@ def test_suggestion(
         (("run", "--config", "c.yaml", "--dry-run"), "nel eval run"),
         (("ls", "tasks"), "nel list"),
         (("info", "some-id"), "nel eval status"),
-        (("skills", "build-config", "--execution", "local"), "nel list"),
         (("view",), "nel report RUN -f html"),
     ],
 )

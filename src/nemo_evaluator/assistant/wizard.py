@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from nemo_evaluator.assistant.build_config import Answers, Question, build_config, fill, questions, read_answers
 from nemo_evaluator.assistant.yaml_text import Missing, missing_values
+
+_DEFAULTS: Final = Answers()
 
 
 class Prompt(Protocol):
@@ -28,7 +30,7 @@ def ask_answers(prompt: Prompt, given: Mapping[str, Any]) -> Answers:
         if given.get(name):
             answers[name] = given[name]
             continue
-        default = Answers.__dataclass_fields__[name].default
+        default = getattr(_DEFAULTS, name)
         word = prompt.choose(question, default[0] if question.many else default)
         answers[name] = [word] if question.many else word
     return read_answers(answers)
