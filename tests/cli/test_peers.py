@@ -40,7 +40,6 @@ def test_suggestion(
 @pytest.mark.parametrize(
     ("words", "meanwhile"),
     [
-        (("run", "--config", "c.yaml", "--dry-run"), "nel eval run"),
         (("ls", "tasks"), "nel list"),
         (("info", "some-id"), "nel eval status"),
         (("view",), "nel report RUN -f html"),
@@ -65,7 +64,7 @@ def test_what_is_suggested_exists() -> None:
         assert meant is not None
         assert meant.split()[1] in LAZY
         assert word not in nel.commands
-    for word in ("run", "view", "ls", "info"):
+    for word in ("view", "ls", "info"):
         meanwhile = planned(word)
         assert meanwhile is not None and meanwhile.split()[1].strip(",") in LAZY
         assert word not in LAZY, "it is built: take it out of the list"

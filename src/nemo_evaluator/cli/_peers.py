@@ -9,7 +9,6 @@ from nemo_evaluator.core.registry import nearest
 
 # Commands that are known and not built, and what does the same, or some of it, here.
 _PLANNED: Final = {
-    "run": "nel eval run CONFIG",
     "view": "nel report RUN -f html, or nel show RUN --wrong",
     "ls": "nel list",
     "info": "nel eval status",

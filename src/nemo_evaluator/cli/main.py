@@ -18,6 +18,7 @@ _HERE: Final = "nemo_evaluator.cli"
 
 LAZY: Final = {
     "eval": (f"{_HERE}.eval:evaluate", "Run evaluations and manage runs."),
+    "run": (f"{_HERE}.run:run", "Run a config of the NeMo Evaluator Launcher."),
     "list": (f"{_HERE}.list:list_benchmarks", "List benchmarks."),
     "show": (f"{_HERE}.show:show", "Show a problem as it is sent, or the rows of a run."),
     "doctor": (f"{_HERE}.doctor:doctor", "Report what works on this machine."),

@@ -1,0 +1,77 @@
+"""``nel run``: a config of the launcher, translated and run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from nemo_evaluator.cli._complete import config_files
+from nemo_evaluator.core.arguments import masked_arguments
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.wording import counted
+
+
+@click.command("run")
+@click.option("--config", "file", required=True, type=click.Path(path_type=Path), shell_complete=config_files,
+              help="The launcher's YAML.")  # fmt: skip
+@click.option("--config-mode", type=click.Choice(["hydra", "raw"]), default="hydra", show_default=True,
+              help="raw: the file as it is, already composed.")  # fmt: skip
+@click.option(
+    "--override", "-o", multiple=True, metavar="KEY=VALUE", help="a.b=v, +a.b=v, ++a.b=v or ~a.b; repeatable."
+)
+@click.option(
+    "--tasks", "-t", "--task", multiple=True, metavar="NAME", help="Only this task (or NAME.INDEX); repeatable."
+)
+@click.option("--dry-run", "-n", is_flag=True, help="Translate, check and show the plan; nothing is started.")
+@click.option("--convert", metavar="FILE", type=click.Path(path_type=Path), help="Write the translated config; no run.")
+@click.option("--containers", is_flag=True, help="Run every task in its harness's container, as the launcher does.")
+@click.option(
+    "--config-output", metavar="DIR", type=click.Path(path_type=Path), help="Where the translated config is kept."
+)
+@click.option("--env-file", type=click.Path(dir_okay=False), help="NAME=VALUE lines [default: .env, if there is one].")
+@click.option("--wait", is_flag=True, help="Stay until the run has ended; the exit code is then the run's.")
+@click.option("--verbose", "-v", is_flag=True, help="Show what became of every field.")
+@click.pass_context
+def run(
+    ctx: click.Context,
+    file: Path,
+    config_mode: str,
+    override: tuple[str, ...],
+    tasks: tuple[str, ...],
+    dry_run: bool,
+    convert: Path | None,
+    containers: bool,
+    config_output: Path | None,
+    env_file: str | None,
+    wait: bool,
+    verbose: bool,
+) -> None:
+    """Run a config of the NeMo Evaluator Launcher: composed with Hydra, translated, then run by nel.
+
+    The run goes on in the background, or as a SLURM job; look after it with `nel status`, `nel logs` and `nel kill`.
+    """
+    from nemo_evaluator.config.env_file import use_env_file  # noqa: PLC0415 - heavy, only for this command
+    from nemo_evaluator.launcher.compose import compose_launcher  # noqa: PLC0415
+    from nemo_evaluator.launcher.convert import converted_text  # noqa: PLC0415
+    from nemo_evaluator.launcher.start import start_translated  # noqa: PLC0415
+    from nemo_evaluator.launcher.translate import translate  # noqa: PLC0415
+
+    use_env_file(Path(), env_file)
+    composed = compose_launcher(file.expanduser(), override, raw=config_mode == "raw")
+    dry = dry_run or convert is not None
+    translated = translate(composed, tasks, containers=containers, dry=dry)
+    for one in translated.report if verbose else translated.of("warned"):
+        click.echo(f"{one.outcome}: {one.field}: {one.detail}", err=True)
+    translated.check(str(file))
+    click.echo(f"{counted(len(translated.of('translated')), 'field')} translated", err=True)
+    text = converted_text(translated, str(file))
+    if convert is not None:
+        if convert.exists():
+            raise UsageError(f"{convert} exists", hint="name another file; nothing is overwritten")
+        convert.write_text(text, encoding="utf-8")
+        click.echo(f"Config written to: {convert}")
+        return
+    command = tuple(masked_arguments(sys.argv[1:]))
+    ctx.exit(start_translated(translated, text, command, folder=config_output, dry_run=dry_run, wait=wait))

@@ -1,0 +1,124 @@
+"""The launcher's task names (``data/tasks.yaml``): harness, endpoint, and the benchmark that takes their place."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.registry import did_you_mean
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.environments.registry import builtin_modules
+
+_FILE: Final = Path(__file__).parent / "data" / "tasks.yaml"
+_NEEDS: Final = ("judge", "sandbox", "gated", "logprobs")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task. ``nel`` is the benchmark or URI that takes its place; None: only the container runs it."""
+
+    name: str
+    harness: str
+    endpoint: str
+    image: str
+    nel: str | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    listed: bool = True
+
+    @property
+    def full_name(self) -> str:
+        """``harness.task``."""
+        return f"{self.harness}.{self.name}" if self.harness else self.name
+
+    @property
+    def container(self) -> str:
+        """The URI of the harness's own container."""
+        return f"container://{self.image}#{self.name}"
+
+
+@cache
+def catalogue() -> tuple[Task, ...]:
+    """All tasks that are listed; families under the name that has a ``*``."""
+    return tuple(_tasks(_file()))
+
+
+def find_task(name: str, container: str | None = None) -> Task:
+    """The task of a name, with or without its harness. Raises UsageError with suggestions.
+
+    A task that is not listed runs in the container that is named; a benchmark or URI of ours is itself.
+    """
+    name = _file()["aliases"].get(name, name)
+    harness, dot, short = name.rpartition(".")
+    if "://" in name or (not dot and not container and not _fitting("", name) and name in builtin_modules()):
+        return Task(name, "", "chat", "", nel=name)
+    found = _fitting(harness, short)
+    if container:
+        one = found[0] if found else Task(short, harness, "chat", container, listed=False)
+        return replace(one, image=container)
+    if len(found) > 1:
+        names = ", ".join(one.full_name for one in found)
+        raise UsageError(f"the task name {name!r} is ambiguous", hint=f"write one of: {names}")
+    if found:
+        return found[0]
+    if harness in _file()["harnesses"]:
+        return replace(_task(_file(), harness, short, {}), listed=False)
+    known = [word for one in catalogue() for word in (one.full_name, one.name)]
+    hint = did_you_mean(name, dict.fromkeys(known), "`nel ls tasks` lists them")
+    raise UsageError(f"no task is called {name!r}", hint=f"{hint}; or give the task a container")
+
+
+def _fitting(harness: str, short: str) -> list[Task]:
+    """Tasks of that name, else members of a family; a family that takes every name only with its harness."""
+    mine = [one for one in catalogue() if harness in ("", one.harness)]
+    exact = [one for one in mine if one.name == short]
+    if exact:
+        return exact
+    fitting: dict[str, Task] = {}
+    for one in mine:
+        if one.name != "*" or harness:
+            matched = fnmatch.fnmatchcase(short, one.name) and not set(one.name).isdisjoint("*?")
+            if matched and one.harness not in fitting:
+                fitting[one.harness] = _member(one, short)
+    return list(fitting.values())
+
+
+def _member(family: Task, name: str) -> Task:
+    start = min(family.name.find(sign) for sign in "*?" if sign in family.name)
+    part = name[start:]
+    params = {key: [part if item == "*" else item for item in value] for key, value in family.params.items()}
+    return replace(family, name=name, params=params)
+
+
+def _tasks(file: JsonDict) -> Iterator[Task]:
+    for harness, own in file["harnesses"].items():
+        for name, row in own["tasks"].items():
+            yield _task(file, harness, name, row)
+
+
+def _task(file: JsonDict, harness: str, name: str, row: JsonDict) -> Task:
+    own = file["harnesses"][harness]
+    return Task(
+        name=name,
+        harness=harness,
+        endpoint=row.get("type", own["type"]),
+        image=f"{file['registry']}/{own.get('image', harness)}:{file['tag']}",
+        nel=row.get("nel"),
+        params=row.get("params", {}),
+        defaults={**own.get("defaults", {}), **row.get("defaults", {})},
+        needs=tuple(need for need in _NEEDS if row.get(need)),
+    )
+
+
+@cache
+def _file() -> JsonDict:
+    found: JsonDict = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    return found

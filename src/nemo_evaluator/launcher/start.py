@@ -1,0 +1,52 @@
+"""A translated config as a run of ours, with the launcher's folders and ids."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from nemo_evaluator.core.files import write_atomic
+from nemo_evaluator.executors.request import RunRequest
+from nemo_evaluator.executors.start import start
+from nemo_evaluator.launcher.jobs import invocation_of
+from nemo_evaluator.launcher.translate import Translated
+from nemo_evaluator.store.runs import new_run_id, registry_dir
+
+
+def start_translated(
+    translated: Translated,
+    text: str,
+    command: tuple[str, ...],
+    *,
+    folder: Path | None = None,
+    dry_run: bool = False,
+    wait: bool = False,
+) -> int:
+    """Keep the translated config as ``<invocation>_config.yml`` and start it; returns the exit code."""
+    run_id = new_run_id()
+    if dry_run:
+        with tempfile.TemporaryDirectory() as place:
+            file = Path(place) / "config.yaml"
+            file.write_text(text, encoding="utf-8")
+            return start(RunRequest(str(file), dry_run=True, command=command))
+    invocation = invocation_of(run_id)
+    file = (folder or registry_dir().parent / "run_configs").expanduser() / f"{invocation}_config.yml"
+    write_atomic(file, text)
+    output_dir = f"{translated.config['output']['dir'].rstrip('/')}/{run_id}"
+    slurm = translated.config.get("cluster", {}).get("type") == "slurm"
+    request = RunRequest(
+        str(file),
+        output_dir=output_dir,
+        run_id=run_id,
+        background=not wait and not slurm,
+        submit=not wait and slurm,
+        command=command,
+    )
+    code = start(request)
+    if code == 0 and not wait:
+        lines = [f"Config: {file}", f"Job submission successful | Invocation ID: {invocation}"]
+        jobs = [bench["id"].rpartition(".") for bench in translated.config["benchmarks"]]
+        lines += [f"  {invocation}.{number}: {name}" for name, _, number in jobs]
+        lines += [f"  nel {word} {invocation}" for word in ("status", "info", "logs", "kill")]
+        print("\n".join(lines), flush=True)
+    return code
