@@ -1,0 +1,194 @@
+"""A checkpoint read from its JSON files alone: nothing of it is imported or executed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from nemo_evaluator.assistant.quantization import Quantization, read_quantization
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.json_coerce import as_dict, as_list, as_number, as_whole
+from nemo_evaluator.core.types import JsonDict
+
+_LARGEST: Final = 64 * 1024**2
+# Where composite models keep the settings of their language model.
+_TEXT: Final = ("text_config", "llm_config", "language_config", "thinker_config")
+_CONTEXT: Final = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_sequence_length",
+    "max_seq_len",
+    "seq_length",
+    "n_ctx",
+)
+_EXPERTS: Final = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+_VISION: Final = ("vision_config", "vit_config", "visual", "image_token_index", "image_token_id")
+# Kinds of RoPE scaling whose factor max_position_embeddings holds already.
+_INCLUDED: Final = ("llama3", "longrope", "su", "default", "mrope")
+_NAMED_SIZE: Final = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)b(?![a-z])", re.IGNORECASE)
+_OTHER_FORMS: Final = (
+    ("adapter_config.json", "a LoRA adapter", "give the folder of the merged model"),
+    ("*.gguf", "a GGUF file", "serve it with services: {type: llama_cpp}"),
+    ("*.nemo", "a NeMo archive", "convert it to the Hugging Face format first"),
+    ("params.json", "Mistral's own format", "give the Hugging Face version of the checkpoint"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What the files say. None: they do not."""
+
+    path: str
+    name: str
+    model_type: str
+    architectures: tuple[str, ...]
+    quantization: Quantization
+    dtype: str | None = None
+    context: int | None = None
+    rope_scaling: str | None = None
+    custom_code: bool = False
+    heads: int | None = None
+    kv_heads: int | None = None
+    intermediate: int | None = None
+    experts: int = 0
+    vision: bool = False
+    chat_template: bool = False
+    thinks: bool = False
+    weight_bytes: int | None = None
+    generation: JsonDict = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def find_checkpoint(text: str) -> Path:
+    """The folder of a path or a hub name; the latter is looked for in the local Hugging Face cache only."""
+    path = Path(text).expanduser()
+    if path.is_dir():
+        return path
+    if path.is_file():
+        raise UsageError(f"{text} is a file", hint="give the folder that holds config.json")
+    if text.startswith(("/", ".", "~")) or text.count("/") != 1:
+        raise UsageError(f"{text} does not exist", hint="give the folder of a checkpoint, or a hub name: ORG/NAME")
+    from huggingface_hub import constants, try_to_load_from_cache  # noqa: PLC0415 - slow, only for hub names
+
+    found = try_to_load_from_cache(text, "config.json")
+    if not isinstance(found, str):
+        hint = f"nothing is downloaded here: hf download {text} --include '*.json', or give a folder"
+        raise UsageError(f"{text} is not in the local cache {constants.HF_HUB_CACHE}", hint=hint)
+    return Path(found).parent
+
+
+def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
+    """Everything that the files tell. Raises UsageError when there is no usable config.json."""
+    config = _config(folder)
+    text = next((as_dict(config[key]) for key in _TEXT if isinstance(config.get(key), dict)), config)
+    text = as_dict(text.get("text_config")) or text
+    both = {**config, **text}
+    legacy = _json(folder / "hf_quant_config.json")
+    dtype = both.get("dtype") or both.get("torch_dtype")
+    quantization, said = read_quantization(both, legacy)
+    context, scaling = _context(both, as_dict(_json(folder / "tokenizer_config.json")))
+    name = name or folder.resolve().name
+    experts = _first(both, _EXPERTS) or _first(as_dict(both.get("ffn_config")), _EXPERTS) or 0
+    template = _template(folder)
+    warnings = list(said)
+    weights = _weights(folder)
+    if weights is None and (sized := _NAMED_SIZE.search(name)):
+        weights = int(float(sized[1]) * 1e9 * quantization.bytes_per_weight)
+        warnings.append(f"there are no weights here; their size is estimated from the name ({sized[0]})")
+    if context is None:
+        warnings.append("config.json does not say how long the context is")
+    return Checkpoint(
+        path=str(folder),
+        name=name,
+        model_type=str(config.get("model_type") or ""),
+        architectures=tuple(map(str, as_list(config.get("architectures")))),
+        quantization=quantization,
+        dtype=str(dtype).removeprefix("torch.") if dtype else None,
+        context=context,
+        rope_scaling=scaling,
+        custom_code=bool(config.get("auto_map") or text.get("auto_map")),
+        heads=_first(both, ("num_attention_heads", "n_head", "n_heads")),
+        kv_heads=_first(both, ("num_key_value_heads", "num_kv_heads", "multi_query_group_num")),
+        intermediate=_first(both, ("moe_intermediate_size", "intermediate_size")),
+        experts=experts if experts > 1 else 0,
+        vision=any(config.get(key) is not None for key in _VISION),
+        chat_template=bool(template),
+        thinks=any(word in template for word in ("<think>", "enable_thinking", "reasoning_effort", "[THINK]")),
+        weight_bytes=weights,
+        generation={k: v for k, v in as_dict(_json(folder / "generation_config.json")).items() if k in _SAMPLING},
+        warnings=tuple(warnings),
+    )
+
+
+_SAMPLING: Final = ("temperature", "top_p", "top_k", "max_new_tokens")
+
+
+def _config(folder: Path) -> JsonDict:
+    found = _json(folder / "config.json")
+    if isinstance(found, dict) and found:
+        return found
+    if found is not None:
+        raise UsageError(f"{folder / 'config.json'} holds no settings", hint="download the checkpoint again")
+    for pattern, what, fix in _OTHER_FORMS:
+        if any(folder.glob(pattern)):
+            raise UsageError(f"{folder} holds {what}, not a Hugging Face checkpoint", hint=fix)
+    raise UsageError(f"{folder} has no config.json", hint="give the folder of a Hugging Face checkpoint")
+
+
+def _json(path: Path) -> Any:
+    """The data of a file; None when there is none."""
+    if not path.is_file():
+        return None
+    if path.stat().st_size > _LARGEST:
+        raise UsageError(
+            f"{path} is too large to be a settings file", hint="is it a file of weights under a wrong name?"
+        )
+    try:
+        return json.loads(path.read_bytes())
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{path} is not JSON: {error}", hint="was the download cut off? fetch it again") from error
+
+
+def _first(data: JsonDict, keys: tuple[str, ...]) -> int | None:
+    found = (as_whole(data.get(key)) for key in keys)
+    return next((value for value in found if value is not None and value > 0), None)
+
+
+def _context(config: JsonDict, tokenizer: JsonDict) -> tuple[int | None, str | None]:
+    """The longest context with RoPE scaling, and the kind of scaling where it is stretched beyond training."""
+    length = _first(config, _CONTEXT)
+    scaling = as_dict(config.get("rope_scaling") or config.get("rope_parameters"))
+    kind = str(scaling.get("rope_type") or scaling.get("type") or "")
+    factor = as_number(scaling.get("factor")) or 1.0
+    if length is None:
+        # Some tokenizers write 10**30 for "unknown".
+        limit = as_whole(tokenizer.get("model_max_length"))
+        return (limit if limit is not None and 0 < limit < 10**8 else None), None
+    if not kind or kind in _INCLUDED or factor <= 1:
+        return length, None
+    trained = as_whole(scaling.get("original_max_position_embeddings")) or length
+    return max(length, int(trained * factor)), kind
+
+
+def _template(folder: Path) -> str:
+    parts = [str(as_dict(_json(folder / "tokenizer_config.json")).get("chat_template") or "")]
+    parts += [path.read_text(encoding="utf-8", errors="replace") for path in folder.glob("chat_template.j*")]
+    return "\n".join(filter(None, parts))
+
+
+def _weights(folder: Path) -> int | None:
+    index = as_dict(_json(folder / "model.safetensors.index.json"))
+    total = as_whole(as_dict(index.get("metadata")).get("total_size"))
+    return total or sum(_sizes(folder)) or None
+
+
+def _sizes(folder: Path) -> Iterator[int]:
+    for pattern in ("*.safetensors", "pytorch_model*.bin"):
+        found = [path.stat().st_size for path in folder.glob(pattern) if path.is_file()]
+        yield from found
+        if found:
+            return

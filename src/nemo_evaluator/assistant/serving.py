@@ -1,0 +1,194 @@
+"""How a checkpoint is served: parallel sizes that fit, parsers, flags per engine, and which benchmarks to run."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import yaml
+
+from nemo_evaluator.assistant.checkpoint import Checkpoint
+from nemo_evaluator.assistant.recipes import read_data, recipes
+from nemo_evaluator.assistant.yaml_text import MISSING, set_value
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.json_coerce import as_dict, as_list
+
+RUNTIMES: Final = ("vllm", "sglang", "trt_llm")
+# The share of a GPU's memory that weights may take: the rest is for the KV cache and activations.
+_FOR_WEIGHTS: Final = 0.75
+_DAMAGE: Final = ("very high", "high", "medium")
+_GPUS_OF_A_NODE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Parallel sizes; ``fits`` is None when the size of the weights is unknown."""
+
+    tensor: int = 1
+    pipeline: int = 1
+    data: int = 1
+    fits: bool | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What one engine needs."""
+
+    runtime: str
+    reasoning_parser: str | None = None
+    tool_parser: str | None = None
+    args: list[str] = field(default_factory=list)
+    env: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What was found out about a checkpoint, and what follows."""
+
+    checkpoint: Checkpoint
+    sizes: Sizes
+    serving: dict[str, Serving]
+    thinking: str | None
+    benchmarks: list[str]
+    left_out: dict[str, str]
+
+
+def advise(checkpoint: Checkpoint, gpus: int = 1, gpu_memory: float = 80.0) -> Advice:
+    """Everything at once."""
+    sizes = parallel_sizes(checkpoint, gpus, gpu_memory)
+    family = _family(checkpoint)
+    facts = _facts(checkpoint, gpus)
+    serving = {runtime: _serving(runtime, checkpoint, family, facts) for runtime in RUNTIMES}
+    left_out = {
+        name: f"needs a context of {one.context:,} tokens"
+        for name, one in recipes().items()
+        if one.context and checkpoint.context and one.context > checkpoint.context
+    }
+    chosen = [name for name in _benchmarks(checkpoint) if name not in left_out]
+    thinking = family.get("thinking") if checkpoint.thinks or not checkpoint.chat_template else None
+    return Advice(checkpoint, sizes, serving, thinking, chosen, left_out)
+
+
+def parallel_sizes(checkpoint: Checkpoint, gpus: int, gpu_memory: float) -> Sizes:
+    """The smallest tensor parallel size that fits, inside a node; the other GPUs hold copies of the model."""
+    possible = [size for size in _powers(min(gpus, _GPUS_OF_A_NODE)) if _divides(checkpoint, size)]
+    if checkpoint.weight_bytes is None:
+        return Sizes(possible[-1], 1, gpus // possible[-1], None, "the size of the weights is unknown; TP is a guess")
+    room = gpu_memory * 1e9 * _FOR_WEIGHTS
+    for size in possible:
+        if checkpoint.weight_bytes <= room * size:
+            return Sizes(size, 1, max(1, gpus // size), True)
+    tensor = possible[-1]
+    stages = math.ceil(checkpoint.weight_bytes / (room * tensor))
+    if stages * tensor <= gpus:
+        return Sizes(tensor, stages, gpus // (stages * tensor), True, "over several nodes, as pipeline stages")
+    wide = [size for size in _powers(_GPUS_OF_A_NODE) if _divides(checkpoint, size)]
+    needed = next((size for size in wide if checkpoint.weight_bytes <= room * size), None)
+    needed = needed or wide[-1] * math.ceil(checkpoint.weight_bytes / (room * wide[-1]))
+    weights = f"weights of {checkpoint.weight_bytes / 1e9:.0f} GB"
+    note = f"{weights} do not fit on {gpus} x {gpu_memory:g} GB; {needed} GPUs are needed"
+    return Sizes(tensor, stages, 1, False, note)
+
+
+def apply_advice(text: str, advice: Advice, model: str) -> tuple[str, list[str]]:
+    """The text of a config with the settings of its model server changed; and what was changed."""
+    services = as_dict(as_dict(yaml.safe_load(text)).get("services"))
+    found = [(name, as_dict(one)) for name, one in services.items() if as_dict(one).get("type") in RUNTIMES]
+    if len(found) != 1:
+        what = "no service" if not found else f"{len(found)} services"
+        raise UsageError(f"the config has {what} of type {', '.join(RUNTIMES)}", hint="--apply sets the one there is")
+    name, service = found[0]
+    serving, sizes = advice.serving[str(service["type"])], advice.sizes
+    values: dict[str, Any] = {"tensor_parallel_size": sizes.tensor, "pipeline_parallel_size": sizes.pipeline}
+    if service["type"] != "trt_llm":
+        values["data_parallel_size"] = sizes.data
+    values = {key: value for key, value in values.items() if value > 1 or key in service}
+    values |= {"reasoning_parser": serving.reasoning_parser, "tool_parser": serving.tool_parser}
+    values["extra_args"] = _merged([str(one) for one in as_list(service.get("extra_args"))], serving.args)
+    values |= {f"extra_env.{key}": value for key, value in serving.env.items()}
+    if service.get("model") in (None, MISSING):
+        values["model"] = model
+    changed = []
+    for key, value in values.items():
+        if value not in (None, [], service.get(key)):
+            text = set_value(text, ["services", name, *key.split(".")], value)
+            changed.append(f"services.{name}.{key}: {value}")
+    return text, changed
+
+
+def _merged(given: list[str], wanted: list[str]) -> list[str]:
+    """The arguments with those that are wanted set; others stay, and an argument is there once."""
+    groups = {group[0]: group for group in (*_groups(given), *_groups(wanted))}
+    return [word for group in groups.values() for word in group]
+
+
+def _groups(words: list[str]) -> Iterator[list[str]]:
+    group: list[str] = []
+    for word in words:
+        if word.startswith("--") and group:
+            yield group
+            group = []
+        group = [*group, *word.split("=", 1)] if word.startswith("--") else [*group, word]
+    if group:
+        yield group
+
+
+def _powers(most: int) -> list[int]:
+    return [2**power for power in range(most.bit_length()) if 2**power <= most] or [1]
+
+
+def _divides(checkpoint: Checkpoint, size: int) -> bool:
+    """Whether heads, and blocks of quantized weights, can be split so."""
+    block = checkpoint.quantization.block
+    whole = not (block and checkpoint.intermediate) or checkpoint.intermediate % (size * block) == 0
+    return size == 1 or (whole and (checkpoint.heads is None or checkpoint.heads % size == 0))
+
+
+def _family(checkpoint: Checkpoint) -> dict[str, Any]:
+    text = " ".join((checkpoint.name, checkpoint.model_type, *checkpoint.architectures)).lower()
+    return next((one for one in read_data("models.yaml") if re.search(one["match"], text)), {})
+
+
+def _facts(checkpoint: Checkpoint, gpus: int) -> set[str]:
+    facts = {
+        "context": checkpoint.context is not None,
+        "custom_code": checkpoint.custom_code,
+        "moe": checkpoint.experts > 0,
+        "several_gpus": gpus > 1,
+        "vision": checkpoint.vision,
+        "rope_scaling": checkpoint.rope_scaling is not None,
+    }
+    return checkpoint.quantization.facts | {name for name, true in facts.items() if true}
+
+
+def _serving(runtime: str, checkpoint: Checkpoint, family: dict[str, Any], facts: set[str]) -> Serving:
+    # A template that shows no reasoning has none to parse; without a template the family is all that is known.
+    thinks = checkpoint.thinks or not checkpoint.chat_template
+    chats = replace(
+        Serving(runtime),
+        reasoning_parser=as_dict(family.get("reasoning")).get(runtime) if thinks else None,
+        tool_parser=as_dict(family.get("tools")).get(runtime),
+        notes=[str(family["note"])] if family.get("note") else [],
+    )
+    for rule in read_data("runtimes.yaml"):
+        if rule["runtime"] == runtime and facts.issuperset(rule["if"]):
+            chats.args.extend(word.format(context=checkpoint.context) for word in rule.get("args", ()))
+            chats.env.update(rule.get("env", {}))
+            chats.notes.extend([rule["note"]] if "note" in rule else [])
+    return chats
+
+
+def _benchmarks(checkpoint: Checkpoint) -> list[str]:
+    """For quantized weights those that show damage best; else the usual few."""
+    vision = ["mmmu_pro"] if checkpoint.vision else []
+    if not checkpoint.chat_template and not checkpoint.thinks and "instruct" not in checkpoint.name.lower():
+        return [*vision, "mmlu", "gsm8k", "arc_challenge"]
+    if checkpoint.quantization.method is None and checkpoint.quantization.kv_cache is None:
+        return [*vision, "mmlu_pro", "gpqa", "ifbench"]
+    ranked = [name for damage in _DAMAGE for name, one in recipes().items() if one.damage == damage]
+    return vision + [name for name in ranked if name != "mmmu_pro"]
