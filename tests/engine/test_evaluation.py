@@ -151,6 +151,30 @@ async def test_a_solver_bug_stops_the_benchmark_unless_told_otherwise(
     assert bundle["benchmark"]["coverage"]["scored"] == 9
 
 
+@pytest.mark.parametrize("always", [False, True])
+async def test_an_agent_that_breaks_over_a_task_stops_the_benchmark_only_when_all_do(
+    sums: Any, scripted: Any, tmp_path: Path, monkeypatch: Any, always: bool
+) -> None:
+    monkeypatch.setattr("nemo_evaluator.engine.step._BACKOFF_START", 0.001)
+
+    class Agent:
+        async def solve(self, task: Any, sandbox: Any = None) -> SolveResult:
+            if always or task.prompt.endswith(("3?", "7?")):
+                raise SolverError("agent broke: exit code 1")
+            return await scripted.solve(task)
+
+    sums.size = 40
+    job = {"step_log_dir": tmp_path, "max_concurrent": 1, "max_system_retries": 1}
+    if always:
+        with pytest.raises(SolverError, match="agent broke"):
+            await run_evaluation(sums, Agent(), **job)
+        assert len(rows_of(tmp_path)) == 8
+    else:
+        bundle = await run_evaluation(sums, Agent(), **job)
+        assert bundle["benchmark"]["coverage"]["failed"] == 8
+        assert rows_of(tmp_path)[3, 0]["failure"]["cause"] == "solver"
+
+
 async def test_a_step_that_takes_too_long_fails(sums: Any, tmp_path: Path) -> None:
     from nemo_evaluator.engine.evaluation import Evaluation, evaluate
 

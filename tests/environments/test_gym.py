@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nemo_evaluator.core.errors import TransportError, UsageError
+from nemo_evaluator.core.errors import MissingExtraError, TransportError, UsageError
 from nemo_evaluator.core.types import PromptRequest, SandboxSpec, SeedResult
 from nemo_evaluator.environments.gym_client import new_jar
 from nemo_evaluator.environments.gym_wire import (
@@ -101,3 +101,10 @@ def test_a_row_for_another_benchmarks_problem() -> None:
     assert row["responses_create_params"] == {"input": [{"role": "user", "content": "Q"}], "tools": [{"name": "t"}]}
     assert row["verifier_metadata"] == {"level": 2} and row["level"] == 2 and row["expected_answer"] == "4"
     assert not isinstance(seed, GymSeed)
+
+
+def test_a_server_of_nemo_gym_without_its_extra_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match="NeMo Gym is not installed") as caught:
+        get_environment("gym://module:nemo_gym.servers.math")
+    assert "nemo-evaluator[gym]" in str(caught.value.hint)

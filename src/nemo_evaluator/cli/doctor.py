@@ -19,7 +19,7 @@ import click
 from nemo_evaluator.config.groups import SANDBOXES
 from nemo_evaluator.config.kinds import default_kind
 from nemo_evaluator.config.providers import providers
-from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_OK, NelError
+from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_OK, NelError, install_line
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.datasets.settings import cache_dir, is_offline, mirror_dir
@@ -88,7 +88,7 @@ def _extras() -> Iterator[Finding]:
             wanted.setdefault(extra[1], []).append(first[0])
     for word, packages in sorted(wanted.items()):
         absent = [package for package in packages if not _installed(package)]
-        fix = f'pip install "nemo-evaluator[{word}]"' if absent else ""
+        fix = install_line(word) if absent else ""
         yield Finding(
             f"extra {word}",
             None if absent else True,

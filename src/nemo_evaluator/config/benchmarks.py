@@ -54,7 +54,7 @@ class BenchmarkConfig(Model):
     fewshot: Count | None = Field(None, description="Worked examples in the prompt.")
     context_window: Later[Positive] = Field(None, description="Context of the model, in tokens, for agents.")
     timeout: Above0 = Field(1800.0, description="Seconds for one step.")
-    skip_failed: bool = Field(False, description="Go on when the solver itself raises; else that stops the benchmark.")
+    skip_failed: bool = Field(False, description="Go on when the solver raises, or all agents break; else stop.")
     max_system_retries: Positive = Field(3, description="Tries of one step in all when the harness fails.")
     instruction_template: Annotated[str, BeforeValidator(_off)] | None = Field(
         None, description="Jinja template that rewrites the prompt: a file, a packaged one, or `off`."

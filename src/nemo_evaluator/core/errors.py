@@ -25,6 +25,7 @@
         └── InterruptedRunError  the run was interrupted before a request was sent
 """
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -38,6 +39,8 @@ EXIT_FAILED: Final = 2
 EXIT_INVALID: Final = 3
 EXIT_BUDGET: Final = 4
 EXIT_INTERRUPTED: Final = 130
+# Extras whose libraries want a newer Python than nel does.
+NEED_PYTHON_3_12: Final = frozenset({"gym", "harbor", "nat"})
 
 
 class NelError(Exception):
@@ -79,11 +82,19 @@ class ConfigError(NelError):
         super().__init__("; ".join(f"{p.path}: {p.message}" for p in self.problems) or "invalid config")
 
 
+def install_line(extra: str) -> str:
+    """What installs an extra. On a Python that is too old for it pip installs nothing, and does not say so."""
+    line = f'pip install "nemo-evaluator[{extra}]"'
+    if extra in NEED_PYTHON_3_12 and sys.version_info < (3, 12):
+        line += f", with Python 3.12 or newer (this is {sys.version_info[0]}.{sys.version_info[1]})"
+    return line
+
+
 class MissingExtraError(NelError):
     """An optional library is absent."""
 
     def __init__(self, what: str, *, extra: str) -> None:
-        super().__init__(f"{what} is not installed", hint=f'pip install "nemo-evaluator[{extra}]"')
+        super().__init__(f"{what} is not installed", hint=install_line(extra))
 
 
 class NotBuiltError(NelError):

@@ -123,6 +123,8 @@ class StepRunner:
         self._ctx = context
         self._takes_sandbox = SANDBOX in context.solver.needs
         self._rejections = 0
+        # Solvers that raised since a row was last scored.
+        self._crashes = 0
         self._tracebacks = 0
         limit = context.time_limit
         self._deadlines = Deadlines(limit) if limit is not None else None
@@ -307,6 +309,11 @@ class StepRunner:
                 told = type(error)(f"the first requests were all {word}: {error.message}", hint=hint)
                 self._ctx.halt.set(HaltKind.ERROR, told.message, error=told)
         if error.cause is Cause.SOLVER and not self._ctx.skip_failed:
+            self._crashes += 1
+            # An agent may well break over one task; when all of them do, it is not the task.
+            systematic = min(_FIRST_REJECTIONS, max(1, tally.planned))
+            if self._ctx.solver.needs and self._crashes < systematic:
+                return
             hint = "set skip_failed: true to record such rows as failed and go on"
             failure = SolverError(f"the solver raised: {error.message}", hint=hint)
             failure.__cause__ = error.__cause__
@@ -325,6 +332,8 @@ class StepRunner:
         tally = self._ctx.tally
         offset = self._ctx.journal.append(record, lambda: tally.add(outcome, tokens, cost))
         self._ctx.index.set_outcome(work.step, offset)
+        if isinstance(outcome, Scored):
+            self._crashes = 0
         if self._ctx.stop is not None:
             reward = outcome.verdict.reward if isinstance(outcome, Scored) else None
             reason = self._ctx.stop.ended(work.step, work.problem, reward)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import secrets
 import sys
 import tempfile
@@ -10,12 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from nemo_evaluator.core.errors import TransportError, UsageError
+from nemo_evaluator.core.errors import MissingExtraError, TransportError, UsageError
 from nemo_evaluator.core.registry import find_file, load_object
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.datasets.settings import lock_file, mirror_dir
 
 TOKEN: Final = "NEL_SERVE_TOKEN"
+_GYM: Final = "nemo_gym"
 
 
 class GymServer:
@@ -94,6 +96,8 @@ def managed_server(uri: str, token: Secret | None, startup_timeout: float) -> Ma
         return ManagedGymServer(["bash", "-c", rest], startup_timeout, token)
     if colon and kind == "module":
         app = rest if ":" in rest else f"{rest}:app"
+        if app.partition(".")[0] == _GYM and importlib.util.find_spec(_GYM) is None:
+            raise MissingExtraError("NeMo Gym", extra="gym")
         words = ["-m", "uvicorn", app, "--host", "127.0.0.1", "--port", "{port}"]
         return ManagedGymServer([sys.executable, *words], startup_timeout, token)
     is_file = kind.endswith(".py")

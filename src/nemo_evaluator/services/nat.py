@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
@@ -12,7 +11,7 @@ from pydantic import Field
 from nemo_evaluator.config.fields import Role
 from nemo_evaluator.config.service_base import HelperService
 from nemo_evaluator.config.urls import Url
-from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.errors import UsageError, install_line
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.services._helper_server import helper_launch
@@ -37,9 +36,7 @@ class Nat:
         """``nat serve`` with the workflow file."""
         file = Path(service.nat_config_file or "config.yml").absolute()
         if site.here and shutil.which("nat") is None:
-            # It does not install on older ones, and pip says so in its own words.
-            old = " with Python 3.12 or newer" if sys.version_info < (3, 12) else ""
-            hint = f'pip install "nemo-evaluator[nat]"{old}, or give services.{name}.image or url'
+            hint = f"{install_line('nat')}; or give services.{name}.image or url"
             raise UsageError("nat is not on PATH", hint=hint)
         if site.here and not file.is_file():
             raise UsageError(f"services.{name}.nat_config_file: {file} is not there", hint="give the workflow file")

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from nemo_evaluator.core.errors import MissingExtraError, SandboxError, SolverError, UsageError
+from nemo_evaluator.core.errors import MissingExtraError, SandboxError, SolverError, UsageError, install_line
 from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
@@ -44,8 +44,7 @@ def harbor_python() -> tuple[str, str]:
     if chosen is None and sys.version_info < _LEAST:
         raise UsageError(
             f"Harbor's agents need Python 3.12 or newer, and this is {sys.version_info[0]}.{sys.version_info[1]}",
-            hint='run nel under Python 3.12 with pip install "nemo-evaluator[harbor]", '
-            f"or set {_PYTHON} to a Python 3.12 that has harbor installed",
+            hint=f"{install_line('harbor')}, or set {_PYTHON} to a Python 3.12 that has harbor installed",
         )
     if chosen is None and importlib.util.find_spec("harbor") is None:
         raise MissingExtraError("harbor", extra="harbor")
