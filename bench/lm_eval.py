@@ -17,7 +17,7 @@ from bench.client import PROMPT, spread
 from nemo_evaluator.adapters.in_process import open_client
 from nemo_evaluator.core.types import PromptRequest
 from nemo_evaluator.models import Endpoint
-from nemo_evaluator.solvers._requests import send_all
+from nemo_evaluator.solvers.simple import send_all
 
 PATHS = {"completions": "completions", "chat_completions": "chat/completions"}
 

@@ -23,8 +23,8 @@ from nemo_evaluator.config.fields import NotYet
 from nemo_evaluator.config.kinds import marks
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
-from nemo_evaluator.sandbox import _aws, _ecs_server, _ecs_tunnel
-from nemo_evaluator.sandbox.ecs_provider import EcsProvider
+from nemo_evaluator.sandbox import _ecs_server, _ecs_tunnel
+from nemo_evaluator.sandbox.ecs_provider import EcsProvider, aws_client
 from nemo_evaluator.sandbox.manager import SandboxManager
 
 pytestmark = pytest.mark.needs("moto")
@@ -61,12 +61,12 @@ def aws() -> Iterator[str]:
         url = f"http://127.0.0.1:{port}/moto-api/state-manager/set-transition"
         with urllib.request.urlopen(urllib.request.Request(url, json.dumps(rule).encode())) as answer:
             assert answer.status in (200, 201)
-        ec2 = _aws.client("ec2", REGION)
+        ec2 = aws_client("ec2", REGION)
         vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
         ec2.modify_vpc_attribute(VpcId=vpc, EnableDnsHostnames={"Value": True})
         subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/24")["Subnet"]["SubnetId"]
-        _aws.client("ecs", REGION).create_cluster(clusterName="boxes")
-        _aws.client("secretsmanager", REGION).create_secret(Name="private", SecretString="KEY")
+        aws_client("ecs", REGION).create_cluster(clusterName="boxes")
+        aws_client("secretsmanager", REGION).create_secret(Name="private", SecretString="KEY")
         yield subnet
     finally:
         server.kill()
@@ -133,7 +133,7 @@ async def test_a_task_is_run_used_and_stopped(manager: SandboxManager, tmp_path:
     await sandbox.download("f", tmp_path / "back")
     assert (tmp_path / "back").read_bytes() == b"data"
     assert (await sandbox.run_fresh(["cat", "x"], {"x": b"fresh"})).stdout == "fresh"
-    ecs = _aws.client("ecs", REGION)
+    ecs = aws_client("ecs", REGION)
     (arn,) = ecs.list_tasks(cluster="boxes")["taskArns"]
     task = ecs.describe_tasks(cluster="boxes", tasks=[arn], include=["TAGS"])["tasks"][0]
     assert {"key": "nel.run_id", "value": "run-7"} in task["tags"]
@@ -205,7 +205,7 @@ async def test_a_stranger_is_turned_away(tmp_path: Path) -> None:
 
 async def test_settings_are_found_in_ssm_and_the_config_wins(aws: str) -> None:
     found = {"cluster": "boxes", "subnets": ["found"], "ssh_sidecar": KEYS}
-    _aws.client("ssm", REGION).put_parameter(Name="/p/ecs-sandbox/config", Value=json.dumps(found), Type="String")
+    aws_client("ssm", REGION).put_parameter(Name="/p/ecs-sandbox/config", Value=json.dumps(found), Type="String")
     provider = EcsProvider(EcsFargateSandbox(type="ecs_fargate", region=REGION, subnets=[aws], ssm_project="p"), "r")
     await provider.check()
     assert (provider._config.cluster, provider._config.subnets) == ("boxes", [aws])

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nemo_evaluator.solvers._context import fit, size_of
+from nemo_evaluator.solvers._agent_run import fit, size_of
 
 
 def _conversation(turns: list[list[int]]) -> list[dict[str, Any]]:

@@ -29,7 +29,7 @@ def cache_sqsh(
     HOST is a login node that ssh knows, or `localhost` for this machine. The file's path can then stand in a config
     wherever an image can: `eval_image`, `image` of a service or a sandbox.
     """
-    from nemo_evaluator.executors.slurm_jobs.sqsh import import_image  # noqa: PLC0415 - only for this command
+    from nemo_evaluator.executors.slurm_jobs.host import import_image  # noqa: PLC0415 - only for this command
 
     image = _image(target, registry, tag)
     name = filename or (f"nel-{target}.sqsh" if target in _VARIANTS else f"{re.sub('[/:#]', '-', image)}.sqsh")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
 
 from nemo_evaluator.core.errors import BoundaryError, BudgetError
 from nemo_evaluator.core.failures import POLICY, Cause
+from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import JsonDict, SolveResult
 from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
@@ -71,3 +74,37 @@ def _trajectory(session: AgentSession) -> list[JsonDict]:
         builder.agent(reply, reply.tool_calls)
         told = sent
     return builder.finish(calls=len(session.calls))
+
+
+TRIPWIRES: Final = "tripwires"
+_AROUND: Final = 60
+# The known solution lies where agents must not look.
+_EXEMPT: Final = "oracle"
+
+
+def tripped(wires: Mapping[str, str], trajectory: list[JsonDict]) -> dict[str, str]:
+    """What an agent did that it had no honest use for: each with the place where it shows first."""
+    found: dict[str, str] = {}
+    for text in _done(trajectory):
+        for pattern, what in wires.items():
+            if what not in found and (match := re.search(pattern, text)) is not None:
+                found[what] = text[max(0, match.start() - _AROUND) : match.end() + _AROUND]
+    return found
+
+
+def noted(one: JsonDict, other: JsonDict) -> JsonDict:
+    """Two parts of a row's details as one; both may have noticed something."""
+    both = {**(one.get(TRIPWIRES) or {}), **(other.get(TRIPWIRES) or {})}
+    return one | other | ({TRIPWIRES: both} if both else {})
+
+
+def _done(trajectory: list[JsonDict]) -> Iterator[str]:
+    """What the agent itself said and ordered; not what it was told."""
+    for document in trajectory:
+        if (document.get("agent") or {}).get("name") == _EXEMPT:
+            continue
+        for step in document.get("steps") or ():
+            if step.get("source") == "agent":
+                yield str(step.get("message") or "")
+                for call in step.get("tool_calls") or ():
+                    yield dumps(call.get("arguments")).decode()

@@ -14,7 +14,6 @@ from nemo_evaluator.core.errors import BoundaryError, UsageError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.core.wording import counted
-from nemo_evaluator.engine.adopt import adopt_answers
 from nemo_evaluator.engine.agents import endpoints_of
 from nemo_evaluator.engine.batch import run_batch, run_whole
 from nemo_evaluator.engine.bundle import BundleFacts, write_bundle
@@ -26,7 +25,7 @@ from nemo_evaluator.engine.ordered_stop import OrderedStop, unused_answers
 from nemo_evaluator.engine.plan import Plan, Shard, make_plan
 from nemo_evaluator.engine.pool import Ledger, Pool
 from nemo_evaluator.engine.progress import Progress, SilentProgress
-from nemo_evaluator.engine.resume import ASK, REUSE, VERIFY, Reuse, ReusePlan, fresh_plan
+from nemo_evaluator.engine.resume import ASK, REUSE, VERIFY, Reuse, ReusePlan, adopt_answers, fresh_plan
 from nemo_evaluator.engine.scope import Scopes, StepLimits
 from nemo_evaluator.engine.step import StepContext, StepRunner
 from nemo_evaluator.engine.tally import Tally

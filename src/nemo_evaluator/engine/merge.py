@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.engine._staging import workplace
 from nemo_evaluator.engine.bundle import BundleFacts, build_bundle, store_bundle
 from nemo_evaluator.engine.columns import Columns, write_views
 from nemo_evaluator.engine.merge_journals import Gathering
@@ -113,3 +113,22 @@ def _lost_scores(shards: Sequence[ShardResult], found: JsonDict) -> list[str]:
     """Scores of the shards that are no sums of rows, and that could not be computed over all of them."""
     names = {name for shard in shards for name in shard.benchmark["scores"]}
     return sorted(name for name in names if name not in found and not name.startswith(_FROM_ROWS))
+
+
+_NAME: Final = ".merging"
+
+
+@contextmanager
+def workplace(target: Path, *, prepare: Callable[[], None]) -> Iterator[Path]:
+    """An empty folder in ``target``, gone afterwards; whoever makes it holds the lock of ``target``.
+
+    ``prepare`` is called before it is made, unless an earlier process was killed here: then what lies around is its.
+    """
+    room = target / _NAME
+    if not room.exists():
+        prepare()
+    room.mkdir(parents=True, exist_ok=True)
+    for path in room.iterdir():
+        path.unlink()
+    yield room
+    shutil.rmtree(room)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.errors import BoundaryError, boundary
@@ -15,9 +16,10 @@ from nemo_evaluator.engine.plan import Plan
 from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.environments.base import EvalEnvironment
 from nemo_evaluator.store.fingerprints import VERDICT_DIGITS, RunFingerprints, problem_hash
-from nemo_evaluator.store.index import StepIndex
+from nemo_evaluator.store.index import History, StepIndex
 from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import TaskPaths
+from nemo_evaluator.store.sealed import read_record, scan_records
 
 ASK: Final = 0
 VERIFY: Final = 1
@@ -144,3 +146,44 @@ class Reuse:
 
     def _read(self, offset: int | None) -> JsonDict | None:
         return None if offset is None else self.journal.read_at(offset)
+
+
+def adopt_answers(
+    journals: Sequence[Path], plan: Plan, journal: Journal, index: StepIndex, prints: RunFingerprints
+) -> int:
+    """Copy what fits, with its verdict, to the end of ``journal``; returns how many answers were taken over.
+
+    An answer fits when it was given under the settings of this run, and the run has none of its own.
+    """
+    adopted = 0
+    for path in journals:
+        past = StepIndex(plan.dataset_size, plan.repeats)
+        past.take(scan_records(path), History())
+        with path.open("rb") as file:
+            for step in plan.steps():
+                answer_at, outcome_at = past.answer(step), past.outcome(step)
+                if answer_at is None or _has_own(step, journal, index, prints):
+                    continue
+                answer = read_record(file.fileno(), answer_at)
+                if not _fits(answer, step, prints):
+                    continue
+                adopted += 1
+                index.forget(step)
+                index.set_answer(step, journal.append(_unsealed(answer) | {"adopted": True}))
+                if outcome_at is not None:
+                    verdict = _unsealed(read_record(file.fileno(), outcome_at))
+                    index.set_outcome(step, journal.append(verdict | {"of": journal.checksum}))
+    return adopted
+
+
+def _has_own(step: Step, journal: Journal, index: StepIndex, prints: RunFingerprints) -> bool:
+    offset = index.answer(step)
+    return offset is not None and _fits(journal.read_at(offset), step, prints)
+
+
+def _fits(answer: JsonDict, step: Step, prints: RunFingerprints) -> bool:
+    return bool(answer.get("fp") == prints.answer(answer.get("problem_hash", ""), step))
+
+
+def _unsealed(record: JsonDict) -> JsonDict:
+    return {key: value for key, value in record.items() if key not in ("crc", "of")}

@@ -34,7 +34,7 @@ from nemo_evaluator.core.types import (
     VerifyResult,
 )
 from nemo_evaluator.engine._deadlines import Deadlines
-from nemo_evaluator.engine.agents import check_reached, endpoints_of, real_cause, with_calls
+from nemo_evaluator.engine.agents import TRIPWIRES, check_reached, endpoints_of, noted, real_cause, tripped, with_calls
 from nemo_evaluator.engine.given import checked_answer
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.ordered_stop import OrderedStop
@@ -42,8 +42,6 @@ from nemo_evaluator.engine.resume import VERIFY, ReusePlan
 from nemo_evaluator.engine.scope import Scopes
 from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.engine.template import InstructionTemplate
-from nemo_evaluator.engine.tripwires import KEY as TRIPWIRES
-from nemo_evaluator.engine.tripwires import noted, tripped
 from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.environments.base import BatchRow, EvalEnvironment
 from nemo_evaluator.solvers.base import SANDBOX, BoundSolver

@@ -11,7 +11,7 @@ from typing import Final
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
-from nemo_evaluator.sandbox.base import VolumeMount, volumes_of
+from nemo_evaluator.sandbox.base import volumes_of
 
 BWRAP: Final = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
 PATH: Final = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
@@ -60,7 +60,8 @@ def arguments(spec: SandboxSpec, memory: int, network: str, folder: Path) -> lis
     argv += [] if network == "host" else ["--unshare-net"]
     argv += ["--hostname", "sandbox", "--die-with-parent", "--info-fd", "{info}"]
     argv += _root(spec.image)
-    argv += _etc(folder, network)
+    argv += ["--ro-bind", str(folder / "etc"), "/etc"]
+    argv += ["--ro-bind-try", "/etc/resolv.conf", "/etc/resolv.conf"] if network == "host" else []
     argv += _dev(folder)
     size = str(max(_SMALLEST, memory // 4))
     argv += ["--proc", "/proc", "--dir", "/run", "--perms", "1777", "--size", size, "--tmpfs", "/tmp"]
@@ -69,7 +70,10 @@ def arguments(spec: SandboxSpec, memory: int, network: str, folder: Path) -> lis
         raise SandboxError(f"{workdir!r} cannot be the working directory of a local sandbox")
     argv += ["--size", size, "--tmpfs", workdir]
     for mount in volumes_of(spec):
-        argv += _volume(mount, size)
+        if mount.host_path:
+            argv += ["--ro-bind" if mount.readonly else "--bind", mount.host_path, mount.container_path]
+        else:
+            argv += ["--size", size, "--tmpfs", mount.container_path]
     return [*argv, "--remount-ro", "/", "--chdir", "/", "--", "/bin/cat"]
 
 
@@ -95,12 +99,9 @@ def _root(image: str) -> list[str]:
     if root == Path("/"):
         argv += _python()
     else:
-        argv += [arg for name in ("opt", "var", "srv") if (root / name).is_dir() for arg in _bind(root, name)]
+        for path in (root / name for name in ("opt", "var", "srv")):
+            argv += ["--ro-bind", str(path), f"/{path.name}"] if path.is_dir() else []
     return argv
-
-
-def _bind(root: Path, name: str) -> list[str]:
-    return ["--ro-bind", str(root / name), f"/{name}"]
 
 
 def _python() -> list[str]:
@@ -146,11 +147,6 @@ def _make_devices(dev: Path) -> None:
         (dev / name).symlink_to(target)
 
 
-def _etc(folder: Path, network: str) -> list[str]:
-    argv = ["--ro-bind", str(folder / "etc"), "/etc"]
-    return argv + (["--ro-bind-try", "/etc/resolv.conf", "/etc/resolv.conf"] if network == "host" else [])
-
-
 def _dev(folder: Path) -> list[str]:
     shm = ["--perms", "1777", "--size", str(_SMALLEST), "--tmpfs", "/dev/shm"]
     if (folder / "dev").is_dir():
@@ -162,9 +158,3 @@ def _dev(folder: Path) -> list[str]:
     for name, target in _LINKS:
         argv += ["--symlink", target, f"/dev/{name}"]
     return [*argv, *shm, "--remount-ro", "/dev"]
-
-
-def _volume(mount: VolumeMount, size: str) -> list[str]:
-    if not mount.host_path:
-        return ["--size", size, "--tmpfs", mount.container_path]
-    return ["--ro-bind" if mount.readonly else "--bind", mount.host_path, mount.container_path]

@@ -25,7 +25,8 @@ class DockerApi:
     """Calls one engine: the one of ``DOCKER_HOST``, else the usual socket."""
 
     def __init__(self, host: str | None = None) -> None:
-        self.host = host or os.environ.get("DOCKER_HOST") or _found()
+        usual = next((path for path in _DEFAULT if os.path.exists(path)), _DEFAULT[0])  # noqa: PTH110
+        self.host = host or os.environ.get("DOCKER_HOST") or f"unix://{usual}"
         parts = urlsplit(self.host)
         if parts.scheme == "unix":
             self.socket: str | None = parts.path
@@ -132,10 +133,6 @@ async def frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[str, bytes
             yield _STREAMS.get(kind, "stdout"), await reader.readexactly(size)
         except (asyncio.IncompleteReadError, ConnectionError):
             return
-
-
-def _found() -> str:
-    return f"unix://{next((path for path in _DEFAULT if os.path.exists(path)), _DEFAULT[0])}"  # noqa: PTH110
 
 
 def _plain(query: dict[str, Any]) -> dict[str, str]:

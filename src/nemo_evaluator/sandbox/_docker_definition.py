@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._backend import Limits, keepalive
-from nemo_evaluator.sandbox.base import VolumeMount, volumes_of
+from nemo_evaluator.sandbox.base import volumes_of
 
 # What a package manager needs to work as root inside; none of these reaches past the container.
 _CAPABILITIES: Final = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"]
@@ -31,8 +31,12 @@ def definition(spec: SandboxSpec, limits: Limits, env: Mapping[str, str], labels
         "Init": spec.entrypoint is not None,
         "ReadonlyRootfs": limits.read_only or limits.shared,
         "Ulimits": [{"Name": name, "Soft": limit, "Hard": limit} for name, limit in ulimits.items()],
-        "Binds": [_bind(volume) for volume in volumes_of(spec) if volume.host_path],
-        "Mounts": [_scratch(volume) for volume in volumes_of(spec) if not volume.host_path],
+        "Binds": [
+            f"{one.host_path}:{one.container_path}{':ro' if one.readonly else ''}"
+            for one in volumes_of(spec)
+            if one.host_path
+        ],
+        "Mounts": [{"Type": "volume", "Target": one.container_path} for one in volumes_of(spec) if not one.host_path],
     }
     if limits.read_only or limits.shared:
         size = max(64 * 2**20, limits.memory // 4)
@@ -51,11 +55,3 @@ def definition(spec: SandboxSpec, limits: Limits, env: Mapping[str, str], labels
         "Labels": dict(labels),
         "HostConfig": host,
     }
-
-
-def _bind(volume: VolumeMount) -> str:
-    return f"{volume.host_path}:{volume.container_path}{':ro' if volume.readonly else ''}"
-
-
-def _scratch(volume: VolumeMount) -> dict[str, Any]:
-    return {"Type": "volume", "Target": volume.container_path}

@@ -9,19 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import IO, Any, Final
 
 from nemo_evaluator.sandbox._backend import Job
+from nemo_evaluator.sandbox._wrapper import script
 from nemo_evaluator.sandbox.base import ExecResult, Sandbox
 
-# The program's own exit code, with its folder gone, whatever it did in there.
-_SCRIPT: Final = """
-folder=$(mktemp -d) || exit 125
-cd "$folder" || exit 125
-tar -x -o -f - || exit 125
-"$@" < /dev/null
-code=$?
-cd /
-rm -rf "$folder"
-exit $code
-"""
+_SCRIPT: Final = script("fresh")
 
 
 def stray_user() -> int:

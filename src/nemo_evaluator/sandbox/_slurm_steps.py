@@ -14,22 +14,16 @@ from typing import IO, Final
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.sandbox._entry_command import Client, start_client
+from nemo_evaluator.sandbox._wrapper import script
 
 _START: Final = 600.0
 # How long SLURM may take to end a step (a site's KillWait is 30 s unless set).
 _END: Final = 60.0
-# By a look at every name: `squeue --name` knows jobs only, and lists the steps of all others too.
-_CLEAN_UP: Final = """squeue -h -s -o '%i %j' | while read -r step name; do
-  [ "$name" != "$1" ] || scancel -s KILL "$step" < /dev/null
-done
-shift
-exec "$@"
-"""
 
 
 def clean_up(name: str, removal: list[str]) -> list[str]:
     """The command that ends all steps with a name, whoever started them, and then runs ``removal``."""
-    return ["/bin/sh", "-c", _CLEAN_UP, "sh", name, *removal]
+    return ["/bin/sh", "-c", script("clean_up"), "sh", name, *removal]
 
 
 class Steps:

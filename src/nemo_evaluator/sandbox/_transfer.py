@@ -12,10 +12,10 @@ import tarfile
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path, PurePosixPath
-from typing import IO, Final
+from typing import IO, Any, Final, NoReturn
 
 from nemo_evaluator.core.errors import SandboxError
-from nemo_evaluator.sandbox._tar_header import Header
+from nemo_evaluator.sandbox._wrapper import script
 from nemo_evaluator.sandbox.base import Exit
 
 log = logging.getLogger(__name__)
@@ -23,23 +23,53 @@ TIMEOUT: Final = 600.0
 MAX_DOWNLOAD: Final = 16 * 2**30
 _MAX_MEMBERS: Final = 1_000_000
 _SUMS: Final = ".nel-sums"
-_RECEIVE: Final = f"""set -e
-mkdir -p "$1"
-cd "$1"
-tar -x -o -f -
-sha256sum -c {_SUMS} >&2
-rm -f {_SUMS}
-"""
-# The digest goes out on stderr, the archive on stdout; tar's own failure is told in words, since pipes lose it.
-_SEND: Final = """
-if [ -d "$1" ]; then cd "$1" || exit 3; set -- .
-elif [ -e "$1" ] || [ -L "$1" ]; then cd "$(dirname "$1")" || exit 3; set -- "$(basename "$1")"
-else echo "NEL-MISSING" >&2; exit 4; fi
-{ { tar -c -f - -- "$1" || echo "NEL-TAR-FAILED" >&2; } | { tee /dev/fd/3 | sha256sum >&2; } 3>&1; }
-"""
+_RECEIVE, _SEND = script("receive"), script("send")
 
 
 Pipe = Callable[[list[str], IO[bytes] | None, Callable[[bytes], object] | None, float], Awaitable[tuple[Exit, str]]]
+
+
+# Long names and extended attributes; the library reads such a header whole.
+_LARGEST_HEADER: Final = 1 << 20
+_EXTENDED: Final = (
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
+
+
+class Header(tarfile.TarInfo):
+    """A member's header. Raises TarError for one that claims too much, or that is sparse.
+
+    Sparse files are refused: a few bytes of them can stand for terabytes, and no tar that we start writes them.
+    """
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Header:
+        """The header in a block."""
+        header = super().frombuf(buf, encoding, errors)
+        if header.type == tarfile.GNUTYPE_SPARSE:
+            _refuse()
+        if header.size < 0 or (header.type in _EXTENDED and header.size > _LARGEST_HEADER):
+            raise tarfile.TarError(f"a header with a size of {header.size} bytes")
+        return header
+
+    def _apply_pax_info(self, pax_headers: dict[str, str], encoding: str, errors: str) -> None:
+        # Before the library reads a map of holes, and before it takes a size from here.
+        if any(name.startswith("GNU.sparse") for name in pax_headers) or pax_headers.get("size", "0").startswith("-"):
+            _refuse()
+        super()._apply_pax_info(pax_headers, encoding, errors)  # type: ignore[misc]
+
+    def _proc_gnusparse_10(self, *_: Any) -> NoReturn:
+        _refuse()
+
+    _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10
+
+
+def _refuse() -> NoReturn:
+    raise tarfile.TarError("a sparse file")
 
 
 async def upload(pipe: Pipe, source: Path | str | bytes, target: str) -> None:
@@ -142,13 +172,9 @@ def _add_file(tar: tarfile.TarFile, info: tarfile.TarInfo, file: IO[bytes], sums
     file.seek(0)
     info.size = size
     tar.addfile(info, file)
-    sums.append(_sum_line(digest.hexdigest(), info.name))
-
-
-def _sum_line(digest: str, name: str) -> str:
     # The escape that sha256sum itself uses for names with a backslash or a newline.
-    escaped = name.replace("\\", "\\\\").replace("\n", "\\n")
-    return f"{'' if escaped == name else chr(92)}{digest}  {escaped}\n"
+    escaped = info.name.replace("\\", "\\\\").replace("\n", "\\n")
+    sums.append(f"{'' if escaped == info.name else chr(92)}{digest.hexdigest()}  {escaped}\n")
 
 
 def _unpack(archive: IO[bytes], target: Path) -> None:

@@ -19,21 +19,16 @@ Rest: TypeAlias = Literal["kill", "leave", "hold"]
 _SHELL: Final = Path(__file__).parent / "shell"
 
 
-def _script(name: str) -> str:
+def script(name: str) -> str:
     """A shell script of ours without its comments, and with those that it includes."""
     text = (_SHELL / f"{name}.sh").read_text()
-    text = re.sub(r"^ *#include (\w+)\n", lambda found: _script(found[1]), text, flags=re.MULTILINE)
+    text = re.sub(r"^ *#include (\w+)\n", lambda found: script(found[1]), text, flags=re.MULTILINE)
     return re.sub(r"^ *#.*\n", "", text, flags=re.MULTILINE)
 
 
-_WRAP: Final = _script("wrap")
-_KILL: Final = f'token=$1 keep=" $2 "\n{_script("reap")}exit 0'
-_UNPACK: Final = """while [ "$1" != -- ]; do
-  eval "export $1=\\"\\$NEL_ENV_$1\\""; unset "NEL_ENV_$1"; shift
-done
-shift
-exec "$@"
-"""
+_WRAP: Final = script("wrap")
+_KILL: Final = f'token=$1 keep=" $2 "\n{script("reap")}exit 0'
+_UNPACK: Final = script("unpack_env")
 
 
 class Seal:

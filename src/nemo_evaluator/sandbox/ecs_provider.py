@@ -12,10 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from nemo_evaluator.core.errors import SandboxError, boundary
+from nemo_evaluator.core.errors import MissingExtraError, SandboxError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.types import SandboxSpec
-from nemo_evaluator.sandbox import _aws
 from nemo_evaluator.sandbox._ecs_tunnel import Tunnel, sidecar
 from nemo_evaluator.sandbox.base import Provider, Sandbox
 from nemo_evaluator.sandbox.ecs_fargate import EcsFargateConfig, EcsSandbox
@@ -46,7 +45,7 @@ class EcsProvider(Provider):
 
     def __init__(self, config: EcsFargateConfig, run_id: str) -> None:
         super().__init__(config, run_id)
-        self._ecs: Any = _aws.client("ecs", config.region)
+        self._ecs: Any = aws_client("ecs", config.region)
         self._definitions: dict[str, asyncio.Task[str]] = {}
 
     async def check(self) -> None:
@@ -120,7 +119,7 @@ class EcsProvider(Provider):
         """The public address of a task where it has one, else the private one."""
         details = {one["name"]: one["value"] for each in task.get("attachments", []) for one in each.get("details", [])}
         if self._config.assign_public_ip is not False and "networkInterfaceId" in details:
-            ec2: Any = _aws.client("ec2", self._config.region)
+            ec2: Any = aws_client("ec2", self._config.region)
             found = await _call(ec2.describe_network_interfaces, NetworkInterfaceIds=[details["networkInterfaceId"]])
             for interface in found["NetworkInterfaces"]:
                 if interface.get("Association", {}).get("PublicIp"):
@@ -142,7 +141,7 @@ class EcsProvider(Provider):
     async def connect(self, address: str, outside: list[str]) -> Tunnel:
         """Open the SSH tunnel."""
         assert self._config.ssh_sidecar is not None
-        keys: Any = _aws.client("secretsmanager", self._config.region)
+        keys: Any = aws_client("secretsmanager", self._config.region)
         secret = await _call(keys.get_secret_value, SecretId=self._config.ssh_sidecar.private_key_secret_arn)
         tunnel = Tunnel(address, self._config.ssh_sidecar, secret["SecretString"], outside)
         await tunnel.open()
@@ -200,7 +199,7 @@ class EcsProvider(Provider):
 
     async def _discover(self) -> None:
         """Take what the config leaves open from SSM; the config wins field by field."""
-        ssm: Any = _aws.client("ssm", self._config.region)
+        ssm: Any = aws_client("ssm", self._config.region)
         name = f"/{self._config.ssm_project}/ecs-sandbox/config"
         answer = await _call(ssm.get_parameter, Name=name)
         found = json.loads(answer["Parameter"]["Value"])
@@ -209,6 +208,17 @@ class EcsProvider(Provider):
             missing["ssh_sidecar"] = found["ssh_sidecar"]
         given = self._config.model_dump(exclude_unset=True)
         self._config = EcsFargateConfig(**{**missing, **given})
+
+
+def aws_client(service: str, region: str | None) -> Any:
+    """A client of an AWS service. Raises MissingExtraError with the install line."""
+    try:
+        import boto3  # noqa: PLC0415 - heavy, and only for this kind of sandbox
+        from botocore.config import Config  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtraError("boto3", extra="aws") from error
+    settings = Config(retries={"mode": "adaptive", "max_attempts": 10})
+    return boto3.client(service, region_name=region, config=settings)
 
 
 async def _call(function: Callable[..., T], **arguments: Any) -> T:

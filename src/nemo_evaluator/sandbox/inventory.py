@@ -39,7 +39,7 @@ class Found:
 
 async def find_sandboxes() -> list[Found]:
     """All sandboxes of this user: local ones, those that a command removes, and the containers of a docker engine."""
-    return [*await asyncio.to_thread(_local), *await asyncio.to_thread(_watched), *await _docker()]
+    return [*await asyncio.to_thread(_recorded), *await _docker()]
 
 
 async def remove_sandboxes(found: list[Found]) -> list[Found]:
@@ -77,31 +77,20 @@ def sweep() -> int:
     return removed
 
 
-def _local() -> list[Found]:
+def _recorded() -> list[Found]:
+    """Local sandboxes; and those of apptainer, slurm, gVisor and Fargate that a process of this machine has started."""
     found = []
-    for file in sorted(state_root().glob("*/*.json")):
+    for file in [*sorted(state_root().glob("*/*.json")), *sorted(watched_folder().glob("*.json"))]:
         try:
             record = read_json(file)
         except (OSError, ValueError):
             continue
-        orphan = not (start_time(record["owner"]) and start_time(record["keeper"]))
-        age = time.time() - record["started"]
-        owner = f"pid {record['owner']}"
-        found.append(Found("local", record["name"], record["run_id"], owner, age, orphan, (file, record)))
-    return found
-
-
-def _watched() -> list[Found]:
-    """Sandboxes of apptainer, slurm, gVisor and Fargate that a process of this machine has started."""
-    found = []
-    for file in sorted(watched_folder().glob("*.json")):
-        try:
-            record = read_json(file)
-        except (OSError, ValueError):
-            continue
-        orphan = not is_alive(record["owner"], record["began"])
-        age, owner = time.time() - record["started"], f"pid {record['owner']}"
-        found.append(Found(record["kind"], record["name"], record["run_id"], owner, age, orphan, (file, record)))
+        if "keeper" in record:
+            orphan = not (start_time(record["owner"]) and start_time(record["keeper"]))
+        else:
+            orphan = not is_alive(record["owner"], record["began"])
+        kind, age, owner = record.get("kind", "local"), time.time() - record["started"], f"pid {record['owner']}"
+        found.append(Found(kind, record["name"], record["run_id"], owner, age, orphan, (file, record)))
     return found
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from nemo_evaluator.config.service_base import HelperService
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.services.base import Launch, Site
@@ -91,6 +92,26 @@ def model_identity(kind: str, service: ManagedService) -> JsonDict:
     known: JsonDict = {"type": kind, "model": service.model, "extra_args": service.extra_args}
     further = {key: getattr(service, key, None) for key in ("image", "reasoning_parser", "tool_parser")}
     return known | {key: value for key, value in further.items() if value}
+
+
+def helper_launch(
+    service: HelperService, site: Site, argv: Sequence[str], health: Sequence[str], *, mounts: Sequence[str] = ()
+) -> Launch:
+    """The plan of a server that is no model."""
+    return Launch(
+        argv=argv,
+        port=service.port,
+        base_path="",
+        health_paths=health,
+        startup_timeout=service.startup_timeout,
+        env={"PORT": str(service.port)},
+        stop_grace=service.stop_grace,
+        restarts=service.restarts,
+        image=service.image if site.contained else None,
+        mounts=mounts if site.contained and service.image else (),
+        gpus=0,
+        pools=[(service.node_pool, 1)] if service.node_pool else (),
+    )
 
 
 def in_shell(before: Sequence[str], lines: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ from nemo_evaluator.config.urls import Url
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.services._helper_server import helper_launch
+from nemo_evaluator.services._model_server import helper_launch
 from nemo_evaluator.services.base import Launch, Site
 
 

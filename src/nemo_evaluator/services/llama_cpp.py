@@ -6,18 +6,20 @@ import importlib.util
 import os
 import shutil
 import sys
+from pathlib import Path
 from typing import Final, Literal
 
+import orjson
 from pydantic import Field
 
 from nemo_evaluator.config.fields import Above0, Count, EnvMap, Name, Port, Positive, Protocol
 from nemo_evaluator.config.service_base import Balancer, ModelService
 from nemo_evaluator.core.errors import MissingExtraError, UsageError
+from nemo_evaluator.core.files import read_json, write_json
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.services._checksums import cached_sha256
 from nemo_evaluator.services.base import Launch, Site
-from nemo_evaluator.services.packaged import model_file
+from nemo_evaluator.services.packaged import model_file, sha256_of
 from nemo_evaluator.services.process import free_port
 
 # Threads that spin at barriers take the cores from the evaluator and from each other: beside other work the
@@ -127,3 +129,31 @@ def _library(name: str, service: LlamaCppService) -> list[str]:
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _cache_file() -> Path:
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "nel" / "sha256.json"
+
+
+def _known() -> dict[str, str]:
+    try:
+        known: dict[str, str] = read_json(_cache_file())
+    except (OSError, orjson.JSONDecodeError):
+        return {}
+    return known
+
+
+def cached_sha256(path: Path) -> str:
+    """The checksum of a file; computed again only when its size or time of change differs."""
+    status = path.stat()
+    key = f"{path.resolve()}|{status.st_size}|{status.st_mtime_ns}"
+    known = _known()
+    if key not in known:
+        known[key] = sha256_of(path)
+        try:
+            write_json(_cache_file(), known)
+        except OSError:
+            # A read-only home costs time, not correctness.
+            return known[key]
+    return known[key]

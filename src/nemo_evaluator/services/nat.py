@@ -14,7 +14,7 @@ from nemo_evaluator.config.urls import Url
 from nemo_evaluator.core.errors import UsageError, install_line
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.services._helper_server import helper_launch
+from nemo_evaluator.services._model_server import helper_launch
 from nemo_evaluator.services.base import Launch, Site
 
 _INSIDE: Final = "/nel/nat-config.yml"

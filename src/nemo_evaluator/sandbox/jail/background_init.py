@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from . import wire
+from . import syscalls, wire
 from .powers import give_up_powers, private_folders, spawn
 
 _ROUNDS: Final = 20
@@ -32,11 +32,7 @@ def serve(sock: socket.socket, first: tuple[dict[str, Any], list[int]], seccomp:
     """Run commands until the socket closes; never returns."""
     private_folders(first[0])
     give_up_powers(first[0], seccomp)
-    wake, bell = os.pipe()
-    os.set_blocking(bell, False)
-    os.set_blocking(wake, False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(bell, warn_on_full_buffer=False)
+    wake = syscalls.child_bell()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
     running: dict[int, Running] = {}
     _begin(running, *first)
@@ -66,13 +62,7 @@ def _begin(running: dict[int, Running], request: dict[str, Any], fds: list[int])
 
 
 def _reap(running: dict[int, Running]) -> None:
-    while True:
-        try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if pid == 0:
-            return
+    for pid, status in syscalls.ended_children():
         job = running.pop(pid, None)
         if job is not None:
             _tell(job.report, {"status": status})
@@ -92,7 +82,8 @@ def _kill_since(ticks: int, running: dict[int, Running]) -> None:
     killed: set[tuple[int, int]] = set()
     rounds, until = 0, time.monotonic() + _DYING
     while rounds < _ROUNDS and time.monotonic() < until:
-        young = {(pid, began) for pid in _processes() if pid != 1 and (began := _start_time(str(pid))) >= ticks}
+        running_now = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+        young = {(pid, began) for pid in running_now if pid != 1 and (began := _start_time(str(pid))) >= ticks}
         if not young:
             return
         # One that was killed may take a moment to die; only new ones show that it breeds.
@@ -107,10 +98,6 @@ def _kill_since(ticks: int, running: dict[int, Running]) -> None:
         _reap(running)
     with contextlib.suppress(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)
-
-
-def _processes() -> list[int]:
-    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
 
 
 def _start_time(pid: str) -> int:

@@ -44,11 +44,7 @@ class Keeper:
         """Answer requests; on the end of the evaluator, kill and clean up."""
         syscalls.set_name("nel-keeper")
         syscalls.adopt_orphans()
-        wake, bell = os.pipe()
-        os.set_blocking(bell, False)
-        os.set_blocking(wake, False)
-        signal.set_wakeup_fd(bell, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        wake = syscalls.child_bell()
         for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             # A Ctrl-C reaches the whole group; the evaluator decides, and its end is ours.
             signal.signal(kind, signal.SIG_IGN)
@@ -130,13 +126,7 @@ class Keeper:
             os._exit(1)
 
     def _reap(self) -> None:
-        while True:
-            try:
-                pid, _status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                break
-            if pid == 0:
-                break
+        for pid, _status in syscalls.ended_children():
             if pid in self._wardens:
                 group, record = self._wardens.pop(pid)
                 group.kill()
@@ -158,9 +148,8 @@ class Keeper:
             record.unlink(missing_ok=True)
         for group in self._leftover:
             group.remove(1.0)
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
+        for _ in syscalls.ended_children():
+            pass
         with contextlib.suppress(OSError):
             self._state.rmdir()
 

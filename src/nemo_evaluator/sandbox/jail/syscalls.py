@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import platform
+import signal
 import struct
+from collections.abc import Iterator
 from typing import Final
 
 CLONE_NEWNS: Final = 0x00020000
-CLONE_NEWCGROUP: Final = 0x02000000
 CLONE_NEWUTS: Final = 0x04000000
 CLONE_NEWIPC: Final = 0x08000000
 CLONE_NEWUSER: Final = 0x10000000
@@ -46,6 +48,23 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def _fail(what: str) -> OSError:
     number = ctypes.get_errno()
     return OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def child_bell() -> int:
+    """A descriptor that can be read when a child has ended, or a signal came."""
+    wake, bell = os.pipe()
+    os.set_blocking(bell, False)
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(bell, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    return wake
+
+
+def ended_children() -> Iterator[tuple[int, int]]:
+    """Process id and status of the children that have ended."""
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            yield ended
 
 
 def machine() -> str:
