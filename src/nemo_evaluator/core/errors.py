@@ -218,25 +218,8 @@ class InterruptedRunError(BoundaryError):
 InfraError = TransportError
 GracefulError = BudgetError
 
-ERROR_OF_CAUSE: Final[dict[Cause, type[BoundaryError]]] = {
-    kind.cause: kind
-    for kind in (
-        TransportError,
-        OutageError,
-        RateLimitError,
-        AuthError,
-        NotFoundError,
-        RequestRejectedError,
-        ContextExceededError,
-        BudgetError,
-        SolverError,
-        SandboxError,
-        JudgeError,
-        ScorerError,
-        TamperError,
-        SeedError,
-    )
-}
+_BOUNDARIES: Final[list[type[BoundaryError]]] = [*BoundaryError.__subclasses__(), OutageError]
+ERROR_OF_CAUSE: Final = {kind.cause: kind for kind in _BOUNDARIES if kind.cause is not Cause.CANCELLED}
 
 
 class boundary:

@@ -5,8 +5,9 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import orjson
 
@@ -34,20 +35,27 @@ def scrub_json(data: bytes, option: int = 0) -> bytes:
     return data
 
 
-def write_atomic(path: Path, data: bytes | str, *, mode: int = 0o644) -> None:
-    """Write a whole file so that a reader sees the old or the new content, never a part."""
+@contextmanager
+def replacing(path: Path, *, mode: int = 0o644) -> Iterator[IO[bytes]]:
+    """A file to write that takes the place of ``path`` at the end of the block; what breaks off leaves nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(valid_text(data).encode() if isinstance(data, str) else data)
-            file.flush()
-            os.fsync(file.fileno())
+            yield file
         Path(temporary).chmod(mode)
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def write_atomic(path: Path, data: bytes | str, *, mode: int = 0o644) -> None:
+    """Write a whole file so that a reader sees the old or the new content, never a part."""
+    with replacing(path, mode=mode) as file:
+        file.write(valid_text(data).encode() if isinstance(data, str) else data)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def write_json(path: Path, value: Any) -> None:

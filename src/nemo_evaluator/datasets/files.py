@@ -6,7 +6,6 @@ Files that cannot be read at random (gzip, csv) are turned into JSON lines once,
 import csv
 import gzip
 import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
@@ -14,7 +13,7 @@ from typing import IO, Any
 import orjson
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.files import dumps, replacing
 from nemo_evaluator.core.hashing import digest_parts
 from nemo_evaluator.datasets.base import ListRows, Rows
 from nemo_evaluator.datasets.jsonl import JsonlRows
@@ -88,14 +87,8 @@ def cached(path: Path, name: str, make: Callable[[IO[bytes]], None]) -> Path:
     key = digest_parts(str(path.resolve()), stat.st_size, stat.st_mtime_ns)
     target = cache_dir() / "files" / key / name
     if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as file:
-            try:
-                make(file)
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
-        Path(file.name).replace(target)
+        with replacing(target) as file:
+            make(file)
     return target
 
 

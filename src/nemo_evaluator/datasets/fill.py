@@ -1,11 +1,10 @@
 """Filling a mirror: the splits that benchmarks opened are written as JSON lines beside an index."""
 
 import shutil
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from nemo_evaluator.core.files import dumps, safe_name
+from nemo_evaluator.core.files import dumps, replacing, safe_name
 from nemo_evaluator.datasets.base import Rows
 from nemo_evaluator.datasets.jsonl import JsonlRows, file_sha256
 from nemo_evaluator.datasets.mirror import INDEX, Mirror, MirrorEntry, write_index
@@ -35,17 +34,10 @@ def fill(folder: Path, opened: Iterable[Opened]) -> list[MirrorEntry]:
 def _write(target: Path, rows: Rows) -> str:
     """Write the rows and return the digest of the file. JSON lines are copied as they are, so that a lock made on the
     connected machine holds on the other one."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as file:
-        try:
-            if isinstance(rows, JsonlRows):
-                with rows.path.open("rb") as source:
-                    shutil.copyfileobj(source, file, 1 << 20)
-            else:
-                file.writelines(dumps(row) + b"\n" for row in rows)
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise
-    Path(file.name).chmod(0o644)
-    Path(file.name).replace(target)
+    with replacing(target) as file:
+        if isinstance(rows, JsonlRows):
+            with rows.path.open("rb") as source:
+                shutil.copyfileobj(source, file, 1 << 20)
+        else:
+            file.writelines(dumps(row) + b"\n" for row in rows)
     return file_sha256(target)

@@ -6,7 +6,6 @@ So a second run needs neither the network nor the ``datasets`` library, and `nel
 import base64
 import re
 import shutil
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from urllib.request import urlopen
 import orjson
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.core.files import replacing, safe_name
 from nemo_evaluator.datasets._optional import hub_client, hub_library
 from nemo_evaluator.datasets.base import Rows
 from nemo_evaluator.datasets.files import SUFFIXES, open_file
@@ -64,15 +63,11 @@ def fetch_url(url: str) -> Rows:
                 f"{url} is not in the cache, and nothing may be fetched (offline)",
                 hint="run once with a network, or point NEL_DATA_MIRROR at a mirror that holds it",
             )
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=kept.parent, delete=False) as file:
-            try:
-                with urlopen(url, timeout=60) as answer:  # noqa: S310 - only http and https come here
-                    shutil.copyfileobj(answer, file)
-            except (URLError, OSError) as error:
-                Path(file.name).unlink(missing_ok=True)
-                raise UsageError(f"cannot fetch {url}: {error}", hint="check the network, or use a mirror") from error
-        Path(file.name).replace(kept)
+        try:
+            with replacing(kept) as file, urlopen(url, timeout=60) as answer:  # noqa: S310 - only http and https come here
+                shutil.copyfileobj(answer, file)
+        except (URLError, OSError) as error:
+            raise UsageError(f"cannot fetch {url}: {error}", hint="check the network, or use a mirror") from error
     return open_file(kept, url)
 
 
@@ -103,16 +98,10 @@ def _download_split(ref: DatasetRef, revision: str) -> Iterable[dict[str, Any]]:
 
 
 def _write(target: Path, rows: Iterable[dict[str, Any]]) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as file:
-        try:
-            for row in rows:
-                file.write(orjson.dumps(_with_media(row), default=str, option=orjson.OPT_SERIALIZE_NUMPY))
-                file.write(b"\n")
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise
-    Path(file.name).replace(target)
+    with replacing(target) as file:
+        for row in rows:
+            file.write(orjson.dumps(_with_media(row), default=str, option=orjson.OPT_SERIALIZE_NUMPY))
+            file.write(b"\n")
 
 
 def _with_media(row: dict[str, Any]) -> dict[str, Any]:

@@ -22,29 +22,10 @@ _ENDINGS: Final = ("/chat/completions", "/completions", "/responses", "/embeddin
 
 # Settings of a service that cannot change what the model says.
 _OPERATIONAL: Final = {
-    "url",
-    "port",
-    "api_key",
-    "timeouts",
-    "retry",
-    "price",
-    "max_concurrent",
-    "startup_timeout",
-    "health_path",
-    "depends_on",
-    "node_pool",
-    "gpus",
-    "num_nodes",
-    *("replicas", "restarts", "stop_grace", "balancer", "balancer_port"),
-    "setup_commands",
-    "container_mounts",
-    "ray_binary",
-    "slots",
-    "threads",
-    "proxy",
-    "interceptors",
-    "proxy_verbose",
-    "generation",
+    *("url", "port", "api_key", "timeouts", "retry", "price", "max_concurrent", "startup_timeout", "health_path"),
+    *("depends_on", "node_pool", "gpus", "num_nodes", "replicas", "restarts", "stop_grace", "balancer"),
+    *("balancer_port", "setup_commands", "container_mounts", "ray_binary", "slots", "threads"),
+    *("proxy", "interceptors", "proxy_verbose", "generation"),
 }
 # Stages that only look on.
 OBSERVERS: Final = frozenset(

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.files import dumps, replacing
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.reports._steps import StepQuality, agent_steps
 from nemo_evaluator.reports._wire import StepCalls, WireCalls, cause_of, succeeded
@@ -55,16 +55,13 @@ class Enrichment:
 def enrich_task(task: Path, wire: WireCalls) -> Enrichment:
     """Write the enriched file of a task folder, row by row."""
     done = Enrichment()
-    target = task / ENRICHED
-    partial = target.with_suffix(".partial")
-    with partial.open("wb") as out:
+    with replacing(task / ENRICHED) as out:
         for row in read_trajectories(TaskPaths(task).trajectories):
             calls = wire.of((row.get("problem_idx", -1), row.get("repeat") or 0))
             _reclassify(row, calls, done)
             _enrich(row, [call for call in calls.own if succeeded(call)], done)
             done.after.add(row)
             out.write(dumps(row) + b"\n")
-    partial.replace(target)
     return done
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -96,40 +96,17 @@ class RowTable:
     def take(self, keep: Flags | Ints) -> RowTable:
         """The same columns, fewer rows."""
         columns: dict[str, Any] = {name: getattr(self, name)[keep] for name in _COLUMNS}
-        return RowTable(
-            self.path,
-            **columns,
-            categories=self.categories,
-            causes=self.causes,
-            finishes=self.finishes,
-            malformed=self.malformed,
-            held=self.held,
-        )
+        return replace(self, **columns, repeated=0)
 
 
+# What is kept in memory per row; the narrow types are widened by numpy where a sum needs it.
 _COLUMNS: Final = {
-    "problem": np.int64,
-    "repeat": np.int64,
+    "problem": np.int32,
+    "repeat": np.int32,
     "reward": np.float64,
     "content": np.uint64,
     "prompt": np.int64,
     "expected": np.int64,
-    "category": np.int64,
-    "cause": np.int64,
-    "finish": np.int64,
-    "tokens": np.float64,
-    "total": np.float64,
-    "latency": np.float64,
-    "cost": np.float64,
-    "unparsed": np.bool_,
-    "refusal": np.bool_,
-    "unanswered": np.bool_,
-    "offset": np.int64,
-}
-# What is kept in memory per row; the narrow types are widened by numpy where a sum needs it.
-_STORED: Final = _COLUMNS | {
-    "problem": np.int32,
-    "repeat": np.int32,
     "category": np.int32,
     "cause": np.int16,
     "finish": np.int16,
@@ -137,6 +114,10 @@ _STORED: Final = _COLUMNS | {
     "total": np.float32,
     "latency": np.float32,
     "cost": np.float32,
+    "unparsed": np.bool_,
+    "refusal": np.bool_,
+    "unanswered": np.bool_,
+    "offset": np.int64,
 }
 
 
@@ -175,7 +156,7 @@ def _columns(path: Path | None, reader: LineReader, lines: Iterable[tuple[int, A
     columns: dict[str, Any] = {
         # Taken out of the chunks one by one, so that a column is in memory twice and never the whole table.
         name: np.concatenate([chunk.pop(name) for chunk in chunks]) if chunks else np.empty(0, dtype)
-        for name, dtype in _STORED.items()
+        for name, dtype in _COLUMNS.items()
     }
     return _last_of_each(
         RowTable(
@@ -204,7 +185,7 @@ def _chunks(reader: LineReader, lines: Iterable[tuple[int, Any]]) -> Iterator[li
 
 
 def _arrays(chunk: list[tuple[Any, ...]]) -> dict[str, NDArray[Any]]:
-    columns = zip(_STORED.items(), zip(*chunk, strict=True), strict=True)
+    columns = zip(_COLUMNS.items(), zip(*chunk, strict=True), strict=True)
     return {name: np.array(values, dtype=dtype) for (name, dtype), values in columns}
 
 

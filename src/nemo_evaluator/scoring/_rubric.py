@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from nemo_evaluator.config.scoring import RubricMetric
 from nemo_evaluator.core.errors import JudgeError, UsageError
 from nemo_evaluator.core.registry import find_file
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
@@ -31,17 +32,10 @@ class Rubric:
     reference_free: bool = False
 
     @classmethod
-    def of(
-        cls,
-        rubric: str | None,
-        rubric_file: str | None,
-        max_score: float,
-        system_prompt: str | None = None,
-        reference_free: bool = False,
-    ) -> Rubric:
-        """From the fields of a config."""
-        text = rubric or (_read(rubric_file) if rubric_file else _DEFAULT_RUBRIC)
-        return cls(text, float(max_score), system_prompt or _SYSTEM, reference_free)
+    def of(cls, config: RubricMetric, system_prompt: str | None = None, reference_free: bool = False) -> Rubric:
+        """From the settings of a metric."""
+        text = config.rubric or (_read(config.rubric_file) if config.rubric_file else _DEFAULT_RUBRIC)
+        return cls(text, float(config.max_score), system_prompt or _SYSTEM, reference_free)
 
     @property
     def low(self) -> float:

@@ -8,15 +8,9 @@ from typing import TYPE_CHECKING
 from nemo_evaluator.config.scoring import RubricMetric
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.scoring._ask import JudgeSettings
-from nemo_evaluator.scoring._rubric import Rubric
 
 if TYPE_CHECKING:
     from nemo_evaluator.models import Client
-
-
-def rubric_of(config: RubricMetric, system_prompt: str | None = None, reference_free: bool = False) -> Rubric:
-    """The rubric of a judge."""
-    return Rubric.of(config.rubric, config.rubric_file, config.max_score, system_prompt, reference_free)
 
 
 def settings_of(config: RubricMetric) -> JudgeSettings:

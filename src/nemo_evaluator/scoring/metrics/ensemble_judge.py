@@ -14,11 +14,10 @@ from nemo_evaluator.config.fields import JudgeName
 from nemo_evaluator.config.scoring import RubricMetric
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, SeedResult
-from nemo_evaluator.scoring._ask import JudgeSettings
 from nemo_evaluator.scoring._rubric import Rubric
 from nemo_evaluator.scoring.agreement import krippendorff_alpha
 from nemo_evaluator.scoring.metric import Metric, MetricInput, MetricResult
-from nemo_evaluator.scoring.metrics._parts import client_of, rubric_of, settings_of
+from nemo_evaluator.scoring.metrics._parts import client_of, settings_of
 from nemo_evaluator.scoring.metrics.judge import RubricJudge, judge_fingerprint
 
 if TYPE_CHECKING:
@@ -39,27 +38,29 @@ AGGREGATIONS: Final[dict[str, Callable[[Sequence[float]], float]]] = {
 }
 
 
+class EnsembleJudgeMetric(RubricMetric):
+    """Several judges and how their grades are put together."""
+
+    type: Literal["ensemble_judge"] = "ensemble_judge"
+    services: list[JudgeName] = Field(min_length=2, description="The judges.")
+    aggregation: Literal["mean", "median", "majority_vote"] = Field("mean", description="How grades are put together.")
+    allow_self_judge: bool = Field(False, description="Let a model judge its own answers.")
+
+
 class EnsembleJudge:
     """``type: ensemble_judge``: every judge must be heard, or the row is failed."""
 
-    def __init__(
-        self,
-        name: str,
-        clients: dict[str, Client],
-        rubric: Rubric,
-        settings: JudgeSettings,
-        aggregation: str,
-        *,
-        canaries: bool = True,
-    ) -> None:
-        self.name = name
-        self._rubric, self._combine = rubric, AGGREGATIONS[aggregation]
-        self._aggregation = aggregation
+    def __init__(self, config: EnsembleJudgeMetric, clients: Mapping[str, Client]) -> None:
+        self.name, self._aggregation = config.name, config.aggregation
+        self._combine = AGGREGATIONS[config.aggregation]
+        self._rubric, settings = Rubric.of(config), settings_of(config)
         self._judges = {
-            who: RubricJudge(who, client, rubric, settings, canaries=canaries) for who, client in clients.items()
+            who: RubricJudge(config, client_of(clients, who), self._rubric, name=who) for who in config.services
         }
-        members = list(clients.values())
-        self.fingerprint = judge_fingerprint("ensemble", members, rubric.describe(), settings, by=aggregation)
+        members = [clients[who] for who in self._judges]
+        self.fingerprint = judge_fingerprint(
+            "ensemble", members, self._rubric.describe(), settings, by=config.aggregation
+        )
 
     async def measure(self, sample: MetricInput) -> MetricResult:
         """The grades put together."""
@@ -81,21 +82,9 @@ class EnsembleJudge:
         return {} if alpha is None else {"krippendorff_alpha": alpha}
 
 
-class EnsembleJudgeMetric(RubricMetric):
-    """Several judges and how their grades are put together."""
-
-    type: Literal["ensemble_judge"] = "ensemble_judge"
-    services: list[JudgeName] = Field(min_length=2, description="The judges.")
-    aggregation: Literal["mean", "median", "majority_vote"] = Field("mean", description="How grades are put together.")
-    allow_self_judge: bool = Field(False, description="Let a model judge its own answers.")
-
-
 def build(config: EnsembleJudgeMetric, clients: Mapping[str, Client], environment: object = None) -> Metric:
     """All judges with one rubric."""
-    members = {service: client_of(clients, service) for service in config.services}
-    return EnsembleJudge(
-        config.name, members, rubric_of(config), settings_of(config), config.aggregation, canaries=config.canaries
-    )
+    return EnsembleJudge(config, clients)
 
 
 KIND: Final = Kind(EnsembleJudgeMetric, build)

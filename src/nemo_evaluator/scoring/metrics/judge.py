@@ -18,7 +18,7 @@ from nemo_evaluator.scoring._ask import JudgeSettings, ask_judge
 from nemo_evaluator.scoring._rubric import Rubric
 from nemo_evaluator.scoring.canary import Canary, run_canaries
 from nemo_evaluator.scoring.metric import Metric, MetricInput, MetricResult
-from nemo_evaluator.scoring.metrics._parts import client_of, rubric_of, settings_of
+from nemo_evaluator.scoring.metrics._parts import client_of, settings_of
 
 if TYPE_CHECKING:
     from nemo_evaluator.models import Client
@@ -51,22 +51,26 @@ def judge_fingerprint(kind: str, clients: list[Client], rubric: JsonDict, settin
     return digest([_VERSION, kind, services, rubric, settings.describe(), more])
 
 
+class JudgeMetric(RubricMetric):
+    """A model that grades the answer."""
+
+    type: Literal["judge"] = "judge"
+    service: JudgeName = Field(description="The judge.")
+    system_prompt: str | None = Field(None, description="System prompt of the judge.")
+    swap_check: bool = Field(False, description="Judge twice with the order of the texts swapped.")
+    reference_free: bool = Field(False, description="Do not show the expected answer.")
+    allow_self_judge: bool = Field(False, description="Let a model judge its own answers.")
+
+
 class RubricJudge:
     """``type: judge``: one judge, one rubric."""
 
     def __init__(
-        self,
-        name: str,
-        client: Client,
-        rubric: Rubric,
-        settings: JudgeSettings,
-        *,
-        swap_check: bool = False,
-        canaries: bool = True,
+        self, config: RubricMetric, client: Client, rubric: Rubric, *, name: str | None = None, swap_check: bool = False
     ) -> None:
-        self.name, self._canaries = name, canaries
-        self._client, self._rubric, self._settings, self._swap = client, rubric, settings, swap_check
-        self.fingerprint = judge_fingerprint("judge", [client], rubric.describe(), settings, swap=swap_check)
+        self.name, self._canaries = name or config.name, config.canaries
+        self._client, self._rubric, self._settings, self._swap = client, rubric, settings_of(config), swap_check
+        self.fingerprint = judge_fingerprint("judge", [client], rubric.describe(), self._settings, swap=swap_check)
 
     async def measure(self, sample: MetricInput) -> MetricResult:
         """The grade as a reward; with ``swap_check`` the mean of both orders."""
@@ -96,25 +100,17 @@ class RubricJudge:
 class EnvironmentJudge:
     """``type: judge`` without a rubric, for a benchmark that brings its own question and reading."""
 
-    def __init__(
-        self,
-        name: str,
-        client: Client,
-        environment: JudgedEnvironment,
-        settings: JudgeSettings,
-        system_prompt: str | None = None,
-        *,
-        canaries: bool = True,
-    ) -> None:
-        self.name, self._canaries = name, canaries
-        self._client, self._environment, self._settings = client, environment, settings
-        self._system: list[Message] = [{"role": "system", "content": system_prompt}] if system_prompt else []
+    def __init__(self, config: JudgeMetric, client: Client, environment: JudgedEnvironment) -> None:
+        self.name, self._canaries = config.name, config.canaries
+        self._client, self._environment, self._settings = client, environment, settings_of(config)
+        system = config.system_prompt
+        self._system: list[Message] = [{"role": "system", "content": system}] if system else []
         self._canary: Canary | None = getattr(environment.judge_prompt, "canary", None)
         self._schema: JsonDict | None = getattr(environment.judge_prompt, "schema", None)
         # The hooks themselves are part of the environment's fingerprint, but not the texts that they close over.
         static = self._canary is not None and not inspect.iscoroutinefunction(environment.judge_prompt)
         asked = environment.judge_prompt(self._canary.seed, self._canary.right) if static and self._canary else None
-        self.fingerprint = judge_fingerprint("environment", [client], {}, settings, system=system_prompt, asked=asked)
+        self.fingerprint = judge_fingerprint("environment", [client], {}, self._settings, system=system, asked=asked)
 
     async def check(self, first: SeedResult) -> JsonDict:
         """The benchmark's own canary, else one of its first problem."""
@@ -144,20 +140,9 @@ class EnvironmentJudge:
         return MetricResult(float(reward), {**verdict, **judged.describe()})
 
 
-class JudgeMetric(RubricMetric):
-    """A model that grades the answer."""
-
-    type: Literal["judge"] = "judge"
-    service: JudgeName = Field(description="The judge.")
-    system_prompt: str | None = Field(None, description="System prompt of the judge.")
-    swap_check: bool = Field(False, description="Judge twice with the order of the texts swapped.")
-    reference_free: bool = Field(False, description="Do not show the expected answer.")
-    allow_self_judge: bool = Field(False, description="Let a model judge its own answers.")
-
-
 def build(config: JudgeMetric, clients: Mapping[str, Client], environment: object = None) -> Metric:
     """A judge without a rubric asks what the benchmark wants asked, if it does."""
-    client, settings = client_of(clients, config.service), settings_of(config)
+    client = client_of(clients, config.service)
     if config.rubric is None and config.rubric_file is None and isinstance(environment, JudgedEnvironment):
         idle = sorted(config.model_fields_set & {"max_score", "swap_check", "reference_free"})
         if idle:
@@ -166,11 +151,9 @@ def build(config: JudgeMetric, clients: Mapping[str, Client], environment: objec
                 "would have no effect",
                 hint="leave it out, or give a rubric",
             )
-        return EnvironmentJudge(
-            config.name, client, environment, settings, config.system_prompt, canaries=config.canaries
-        )
-    rubric = rubric_of(config, system_prompt=config.system_prompt, reference_free=config.reference_free)
-    return RubricJudge(config.name, client, rubric, settings, swap_check=config.swap_check, canaries=config.canaries)
+        return EnvironmentJudge(config, client, environment)
+    rubric = Rubric.of(config, config.system_prompt, config.reference_free)
+    return RubricJudge(config, client, rubric, swap_check=config.swap_check)
 
 
 def default_judge(client: Client, environment: object) -> Metric:

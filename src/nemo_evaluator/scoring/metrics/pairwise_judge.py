@@ -15,19 +15,29 @@ from nemo_evaluator.core.errors import BoundaryError, JudgeError
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
-from nemo_evaluator.scoring._ask import STOPS, JudgeSettings, ask_judge
+from nemo_evaluator.scoring._ask import STOPS, ask_judge
 from nemo_evaluator.scoring._reply import FENCE_NOTE, fenced, judge_reply, object_schema
 from nemo_evaluator.scoring._rubric import Rubric, task_text
 from nemo_evaluator.scoring._text import strip_reasoning
 from nemo_evaluator.scoring.canary import Canary, run_canaries
 from nemo_evaluator.scoring.metric import Metric, MetricInput, MetricResult
-from nemo_evaluator.scoring.metrics._parts import client_of, rubric_of, settings_of
+from nemo_evaluator.scoring.metrics._parts import client_of, settings_of
 from nemo_evaluator.scoring.metrics.judge import judge_fingerprint
 
 if TYPE_CHECKING:
     from nemo_evaluator.models import Client
 
 _REMEMBERED: Final = 10_000
+
+
+class PairwiseJudgeMetric(RubricMetric):
+    """A model that prefers one of two answers: the solver's or the baseline's."""
+
+    type: Literal["pairwise_judge"] = "pairwise_judge"
+    judge_service: JudgeName = Field(description="The judge.")
+    baseline_service: ServiceName = Field(description="The model that gives the other answer.")
+    swap_check: bool = Field(True, description="Judge twice with the order of the answers swapped.")
+    allow_self_judge: bool = Field(False, description="Let a model judge its own answers.")
 
 
 class PairwiseJudge:
@@ -37,24 +47,13 @@ class PairwiseJudge:
     preferring the first text cancels out.
     """
 
-    def __init__(
-        self,
-        name: str,
-        judge: Client,
-        baseline: Client,
-        rubric: Rubric,
-        settings: JudgeSettings,
-        *,
-        swap_check: bool = True,
-        canaries: bool = True,
-    ) -> None:
-        self.name = name
-        self._judge, self._baseline, self._rubric, self._settings = judge, baseline, rubric, settings
-        self._swap, self._canaries = swap_check, canaries
+    def __init__(self, config: PairwiseJudgeMetric, judge: Client, baseline: Client) -> None:
+        self.name, self._swap, self._canaries = config.name, config.swap_check, config.canaries
+        self._judge, self._baseline = judge, baseline
+        self._rubric, self._settings = Rubric.of(config), settings_of(config)
         self._answers: OrderedDict[str, asyncio.Task[str]] = OrderedDict()
-        self.fingerprint = judge_fingerprint(
-            "pairwise", [judge, baseline], rubric.describe(), settings, swap=swap_check
-        )
+        rubric = self._rubric.describe()
+        self.fingerprint = judge_fingerprint("pairwise", [judge, baseline], rubric, self._settings, swap=self._swap)
 
     async def measure(self, sample: MetricInput) -> MetricResult:
         """The mean over the orders asked."""
@@ -140,28 +139,10 @@ class PairwiseJudge:
         return object_schema({"reasoning": {"type": "string"}, "score_a": number, "score_b": number})
 
 
-class PairwiseJudgeMetric(RubricMetric):
-    """A model that prefers one of two answers: the solver's or the baseline's."""
-
-    type: Literal["pairwise_judge"] = "pairwise_judge"
-    judge_service: JudgeName = Field(description="The judge.")
-    baseline_service: ServiceName = Field(description="The model that gives the other answer.")
-    swap_check: bool = Field(True, description="Judge twice with the order of the answers swapped.")
-    allow_self_judge: bool = Field(False, description="Let a model judge its own answers.")
-
-
 def build(config: PairwiseJudgeMetric, clients: Mapping[str, Client], environment: object = None) -> Metric:
     """A judge and the model it compares with."""
     judge, baseline = client_of(clients, config.judge_service), client_of(clients, config.baseline_service)
-    return PairwiseJudge(
-        config.name,
-        judge,
-        baseline,
-        rubric_of(config),
-        settings_of(config),
-        swap_check=config.swap_check,
-        canaries=config.canaries,
-    )
+    return PairwiseJudge(config, judge, baseline)
 
 
 KIND: Final = Kind(PairwiseJudgeMetric, build)

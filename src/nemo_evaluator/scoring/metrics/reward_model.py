@@ -28,6 +28,26 @@ if TYPE_CHECKING:
 _ONE: Final = ("reward", "score")
 
 
+class RewardModelMetric(MetricBase):
+    """A reward model that scores the answer."""
+
+    type: Literal["reward_model"] = "reward_model"
+    service: ServiceName = Field(description="The reward model.")
+    mode: Literal["single", "multi_aspect", "pairwise"] = Field("single", description="How the model is asked.")
+    aspect: str | None = Field(None, description="Aspect to read, with `multi_aspect`.")
+    score_range: tuple[Number, Number] = Field((0.0, 1.0), description="Lowest and highest score of the model.")
+    threshold: Number = Field(0.5, description="Score from which an answer counts as right.")
+    timeout: Above0 = Field(120.0, description="Seconds for one score.")
+    max_retries: Count = Field(2, description="Tries after the first one.")
+    canaries: bool = Field(True, description="Check first that the model tells a right answer from a wrong one.")
+
+    @model_validator(mode="after")
+    def _range(self) -> RewardModelMetric:
+        if not self.score_range[0] < self.score_range[1]:
+            raise PydanticCustomError("score_range", "score_range must go from low to high")
+        return self
+
+
 class RewardModel:
     """``type: reward_model``.
 
@@ -36,24 +56,13 @@ class RewardModel:
     ``threshold`` says from which number on an answer counts as right (``accuracy``).
     """
 
-    def __init__(
-        self,
-        name: str,
-        client: Client,
-        settings: JudgeSettings,
-        *,
-        mode: str = "single",
-        aspect: str | None = None,
-        score_range: tuple[float, float] = (0.0, 1.0),
-        threshold: float = 0.5,
-        canaries: bool = True,
-    ) -> None:
-        self.name, self._canaries = name, canaries
-        self._client, self._settings = client, settings
-        self._mode, self._aspect, self._range, self._threshold = mode, aspect, score_range, threshold
-        self.fingerprint = judge_fingerprint(
-            "reward_model", [client], {}, settings, mode=mode, aspect=aspect, range=score_range, threshold=threshold
-        )
+    def __init__(self, config: RewardModelMetric, client: Client) -> None:
+        self.name, self._canaries, self._client = config.name, config.canaries, client
+        self._settings = JudgeSettings(0.0, config.timeout, config.max_retries)
+        self._mode, self._aspect = config.mode, config.aspect
+        self._range, self._threshold = config.score_range, config.threshold
+        facts = {"mode": self._mode, "aspect": self._aspect, "range": self._range, "threshold": self._threshold}
+        self.fingerprint = judge_fingerprint("reward_model", [client], {}, self._settings, **facts)
 
     async def measure(self, sample: MetricInput) -> MetricResult:
         """The reward of one answer."""
@@ -139,38 +148,9 @@ def _finite(text: str) -> float:
     return number
 
 
-class RewardModelMetric(MetricBase):
-    """A reward model that scores the answer."""
-
-    type: Literal["reward_model"] = "reward_model"
-    service: ServiceName = Field(description="The reward model.")
-    mode: Literal["single", "multi_aspect", "pairwise"] = Field("single", description="How the model is asked.")
-    aspect: str | None = Field(None, description="Aspect to read, with `multi_aspect`.")
-    score_range: tuple[Number, Number] = Field((0.0, 1.0), description="Lowest and highest score of the model.")
-    threshold: Number = Field(0.5, description="Score from which an answer counts as right.")
-    timeout: Above0 = Field(120.0, description="Seconds for one score.")
-    max_retries: Count = Field(2, description="Tries after the first one.")
-    canaries: bool = Field(True, description="Check first that the model tells a right answer from a wrong one.")
-
-    @model_validator(mode="after")
-    def _range(self) -> RewardModelMetric:
-        if not self.score_range[0] < self.score_range[1]:
-            raise PydanticCustomError("score_range", "score_range must go from low to high")
-        return self
-
-
 def build(config: RewardModelMetric, clients: Mapping[str, Client], environment: object = None) -> Metric:
     """The reward model and how its score is read."""
-    return RewardModel(
-        config.name,
-        client_of(clients, config.service),
-        JudgeSettings(0.0, config.timeout, config.max_retries),
-        mode=config.mode,
-        aspect=config.aspect,
-        score_range=config.score_range,
-        threshold=config.threshold,
-        canaries=config.canaries,
-    )
+    return RewardModel(config, client_of(clients, config.service))
 
 
 KIND: Final = Kind(RewardModelMetric, build)
