@@ -219,7 +219,9 @@ InfraError = TransportError
 GracefulError = BudgetError
 
 _BOUNDARIES: Final[list[type[BoundaryError]]] = [*BoundaryError.__subclasses__(), OutageError]
-ERROR_OF_CAUSE: Final = {kind.cause: kind for kind in _BOUNDARIES if kind.cause is not Cause.CANCELLED}
+ERROR_OF_CAUSE: Final[dict[Cause, type[BoundaryError]]] = {
+    kind.cause: kind for kind in _BOUNDARIES if kind is not InterruptedRunError
+}
 
 
 class boundary:
