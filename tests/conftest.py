@@ -137,8 +137,12 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["SLURM_CONF"] = str(cluster)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is large, unless it is asked for."""
+    """Queue up for the one cluster there is; leave out what is large, unless it is asked for."""
+    for item in items:
+        if any("slurm" in mark.args for mark in item.iter_markers("needs")):
+            item.add_marker("queued")
     if os.environ.get("NEL_TEST_ALL") == "1":
         return
     large = [item for item in items if item.get_closest_marker("large")]

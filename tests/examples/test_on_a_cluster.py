@@ -27,7 +27,7 @@ __all__ = ["nel", "serve"]
 PARTS = Path(os.environ.get("NEL_PARTS_DIR") or Path(__file__).parents[2] / ".parts")
 CONFIGS = Path(__file__).parents[2] / "examples" / "configs"
 IMAGE = "nel-test/python:bookworm"
-pytestmark = [pytest.mark.needs("slurm"), pytest.mark.needs("mirror"), pytest.mark.serial]
+pytestmark = pytest.mark.needs("slurm", "mirror")
 
 
 class Site:

@@ -17,7 +17,7 @@ from slurm_support import POOL, Cluster, on, squeue
 from nemo_evaluator.testing import Say
 
 __all__ = ["nel", "on", "serve", "sums"]
-pytestmark = [pytest.mark.needs("slurm"), pytest.mark.serial]
+pytestmark = pytest.mark.needs("slurm")
 
 
 def test_a_job_serves_the_model_and_is_followed_to_its_end(on: Cluster) -> None:

@@ -15,7 +15,7 @@ from slurm_support import POOL, Cluster, on, squeue
 from nemo_evaluator.testing import Say, ScriptedServer
 
 __all__ = ["nel", "on", "serve", "sums"]
-pytestmark = [pytest.mark.needs("slurm"), pytest.mark.serial]
+pytestmark = pytest.mark.needs("slurm")
 
 
 def stand_in(on: Cluster, name: str, text: str) -> None:

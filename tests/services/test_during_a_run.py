@@ -112,7 +112,7 @@ def test_a_server_that_is_lost_ends_the_run_with_the_reason(started: Any, nel: N
     assert len(rows(tmp_path / "o" / "sums")) == 150
 
 
-@pytest.mark.serial
+@pytest.mark.queued
 @pytest.mark.needs("model", "xllamacpp")
 def test_two_replicas_of_the_embedded_model(nel: Nel, sums: Sums, tmp_path: Path) -> None:
     """Both are used, one is killed midway, and the run completes."""

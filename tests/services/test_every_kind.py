@@ -113,7 +113,7 @@ def each_kind() -> list[Any]:
     return [pytest.param(kind, marks=[pytest.mark.needs("docker")] if kind in NEEDS_DOCKER else []) for kind in KINDS]
 
 
-@pytest.mark.serial
+@pytest.mark.queued
 @pytest.mark.parametrize("kind", each_kind())
 async def test_a_difficult_server_is_brought_up_and_down(
     kind: str, programs: Path, monkeypatch: pytest.MonkeyPatch

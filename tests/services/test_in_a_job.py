@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from nel_support import Nel, Sums, bench, marked, rows
 
-pytestmark = [pytest.mark.needs("slurm"), pytest.mark.serial]
+pytestmark = pytest.mark.needs("slurm")
 HERE = Path(__file__).parent
 
 

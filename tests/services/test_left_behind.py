@@ -16,7 +16,7 @@ import pytest
 from nel_support import Nel, free_ports, marked
 from nel_support import nel as nel
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.queued
 STAND_IN = Path(__file__).with_name("stand_in_server.py")
 IMAGE = "nel-test/python:bookworm"
 # Two replicas and a service that waits for them. `linger`: it stays up, `stop`: it does not, `crash`: an error of ours.
