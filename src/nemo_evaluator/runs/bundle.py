@@ -14,6 +14,7 @@ from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.json_coerce import as_dict, as_list, as_number, as_whole
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.runs.calibration import Calibration, measured_by, read_calibration
 from nemo_evaluator.runs.row import Row
 from nemo_evaluator.runs.row_file import read_rows
 from nemo_evaluator.runs.scores import (
@@ -192,13 +193,33 @@ class Bundle:
     @property
     def notes(self) -> tuple[str, ...]:
         """What must be said wherever the score is shown."""
-        return tuple(map(str, as_list(self.benchmark.get("notes"))))
+        said, found = tuple(map(str, as_list(self.benchmark.get("notes")))), self.calibration
+        if found is None:
+            return said
+        gone = f"the corrected score is not shown, it is stale: {found.stale}; run `nel judge calibrate` again"
+        return (*said, gone if found.stale else found.note)
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """What labels beside the rows made of the headline."""
+        if self.path.suffix != ".json":
+            return None
+        raw = (read_score(name, entry, self.samples) for name, entry in self._raw_scores.items())
+        headline = pick_headline(tuple(score for score in raw if score is not None))
+        tie = measured_by(self.config, self.coverage.scored)
+        return read_calibration(self.path.parent, tie, headline.name) if headline is not None else None
+
+    @property
+    def corrected(self) -> Score | None:
+        """The headline as people would have scored it, where labels say so and still hold."""
+        found = self.calibration
+        return found.score if found is not None and not found.stale else None
 
     @cached_property
     def scores(self) -> tuple[Score, ...]:
         """Every score, as it was named."""
         found = (read_score(name, raw, self.samples) for name, raw in self._raw_scores.items())
-        return tuple(score for score in found if score is not None)
+        return tuple(score for score in (*found, self.corrected) if score is not None)
 
     @property
     def _raw_scores(self) -> JsonDict:
@@ -213,13 +234,16 @@ class Bundle:
 
     @property
     def scorers(self) -> tuple[Score, ...]:
-        """The scores of extra scorers."""
-        return tuple(score for score in self._beside_headline if score.name.startswith("scorer:"))
+        """The scores that stand in one table with the headline: the corrected one, and those of extra scorers."""
+        extra = tuple(score for score in self._beside_headline if score.name.startswith("scorer:"))
+        return (self.corrected, *extra) if self.corrected is not None else extra
 
     @property
     def others(self) -> tuple[Score, ...]:
         """All further scores."""
-        return tuple(score for score in self._beside_headline if not score.name.startswith("scorer:"))
+        return tuple(
+            score for score in self._beside_headline if not score.name.startswith("scorer:") and score != self.corrected
+        )
 
     @property
     def _beside_headline(self) -> list[Score]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
@@ -34,6 +34,13 @@ class Label:
     note: str = ""
     who: str = ""
     when: str = ""
+    # A grade as a reward from 0 to 1, where people grade rather than tell right from wrong.
+    reward: float | None = None
+
+    @property
+    def value(self) -> float | None:
+        """What the answer is worth by this label; None when the person was not sure."""
+        return self.reward if self.reward is not None else {"right": 1.0, "wrong": 0.0}.get(self.label)
 
     @property
     def key(self) -> tuple[int, int]:
@@ -67,7 +74,7 @@ def append_label(folder: Path, label: Label) -> Label:
     """Add a label, with the time where it has none; on disk when this returns. Raises UsageError where it cannot be."""
     if label.label not in VERDICTS or label.problem_idx < 0 or label.repeat < 0:
         raise UsageError(f"{label.label!r} is not a label", hint=f"known: {', '.join(VERDICTS[:-1])}")
-    stamped = Label(*label.key, label.label, label.note, label.who, label.when or f"{datetime.now(UTC):%FT%TZ}")
+    stamped = replace(label, when=label.when or f"{datetime.now(UTC):%FT%TZ}")
     path = TaskPaths(folder).labels
     try:
         with path.open("ab+") as file:
@@ -87,6 +94,7 @@ def _read(data: Any) -> Label | None:
     if not isinstance(data, dict):
         return None
     texts = [data.get(name, "") for name in ("label", "note", "who", "when")]
-    numbers = [data.get("problem_idx"), data.get("repeat", 0)]
+    numbers, reward = [data.get("problem_idx"), data.get("repeat", 0)], data.get("reward")
     fits = all(type(number) is int for number in numbers) and all(isinstance(text, str) for text in texts)
-    return Label(*numbers, *texts) if fits and texts[0] in VERDICTS else None
+    fits = fits and (reward is None or (type(reward) in (int, float) and 0 <= reward <= 1))
+    return replace(Label(*numbers, *texts), reward=reward) if fits and texts[0] in VERDICTS else None

@@ -1,0 +1,133 @@
+"""The scored rows of a run as judges saw them: one column of rewards a judge, and what tells how sure they were."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.hashing import digest_parts
+from nemo_evaluator.core.json_coerce import as_dict, as_number
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.metrics.groups import Floats, Ints
+from nemo_evaluator.metrics.ppi import Labelled
+from nemo_evaluator.runs.bundle import Bundle
+from nemo_evaluator.runs.calibration import LabelDraw
+from nemo_evaluator.runs.labels import Label
+from nemo_evaluator.runs.row import Row
+
+# The column of the rewards that make the headline.
+HEADLINE: Final = "headline"
+_SURE: Final = 0.05
+# Between an ensemble and one of its judges.
+_MEMBER: Final = "/"
+
+
+@dataclass(slots=True)
+class JudgedRows:
+    """Columns over the scored rows of a run; a judge that said nothing of a row is NaN there."""
+
+    keys: list[tuple[int, int]] = field(default_factory=list)
+    content: list[str] = field(default_factory=list)
+    answers: list[str] = field(default_factory=list)
+    length: list[int] = field(default_factory=list)
+    rewards: dict[str, list[float]] = field(default_factory=dict)
+    unsure: list[float] = field(default_factory=list)
+    # What the first place is worth to the judge, where it was asked in both orders.
+    position: list[float] = field(default_factory=list)
+    # The lowest and the highest grade, as far as the rows tell.
+    scale: tuple[float, float] = (0.0, 1.0)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def column(self, judge: str) -> Floats:
+        """The rewards that a judge gave."""
+        return np.array(self.rewards[judge], dtype=np.float64)
+
+    @property
+    def problem(self) -> Ints:
+        """The number of each row's problem."""
+        return np.array([problem for problem, _ in self.keys], dtype=np.int64)
+
+    def labelled(self, labels: dict[tuple[int, int], Label], draw: LabelDraw | None, judge: str = HEADLINE) -> Labelled:
+        """The rows with their labels. Without a draw, labels count as if any row could have been labelled."""
+        chances = {row.key: row.chance for row in draw.rows} if draw is not None else {}
+        known = {key: label.value for key, label in labels.items() if draw is None or key in chances}
+        human = np.array([known.get(key, np.nan) for key in self.keys], dtype=np.float64)
+        said = self.column(judge)
+        kept = ~np.isnan(said)
+        chance = np.array([chances.get(key, np.nan) for key in self.keys])[kept] if draw is not None else None
+        if chance is not None:
+            drawn = chance[~np.isnan(chance)]
+            chance = np.nan_to_num(chance, nan=float(drawn.mean()) if len(drawn) else 1.0)
+        problem = self.problem[kept]
+        clusters = problem if len(np.unique(problem)) < len(problem) else None
+        return Labelled(said[kept], human[kept], chance, clusters)
+
+
+def read_judged(run: Bundle) -> JudgedRows:
+    """Every scored row of a run. Raises UsageError when there is none."""
+    found, grades = JudgedRows(rewards={HEADLINE: []}), {}
+    for row in run.rows():
+        if row.reward is None:
+            continue
+        details = {name: as_dict(one) for name, one in row.scoring_details.items() if name.startswith("scorer:")}
+        said = {HEADLINE: row.reward} | _judges(row, details)
+        for name in {*said, *found.rewards}:
+            column = found.rewards.setdefault(name, [float("nan")] * len(found))
+            column.append(said.get(name, float("nan")))
+        found.keys.append(row.key)
+        found.content.append(row.problem_hash or str(row.problem_idx))
+        found.answers.append(answer_digest(row))
+        found.length.append(len(row.response))
+        own = details.get(f"scorer:{run.config.get('reward_from')}", row.scoring_details)
+        found.unsure.append(_unsure(row.reward, own))
+        score, other = as_number(own.get("score")), as_number(own.get("swap_score"))
+        found.position.append(score - other if score is not None and other is not None else float("nan"))
+        if score is not None and other is None:
+            grades[row.reward] = score
+    if not len(found):
+        raise UsageError(f"{run.results} has no scored rows", hint=f"nel check {run.path.parent}")
+    found.scale = low, high = _scale(grades) or (0.0, 1.0)
+    for name, column in found.rewards.items():
+        if _MEMBER in name:
+            found.rewards[name] = [min(max((grade - low) / (high - low), 0.0), 1.0) for grade in column]
+    return found
+
+
+def answer_digest(row: Row) -> str:
+    """What tells whether a label still is about the same answer."""
+    return digest_parts(row.response)[:16]
+
+
+def _judges(row: Row, details: dict[str, JsonDict]) -> dict[str, float]:
+    """The rewards of further judges, and of the members of an ensemble."""
+    said = {name: as_number(value) for name, value in row.scorer_rewards.items()}
+    for name, one in details.items():
+        if "judge_model" in one:
+            said.setdefault(name.removeprefix("scorer:"), as_number(one.get("reward")))
+        for member, told in as_dict(one.get("judges")).items():
+            said[f"{name.removeprefix('scorer:')}{_MEMBER}{member}"] = as_number(as_dict(told).get("score"))
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _unsure(reward: float, details: JsonDict) -> float:
+    """From 0 to 1: a grade in the middle, judges that differ, an order that mattered."""
+    grades = [as_number(as_dict(one).get("score")) for one in as_dict(details.get("judges")).values()]
+    known = [grade for grade in grades if grade is not None]
+    apart = float(np.ptp(known)) / max(max(known), 1.0) if known else 0.0
+    swapped = 1.0 if as_number(details.get("position_bias")) or details.get("consistent") is False else 0.0
+    return max(4 * reward * (1 - reward) if 0 < reward < 1 else 0.0, apart, swapped, _SURE)
+
+
+def _scale(grades: dict[float, float]) -> tuple[float, float] | None:
+    """The grades that stand for a reward of 0 and of 1."""
+    if len(grades) < 2:
+        return None
+    (low, first), (high, last) = min(grades.items()), max(grades.items())
+    step = (last - first) / (high - low)
+    bottom = first - low * step
+    return (round(bottom, 6), round(bottom + step, 6)) if step > 0 else None

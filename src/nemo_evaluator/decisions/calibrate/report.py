@@ -1,0 +1,200 @@
+"""``nel judge calibrate``: what labels say of each judge of a run, and the score that they correct."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import write_json
+from nemo_evaluator.core.json_coerce import as_dict, as_number, as_whole
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.wording import counted
+from nemo_evaluator.decisions.calibrate.judged_rows import HEADLINE, JudgedRows, read_judged
+from nemo_evaluator.metrics import Interval, score, unpaired_difference
+from nemo_evaluator.metrics.groups import Floats
+from nemo_evaluator.metrics.judge_agreement import Agreement, agreement
+from nemo_evaluator.metrics.ppi import Corrected, Labelled, corrected_mean, rogan_gladen
+from nemo_evaluator.runs.bundle import Bundle
+from nemo_evaluator.runs.calibration import LabelDraw, measured_by
+from nemo_evaluator.runs.labels import Label
+from nemo_evaluator.store.layout import TaskPaths
+
+LEAST = 10
+_ASSUMPTION = "it assumes that the judge errs on this run as often as it did there"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeReport:
+    """One judge against the labels."""
+
+    judge: str
+    raw: float
+    corrected: Corrected
+    agreement: Agreement
+
+    def to_dict(self) -> JsonDict:
+        """The judge as JSON."""
+        found = asdict(self.agreement)
+        rates = {name: score(getattr(self.agreement, name)) for name in ("sensitivity", "specificity")}
+        return {
+            "judge": self.judge,
+            "raw": self.raw,
+            "corrected": score(self.corrected.interval),
+            "labels_alone": score(self.corrected.alone),
+            "trust": round(self.corrected.trust, 6),
+            "agreement": found | rates,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationReport:
+    """The calibration of one run. ``carried`` names the run whose labels were used instead of its own."""
+
+    run: Bundle
+    rows: int
+    labels: int
+    corrected: Interval
+    judges: list[JudgeReport]
+    method: str
+    convenience: bool = False
+    carried: str = ""
+    length_bias: Interval | None = None
+    position_bias: float | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def note(self) -> str:
+        """The sentence that stands wherever the corrected score is shown."""
+        if self.carried:
+            return f"the corrected score is carried from the labels of {self.carried} (Rogan-Gladen): {_ASSUMPTION}"
+        doubt = (
+            "; the labelled rows were not drawn by chance, so its interval proves nothing" if self.convenience else ""
+        )
+        return f"the corrected score rests on {counted(self.labels, 'label')} of {self.rows:,} rows{doubt}"
+
+    def to_dict(self) -> JsonDict:
+        """What is stored beside the run."""
+        return {
+            "version": 1,
+            "benchmark": self.run.name,
+            "model": self.run.model,
+            "measured_by": measured_by(self.run.config, self.run.coverage.scored),
+            "corrected": score(self.corrected),
+            "labels": self.labels,
+            "rows": self.rows,
+            "draw": self.method,
+            "convenience": self.convenience,
+            "carried_from": self.carried or None,
+            "judges": [judge.to_dict() for judge in self.judges],
+            "length_bias": None if self.length_bias is None else score(self.length_bias),
+            "position_bias": self.position_bias,
+            "note": self.note,
+            "notes": self.notes,
+        }
+
+    def save(self) -> None:
+        """Write it beside the rows."""
+        write_json(TaskPaths(self.run.path.parent).calibration, self.to_dict())
+
+
+def calibrate(
+    run: Bundle, labels: dict[tuple[int, int], Label], draw: LabelDraw | None, *, convenience: bool = False
+) -> CalibrationReport:
+    """Set the judges of a run against its labels. Raises UsageError when the labels do not allow it."""
+    rows = read_judged(run)
+    check_draw(rows, labels, draw, convenience=convenience)
+    used = None if convenience else draw
+    data = rows.labelled(labels, used)
+    if data.labels < LEAST:
+        raise UsageError(
+            f"{run.name}: {counted(data.labels, 'label')} on scored rows, at least {LEAST} are needed",
+            hint="nel judge label RUN goes on with the drawn rows",
+        )
+    judges = [_judge(name, rows.labelled(labels, used, name)) for name in _told_apart(rows)]
+    position = np.array(rows.position)
+    notes = []
+    if used is not None and (left := sum(row.key not in labels for row in used.rows)):
+        notes.append(f"{counted(left, 'drawn row')} without a label: if those are the hard ones, the score is biased")
+    if unsure := sum(label.value is None for label in labels.values()):
+        notes.append(f"{counted(unsure, 'label')} unsure, left out")
+    return CalibrationReport(
+        run=run,
+        rows=len(data.judge),
+        labels=data.labels,
+        corrected=judges[0].corrected.interval,
+        judges=judges,
+        method=used.method if used is not None else "none",
+        convenience=convenience,
+        length_bias=_length_bias(data, np.array(rows.length)[~np.isnan(rows.column(HEADLINE))]),
+        position_bias=float(np.nanmean(position)) if not np.isnan(position).all() else None,
+        notes=notes,
+    )
+
+
+def check_draw(
+    rows: JudgedRows, labels: dict[tuple[int, int], Label], draw: LabelDraw | None, *, convenience: bool
+) -> None:
+    """Refuse labels that were not drawn, and a draw from other answers. Raises UsageError."""
+    drawn = {row.key: row.answer for row in draw.rows} if draw is not None else {}
+    stray = [key for key in labels if key not in drawn]
+    if stray and not convenience:
+        raise UsageError(
+            f"{counted(len(stray), 'label')} on rows that were not drawn, such as problem {stray[0][0]}: people who "
+            "choose what they label choose the score",
+            hint="draw rows with `nel judge sample RUN`, or accept the bias with --convenience, which marks the result",
+        )
+    answers = dict(zip(rows.keys, rows.answers, strict=True))
+    if changed := [key for key in labels if key in drawn and key in answers and answers[key] != drawn[key]]:
+        raise UsageError(
+            f"the calibration is stale: {counted(len(changed), 'answer')} changed since the rows were drawn",
+            hint="draw and label again: nel judge sample RUN --replace",
+        )
+
+
+def carry(run: Bundle, source: Bundle) -> CalibrationReport:
+    """Correct a run by another run's calibration. Raises UsageError when that is missing, stale or of another judge."""
+    found = source.calibration
+    if found is None or found.stale:
+        why = f"stale: {found.stale}" if found is not None else "missing"
+        raise UsageError(f"the calibration of {source.path.parent} is {why}", hint="nel judge calibrate on that run")
+    mine, theirs = (as_dict(one.config.get("fingerprints")).get("scorer") for one in (run, source))
+    if mine != theirs or found.document.get("carried_from"):
+        raise UsageError(
+            "a calibration holds for the judge, prompt, rubric and extraction that it measured, and these differ",
+            hint="label rows of this run: nel judge sample RUN",
+        )
+    told = as_dict(as_dict(found.document["judges"][0]).get("agreement"))
+    rates = [as_dict(told.get(name)) for name in ("sensitivity", "specificity")]
+    values = [(as_number(rate.get("value")), as_whole(rate.get("n")) or 0) for rate in rates]
+    rewards = read_judged(run).column(HEADLINE)
+    raw = float((rewards >= 0.5).mean())
+    (sensitivity, right), (specificity, wrong) = values
+    if sensitivity is None or specificity is None or sensitivity + specificity <= 1:
+        raise UsageError("that judge did no better than chance there: nothing can be carried", hint="label this run")
+    interval = rogan_gladen(raw, len(rewards), sensitivity, right, specificity, wrong)
+    labels = as_whole(found.document.get("labels")) or 0
+    graded = [] if set(np.unique(rewards)) <= {0.0, 1.0} else ["grades count as right from 0.5 on"]
+    return CalibrationReport(
+        run, len(rewards), labels, interval, [], "carried", carried=str(source.path.parent), notes=graded
+    )
+
+
+def _told_apart(rows: JudgedRows) -> list[str]:
+    """The headline and every judge whose rewards are not the same."""
+    mine = rows.column(HEADLINE)
+    others = [n for n in rows.rewards if n != HEADLINE and not np.array_equal(rows.column(n), mine, equal_nan=True)]
+    return [HEADLINE, *sorted(others)]
+
+
+def _judge(name: str, data: Labelled) -> JudgeReport:
+    return JudgeReport(name, float(data.judge.mean()), corrected_mean(data), agreement(data))
+
+
+def _length_bias(data: Labelled, length: Floats) -> Interval | None:
+    """How much more the judge adds to long answers than to short ones, beyond what people give them."""
+    known = data.known > 0
+    error, length = (data.judge - data.human)[known], length[known]
+    long = length > np.median(length)
+    return unpaired_difference(error[~long], error[long]) if 2 <= long.sum() <= len(long) - 2 else None

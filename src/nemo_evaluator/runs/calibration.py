@@ -1,0 +1,100 @@
+"""What stands beside a run's labels: the draw they answer to (``label_draw.json``) and what came of it
+(``calibration.json``)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import read_json, write_json
+from nemo_evaluator.core.json_coerce import as_dict, as_number, as_whole
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.runs.scores import Score
+from nemo_evaluator.store.layout import TaskPaths
+
+_PREFIX: Final = "corrected "
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnRow:
+    """A row to be labelled: the chance it was drawn with, and a digest of the answer that is meant."""
+
+    problem_idx: int
+    repeat: int
+    chance: float
+    answer: str
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """What names the row."""
+        return self.problem_idx, self.repeat
+
+
+@dataclass(frozen=True, slots=True)
+class LabelDraw:
+    """Which rows of a run were drawn to be labelled, in the order in which people see them."""
+
+    method: str
+    seed: int
+    rows: tuple[DrawnRow, ...]
+
+    def save(self, folder: Path) -> None:
+        """Write it beside the rows."""
+        write_json(TaskPaths(folder).label_draw, {"version": 1, **asdict(self)})
+
+
+def read_draw(folder: Path) -> LabelDraw | None:
+    """The draw of a benchmark's folder; None without one. Raises UsageError when the file is not one."""
+    path = TaskPaths(folder).label_draw
+    if not path.is_file():
+        return None
+    try:
+        data: Any = read_json(path)
+        return LabelDraw(data["method"], int(data["seed"]), tuple(DrawnRow(**row) for row in data["rows"]))
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{path} is not a draw of labels: {error}", hint="draw again: nel judge sample RUN") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The corrected score as it was stored; ``stale`` says why it no longer holds, empty when it does."""
+
+    score: Score
+    note: str
+    document: JsonDict
+    stale: str = ""
+
+
+def measured_by(config: JsonDict, scored: int | None) -> JsonDict:
+    """What a calibration is tied to: who judges by what and how, which answers, and how many of them."""
+    prints = as_dict(config.get("fingerprints"))
+    return {name: prints.get(name) for name in ("scorer", "service", "solver", "template")} | {"scored": scored}
+
+
+def read_calibration(folder: Path, tie: JsonDict, headline: str) -> Calibration | None:
+    """The calibration beside a bundle; None where there is none, or what there is cannot be read."""
+    path = TaskPaths(folder).calibration
+    try:
+        document = as_dict(read_json(path)) if path.is_file() else {}
+    except orjson.JSONDecodeError:
+        return None
+    found = as_dict(document.get("corrected"))
+    value, was = as_number(found.get("value")), as_dict(document.get("measured_by"))
+    if value is None:
+        return None
+    changed = [name for name in tie if was.get(name) != tie[name]]
+    words = {"scorer": "the judge, its prompt, its rubric or the extraction changed", "scored": "rows were added"}
+    stale = "; ".join(dict.fromkeys(words.get(name, "the answers changed") for name in changed))
+    score = Score(
+        name=_PREFIX + headline,
+        value=value,
+        ci_lower=as_number(found.get("ci_lower")),
+        ci_upper=as_number(found.get("ci_upper")),
+        ci_method=str(found.get("ci_method") or "ppi"),
+        n=as_whole(found.get("n")),
+    )
+    return Calibration(score, str(document.get("note") or ""), document, stale)
