@@ -41,6 +41,7 @@ LAZY: Final = {
     "init": (f"{_HERE}.init:init", "Write a config: five questions, then the missing values."),
     "skills": (f"{_HERE}.skills:skills", "Build a config from flags; install skills for coding agents."),
     "inspect-model": (f"{_HERE}.inspect_model:inspect_model", "What a checkpoint needs, from its files alone."),
+    "canary": (f"{_HERE}.canary:canary", "A few problems of each benchmark, with a verdict before the whole run."),
     "recipe": (f"{_HERE}.recipe:recipe", "How named benchmarks are usually run."),
     "package": (f"{_HERE}.package:package", "Build a container image with a benchmark of your own inside."),
 }

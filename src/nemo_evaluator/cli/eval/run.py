@@ -78,6 +78,7 @@ def _variable(ctx: click.Context, parameter: click.Parameter, value: str | None)
 @click.option("--json", "as_json", is_flag=True, help="Progress and result as JSON lines on stdout.")
 @click.option("--no-progress", is_flag=True, help="No progress lines.")
 @click.option("--verbose", "-v", is_flag=True, help="Log what happens inside, on stderr.")
+@click.option("--gated", is_flag=True, help="Dry run and canary first; what fails there stops the run.")
 @click.option("--request", "request_file", hidden=True, type=click.Path(dir_okay=False))
 @click.pass_context
 def run(
@@ -88,6 +89,7 @@ def run(
     api_key_env: str | None,
     judge_api_key_env: str | None,
     request_file: str | None,
+    gated: bool,
     **flags: object,
 ) -> None:
     """Run the benchmarks of CONFIG_FILE, or one benchmark in quick mode (--bench and --model).
@@ -110,6 +112,10 @@ def run(
         command=tuple(masked_arguments(sys.argv[1:])),
         **flags,  # type: ignore[arg-type]
     )
+    if gated and not request.dry_run:
+        from nemo_evaluator.assistant.canary import run_gated  # noqa: PLC0415
+
+        ctx.exit(run_gated(request))
     ctx.exit(start(request))
 
 

@@ -1,0 +1,200 @@
+"""The canary of a config: a few problems of each benchmark in a folder of its own, and a verdict."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from nemo_evaluator.assistant.recipes import read_data
+from nemo_evaluator.config import LoadedConfig
+from nemo_evaluator.config.env_file import use_env_file
+from nemo_evaluator.core.errors import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_OK
+from nemo_evaluator.core.files import files_under
+from nemo_evaluator.core.terminal import one_line
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.decisions.check.findings import Finding, Level, RunCheck
+from nemo_evaluator.decisions.check.runs import CheckLimits, check_path
+from nemo_evaluator.executors.request import RunRequest, load_request
+from nemo_evaluator.executors.start import start
+from nemo_evaluator.runs.bundle import Bundle, load_bundle
+from nemo_evaluator.store.layout import PREVIOUS
+
+SUFFIX: Final = "-canary"
+# A few problems tell little of shares: what is rare is a remark, any row that failed is a reason to stop.
+_LIMITS: Final = CheckLimits(truncated=0.25, unparsed=0.25, failed=0.0, refusals=1.0, reasoning=0.25)
+_TROUBLE: Final = re.compile(
+    r"traceback|exception|\boom\b|out of memory|killed|unauthorized|rate.?limit|no space left|permission denied", re.I
+)
+_LINE_CHARS: Final = 160
+_LINES_OF_A_LOG: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a canary failed: in which benchmark, what was found, what to do."""
+
+    benchmark: str
+    message: str
+    fix: str
+
+
+@dataclass(slots=True)
+class CanaryReport:
+    """What a canary found. It passes when there is no cause against it."""
+
+    folder: str
+    exit_code: int = EXIT_OK
+    causes: list[Cause] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    advice: list[str] = field(default_factory=list)
+
+    @property
+    def verdict(self) -> str:
+        """PASS or FAIL."""
+        return "PASS" if self.exit_code == EXIT_OK else "FAIL"
+
+
+def run_canary(request: RunRequest, problems: int = 10) -> CanaryReport:
+    """Run a few problems of each benchmark and judge the rows. What the run itself prints goes to stderr.
+
+    Raises ConfigError, as the whole run would. Nothing is exported, and the folder of the whole run is not touched.
+    """
+    use_env_file(Path(request.config_file).parent if request.config_file else Path(), request.env_file)
+    loaded = load_request(request)
+    folder = Path(str(Path(loaded.config.output.dir)) + SUFFIX)
+    asked = replace(
+        request,
+        max_problems=problems,
+        output_dir=str(folder),
+        override=(*request.override, *_overrides(loaded)),
+        fresh=True,
+        resume=False,
+        dry_run=False,
+        background=False,
+        submit=False,
+        shard=None,
+    )
+    with redirect_stdout(sys.stderr):
+        code = start(asked)
+    report = CanaryReport(str(folder))
+    if code == EXIT_INTERRUPTED:
+        report.exit_code = code
+    elif not folder.is_dir():
+        # A run behind ssh leaves its rows there.
+        report.exit_code = EXIT_INVALID if code else EXIT_OK
+        report.remarks.append(f"the rows are on the cluster; `nel check {folder}` there judges them")
+    else:
+        checks = check_path(folder, _LIMITS)
+        report.causes = [cause for check in checks for cause in _causes(check)]
+        report.remarks = [*_remarks(checks), *_log_lines(folder)]
+        report.advice = [
+            words for check in checks if check.rows for words in _advice(load_bundle(Path(check.path)), loaded)
+        ]
+        report.exit_code = EXIT_INVALID if report.causes or code else EXIT_OK
+        if code and not report.causes:
+            report.causes.append(Cause("the run", f"ended with exit code {code}", f"see {folder}"))
+    return report
+
+
+def run_gated(request: RunRequest, problems: int = 10) -> int:
+    """Dry run, canary, whole run: the first that fails is the last. Returns its exit code."""
+    print("Gate 1 of 2: dry run", file=sys.stderr, flush=True)
+    with redirect_stdout(sys.stderr):
+        code = start(replace(request, dry_run=True))
+    if code:
+        print("The dry run failed; nothing was run.", file=sys.stderr)
+        return code
+    print("Gate 2 of 2: canary", file=sys.stderr, flush=True)
+    report = run_canary(request, problems)
+    print(canary_text(report), file=sys.stderr, flush=True)
+    if report.exit_code:
+        print("The canary failed; the whole run was not started.", file=sys.stderr)
+        return report.exit_code
+    return start(request)
+
+
+def canary_text(report: CanaryReport) -> str:
+    """The report for people."""
+    lines = [f"canary: {report.verdict}  ({report.folder})"]
+    for one in report.causes:
+        lines += [f"  {one.benchmark}: {one.message}", f"    fix: {one.fix}"]
+    lines += [f"  note: {words}" for words in report.remarks]
+    return "\n".join([*lines, *(f"  {words}" for words in report.advice)])
+
+
+def _overrides(loaded: LoadedConfig) -> Iterator[str]:
+    """One repeat of a few problems, on one server, with nothing sent anywhere."""
+    yield "output.export=[]"
+    yield "output.export_config={}"
+    yield "output.report=[]"
+    for number, bench in enumerate(loaded.config.benchmarks):
+        yield f"benchmarks.{number}.repeats=1"
+        if bench.stop_when is not None:
+            yield f"benchmarks.{number}.stop_when=null"
+    for name, service in loaded.raw.get("services", {}).items():
+        yield from (f"services.{name}.{key}=1" for key in ("replicas", "num_instances") if key in service)
+    if getattr(loaded.config.cluster, "shards", None) is not None and loaded.config.cluster.type == "slurm":
+        yield "cluster.shards=null"
+
+
+def _causes(check: RunCheck) -> Iterator[Cause]:
+    fixes: dict[str, str] = read_data("fixes.yaml")
+    # The causes of failed rows are notes of the check: they say more than the share of failed rows.
+    failed = [one for one in check.findings if one.check == "failures"]
+    for one in check.findings:
+        if one.level is not Level.NOTE:
+            words = [one.message, *(note.message for note in failed if one.check == "coverage")]
+            yield Cause(check.benchmark, "; ".join(words), _fix(one, failed, fixes))
+
+
+def _fix(one: Finding, failed: list[Finding], fixes: dict[str, str]) -> str:
+    text = " ".join([one.message, *(note.message for note in failed)]).lower()
+    causes = [note.message.partition(":")[0] for note in failed if one.check in ("coverage", "finished")]
+    asked = [*causes, one.check, "auth" if re.search(r"\b40[13]\b|unauthorized", text) else "", one.failure_class or ""]
+    return next((fixes[word] for word in asked if word in fixes), "see the rows: nel show RUN --failed")
+
+
+def _remarks(checks: list[RunCheck]) -> Iterator[str]:
+    for check in checks:
+        for one in check.findings:
+            if one.level is Level.NOTE and one.check != "failures":
+                yield f"{check.benchmark}: {one.message}"
+
+
+def _log_lines(folder: Path) -> Iterator[str]:
+    """Lines of logs that tell of trouble: servers, containers, the run itself."""
+    for log in files_under(folder, "*.log"):
+        if PREVIOUS in log.relative_to(folder).parts:
+            continue
+        with log.open(encoding="utf-8", errors="replace") as file:
+            found = (line for line in file if _TROUBLE.search(line))
+            for _, line in zip(range(_LINES_OF_A_LOG), found, strict=False):
+                yield f"{log.name}: {one_line(line, _LINE_CHARS)}"
+
+
+def _advice(bundle: Bundle, loaded: LoadedConfig) -> Iterator[str]:
+    """What was measured of the pace, and what follows for concurrency and for the time of the whole run."""
+    bench = next((one for one in loaded.config.benchmarks if one.key == bundle.path.parent.name), None)
+    runtime, retries = bundle.runtime, _retries(bundle.document)
+    if bench is None or not runtime.p50_ms or not runtime.steps_per_second:
+        return
+    service = loaded.config.model_services().get(bench.solver.model_service or "")
+    most = min(bench.max_concurrent, (service.max_concurrent if service else None) or bench.max_concurrent)
+    used = max(1, round(runtime.steps_per_second * runtime.p50_ms / 1000))
+    pace = f"{bench.key}: median {runtime.p50_ms / 1000:.1f} s per answer at concurrency {used}"
+    if retries:
+        yield f"{pace}, {retries} retries: start the whole run with max_concurrent: {max(1, min(used, most) // 2)}"
+        return
+    total = min(bundle.dataset_size or 0, bench.max_problems or sys.maxsize) * bench.repeats
+    hours = total * runtime.p50_ms / 1000 / max(1, min(most, total)) / 3600
+    yield f"{pace}, no retries: max_concurrent {most} can stay; {total:,} answers then take about {hours:.1f} h"
+
+
+def _retries(document: JsonDict) -> int:
+    scores = document.get("benchmark", {}).get("scores", {})
+    return int(scores.get("runtime", {}).get("total_retries") or 0)

@@ -1,0 +1,39 @@
+"""``nel canary``: a few problems of each benchmark, with a verdict."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+
+import click
+
+from nemo_evaluator.assistant.canary import canary_text, run_canary
+from nemo_evaluator.cli._complete import config_files
+from nemo_evaluator.core.arguments import masked_arguments
+from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.secrets import scrub
+from nemo_evaluator.core.terminal import harmless
+from nemo_evaluator.executors.request import RunRequest
+
+
+@click.command()
+@click.argument("config_file", metavar="CONFIG", type=click.Path(dir_okay=False), shell_complete=config_files)
+@click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="Problems of each benchmark.")
+@click.option("--override", "-O", multiple=True, metavar="KEY=VALUE", help="Set a config value; repeatable.")
+@click.option("--env-file", type=click.Path(dir_okay=False), help="NAME=VALUE lines (default: .env beside the config).")
+@click.option("--json", "as_json", is_flag=True, help="Output JSON.")
+@click.pass_context
+def canary(
+    ctx: click.Context, config_file: str, limit: int, override: tuple[str, ...], env_file: str | None, as_json: bool
+) -> None:
+    """Run a few problems of each benchmark into OUTPUT_DIR-canary and say whether the whole run is safe to start.
+
+    Exit codes: 0 PASS, 1 config error, 3 FAIL with its causes, 130 interrupted.
+    """
+    request = RunRequest(
+        config_file, override=override, env_file=env_file, command=tuple(masked_arguments(sys.argv[1:]))
+    )
+    report = run_canary(request, limit)
+    shown = dumps({"verdict": report.verdict} | asdict(report)).decode() if as_json else canary_text(report)
+    click.echo(scrub(harmless(shown)))
+    ctx.exit(report.exit_code)

@@ -1,0 +1,123 @@
+"""The canary and the gated run, against the scripted server: what fails is named, and the whole run does not start."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nel_support import Nel, Serve, Sums, api, bench
+
+from nemo_evaluator.testing import Say, ScriptedServer
+
+JUDGED = """
+from nemo_evaluator import benchmark, needs_judge, scorer
+
+@benchmark(name="judged", dataset=lambda: [{"q": str(n), "a": "x"} for n in range(30)], prompt="{q}", target_field="a")
+@scorer
+def judged(sample):
+    return needs_judge(sample)
+"""
+LETTERS = """
+from nemo_evaluator import benchmark, multichoice_regex, scorer
+
+@benchmark(name="letters", dataset=lambda: [{"q": f"Pick {n}: A or B?", "a": "A"} for n in range(30)], prompt="{q}",
+           target_field="a")
+@scorer
+def letters(sample):
+    return multichoice_regex(sample)
+"""
+
+
+def adds(seen: Any) -> str:
+    found = re.search(r"(\d+) \+ (\d+)", seen.prompt)
+    return str(int(found[1]) + int(found[2])) if found else "ok"
+
+
+def config(nel: Nel, server: ScriptedServer, name: str, **more: Any) -> str:
+    services = {"model": api(server.url, **more.pop("service", {})), **more.pop("services", {})}
+    return nel.config("c.yaml", services=services, benchmarks=[bench(name, **more)], output={"dir": "out"})
+
+
+def gated(nel: Nel, file: str, code: int = 3) -> str:
+    said = nel("eval", "run", file, "--gated", "--no-progress", code=code).stderr
+    assert "the whole run was not started" in said
+    assert not (nel.folder / "out").exists()
+    return said
+
+
+def test_a_canary_that_passes_measures_and_touches_nothing_else(nel: Nel, serve: Serve, sums: Sums) -> None:
+    server = serve(adds)
+    file = config(nel, server, sums(40), repeats=3)
+    report = json.loads(nel("canary", file, "--limit", "6", "--json").stdout)
+    assert (report["verdict"], report["causes"], report["folder"]) == ("PASS", [], "out-canary")
+    assert server.count == 6
+    assert not (nel.folder / "out").exists()
+    assert "no retries: max_concurrent 32 can stay; 120 answers" in report["advice"][0]
+
+
+def test_gated_runs_dry_run_canary_and_the_whole(nel: Nel, serve: Serve, sums: Sums) -> None:
+    server = serve(adds)
+    done = nel("eval", "run", config(nel, server, sums(20)), "--gated", "--no-progress")
+    order = ["Gate 1 of 2: dry run", "Gate 2 of 2: canary", "canary: PASS"]
+    assert [done.stderr.index(words) for words in order] == sorted(done.stderr.index(words) for words in order)
+    assert server.count == 30
+    (results,) = (nel.folder / "out").rglob("results.jsonl")
+    assert len(results.read_text().splitlines()) == 20
+
+
+def test_a_wrong_key_stops_it(nel: Nel, serve: Serve, sums: Sums) -> None:
+    server = serve(adds, api_key="right-key-0123456789")
+    said = gated(nel, config(nel, server, sums(20), service={"api_key": "wrong-key-0123456789"}))
+    assert "the key is missing, wrong or not allowed" in said
+    assert "wrong-key" not in said
+
+
+def test_a_judge_that_is_down_stops_it(nel: Nel, serve: Serve) -> None:
+    (nel.folder / "judged.py").write_text(JUDGED)
+    judge = api("http://127.0.0.1:9/v1", retry={"max_retries": 0})
+    scoring = {"metrics": [{"type": "judge", "name": "correct", "service": "judge", "max_retries": 0}]}
+    file = config(nel, serve("x"), "judged.py", services={"judge": judge}, scoring=scoring)
+    assert "the judge does not answer" in gated(nel, file)
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "says", "expected"),
+    [
+        ("sums", Say("I was about to", finish_reason="length"), "of the answers are cut off"),
+        ("letters", "I would rather not commit to anything.", "of the answers could not be parsed"),
+        ("sums", "", "of the answers are empty"),
+    ],
+)
+def test_answers_that_cannot_be_used_stop_it(
+    benchmark: str, says: Any, expected: str, nel: Nel, serve: Serve, sums: Sums
+) -> None:
+    sums(20)
+    (nel.folder / "letters.py").write_text(LETTERS)
+    said = gated(nel, config(nel, serve(says), f"{benchmark}.py"))
+    assert expected in said
+    assert "fix: " in said
+
+
+def test_a_failing_dry_run_is_the_last(nel: Nel, serve: Serve) -> None:
+    server = serve("x")
+    nel("eval", "run", config(nel, server, "no_such_bench"), "--gated", code=1)
+    assert server.count == 0
+    assert not Path(nel.folder, "out-canary").exists()
+
+
+def test_nothing_is_exported_and_retries_lower_the_concurrency(nel: Nel, serve: Serve, sums: Sums) -> None:
+    failing = iter([Say(status=503)] * 2)
+    server = serve(lambda seen: next(failing, None) or adds(seen))
+    file = nel.config(
+        "c.yaml",
+        services={"model": api(server.url)},
+        benchmarks=[bench(sums(10))],
+        output={"dir": "out", "export": [{"type": "mlflow", "tracking_uri": "sqlite:///m.db"}]},
+    )
+    said = nel("canary", file, "--limit", "4").stdout
+    assert said.startswith("canary: PASS  (out-canary)")
+    assert "retries: start the whole run with max_concurrent: " in said
+    assert not Path(nel.folder, "m.db").exists()
