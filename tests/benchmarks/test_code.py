@@ -78,6 +78,20 @@ async def test_mbpp_sanitized_solutions(full_mirror: Path, sandbox: LocalSandbox
         assert verdict.reward == 1.0, verdict.scoring_details
 
 
+@pytest.mark.needs("mirror", "bwrap")
+@pytest.mark.parametrize("name", ["humaneval", "mbpp"])
+async def test_an_answer_that_is_no_program_is_a_scored_zero(
+    name: str, full_mirror: Path, sandbox: LocalSandbox
+) -> None:
+    env = get_environment(name, num_examples=12)
+    for answer in ("", " ", "\n\t \r\n", "```python\n```", "```python\n \n```", "I cannot write this program.", "..."):
+        for idx in range(12):
+            verdict = await env.verify_answer(answer, await env.seed(idx), sandbox)
+            assert verdict.reward == 0.0, (answer, idx)
+    prompts = [str((await env.seed(idx)).prompt) for idx in range(12)]
+    assert len(await failures(env, prompts, sandbox)) == 12
+
+
 @pytest.mark.needs("mirror")
 async def test_without_a_sandbox_nothing_is_measured(full_mirror: Path) -> None:
     env = get_environment("humaneval")
