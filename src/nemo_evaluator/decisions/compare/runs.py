@@ -11,13 +11,14 @@ import numpy as np
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
+from nemo_evaluator.decisions.calibrate.paired import labelled_pair
 from nemo_evaluator.decisions.compare.caveats import WORDS, caveats
 from nemo_evaluator.decisions.compare.comparability import differences
 from nemo_evaluator.decisions.compare.flips import build_flip_report
 from nemo_evaluator.decisions.compare.options import CompareOptions, choose_test
 from nemo_evaluator.decisions.compare.report import Paired, RegressionReport, RunSide
 from nemo_evaluator.decisions.compare.shifts import runtime_deltas, score_deltas, shift_warnings, shifts
-from nemo_evaluator.decisions.compare.verdict import Judgement, Verdict, judge, mirrored
+from nemo_evaluator.decisions.compare.verdict import Judgement, Verdict, judge, mirrored, shifted
 from nemo_evaluator.decisions.missing_rows import hidden_loss, imagined, missing_range
 from nemo_evaluator.decisions.pairing import PairBy, Pairing, Side, pair
 from nemo_evaluator.decisions.usability import rows_of_run, unfit
@@ -113,13 +114,15 @@ class Comparison:
         self._spending = joint_spending(spending_of(baseline.stopped), spending_of(candidate.stopped))
         self._missing = missing_range(self._runs, self._rows)
         self._unfit = [unfit(run, rows) for run, rows in zip(self._runs, self._rows, strict=True)]
+        by_index = self._pairing.by == "index"
+        self._labelled, self._label_notes = labelled_pair(baseline, candidate, self._spending, by_index=by_index)
 
     def report(self) -> RegressionReport:
         """The verdict, with all that it rests on."""
         pairing, options = self._pairing, self._options
-        interval = pairing.reading(pairing.differences, self._spending).interval(options.confidence)
+        interval = self._interval(pairing)
         sd = None if len(pairing) < 2 or pairing.alike(pairing.differences) else float(pairing.differences.std(ddof=1))
-        needed = self._needed(interval, sd)
+        needed = self._needed(interval, sd) if self._labelled is None else None
         judgement = self._guard(
             judge(
                 interval, options.max_drop, needed=needed, available=self._runs[0].dataset_size, better=options.better
@@ -198,8 +201,16 @@ class Comparison:
         options = self._options
         against = options.better if verdict is Verdict.PASS else -options.better
         pairing = imagined(self._runs, self._rows, self._pairing, against)
-        found = pairing.reading(pairing.differences, self._spending).interval(options.confidence)
+        found = self._interval(pairing)
         return judge(found, options.max_drop, better=options.better).verdict is verdict
+
+    def _interval(self, pairing: Pairing) -> Interval:
+        """The difference, corrected where both sides have labels; imagined rows move it as far as they move the raw."""
+        reading = pairing.reading(pairing.differences, self._spending)
+        if self._labelled is None:
+            return reading.interval(self._options.confidence)
+        moved = float(pairing.differences.mean() - self._pairing.differences.mean())
+        return shifted(self._labelled.difference().interval(self._options.confidence), moved)
 
     def _side(self, at: int) -> RunSide:
         run, rows = self._runs[at], self._rows[at]
@@ -252,6 +263,7 @@ class Comparison:
         categories = len(self._rows[0].categories)
         many = f"{categories:,} categories are too many to be compared one by one"
         return [
+            *self._label_notes,
             *caveats(self._runs, self._rows, self._pairing, self._differences),
             *([many] if categories > _MOST_CATEGORIES else []),
             *shift_warnings(self._shifts),

@@ -121,3 +121,10 @@ def mirrored(interval: Interval) -> Interval:
     lower = None if interval.upper is None else -interval.upper
     upper = None if interval.lower is None else -interval.lower
     return Interval(-interval.value, lower, upper, interval.method, interval.n)
+
+
+def shifted(interval: Interval, by: float) -> Interval:
+    """The interval moved up."""
+    lower = None if interval.lower is None else interval.lower + by
+    upper = None if interval.upper is None else interval.upper + by
+    return Interval(interval.value + by, lower, upper, interval.method, interval.n)

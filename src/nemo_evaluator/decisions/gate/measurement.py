@@ -20,6 +20,8 @@ class Measurement:
     # What keeps a good result from being proof.
     doubts: list[str] = field(default_factory=list)
     rows: tuple[RowTable, RowTable] | None = None
+    # Whether people's labels, not the judge alone, say how far the sides are apart.
+    labelled: bool = False
     # The same with every missing row counted against the candidate, and in its favour.
     worst: Measured | None = None
     best: Measured | None = None

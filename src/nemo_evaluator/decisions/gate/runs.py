@@ -14,6 +14,7 @@ from nemo_evaluator.config.gate_policy import GatePolicy, PolicyDefaults, defaul
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import nearest
 from nemo_evaluator.core.wording import counted
+from nemo_evaluator.decisions.calibrate.paired import labelled_pair
 from nemo_evaluator.decisions.compare.caveats import WORDS, caveats, unanswered_words
 from nemo_evaluator.decisions.compare.comparability import differences
 from nemo_evaluator.decisions.compare.options import CompareOptions
@@ -21,7 +22,7 @@ from nemo_evaluator.decisions.compare.runs import LEAST_SHARE, Comparison
 from nemo_evaluator.decisions.gate.data_needed import remedy_for
 from nemo_evaluator.decisions.gate.measurement import Measurement, settle
 from nemo_evaluator.decisions.gate.report import BenchmarkGate, GateReport, GateVerdict, Remedy, Status
-from nemo_evaluator.decisions.gate.thresholds import Measured, measure
+from nemo_evaluator.decisions.gate.thresholds import Measured, corrected, measure
 from nemo_evaluator.decisions.match import discover_bundles, match_bundles
 from nemo_evaluator.decisions.missing_rows import hidden_loss, imagined, missing_range, missing_rows
 from nemo_evaluator.decisions.pairing import Pairing, pair
@@ -70,6 +71,9 @@ class _Gate:
     def _remedy(self, one: Measurement, family: list[Measurement]) -> None:
         unproved = one.unproved(self._alpha)
         if one.entry.status is not Status.INSUFFICIENT or not unproved or one.rows is None:
+            return
+        if one.labelled:
+            one.entry.remedy = Remedy(None, None, "more labels on both runs: nel judge sample RUN --replace")
             return
         # The level that is left for the first breach to be shown among all limits of the tier.
         tests = 1 if self._policy.correction == "none" else len(family)
@@ -141,10 +145,19 @@ class _Gate:
             else joint_spending(spending_of(left.stopped), spending_of(right.stopped))
         )
 
-        def read(pairs: Pairing) -> Measured:
-            return measure(pairs, limits, confidence=self._policy.confidence, spending=spending)
+        labelled, said = labelled_pair(left, right, spending, by_index=pairing.by == "index")
+        graded = limits.metric == "pass@1" and not pairing.lattice
+        labelled = None if scorer is not None or graded else labelled
+        self._warnings += [f"{entry.benchmark}: {note}" for note in said if scorer is None and not graded]
 
-        found = Measurement(entry, read(pairing), pairing, rows=rows)
+        def read(pairs: Pairing) -> Measured:
+            found = measure(pairs, limits, confidence=self._policy.confidence, spending=spending)
+            if labelled is None:
+                return found
+            moved = float(pairs.differences.mean() - pairing.differences.mean())
+            return corrected(found, labelled, better, self._policy.confidence, moved)
+
+        found = Measurement(entry, read(pairing), pairing, rows=rows, labelled=labelled is not None)
         self._warnings += [f"{entry.benchmark}: {note}" for note in found.measured.notes]
         _fill(entry, found.measured, pairing)
         found.doubts = [str(item) for item in unlike if item.kind == "scorer"]

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from nemo_evaluator.config.gate_policy import PolicyDefaults
+from nemo_evaluator.decisions.calibrate.paired import LabelledPair
+from nemo_evaluator.decisions.compare.verdict import shifted
 from nemo_evaluator.decisions.pairing import Pairing
 from nemo_evaluator.metrics import PLANNED, Interval, Reading, Spending, mean_difference
 from nemo_evaluator.runs.row_table import Floats
@@ -22,6 +24,8 @@ class Limit:
     p_pass: float
     p_breach: float
     ruler: Ruler
+    # The share of the baseline that a relative limit allows to be lost.
+    relative: float = 0.0
 
     def holds(self, alpha: float) -> bool:
         """Whether the limit is surely kept."""
@@ -73,7 +77,7 @@ class Ruler:
         """The margin with the evidence that it is kept, and that it is exceeded."""
         found = self._reading()
         interval = replace(found.interval(self.confidence), value=float(self.gain.mean()), n=len(self.gain))
-        margin = _shift(interval, self.allowed)
+        margin = shifted(interval, self.allowed)
         return Limit(self.name, margin, found.p_above(-self.allowed), found.p_below(-self.allowed), self)
 
     def _reading(self) -> Reading:
@@ -94,7 +98,7 @@ class _Weaker:
 
     def interval(self, confidence: float = 0.95) -> Interval:
         """What either of them leaves open."""
-        found, beside = self.one.interval(confidence), _shift(self.other.interval(confidence), -self.shift)
+        found, beside = self.one.interval(confidence), shifted(self.other.interval(confidence), -self.shift)
         ends = found.lower, beside.lower, found.upper, beside.upper
         if ends[0] is None or ends[1] is None or ends[2] is None or ends[3] is None:
             return replace(found, lower=None, upper=None)
@@ -123,7 +127,8 @@ def measure(pairing: Pairing, limits: PolicyDefaults, *, confidence: float, spen
         if baseline == 0.0 and better > 0:
             notes.append("max_relative_drop says nothing where the baseline scores 0; max_drop alone decides")
         else:
-            margins.append(_relative(ruler, relative * np.copysign(1.0, baseline) * before, relative).limit())
+            limit = _relative(ruler, relative * np.copysign(1.0, baseline) * before, relative).limit()
+            margins.append(replace(limit, relative=relative))
     return Measured(pairing.reading(pairing.differences, spending).interval(confidence), margins, notes)
 
 
@@ -143,7 +148,16 @@ def _relative(ruler: Ruler, allowed: Floats, share: float) -> Ruler:
     return replace(ruler, allowed=float(allowed.mean()), contrast=contrast)
 
 
-def _shift(interval: Interval, by: float) -> Interval:
-    lower = None if interval.lower is None else interval.lower + by
-    upper = None if interval.upper is None else interval.upper + by
-    return Interval(interval.value + by, lower, upper, interval.method, interval.n)
+def corrected(measured: Measured, labelled: LabelledPair, better: float, confidence: float, moved: float) -> Measured:
+    """The same limits on what people would find; ``moved`` is what imagined rows add to the difference."""
+    limits = []
+    for limit in measured.limits:
+        ruler, relative = limit.ruler, limit.name == "max_relative_drop"
+        before = float(ruler.pairing.baseline.rewards.mean())
+        share = (1 - better * limit.relative * math.copysign(1.0, before)) if relative else 1.0
+        allowed = 0.0 if relative else ruler.allowed
+        found, gone = labelled.difference(better, share), allowed + better * moved
+        margin = shifted(replace(found.interval(confidence), n=limit.margin.n), gone)
+        limits.append(replace(limit, margin=margin, p_pass=found.p_above(-gone), p_breach=found.p_below(-gone)))
+    delta = shifted(labelled.difference().interval(confidence), moved)
+    return replace(measured, delta=delta, limits=limits)

@@ -1,0 +1,95 @@
+"""Where both runs have labels, compare and gate decide on what people would find."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from nemo_evaluator.cli.main import nel
+from nemo_evaluator.config.gate_policy import GatePolicy
+from nemo_evaluator.decisions.compare.runs import compare_runs
+from nemo_evaluator.decisions.gate.runs import gate_runs
+from nemo_evaluator.runs.labels import Label, append_label
+
+from .conftest import make_row, write
+
+
+def two_runs(root: Path, rows: int = 800, *, gain: float = 0.0, seed: int = 1) -> list[tuple[Path, np.ndarray]]:
+    """The same quality on both sides (but for ``gain``), and a judge that is strict with the candidate."""
+    rng = np.random.default_rng(seed)
+    ease, sides = rng.beta(1.4, 0.6, rows), []
+    for name, judge, more in (("base", (0.97, 0.75), 0.0), ("cand", (0.8, 0.95), gain)):
+        right = (rng.random(rows) < np.clip(ease + more, 0, 1)).astype(float)
+        said = np.where(right == 1, rng.random(rows) < judge[0], rng.random(rows) >= judge[1])
+        folder = write(root / name / "toy", [make_row(at, float(one)) for at, one in enumerate(said)])
+        sides.append((folder, right))
+    return sides
+
+
+def label(sides: list[tuple[Path, np.ndarray]], labels: int = 200) -> None:
+    """Draw the baseline, the candidate like it, and label both."""
+    (base, _), (cand, _) = sides
+    for args in ((base, "--labels", labels), (cand, "--like", base)):
+        done = CliRunner().invoke(nel, ["judge", "sample", *map(str, args)], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+    for folder, right in sides:
+        for row in json.loads((folder / "label_draw.json").read_text())["rows"]:
+            word = "right" if right[row["problem_idx"]] else "wrong"
+            append_label(folder, Label(row["problem_idx"], 0, word))  # type: ignore[arg-type]
+
+
+def test_a_judge_that_is_strict_with_one_side(tmp_path: Path) -> None:
+    sides = two_runs(tmp_path)
+    raw = compare_runs(sides[0][0], sides[1][0], max_drop=0.05)
+    assert raw.verdict == "BLOCK" and raw.difference.method == "flips"
+    label(sides, 500)
+    drawn = [{row["problem_idx"] for row in json.loads((f / "label_draw.json").read_text())["rows"]} for f, _ in sides]
+    assert drawn[0] == drawn[1]
+    found = compare_runs(sides[0][0], sides[1][0], max_drop=0.05)
+    assert found.difference.method == "ppi_paired" and found.verdict in ("PASS", "INCONCLUSIVE")
+    assert found.difference.lower is not None and found.difference.lower < 0 < (found.difference.upper or 0)
+    assert any("corrected by labels (500 of the baseline, 500 of the candidate)" in line for line in found.warnings)
+
+
+@pytest.mark.parametrize("relative", [None, 0.1])
+def test_the_gate_decides_on_the_corrected_difference(tmp_path: Path, relative: float | None) -> None:
+    policy = GatePolicy.model_validate({"defaults": {"max_drop": 0.15, "max_relative_drop": relative}})
+    sides = two_runs(tmp_path, gain=0.02)
+    before = gate_runs(tmp_path / "base", tmp_path / "cand", policy, details=False)
+    label(sides, 400)
+    after = gate_runs(tmp_path / "base", tmp_path / "cand", policy, details=False)
+    assert after.benchmarks[0].ci_method == "ppi_paired" and before.benchmarks[0].ci_method == "flips"
+    assert str(after.verdict) == "GO" and str(before.verdict) != "GO"
+    assert any("corrected by labels" in line for line in after.warnings)
+    worse = two_runs(tmp_path / "worse", gain=-0.35)
+    label(worse, 400)
+    stopped = gate_runs(tmp_path / "worse" / "base", tmp_path / "worse" / "cand", policy, details=False)
+    assert str(stopped.verdict) == "NO-GO"
+
+
+def test_lower_is_better_is_the_mirror(tmp_path: Path) -> None:
+    sides = two_runs(tmp_path, gain=-0.35)
+    label(sides, 400)
+    policy = GatePolicy.model_validate({"defaults": {"max_drop": 0.15, "direction": "lower_is_better"}})
+    assert str(gate_runs(tmp_path / "base", tmp_path / "cand", policy, details=False).verdict) == "GO"
+
+
+def test_labels_on_one_side_are_said_and_not_used(tmp_path: Path) -> None:
+    sides = two_runs(tmp_path)
+    label(sides, 50)
+    (sides[1][0] / "labels.jsonl").unlink()
+    found = compare_runs(sides[0][0], sides[1][0])
+    assert found.difference.method == "flips" and any("only one side has labels" in line for line in found.warnings)
+
+
+def test_labels_that_were_not_drawn_are_said_and_not_used(tmp_path: Path) -> None:
+    sides = two_runs(tmp_path)
+    label(sides, 50)
+    for at in range(800):
+        append_label(sides[0][0], Label(at, 0, "right"))
+    found = compare_runs(sides[0][0], sides[1][0])
+    assert found.difference.method == "flips" and any("labels are left out" in line for line in found.warnings)
