@@ -41,7 +41,7 @@ def _rows(client: openai.OpenAI, file_id: str | None) -> dict[str, dict]:
 
 
 def test_openai_client_reads_a_completed_batch_with_both_files():
-    with OpenAIBatches(BAD, fates=[Fate(polls=1)]) as server, _openai(server) as client:
+    with OpenAIBatches(BAD, fates=[Fate(polls=2)]) as server, _openai(server) as client:
         batch = _submit(client, 3, nonce="n1")
         assert batch.status == "validating"
         assert [one.metadata for one in client.batches.list()] == [{"nonce": "n1"}]

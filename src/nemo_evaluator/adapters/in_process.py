@@ -15,7 +15,7 @@ from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.models.client import Client
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.retry import RetryConfig
-from nemo_evaluator.models.transport import Transport
+from nemo_evaluator.models.transport import open_transport
 
 
 class Door:
@@ -23,7 +23,7 @@ class Door:
 
     def __init__(self, endpoint: Endpoint, stages: Sequence[Interceptor] = ()) -> None:
         self.endpoint = with_endpoint_settings(endpoint)
-        self.transport = Transport(self.endpoint)
+        self.transport = open_transport(self.endpoint)
         for stage in stages:
             stage.bind(self.endpoint)
         self.pipeline = Pipeline([*stages_of(self.endpoint), *stages], self.transport)

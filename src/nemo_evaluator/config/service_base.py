@@ -22,7 +22,7 @@ from nemo_evaluator.config.generation import GenerationConfig
 from nemo_evaluator.config.groups import SERVICES
 from nemo_evaluator.config.kinds import KindOf
 from nemo_evaluator.config.proxy import InterceptorConfig, ProxyConfig
-from nemo_evaluator.config.traffic import PriceConfig, RetryConfig, TimeoutsConfig
+from nemo_evaluator.config.traffic import BatchConfig, PriceConfig, RetryConfig, TimeoutsConfig
 
 Balancer: TypeAlias = Literal["nel", "haproxy"]
 
@@ -69,6 +69,7 @@ class ModelService(ServiceBase):
     max_concurrent: Positive | None = Field(
         None, description="Maximum concurrent requests to this service; null: `max_concurrent` of the benchmark."
     )
+    batch: BatchConfig | None = Field(None, description="Requests through the vendor's batch API.")
     proxy: ProxyConfig | None = Field(None, description="What happens to requests and answers on the way.")
     interceptors: list[InterceptorConfig] | None = Field(None, description="Short for `proxy.interceptors`.")
     proxy_verbose: bool | None = Field(None, description="Short for `proxy.verbose`.")
@@ -79,6 +80,9 @@ class ModelService(ServiceBase):
         self._fold_interceptors()
         if self.proxy is not None:
             self._fold_limits(self.proxy)
+        if self.batch is not None and getattr(self, "url", None) is None:
+            text = "a server that nel starts has no batch API; batch is for services of type api"
+            raise PydanticCustomError("no_batch_api", text)
         return self
 
     def _fold_interceptors(self) -> None:

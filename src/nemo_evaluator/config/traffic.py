@@ -1,11 +1,11 @@
 """How a model service is spoken to: waits, retries, price."""
 
-from typing import Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from nemo_evaluator.config.fields import Above0, Count, Model, NonNegative
+from nemo_evaluator.config.fields import Above0, Count, Model, NonNegative, Positive
 from nemo_evaluator.config.proxy import Status
 
 
@@ -34,6 +34,21 @@ class RetryConfig(Model):
         if self.base_delay > self.max_delay:
             raise PydanticCustomError("delays", "base_delay must not be larger than max_delay")
         return self
+
+
+class BatchConfig(Model):
+    """Requests through the vendor's batch API: slower, and at the batch price."""
+
+    provider: Literal["openai", "anthropic"] = Field(description="Whose batch protocol the service speaks.")
+    max_wait: Above0 = Field(
+        86_400.0, description="Seconds until a batch that has not ended is cancelled and what it has done is collected."
+    )
+    max_requests: Annotated[Positive, Field(le=100_000)] = Field(
+        10_000, description="Requests of one batch, and so steps that wait at once."
+    )
+    finish_synchronously: bool = Field(
+        False, description="Ask what a batch left open directly, at the full price; false: in another batch."
+    )
 
 
 class PriceConfig(Model):

@@ -23,6 +23,7 @@
         ├── TamperError          an answer reached for its own judge
         ├── SeedError            a dataset row cannot be asked
         └── InterruptedRunError  the run was interrupted before a request was sent
+            └── DetachedError    the run leaves its batches to the vendor, as it was told to
 """
 
 import sys
@@ -38,6 +39,7 @@ EXIT_USAGE: Final = 1
 EXIT_FAILED: Final = 2
 EXIT_INVALID: Final = 3
 EXIT_BUDGET: Final = 4
+EXIT_DETACHED: Final = 5
 EXIT_INTERRUPTED: Final = 130
 # Extras whose libraries want a newer Python than nel does.
 NEED_PYTHON_3_12: Final = frozenset({"gym", "harbor", "nat"})
@@ -213,6 +215,12 @@ class InterruptedRunError(BoundaryError):
     """The run was interrupted: the request was not sent, its step is left to ``--resume``."""
 
     cause = Cause.CANCELLED
+
+
+class DetachedError(InterruptedRunError):
+    """Batches are submitted and the process was told not to wait for them: ``--resume`` collects their results."""
+
+    exit_code = EXIT_DETACHED
 
 
 InfraError = TransportError

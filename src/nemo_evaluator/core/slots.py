@@ -20,6 +20,11 @@ class Slots:
         self._waiters: deque[asyncio.Future[None]] = deque()
         self.lent = 0
 
+    @property
+    def idle(self) -> bool:
+        """True when nobody works: every step waits, or none is left."""
+        return self._free == self.size
+
     async def acquire(self) -> None:
         """Take a slot, waiting for one if none is free."""
         if self._free > 0 and not self._waiters:

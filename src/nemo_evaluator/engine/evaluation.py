@@ -76,6 +76,8 @@ class Evaluation:
     # Indices, or beginnings of problem hashes.
     only: Sequence[int | str] | None = None
     max_concurrent: int = 32
+    # How many steps may wait for batches at once.
+    waiting: int = 0
     min_coverage: float = 0.95
     timeout: float | None = None
     max_system_retries: int = 3
@@ -379,6 +381,7 @@ class _Session:
             halt=self._halt,
             tally=self._tally,
             room=self._stop.room if self._stop is not None else None,
+            waiting=job.waiting,
         )
 
     def _finish(self, reuse: ReusePlan, history: History) -> Finished:

@@ -13,6 +13,7 @@ class HaltKind(StrEnum):
     ERROR = "error"
     BUDGET = "budget"
     RULE = "rule"
+    DETACHED = "detached"
 
 
 class Halt:

@@ -25,12 +25,14 @@ async def run_loop(
     halt: Halt,
     tally: Tally,
     room: Callable[[], Awaitable[None]] | None = None,
+    waiting: int = 0,
 ) -> None:
     """Run every step, or stop when ``halt`` is set. An exception that is not a step's own outcome ends the run.
 
-    ``room`` is waited for before a step is started.
+    ``room`` is waited for before a step is started. ``waiting`` steps at least may wait at once, besides those at work.
     """
     slots = Slots(max_concurrent)
+    most, fewer = max_concurrent + max(waiting, _WAITING_PER_SLOT * max_concurrent), asyncio.Event()
     running: set[asyncio.Task[None]] = set()
 
     async def one(step: Step) -> None:
@@ -48,6 +50,7 @@ async def run_loop(
 
     def ended(task: asyncio.Task[None]) -> None:
         running.discard(task)
+        fewer.set()
         if not task.cancelled():
             task.exception()  # Marks it as seen; ``one`` has handed it to ``halt``.
 
@@ -63,8 +66,9 @@ async def run_loop(
             task = asyncio.create_task(one(step))
             running.add(task)
             task.add_done_callback(ended)
-            if len(running) > (_WAITING_PER_SLOT + 1) * max_concurrent:
-                await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            while len(running) > most:
+                fewer.clear()
+                await fewer.wait()
         while running:
             await asyncio.wait(running)
 

@@ -45,6 +45,8 @@ class Scopes:
                 step=True,
             )
             budgets = (*budgets, own)
+        last = call_scope.get()
+        again = last is not None and (last.problem_idx, last.repeat) == (step.problem_idx, step.repeat)
         scope = CallScope(
             session,
             self.benchmark,
@@ -54,6 +56,7 @@ class Scopes:
             self.traffic,
             interrupted=self.interrupted,
             health=self.health,
+            turns=last.turns if last is not None and again else {},
         )
         call_scope.set(scope)
         return scope

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from nemo_evaluator.core.errors import (
     BoundaryError,
     BudgetError,
+    DetachedError,
     SandboxError,
     SolverError,
     TransportError,
@@ -273,7 +274,8 @@ class StepRunner:
         """Turn a failure into what the policy table says."""
         policy = POLICY[error.cause]
         if error.cause is Cause.CANCELLED:
-            self._ctx.halt.set(HaltKind.BUDGET, error.message, error=error, drain=DRAIN)
+            kind = HaltKind.DETACHED if isinstance(error, DetachedError) else HaltKind.BUDGET
+            self._ctx.halt.set(kind, error.message, error=error, drain=DRAIN)
             return
         if policy.stop is Stop.AT_ONCE:
             self._ctx.halt.set(HaltKind.ERROR, error.message, error=error)

@@ -75,14 +75,17 @@ class Budget:
         self.spent_requests += requests
         self._started -= seconds
 
-    async def reserve(self) -> Reservation:
-        """Set aside what a call may cost, waiting for others to settle if need be; raises when nothing is left."""
+    async def reserve(self, guess: tuple[float, float] | None = None) -> Reservation:
+        """Set aside what a call may cost, waiting for others to settle if need be; raises when nothing is left.
+
+        ``guess`` is that cost in USD and tokens, where the caller knows better than the calls before.
+        """
         while True:
             limit = self.reached()
             if limit is not None:
                 raise self.end(limit)
-            usd, tokens = self._guess()
-            short = self._short(usd, tokens)
+            usd, tokens = guess or self._guess()
+            short = self._short(usd, tokens, known=guess is not None)
             if short is None:
                 self._held += 1
                 self._held_usd += usd
@@ -139,17 +142,19 @@ class Budget:
             return counted(self.requests, "request")
         return None
 
-    def _short(self, usd: float, tokens: float) -> str | None:
+    def _short(self, usd: float, tokens: float, *, known: bool) -> str | None:
         """The limit that one more call might break, given those under way."""
         if self.requests is not None and self.spent_requests + self._held + 1 > self.requests:
             return counted(self.requests, "request")
         if self.usd is not None:
-            unknown = not self._usd_seen and self._held > 0
-            if unknown or (self._usd_seen and self.spent_usd + self._held_usd + usd > self.usd):
+            known_usd = known or bool(self._usd_seen)
+            if (not known_usd and self._held > 0) or (known_usd and self.spent_usd + self._held_usd + usd > self.usd):
                 return f"{self.usd:g} USD"
         if self.tokens is not None:
-            unknown = not self._tokens_seen and self._held > 0
-            if unknown or (self._tokens_seen and self.spent_tokens + self._held_tokens + tokens > self.tokens):
+            known_tokens = known or bool(self._tokens_seen)
+            if (not known_tokens and self._held > 0) or (
+                known_tokens and self.spent_tokens + self._held_tokens + tokens > self.tokens
+            ):
                 return counted(self.tokens, "token")
         return None
 

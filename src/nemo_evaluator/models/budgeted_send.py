@@ -16,13 +16,21 @@ from nemo_evaluator.models.types import ModelReply, ModelRequest, Send
 from nemo_evaluator.models.usage import usage_of
 
 _BYTES_PER_TOKEN: Final = 4
+# Of an answer whose length nobody limits.
+_ANSWER_TOKENS: Final = 1024
 
 
-async def spend(request: ModelRequest, send: Send, endpoint: Endpoint) -> ModelReply:
-    """Send a request within the budgets of its scope."""
-    assert request.scope is not None
+async def spend(request: ModelRequest, send: Send, endpoint: Endpoint, share: float | None = None) -> ModelReply:
+    """Send a request within the budgets of its scope.
+
+    Many requests of a batch (``share`` is what is paid of the price there) are under way before the first has a
+    cost: what each of them may cost is told beforehand, from its length and its ``max_tokens``.
+    """
+    if request.scope is None or not request.scope.budgets:
+        return await send(request)
     asked_at = monotonic()
-    held = await _reserve(request.scope.budgets, endpoint)
+    guess = _guess(request, endpoint, share) if share is not None else None
+    held = await _reserve(request.scope.budgets, endpoint, guess)
     queued = (monotonic() - asked_at) * 1000.0
     try:
         reply = await send(request)
@@ -43,7 +51,14 @@ async def spend(request: ModelRequest, send: Send, endpoint: Endpoint) -> ModelR
 _Held = list[tuple[Budget, Reservation]]
 
 
-async def _reserve(budgets: tuple[Budget, ...], endpoint: Endpoint) -> _Held:
+def _guess(request: ModelRequest, endpoint: Endpoint, share: float) -> tuple[float, float]:
+    body, price = request.body, price_of(endpoint)
+    prompt = len(dumps(body)) // _BYTES_PER_TOKEN
+    answer = int(body.get("max_tokens") or body.get("max_completion_tokens") or _ANSWER_TOKENS)
+    return share * (tokens_cost(price, prompt, answer) or 0.0 if price is not None else 0.0), float(prompt + answer)
+
+
+async def _reserve(budgets: tuple[Budget, ...], endpoint: Endpoint, guess: tuple[float, float] | None = None) -> _Held:
     held: _Held = []
     try:
         for budget in budgets:
@@ -53,7 +68,7 @@ async def _reserve(budgets: tuple[Budget, ...], endpoint: Endpoint) -> _Held:
                     f"a budget in USD needs the price of service {endpoint.name!r}",
                     hint="add price: {input: ..., output: ...} (USD per million tokens) to the service",
                 )
-            held.append((budget, await budget.reserve()))
+            held.append((budget, await budget.reserve(guess)))
     except BaseException:
         _settle(held)
         raise
@@ -77,7 +92,9 @@ def _settle_reply(reply: ModelReply, held: _Held, endpoint: Endpoint, request: M
         completion = len(dumps(reply.body)) // _BYTES_PER_TOKEN
     price = price_of(endpoint)
     usd = tokens_cost(price, prompt, completion, usage.cached) if price is not None else None
-    _settle(held, usd=usd or 0.0, tokens=(prompt or 0) + (completion or 0), requests=reply.attempts)
+    _settle(
+        held, usd=(usd or 0.0) * reply.price_share, tokens=(prompt or 0) + (completion or 0), requests=reply.attempts
+    )
 
 
 def _until_spent(stream: Stream, reply: ModelReply, held: _Held, endpoint: Endpoint, request: ModelRequest) -> Stream:

@@ -17,7 +17,7 @@ from nemo_evaluator.models.faults import error_of
 from nemo_evaluator.models.loglikelihood import FORCING, GeneratedToken, echoed, generated, no_loglikelihoods
 from nemo_evaluator.models.reasoning import cut_pattern
 from nemo_evaluator.models.responses import parse_response, to_responses
-from nemo_evaluator.models.transport import Transport
+from nemo_evaluator.models.transport import Transport, open_transport
 from nemo_evaluator.models.types import ModelReply, ModelRequest, Send, call_scope
 from nemo_evaluator.models.usage import together
 
@@ -40,7 +40,7 @@ class Client:
 
     def __init__(self, endpoint: Endpoint, send: Send | None = None, *, transport: Transport | None = None) -> None:
         self.endpoint = endpoint
-        self.transport = transport or Transport(endpoint)
+        self.transport = transport or open_transport(endpoint)
         self._send: Send = send or self.transport
         self._base: JsonDict = {"model": endpoint.model, **endpoint.generation}
         self._price = price_of(endpoint)
@@ -188,5 +188,5 @@ class Client:
         response.from_cache = reply.from_cache
         response.time_to_first_token_ms = reply.first_token_ms
         if self._price is not None:
-            response.cost_usd = 0.0 if reply.from_cache else cost_of(response, self._price)
+            response.cost_usd = 0.0 if reply.from_cache else cost_of(response, self._price, reply.price_share)
         return response

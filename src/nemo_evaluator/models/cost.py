@@ -2,6 +2,7 @@
 
 from functools import cache
 from importlib.resources import files
+from typing import Final
 from urllib.parse import urlsplit
 
 import orjson
@@ -9,11 +10,13 @@ import orjson
 from nemo_evaluator.core.types import ModelResponse
 from nemo_evaluator.models.endpoint import Endpoint, Price
 
+_PRICES: Final = files("nemo_evaluator.models").joinpath("prices.json")
+
 
 @cache
 def packaged_prices() -> dict[str, Price]:
     """Prices that come with the package, by model name."""
-    loaded = orjson.loads(files("nemo_evaluator.models").joinpath("prices.json").read_bytes())
+    loaded = orjson.loads(_PRICES.read_bytes())
     return {name: Price(*row) for name, row in loaded["models"].items()}
 
 
@@ -27,9 +30,15 @@ def price_of(endpoint: Endpoint) -> Price | None:
     return packaged_prices().get(endpoint.model.lower().rpartition("/")[2])
 
 
-def cost_of(response: ModelResponse, price: Price) -> float | None:
+def batch_share(provider: str) -> float:
+    """What is paid of the price for a request in a batch."""
+    return float(orjson.loads(_PRICES.read_bytes())["batch"][provider])
+
+
+def cost_of(response: ModelResponse, price: Price, share: float = 1.0) -> float | None:
     """USD of one answer; None when the server did not say how many tokens it took."""
-    return tokens_cost(price, response.prompt_tokens, response.completion_tokens, response.cached_tokens)
+    usd = tokens_cost(price, response.prompt_tokens, response.completion_tokens, response.cached_tokens)
+    return usd if usd is None else usd * share
 
 
 def tokens_cost(price: Price, prompt: int | None, completion: int | None, cached: int | None = None) -> float | None:

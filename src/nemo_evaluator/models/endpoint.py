@@ -25,7 +25,7 @@ _OPERATIONAL: Final = {
     *("url", "port", "api_key", "timeouts", "retry", "price", "max_concurrent", "startup_timeout", "health_path"),
     *("depends_on", "node_pool", "gpus", "num_nodes", "replicas", "restarts", "stop_grace", "balancer"),
     *("balancer_port", "setup_commands", "container_mounts", "ray_binary", "slots", "threads"),
-    *("proxy", "interceptors", "proxy_verbose", "generation"),
+    *("proxy", "interceptors", "proxy_verbose", "generation", "batch"),
 }
 # Stages that only look on.
 OBSERVERS: Final = frozenset(
@@ -51,6 +51,19 @@ class Price:
     input: float = 0.0
     output: float = 0.0
     cached_input: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSettings:
+    """How requests go through a vendor's batches; without a folder for their ledger they do not."""
+
+    provider: str
+    max_wait: float
+    max_requests: int
+    finish_synchronously: bool
+    folder: Path | None = None
+    # Whether whoever waits for a batch that is under way is told to leave.
+    detach: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +107,7 @@ class Endpoint:
     identity: JsonDict = field(default_factory=dict)
     # Base URLs of all servers of the service, when there are several.
     replicas: Sequence[str] = ()
+    batch: BatchSettings | None = None
     # Says why the service is gone for good; None while it is there, or may come back.
     lost: Callable[[], str | None] | None = None
 
@@ -184,6 +198,7 @@ def endpoint_of(name: str, service: Any, url: str | None = None, *, base_dir: Pa
         traffic=proxy.model_traffic if proxy else ModelTrafficConfig(),
         base_dir=base_dir,
         identity=_identity(service),
+        batch=BatchSettings(**service.batch.model_dump()) if service.batch else None,
     )
 
 
@@ -194,4 +209,7 @@ def _identity(service: ModelService) -> JsonDict:
         parts = urlsplit(base_url(url))
         dumped["host"] = parts.hostname
         dumped["path"] = parts.path
+    if service.batch is not None and service.batch.provider == "anthropic":
+        # Its batches speak another protocol than the URL does.
+        dumped["messages"] = True
     return dumped

@@ -18,6 +18,7 @@ from nemo_evaluator.core.errors import (
     TransportError,
 )
 from nemo_evaluator.core.plain import plain
+from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.slots import lent_slot
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models._shared_pool import Lane, leave_lane, take_lane
@@ -300,6 +301,15 @@ class Transport:
             limiter.leave_failed(sent_at, monotonic())
         else:
             limiter.leave_cancelled()
+
+
+def open_transport(endpoint: Endpoint) -> Transport:
+    """The transport of an endpoint: through batches where its service says so and there is a folder for them."""
+    if endpoint.batch is None or endpoint.batch.folder is None:
+        return Transport(endpoint)
+    # By name: most runs have no batches.
+    made: Transport = load_object("nemo_evaluator.models.batch.transport:BatchTransport")(endpoint, endpoint.batch)
+    return made
 
 
 def _refused(value: object) -> object:

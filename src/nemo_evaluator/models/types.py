@@ -33,6 +33,8 @@ class CallScope:
     interrupted: Callable[[], bool] | None = None
     # Where whoever shows progress sees retries and outages.
     health: Health | None = None
+    # How often each request was made for the step, where that must be known.
+    turns: dict[str, int] = field(default_factory=dict, compare=False)
 
 
 call_scope: ContextVar[CallScope | None] = ContextVar("call_scope", default=None)
@@ -79,6 +81,8 @@ class ModelReply:
     attempts: int = 1
     sent: JsonDict | None = None
     from_cache: bool = False
+    # What is paid of the price: less in a batch.
+    price_share: float = 1.0
 
     @property
     def ok(self) -> bool:

@@ -106,7 +106,7 @@ async def _said(
     tries = settings.max_retries + 1
     for number in range(tries):
         try:
-            async with asyncio.timeout(settings.timeout):
+            async with asyncio.timeout(None if client.endpoint.batch else settings.timeout):
                 return await _structured(client, messages, settings, schema)
         except STOPS:
             raise

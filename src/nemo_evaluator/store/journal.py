@@ -84,6 +84,14 @@ class Journal:
         if self._sync_handle is None and self._loop is not None:
             self._sync_handle = self._loop.call_later(_SYNC_EVERY, self._sync_soon)
 
+    def sync(self) -> None:
+        """Write and sync what was handed over, now."""
+        self.flush()
+        if self.error is None:
+            os.fsync(self._fd)
+        else:
+            raise self.error
+
     def read_at(self, offset: int) -> JsonDict:
         """The record at an offset."""
         self.flush()

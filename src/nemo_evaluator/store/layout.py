@@ -21,7 +21,7 @@ LOG: Final = "nel_eval.log"
 _OWN: Final = re.compile(
     r"journal(\.damaged)?\.jsonl|results\.jsonl|trajectories(_enriched)?\.jsonl|model_traffic\.jsonl|labels\.jsonl"
     r"|(label_draw|calibration|noise)\.json|runtime_stats\.json|failure_analysis\.json|SHA256SUMS|errors\.log|index\.sqlite(-journal)?"
-    r"|eval-.+\.json|.+_inspect\.(eval|json)|workspaces"
+    r"|eval-.+\.json|.+_inspect\.(eval|json)|workspaces|batches"
 )
 
 
@@ -85,6 +85,11 @@ class TaskPaths:
     def noise(self) -> Path:
         """How far the run differs from itself when it is asked again."""
         return self.root / "noise.json"
+
+    @property
+    def batches(self) -> Path:
+        """What is known of batches at vendors, a folder per service."""
+        return self.root / "batches"
 
     @property
     def workspaces(self) -> Path:

@@ -43,8 +43,11 @@ class Builder:
         config: EvalConfig,
         running: Mapping[str, RunningService],
         run_id: str,
+        *,
+        detach: bool = False,
     ) -> None:
         output = config.output
+        self._detach = detach
         self._benches = {bench.key: bench for bench in config.benchmarks}
         self._services = Services(config.services, running, logged=output.traffic != "none")
         self._budget = _budget("the run's budget", config.budget)
@@ -68,7 +71,8 @@ class Builder:
         Raises a NelError with the fix when something cannot be had.
         """
         bench, task_dir = self._benches[key], output_dir / safe_name(key)
-        clients = Clients(self._services, bench.max_concurrent, stack)
+        batches = TaskPaths(task_dir).batches
+        clients = Clients(self._services, bench.max_concurrent, stack, batches=batches, detach=self._detach)
         template = load_template(bench.instruction_template)
         # A harness container may be named by its solver alone.
         name = getattr(bench.solver, "uri", None) or bench.name
@@ -106,6 +110,9 @@ class Builder:
             elsewhere = load_object("nemo_evaluator.environments.gym:GymVerifier")(bench.verifier, urls[bench.verifier])
             stack.push_async_callback(elsewhere.close)
         verifier = Verifier(environment, bench.scoring, clients, elsewhere=elsewhere)
+        judges = (getattr(metric, "service", None) for metric in bench.scoring.metrics)
+        used = (self._services.settings[name] for name in (service, *judges) if name)
+        batched = [one.batch for one in used if getattr(one, "batch", None) is not None]
         return Evaluation(
             environment=environment,
             solver=solver,
@@ -121,8 +128,10 @@ class Builder:
             only=bench.only,
             shard=shard,
             max_concurrent=bench.max_concurrent,
+            waiting=max((batch.max_requests for batch in batched), default=0),
             min_coverage=bench.min_coverage,
-            timeout=bench.timeout,
+            # A step that waits for a batch waits for as long as that may take.
+            timeout=None if endpoint is not None and endpoint.batch is not None else bench.timeout,
             max_system_retries=bench.max_system_retries,
             skip_failed=bench.skip_failed,
             template=template,

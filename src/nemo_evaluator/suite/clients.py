@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 from nemo_evaluator.adapters.in_process import open_client
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.registry import config_folder
 from nemo_evaluator.models import Client, Endpoint, endpoint_of
 from nemo_evaluator.services import RunningService, service_identity
@@ -40,15 +42,28 @@ class Services:
 class Clients(Mapping[str, Client]):
     """Clients by service name, opened on first use and closed with the benchmark."""
 
-    def __init__(self, services: Services, max_concurrent: int, stack: AsyncExitStack) -> None:
+    def __init__(
+        self,
+        services: Services,
+        max_concurrent: int,
+        stack: AsyncExitStack,
+        *,
+        batches: Path | None = None,
+        detach: bool = False,
+    ) -> None:
         self._services, self._max_concurrent, self._stack = services, max_concurrent, stack
+        self._batches, self._detach = batches, detach
         self._open: dict[str, Client] = {}
 
     def __getitem__(self, name: str) -> Client:
         if name not in self._open:
             if name not in self._services.running:
                 raise UsageError(f"no service is called {name!r}")
-            client = open_client(self._services.endpoint(name, self._max_concurrent))
+            endpoint = self._services.endpoint(name, self._max_concurrent)
+            if endpoint.batch is not None and self._batches is not None:
+                folder = self._batches / safe_name(name)
+                endpoint = replace(endpoint, batch=replace(endpoint.batch, folder=folder, detach=self._detach))
+            client = open_client(endpoint)
             self._stack.push_async_callback(client.close)
             self._open[name] = client
         return self._open[name]

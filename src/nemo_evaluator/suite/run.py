@@ -63,6 +63,8 @@ class SuiteOptions:
     run_id: str
     resume: bool = False
     fresh: bool = False
+    #: Leave once every step waits for a batch.
+    detach_batch: bool = False
     shard: Shard | None = None
     pool: SuitePool | None = None
     #: Makes the progress of one benchmark.
@@ -127,7 +129,7 @@ async def run_suite(config: EvalConfig, options: SuiteOptions) -> SuiteResult:
     with interrupts.handled():
         try:
             async with start_services(config, options.output_dir, say=options.say) as running:
-                builder = Builder(config, running, options.run_id)
+                builder = Builder(config, running, options.run_id, detach=options.detach_batch)
                 keys = iter(builder.keys)
 
                 async def run_some() -> None:

@@ -84,7 +84,7 @@ class BatchServer:
 
     ``batches`` holds what was submitted, ``answered`` how often each prompt was answered (and so paid for), ``direct``
     how many requests were asked outside of batches. ``on_call`` is told each call's name, ``before`` it takes effect
-    and ``after`` it has, before the reply is sent.
+    and ``after`` it has, before the reply is sent; raising Refused in it refuses the call.
     """
 
     routes: ClassVar[dict[str, tuple[str, str]]] = {}
@@ -130,16 +130,16 @@ class BatchServer:
 
     async def _call(self, name: str, request: web.Request) -> web.Response:
         body = await request.read() if request.content_type == "application/json" else b""
-        if self.on_call is not None:
-            self.on_call(name, "before")
         self.calls[name] += 1
         try:
+            if self.on_call is not None:
+                self.on_call(name, "before")
             reply = await getattr(self, name)(request, orjson.loads(body) if body else {})
+            if self.on_call is not None:
+                self.on_call(name, "after")
         except Refused as error:
             said = {"type": "invalid_request_error", "message": error.message}
             reply = web.json_response({"type": "error", "error": said}, status=error.status)
-        if self.on_call is not None:
-            self.on_call(name, "after")
         return reply if isinstance(reply, web.Response) else web.json_response(reply)
 
     async def ask(self, request: web.Request, body: JsonDict) -> web.Response:
@@ -149,8 +149,11 @@ class BatchServer:
         return web.json_response(row.answer, status=row.status)
 
     async def poll(self, request: web.Request, _body: JsonDict) -> JsonDict:
-        """How a batch stands; it moves on with each look."""
-        batch = self.named(request)
+        """How a batch stands."""
+        return self._looked_at(self.named(request))
+
+    def _looked_at(self, batch: Batch) -> JsonDict:
+        """A batch as it is shown; it moves on with each look."""
         if batch.end is None:
             if batch.cancel_asked is not None and batch.fate.end != "stuck":
                 self._finish(batch, "cancelled")
@@ -172,7 +175,7 @@ class BatchServer:
         after, limit = request.query.get("after", request.query.get("after_id")), int(request.query.get("limit", "20"))
         if after is not None:
             newest = newest[[one.id for one in newest].index(after) + 1 :]
-        some = [self.shown(one) for one in newest[:limit]]
+        some = [self._looked_at(one) for one in newest[:limit]]
         ends = {"first_id": some[0]["id"], "last_id": some[-1]["id"]} if some else {"first_id": None, "last_id": None}
         return {"object": "list", "data": some, "has_more": len(newest) > limit, **ends}
 

@@ -1,0 +1,100 @@
+"""Anthropic's Message Batches: requests inline, and nothing to name a batch by but its time, its size and its ids."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import ClassVar, Final
+
+import orjson
+
+from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.models.batch.ledger import Wave
+from nemo_evaluator.models.batch.messages import chat_of_message, to_messages
+from nemo_evaluator.models.batch.vendor import SKEW, Result, Standing, Vendor
+from nemo_evaluator.models.types import ModelRequest
+
+_PATH: Final = "/messages/batches"
+_VERSION: Final = {"anthropic-version": "2023-06-01"}
+_STATUS: Final = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+
+
+class Anthropic(Vendor):
+    """``/messages/batches``."""
+
+    most: ClassVar = 100_000
+    largest: ClassVar = 240_000_000
+
+    def headers(self) -> dict[str, str]:
+        """Who is asking."""
+        key = self.endpoint.api_key
+        return {**({"x-api-key": key.reveal()} if key else {}), **_VERSION, **self.endpoint.extra_headers}
+
+    def line(self, custom_id: str, path: str, body: JsonDict) -> bytes:
+        """One request of the list."""
+        return dumps({"custom_id": custom_id, "params": to_messages(body)})
+
+    async def submit(self, wave: Wave, path: str, file: str | None, lines: Sequence[bytes]) -> str:
+        """The batch, with all its requests."""
+        data = b'{"requests":[' + b",".join(lines) + b"]}"
+        return str((await self.call("POST", _PATH, data=data, headers={"content-type": "application/json"}))["id"])
+
+    async def find(self, wave: Wave, taken: Collection[str]) -> str | None:
+        """A batch of that time and size whose results have our ids; while one may be it, that is open."""
+        open_yet = False
+        async for one in self.listed(_PATH, "after_id"):
+            if datetime.fromisoformat(one["created_at"]).timestamp() < wave.sent_at - SKEW:
+                break
+            if one["id"] in taken or sum(one["request_counts"].values()) != len(wave.ids):
+                continue
+            if one["processing_status"] != "ended":
+                open_yet = True
+            elif await self._has(one["id"], set(wave.ids)):
+                return str(one["id"])
+        return None if open_yet else ""
+
+    async def _has(self, batch: str, ids: Collection[str]) -> bool:
+        data = b"".join([part async for part in self.download([f"{_PATH}/{batch}/results"])])
+        return any(orjson.loads(line)["custom_id"] in ids for line in data.splitlines() if line)
+
+    async def look(self, batch: str) -> Standing:
+        """How it stands."""
+        said = await self.call("GET", f"{_PATH}/{batch}")
+        if said["processing_status"] != "ended":
+            return Standing()
+        counts = said["request_counts"]
+        end = next((word for word in ("canceled", "expired") if counts.get(word)), "completed")
+        return Standing(end.replace("canceled", "cancelled"), sources=(f"{_PATH}/{batch}/results",))
+
+    async def cancel(self, batch: str) -> None:
+        """What is being answered may still be finished."""
+        await self.call("POST", f"{_PATH}/{batch}/cancel")
+
+    def result(self, row: JsonDict) -> Result:
+        """Succeeded, errored, canceled or expired."""
+        result = row["result"]
+        if result["type"] == "succeeded":
+            return Result(200, chat_of_message(result["message"]))
+        if result["type"] != "errored":
+            return Result(why=result["type"])
+        error = result["error"].get("error") or result["error"]
+        return Result(_STATUS.get(str(error.get("type")), 500), {"error": error})
+
+    def direct(self, request: ModelRequest) -> ModelRequest:
+        """The same message as in a batch."""
+        return replace(request, path="/messages", body=to_messages(request.body), headers=_VERSION)
+
+    def read(self, body: JsonDict) -> JsonDict:
+        """As a chat answer."""
+        return chat_of_message(body)

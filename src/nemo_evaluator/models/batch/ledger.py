@@ -1,0 +1,145 @@
+"""The batches of one service: every intention and every outcome, synced before the next call, and the raw results.
+
+::
+
+    prepared → uploading → uploaded → submitting → submitted → [cancelling] → collected
+                                          └──────→ absent (the vendor never got it)
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.store.journal import Journal
+from nemo_evaluator.store.sealed import Damage, scan_records
+
+NAME: Final = "batches.jsonl"
+
+
+class State(StrEnum):
+    """How far a batch got, as far as it is known here; ``-ing`` is an intention."""
+
+    PREPARED = "prepared"
+    UPLOADING = "uploading"
+    UPLOADED = "uploaded"
+    SUBMITTING = "submitting"
+    SUBMITTED = "submitted"
+    CANCELLING = "cancelling"
+    COLLECTED = "collected"
+    ABSENT = "absent"
+
+    @property
+    def open(self) -> bool:
+        """Whether the vendor has it, or may have it."""
+        return self in (State.SUBMITTING, State.SUBMITTED, State.CANCELLING)
+
+
+@dataclass(slots=True, eq=False)
+class Wave:
+    """One batch: the ids of its requests, and what is known of it."""
+
+    nonce: str
+    ids: list[str]
+    state: State = State.PREPARED
+    # When it came to be in its state; when it was to be submitted.
+    at: float = 0.0
+    sent_at: float = 0.0
+    batch: str = ""
+    end: str = ""
+    # Whether we asked for its end, and whether this session did so because of its deadline.
+    cancelled: bool = False
+    overdue: bool = False
+    looked: bool = False
+    error: BaseException | None = None
+    # Where its results stand in their file.
+    offsets: dict[str, int] = field(default_factory=dict)
+
+
+class Ledger:
+    """The journal of a service's batches, and their results, in one folder. One writer."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._journal = Journal(folder / NAME)
+        self.waves = read_waves(self._journal.path)
+        for wave in self.waves.values():
+            if wave.state is State.COLLECTED:
+                self._index(wave)
+
+    def note(self, wave: Wave, state: State, **facts: Any) -> None:
+        """Write down where a batch is, for good, before anything else happens with it."""
+        record = {"kind": state, "wave": wave.nonce, "at": time.time(), **facts}
+        self._journal.append(record)
+        self._journal.sync()
+        self.waves[wave.nonce] = wave
+        _apply(wave, record)
+
+    async def keep(self, wave: Wave, parts: AsyncIterator[bytes], end: str) -> None:
+        """Keep the raw results of a batch that has ended."""
+        path = self._results(wave)
+        part = path.with_suffix(".part")
+        with part.open("wb") as file:
+            async for data in parts:
+                file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+        self._index(wave)
+        self.note(wave, State.COLLECTED, end=end, results=len(wave.offsets))
+
+    def line(self, wave: Wave, custom_id: str) -> JsonDict | None:
+        """The result of one request; None when the vendor gave none."""
+        offset = wave.offsets.get(custom_id)
+        if offset is None:
+            return None
+        with self._results(wave).open("rb") as file:
+            file.seek(offset)
+            row: JsonDict = orjson.loads(file.readline())
+        return row
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._journal.close()
+
+    def _results(self, wave: Wave) -> Path:
+        return self._folder / f"results-{wave.nonce}.jsonl"
+
+    def _index(self, wave: Wave) -> None:
+        offset = 0
+        with self._results(wave).open("rb") as file:
+            for line in file:
+                if line.strip():
+                    wave.offsets[orjson.loads(line)["custom_id"]] = offset
+                offset += len(line)
+
+
+def read_waves(path: Path) -> dict[str, Wave]:
+    """The batches that a ledger tells of. Raises UsageError when a line of it is damaged."""
+    waves: dict[str, Wave] = {}
+
+    def damaged(found: Damage) -> None:
+        hint = "a batch may be under way that nothing else tells of: look at the vendor's page, then remove the line"
+        raise UsageError(f"{found}", hint=hint)
+
+    for _, record in scan_records(path, damaged):
+        wave = waves.setdefault(record["wave"], Wave(record["wave"], record.get("ids", [])))
+        _apply(wave, record)
+    return waves
+
+
+def _apply(wave: Wave, record: JsonDict) -> None:
+    wave.state, wave.at = State(record["kind"]), record["at"]
+    if wave.state is State.SUBMITTING:
+        wave.sent_at = wave.at
+    wave.cancelled = wave.cancelled or wave.state is State.CANCELLING
+    wave.batch, wave.end = record.get("batch", wave.batch), record.get("end", wave.end)
