@@ -40,8 +40,6 @@ def test_suggestion(
 @pytest.mark.parametrize(
     ("words", "meanwhile"),
     [
-        (("ls", "tasks"), "nel list"),
-        (("info", "some-id"), "nel eval status"),
         (("view",), "nel report RUN -f html"),
     ],
 )
@@ -59,12 +57,12 @@ def test_what_is_not_built_says_so(
 
 
 def test_what_is_suggested_exists() -> None:
-    for word in ("score", "kill", "log", "tasks", "retry"):
+    for word in ("score", "log", "tasks", "retry"):
         meant = better_command("nel", word, list(LAZY))
         assert meant is not None
         assert meant.split()[1] in LAZY
         assert word not in nel.commands
-    for word in ("view", "ls", "info"):
+    for word in ("view",):
         meanwhile = planned(word)
         assert meanwhile is not None and meanwhile.split()[1].strip(",") in LAZY
         assert word not in LAZY, "it is built: take it out of the list"

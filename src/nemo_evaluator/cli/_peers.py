@@ -10,8 +10,6 @@ from nemo_evaluator.core.registry import nearest
 # Commands that are known and not built, and what does the same, or some of it, here.
 _PLANNED: Final = {
     "view": "nel report RUN -f html, or nel show RUN --wrong",
-    "ls": "nel list",
-    "info": "nel eval status",
 }
 _COMMANDS: Final = {
     "evaluate": "nel eval run",
@@ -21,8 +19,7 @@ _COMMANDS: Final = {
     "score": "nel eval rescore",
     "log": "nel show RUN",
     "tasks": "nel list",
-    "kill": "nel eval stop",
-    **{name: f"nel eval {name}" for name in ("status", "stop", "resume", "logs", "runs", "jobs", "merge", "rescore")},
+    **{name: f"nel eval {name}" for name in ("stop", "runs", "jobs", "merge", "rescore")},
 }
 _OPTIONS: Final = {
     **dict.fromkeys(("--task", "--tasks", "--benchmark", "--eval"), "--bench"),

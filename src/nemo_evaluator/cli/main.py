@@ -19,6 +19,13 @@ _HERE: Final = "nemo_evaluator.cli"
 LAZY: Final = {
     "eval": (f"{_HERE}.eval:evaluate", "Run evaluations and manage runs."),
     "run": (f"{_HERE}.run:run", "Run a config of the NeMo Evaluator Launcher."),
+    "status": (f"{_HERE}.status:status", "Jobs of a run, by invocation or job id."),
+    "info": (f"{_HERE}.info:info", "Where the files of a run are."),
+    "logs": (f"{_HERE}.logs:logs", "Follow the logs of runs."),
+    "kill": (f"{_HERE}.kill:kill", "Stop a run; nothing is lost."),
+    "resume": (f"{_HERE}.eval.resume:resume", "Resume a stopped run."),
+    "ls": (f"{_HERE}.ls:ls", "List the launcher's tasks, or runs."),
+    "version": (f"{_HERE}.version:version", "Print the version."),
     "list": (f"{_HERE}.list:list_benchmarks", "List benchmarks."),
     "show": (f"{_HERE}.show:show", "Show a problem as it is sent, or the rows of a run."),
     "doctor": (f"{_HERE}.doctor:doctor", "Report what works on this machine."),

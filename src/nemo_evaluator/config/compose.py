@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from nemo_evaluator.config._document import Document, prune_nulls
+from nemo_evaluator.config._document import deep_merge as deep_merge
 from nemo_evaluator.config._self_references import resolve_self_references
 from nemo_evaluator.config._yaml import read_document
 from nemo_evaluator.config.user_settings import config_home

@@ -1,103 +1,212 @@
-"""What the fields outside of the tasks are translated for: one model server or endpoint, and the run around it."""
+"""Everything outside of the tasks: where the run happens, its model server or endpoint, its environment and exports."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+import os
+from typing import Any, ClassVar, Final
 
+from nemo_evaluator.core.json_coerce import as_dict, as_list
+from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.launcher._values import VIA
+from nemo_evaluator.executors.slurm import seconds_of
+from nemo_evaluator.launcher._values import shell, variable
 from nemo_evaluator.launcher.compose import group_defaults
-from nemo_evaluator.launcher.table import Draft, Rule, walk
+from nemo_evaluator.launcher.table import Draft, Rule, Scope, table
 
-TYPES: Final = {
-    "none": "api",
-    "vllm": "vllm",
-    "vllm_ray": "vllm",
-    "sglang": "sglang",
-    "nim": "nim",
-    "trtllm": "trt_llm",
-    "generic": "docker_model",
-}
+TRUST: Final = "NEMO_EVALUATOR_TRUST_PRE_CMD"
+_SPANS_NODES: Final = ("vllm", "vllm_ray", "sglang")
+# What a command of one's own says by itself.
+_IN_COMMAND: Final = ("extra_args", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 
 
-@dataclass(slots=True)
-class Head:
-    """One model server (or endpoint), and the run around it. ``service`` and ``pool`` are its names in our config."""
+class Head(Scope):
+    """One server, and the run around it; an auxiliary server is one, too, with a service and a pool of its own.
 
-    draft: Draft
-    execution: JsonDict
-    deployment: JsonDict
-    config: JsonDict
-    service: str = "model"
-    pool: str = "gpu"
-    # Of the evaluator, and of containers that evaluate.
-    variables: dict[str, str] = field(default_factory=dict)
-    mounts: dict[str, str] = field(default_factory=dict)
-    dry: bool = False
-    handlers: Mapping[str, Handler] = field(default_factory=dict)
+    A path of the table that begins with ``server`` is of a server that is started, with ``endpoint`` of one that is
+    not, with ``model`` of either.
+    """
 
-    @property
-    def slurm(self) -> bool:
-        """Whether jobs are submitted."""
-        return self.execution.get("type") == "slurm"
+    section: ClassVar[str] = "head"
 
-    @property
-    def kind(self) -> str:
-        """The word of the deployment."""
-        return str(self.deployment.get("type") or "none")
-
-    @property
-    def own_command(self) -> str | None:
-        """A command that takes the place of the one that follows from the fields."""
+    def __init__(self, draft: Draft, config: JsonDict, *, dry: bool, service: str = "model", shown: str = "") -> None:
+        super().__init__(draft)
+        self.config, self.dry, self.service, self.shown = config, dry, service, shown
+        self.execution, self.deployment = as_dict(config.get("execution")), as_dict(config.get("deployment"))
+        self.slurm, self.kind = self.execution.get("type") == "slurm", str(self.deployment.get("type") or "none")
+        self.pool = "gpu" if service == "model" else service
         command = self.deployment.get("command") or self.deployment.get("command_template")
-        return str(command) if command and command != self.deployment.get("base_command") else None
+        self.command = command if command != self.deployment.get("base_command") else None
+        self.type = "docker_model" if self.command else str(table()["types"].get(self.kind, self.kind))
+        # Of the evaluator, and of containers that evaluate.
+        self.variables: dict[str, str] = {}
+        self.groups = {
+            "execution": group_defaults("execution", "slurm/default" if self.slurm else "local"),
+            "deployment": group_defaults("deployment", self.kind),
+        }
 
-    @property
-    def type(self) -> str:
-        """The type of our service."""
-        return "docker_model" if self.own_command else TYPES.get(self.kind, self.kind)
+    def place(self, field: str) -> str:
+        """An auxiliary deployment has its fields under its name."""
+        return f"{self.shown}.{field.partition('.')[2]}" if self.shown and field.startswith("deployment.") else field
 
-    def put(self, name: str, setting: str, value: Any) -> None:
-        """Set something of the server; where none is started, that is harmless."""
-        if self.kind == "none":
-            self.draft.say(name, "warned", "no server is started (deployment: none)")
+    def default(self, field: str) -> Any:
+        """The value of the packaged group."""
+        group, _, key = field.partition(".")
+        return self.groups.get(group, {}).get(key)
+
+    def apply(self, field: str, rule: Rule, value: Any) -> None:
+        """Settings of a tracker matter only when something is sent there."""
+        target = field.split(".")[1] if field.startswith("export.") else None
+        sent = as_list(as_dict(self.execution.get("auto_export")).get("destinations"))
+        if target in table()["destinations"] and target not in sent:
+            why = f"execution.auto_export.destinations does not name {target}; `nel export --dest {target}` sends it"
+            self.say(field, "warned", why)
         else:
-            self.draft.put(name, f"services.{self.service}.{setting}", value)
+            super().apply(field, rule, value)
 
-    def apply(self, config: JsonDict, shown: str = "") -> None:
-        """Translate the fields of a config by the table; ``shown`` is where they stand when that is elsewhere."""
-        defaults = {"execution": self._defaults("execution"), "deployment": group_defaults("deployment", self.kind)}
-
-        def apply(name: str, row: str, rule: Rule, value: Any) -> None:
-            place = f"{shown}.{name.partition('.')[2]}" if shown else name
-            if rule.by is not None:
-                self.handlers[rule.by](self, place, value)
-            elif rule.to is not None:
-                self._put(place, rule, value)
-            else:
-                group, _, key = name.partition(".")
-                if rule.needs_nothing(value, defaults.get(group, {}).get(key)):
-                    self.draft.say(place, "translated", "needs nothing")
-                else:
-                    self.draft.say(place, "warned" if rule.warn else "refused", str(rule.warn or rule.refuse))
-
-        walk(config, "head", apply, lambda name, why: self.draft.say(name, "refused", why))
-
-    def _put(self, name: str, rule: Rule, value: Any) -> None:
-        target = str(rule.to)
-        if value is None or value == {}:
-            self.draft.say(name, "translated", "needs nothing")
-        elif target.startswith("services.model."):
-            self.put(name, target.removeprefix("services.model."), value)
-        elif target.startswith("cluster.") and not self.slurm:
-            self.draft.say(name, "warned", "it is of SLURM, and the run is local")
+    def put(self, field: str, path: str, value: Any) -> None:
+        """Settings of a server that is not started, or that its command has, are not written."""
+        place, _, setting = path.partition(".")
+        if place == "server" and self.kind == "none":
+            self.say(field, "translated" if self.default(field) == value else "warned", "no server is started")
+        elif place == "server" and self.command and setting in _IN_COMMAND:
+            self.say(field, "translated", "the command says it")
+        elif place == "endpoint" and self.kind != "none":
+            self.no_endpoint(field, setting)
+        elif place == "cluster" and not self.slurm and setting not in ("type", "container_env"):
+            self.say(field, "warned", "it is of SLURM, and the run is local")
         else:
-            self.draft.put(name, target, VIA[rule.via](value) if rule.via else value)
+            place = f"services.{self.service}" if place in ("server", "endpoint", "model") else place
+            super().put(field, f"{place}.{setting}".replace("node_pools.gpu", f"node_pools.{self.pool}"), value)
 
-    def _defaults(self, group: str) -> JsonDict:
-        return group_defaults(group, "slurm/default" if self.slurm else "local")
+    def no_endpoint(self, field: str, setting: str) -> None:
+        """Say what an endpoint's setting is worth beside a server that nel starts."""
+        if setting == "api_key":
+            self.say(field, "warned", "a server that nel starts has a key of its own, so none is needed")
+        else:
+            self.say(field, "refused", f"the {self.kind} deployment says where the model is; leave it out")
+
+    def _mode(self, field: str, value: Any) -> None:
+        tasks = as_list(as_dict(self.config.get("evaluation")).get("tasks"))
+        if value == "parallel" and len(tasks) > 1:
+            self.put(field, "suite.parallel_benchmarks", len(tasks))
+        else:
+            self.say(field, "translated", "benchmarks run one after the other")
+
+    def _readiness(self, field: str, value: Any) -> None:
+        """On SLURM a server may take as long as its job, where nothing else is said."""
+        walltime = seconds_of(str(self.execution.get("walltime") or ""))
+        self.put(field, "server.startup_timeout", value if value is not None else walltime or 3600)
+
+    def _topology(self, field: str, value: Any) -> None:
+        """How many servers there are, and over how many nodes each of them spans."""
+        try:
+            servers, each = _shape(self.execution, self.deployment)
+        except ValueError as error:
+            self.say(field, "refused", str(error))
+            return
+        if self.kind == "none" and servers * each > 1:
+            self.put(field, "cluster.node_pools.gpu.nodes", servers * each)
+        elif each == servers == 1:
+            self.say(field, "translated", "one node")
+        elif each > 1 and self.kind not in _SPANS_NODES:
+            self.say(field, "refused", f"a {self.kind} server runs on one node; use num_instances, or vllm")
+        else:
+            for setting, number in (("num_nodes_per_instance", each), ("num_instances", servers)):
+                if number > 1:
+                    self.put(field, f"server.{setting}", number)
+
+    def variables_of(self, field: str, value: Any) -> dict[str, str]:
+        """The variables of an ``env_vars``; what is wrong or old in it is reported."""
+        found: dict[str, str] = {}
+        for key, text in as_dict(value).items():
+            try:
+                worth, note = variable(key, text)
+            except ValueError as error:
+                self.say(f"{field}.{key}", "refused", str(error))
+                continue
+            if note:
+                self.say(f"{field}.{key}", "warned", note)
+            found |= {key: worth} if worth is not None else {}
+        return found
+
+    def _variables(self, field: str, value: Any) -> None:
+        """Of the server, of the evaluator (which exports as well), or of both."""
+        found = self.variables_of(field, value)
+        of_server = "deployment" in field
+        if found and not of_server:
+            self.variables |= found
+            self.put(field, "cluster.container_env", found)
+        if found and (of_server or (field == "env_vars" and self.kind != "none")):
+            self.put(field, "server.extra_env", found)
+
+    def _deployment_type(self, field: str, value: Any) -> None:
+        self.put(field, "model.type", self.type)
+        if self.slurm and value != "none":
+            self.put(field, "server.node_pool", self.pool)
+        if implied := table()["implied"].get(value):
+            self.put(field, "server.extra_args", list(implied))
+        if self.type in ("nim", "docker_model"):
+            self.put(field, "server.model", str(self.deployment.get("served_model_name")))
+
+    def _weights(self, field: str, value: Any) -> None:
+        """A checkpoint or a handle of the hub; the handle wins, as in the launcher's commands."""
+        handle, path = self.deployment.get("hf_model_handle"), self.deployment.get("checkpoint_path")
+        if not handle and not path and self.type != "docker_model":
+            self.say(field, "refused", "give checkpoint_path (a folder) or hf_model_handle (org/name)")
+        elif not value or value == "???":
+            self.say(field, "translated", "needs nothing")
+        elif self.type == "docker_model" and value == path:
+            self.put(field, "server.container_mounts", [f"{value}:/checkpoint:ro"])
+        elif self.type == "docker_model" or (handle and value == path):
+            self.say(field, "warned", "something else says what is served: the command, or hf_model_handle")
+        else:
+            self.put(field, "server.model", value)
+
+    def _command(self, field: str, value: Any) -> None:
+        if self.command:
+            self.put(field, "server.command", ["bash", "-c", shell(str(self.command))])
+
+    def _server_setup(self, field: str, value: Any) -> None:
+        """Shell before the server's command is somebody else's code, so it must be trusted by name."""
+        trusted = os.environ.get(TRUST) == "1"
+        if value and (trusted or self.dry):
+            self.put(field, "server.setup_commands", [shell(str(value))])
+        if value and not trusted:
+            why = f"it is shell that the server runs; if you trust it: export {TRUST}=1"
+            self.say(field, "warned" if self.dry else "refused", why)
+
+    def _auxiliary(self, field: str, value: Any) -> None:
+        """Another server of the run, such as a judge, on nodes of its own."""
+        own, service = as_dict(value), field.partition(".")[2]
+        execution = {**self.execution, "deployment": {"n_tasks": own.get("n_tasks")}}
+        execution |= {key: own.get(key) for key in ("num_nodes", "num_instances", "num_nodes_per_instance")}
+        part = Head(self.draft, {"execution": execution, "deployment": own}, dry=self.dry, service=service, shown=field)
+        part.translate({"deployment": own})
+        part._readiness(field, self.execution.get("endpoint_readiness_timeout"))
+        for key in ("partition", "gres", "gpus_per_node") if self.slurm else ():
+            if (given := self.execution.get(key)) is not None:
+                part.put(field, f"cluster.node_pools.gpu.{key}", given)
+
+    def _destinations(self, field: str, value: Any) -> None:
+        for target in [value] if isinstance(value, str) else as_list(value):
+            if target not in (known := table()["destinations"]):
+                self.say(field, "refused", f"nothing is exported to {target!r}; {did_you_mean(target, known)}")
+            for path, setting in known.get(target, {}).items():
+                self.put(field, path, setting)
 
 
-Handler = Callable[[Head, str, Any], None]
+def _shape(execution: JsonDict, deployment: JsonDict) -> tuple[int, int]:
+    """Servers, and the nodes of each, in the spelling of any vintage. Raises ValueError when they do not fit."""
+    servers, each = int(execution.get("num_instances") or 1), int(execution.get("num_nodes_per_instance") or 0)
+    nodes, tasks = int(execution.get("num_nodes") or 1), as_dict(execution.get("deployment")).get("n_tasks")
+    if deployment.get("multiple_instances"):
+        return int(tasks or nodes), 1
+    if not each and nodes > 1 and nodes % servers:
+        raise ValueError(f"{nodes} nodes cannot be divided among {servers} instances")
+    # `num_nodes` is the number of all nodes; `num_instances` alone means servers of one node.
+    each = each or max(1, nodes // servers)
+    if nodes not in (1, each * servers):
+        raise ValueError(f"num_nodes is {nodes}, but {servers} instances of {each} nodes are {each * servers}")
+    if tasks is not None and int(tasks) not in (1, nodes, servers, servers * each):
+        raise ValueError(f"n_tasks is {tasks}: nel starts one task on every node of a server")
+    return servers, each

@@ -2,55 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.executors.status import BenchmarkStatus, RunStatus, read_status
-from nemo_evaluator.store.runs import RunMeta, find_run, list_runs
+from nemo_evaluator.store.runs import RunMeta, find_run, invocation_of
 
-
-def invocation_of(run_id: str) -> str:
-    """The hex digits at the end of a run's id; they name the run as well as the whole id does."""
-    return run_id.rpartition("_")[2]
+# Any other verdict is a success.
+_WORDS: Final = {"INVALID": "FAILED", "running": "RUNNING", "not started": "PENDING", "not finished": "FAILED"}
 
 
 @dataclass(frozen=True, slots=True)
-class Jobs:
-    """A run, and those of its benchmarks that were named."""
+class Job:
+    """One benchmark of a run; ``status`` is the launcher's word for how it is."""
 
     run: RunMeta
-    # None: all.
-    number: int | None = None
+    number: int
+    task: str
+    status: str
+    done: int
+    total: int | None
 
     @property
-    def invocation(self) -> str:
-        """The id of the run."""
-        return invocation_of(self.run.run_id)
+    def job_id(self) -> str:
+        """``<invocation>.<n>``."""
+        return f"{invocation_of(self.run.run_id)}.{self.number}"
 
-    def statuses(self) -> tuple[RunStatus, dict[int, BenchmarkStatus]]:
-        """The status of the run, and of its jobs by number. Raises UsageError when the one named is not there."""
-        status = read_status(self.run)
-        numbered = {_number(one.name, place): one for place, one in enumerate(status.benchmarks)}
-        if self.number is not None and self.number not in numbered:
-            known = ", ".join(f"{self.invocation}.{number}" for number in sorted(numbered)) or "none has begun"
-            raise UsageError(f"run {self.invocation} has no job {self.number}", hint=f"its jobs: {known}")
-        return status, {n: one for n, one in sorted(numbered.items()) if self.number in (None, n)}
+    @property
+    def folder(self) -> Path:
+        """Where the benchmark writes."""
+        return Path(self.run.output_dir) / self.task
 
 
-def find_jobs(which: str) -> Jobs:
-    """The run of an invocation id or job id, whole or its beginning, or of a run id or folder. Raises UsageError."""
+def run_of(which: str) -> tuple[RunMeta, int | None]:
+    """The run of an invocation id (or its beginning), run id or folder; of a job id also the job's number."""
     word, dot, number = which.rpartition(".")
-    name, job = (word, int(number)) if dot and number.isdecimal() else (which, None)
-    found = [run for run in list_runs() if invocation_of(run.run_id).startswith(name.lower())]
-    if len(found) > 1 and (exact := [run for run in found if invocation_of(run.run_id) == name.lower()]):
-        found = exact
-    if len(found) > 1:
-        ids = ", ".join(invocation_of(run.run_id) for run in found[:5])
-        raise UsageError(f"{len(found)} invocations begin with {name!r}", hint=f"give more of the id: {ids}")
-    return Jobs(found[0] if found else find_run(name), job)
+    return (find_run(word), int(number)) if dot and number.isdecimal() else (find_run(which), None)
 
 
-def _number(key: str, place: int) -> int:
-    """The number of a task, which ends the benchmark's key; of other runs its place."""
-    end = key.rpartition(".")[2]
-    return int(end) if end.isdecimal() and end != key else place
+def find_jobs(which: str) -> list[Job]:
+    """The jobs of a run, or the one that a job id names. Raises UsageError when there is none."""
+    run, number = run_of(which)
+    jobs = list(_jobs(run, read_status(run)))
+    if number is not None and all(one.number != number for one in jobs):
+        known = ", ".join(one.job_id for one in jobs) or "none has begun"
+        raise UsageError(f"run {invocation_of(run.run_id)} has no job {number}", hint=f"its jobs: {known}")
+    return [one for one in jobs if number in (None, one.number)]
+
+
+def _jobs(run: RunMeta, status: RunStatus) -> Iterator[Job]:
+    """The number of a launcher's task ends the benchmark's key; of other runs it is the benchmark's place."""
+    waiting = [BenchmarkStatus(run.config_summary, "not started")] if not status.benchmarks else []
+    for place, one in enumerate([*status.benchmarks, *waiting]):
+        end = one.name.rpartition(".")[2]
+        word = _WORDS.get(one.status, "SUCCESS")
+        if one.status in _WORDS and status.state in ("stopped", "killed"):
+            word = "KILLED"
+        elif word == "PENDING" and not status.running:
+            word = "FAILED"
+        number = int(end) if end.isdecimal() and end != one.name else place
+        yield Job(run, number, one.name, word, one.scored + one.failed, one.total)

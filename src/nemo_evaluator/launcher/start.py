@@ -8,9 +8,8 @@ from pathlib import Path
 from nemo_evaluator.core.files import write_atomic
 from nemo_evaluator.executors.request import RunRequest
 from nemo_evaluator.executors.start import start
-from nemo_evaluator.launcher.jobs import invocation_of
 from nemo_evaluator.launcher.translate import Translated
-from nemo_evaluator.store.runs import new_run_id, registry_dir
+from nemo_evaluator.store.runs import invocation_of, new_run_id, registry_dir
 
 
 def start_translated(

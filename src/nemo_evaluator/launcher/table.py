@@ -1,17 +1,19 @@
-"""The table of fields (``data/fields.yaml``): each field of the launcher is translated, warned of or refused."""
+"""The table of fields (``data/fields.yaml``) and how it is applied: each is translated, warned of or refused."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import yaml
 
 from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.launcher import _values
 
 Outcome = Literal["translated", "warned", "refused"]
 _FILE: Final = Path(__file__).parent / "data" / "fields.yaml"
@@ -33,38 +35,41 @@ class Rule:
     to: str | None = None
     via: str | None = None
     by: str | None = None
+    note: str | None = None
     warn: str | None = None
     refuse: str | None = None
     fine: Any = ()
+    form: Any = None
+    value: Any = None
+    among: Any = ()
     stage: str | None = None
     setting: str | None = None
     switch: str | None = None
 
-    def needs_nothing(self, value: Any, default: Any) -> bool:
-        """Whether a field at this value asks for nothing, so that there is nothing to say of it."""
-        empty = value is None or value in ("", {}, [])
-        return bool(
-            empty or self.fine == "any" or value in (self.fine or ()) or (default is not None and value == default)
-        )
+    def worth(self, given: Any) -> Any:
+        """A field's value as it is written in our config."""
+        if self.value is not None:
+            return copy.deepcopy(self.value) if given else None
+        if self.form is not None and given is not None:
+            return (
+                [one % given if "%" in one else one for one in self.form]
+                if isinstance(self.form, list)
+                else self.form % given
+            )
+        return getattr(_values, self.via)(given) if self.via and given is not None else given
+
+
+@cache
+def table() -> Mapping[str, Any]:
+    """The whole file."""
+    found: JsonDict = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    return found
 
 
 @cache
 def rules(section: str) -> Mapping[str, Rule]:
     """The rows of one section, by field."""
-    return {name: Rule(**row) for name, row in _file()[section].items()}
-
-
-@cache
-def stage_names() -> JsonDict:
-    """The launcher's interceptors by name: ours, and the settings that are called otherwise."""
-    found: JsonDict = _file()["interceptors"]
-    return found
-
-
-@cache
-def _file() -> JsonDict:
-    found: JsonDict = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
-    return found
+    return {name: Rule(**row) for name, row in table()[section].items()}
 
 
 class Draft:
@@ -80,11 +85,6 @@ class Draft:
         if said not in self.report:
             self.report.append(said)
 
-    def put(self, field: str, path: str, value: Any) -> None:
-        """Write a value under a dotted path of our config, and report where it went."""
-        put_in(self.out, path, value)
-        self.say(field, "translated", path)
-
 
 def put_in(tree: JsonDict, path: str, value: Any) -> None:
     """Write a value under a dotted path; lists and mappings that are there already are added to."""
@@ -99,19 +99,59 @@ def put_in(tree: JsonDict, path: str, value: Any) -> None:
     tree[last] = value
 
 
-Apply = Callable[[str, str, Rule, Any], None]
+class Scope:
+    """A part of the launcher's config, translated by one section of the table; ``by: NAME`` is its method ``_NAME``."""
 
+    section: ClassVar[str]
 
-def walk(config: JsonDict, section: str, apply: Apply, refuse: Callable[[str, str], None], prefix: str = "") -> None:
-    """Call ``apply(field, row, rule, value)`` for every field that has a row; what has none is refused."""
-    table = rules(section)
-    for key, value in config.items():
-        field = f"{prefix}{key}"
-        row = field if field in table else f"{prefix}*"
-        if row in table:
-            apply(field, row, table[row], value)
-        elif isinstance(value, dict) and any(name.startswith(f"{field}.") for name in table):
-            walk(value, section, apply, refuse, f"{field}.")
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+
+    def place(self, field: str) -> str:
+        """The field as the user knows it."""
+        return field
+
+    def say(self, field: str, outcome: Outcome, detail: str) -> None:
+        """Report a field."""
+        self.draft.say(self.place(field), outcome, detail)
+
+    def put(self, field: str, path: str, value: Any) -> None:
+        """Write a value where it belongs, and report it."""
+        put_in(self.draft.out, path, value)
+        self.say(field, "translated", path)
+
+    def default(self, field: str) -> Any:
+        """The value that a packaged group has for a field."""
+        return None
+
+    def translate(self, fields: JsonDict, prefix: str = "") -> None:
+        """Apply the row of every field; a field that has none is refused."""
+        rows = rules(self.section)
+        for key, value in fields.items():
+            field = f"{prefix}{key}"
+            rule = rows.get(field) or rows.get(f"{prefix}*")
+            if rule is not None:
+                self.apply(field, rule, value)
+            elif isinstance(value, dict) and any(name.startswith(f"{field}.") for name in rows):
+                self.translate(value, f"{field}.")
+            else:
+                siblings = [name[len(prefix) :].partition(".")[0] for name in rows if name.startswith(prefix)]
+                hint = did_you_mean(str(key), dict.fromkeys(siblings))
+                self.say(field, "refused", f"is not a field of the launcher; {hint}")
+
+    def apply(self, field: str, rule: Rule, value: Any) -> None:
+        """Do what the row says."""
+        worth = rule.worth(value)
+        default = rule.fine == "any" or value in (rule.fine or ()) or value == self.default(field)
+        if rule.among and value not in (*rule.among, None):
+            self.say(field, "refused", f"{value!r} is not supported; {did_you_mean(str(value), rule.among)}")
+        elif rule.by is not None:
+            getattr(self, f"_{rule.by}")(field, value)
+        elif worth is None or worth in ("", {}, []) or ((rule.warn or rule.refuse) and default):
+            self.say(field, "translated", "needs nothing")
+        elif rule.to is not None:
+            self.put(field, rule.to.replace("*", field.rpartition(".")[2]), worth)
+        elif rule.note is not None:
+            self.say(field, "translated", rule.note)
         else:
-            siblings = [name[len(prefix) :].partition(".")[0] for name in table if name.startswith(prefix)]
-            refuse(field, f"is not a field of the launcher; {did_you_mean(str(key), dict.fromkeys(siblings))}")
+            self.say(field, "warned" if rule.warn else "refused", str(rule.warn or rule.refuse))

@@ -87,6 +87,11 @@ def new_run_id(now: datetime | None = None) -> str:
     return f"{now:%Y%m%d_%H%M%S}_{secrets.token_hex(4)}"
 
 
+def invocation_of(run_id: str) -> str:
+    """The hex digits at the end of a run's id, which name it, too."""
+    return run_id.rpartition("_")[2]
+
+
 def places(output_dir: Path, **folders: Path) -> JsonDict:
     """Folders for ``details``, each as it is and as seen from the run's folder."""
     return {
@@ -141,9 +146,11 @@ def list_runs() -> Iterator[RunMeta]:
 
 
 def known_run(which: str) -> RunMeta:
-    """The registered run with an id, or with the only one that begins like this. Raises UsageError."""
-    found = [run for run in list_runs() if run.run_id.startswith(which)]
+    """The registered run with an id, or with the only one that begins (or whose hex digits begin) like this."""
+    listed = list(list_runs())
+    found = [run for run in listed if run.run_id.startswith(which)]
     found = [run for run in found if run.run_id == which] or found
+    found = found or [run for run in listed if invocation_of(run.run_id).startswith(which.lower())]
     if not found:
         raise UsageError(f"no run {which!r} is known", hint="`nel eval runs` lists them")
     if len(found) > 1:

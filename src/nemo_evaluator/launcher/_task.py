@@ -1,0 +1,168 @@
+"""One task of the launcher as a benchmark of ours."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from typing import Any, ClassVar, Final
+
+from nemo_evaluator.config.urls import protocol_of_url
+from nemo_evaluator.core.json_coerce import as_dict
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.environments.registry import builtin_modules, environment_class
+from nemo_evaluator.launcher._adapter import Adapter
+from nemo_evaluator.launcher._head import Head
+from nemo_evaluator.launcher.catalogue import Task
+from nemo_evaluator.launcher.table import Rule, Scope, put_in, table
+
+_CONTAINER_ONLY: Final = "only the harness knows it; --containers runs the task in the harness's container"
+_CODE_IMAGE: Final = "python:3.12-slim"
+# Our defaults: a request that may take longer needs more.
+_STEP, _FIRST_BYTE = 1800, 600
+
+
+class TaskScope(Scope):
+    """A benchmark in the making (``bench``), and the way in which it asks the model (``service``).
+
+    ``own`` is the task's entry, ``shared`` the evaluation around it; ``contained``: the harness itself runs.
+    """
+
+    section: ClassVar[str] = "task"
+
+    def __init__(
+        self, head: Head, number: int, task: Task, own: JsonDict, shared: JsonDict, *, contained: bool
+    ) -> None:
+        super().__init__(head.draft)
+        self.head, self.number, self.task, self.own, self.contained = head, number, task, own, contained
+        self.trees = {f"evaluation.tasks[{number}]": own, "evaluation": shared}
+        self.bench: JsonDict = {
+            "name": task.container if contained else task.nel,
+            "id": f"{task.name.replace('://', '_').replace('/', '_')}.{number}",
+            "solver": {"type": "container" if contained else "simple", "service": "model"},
+        }
+        self.service: JsonDict = {}
+        self.judge: JsonDict | None = None
+
+    def place(self, field: str) -> str:
+        """Where a field stands: with the task, with the evaluation, or in the catalogue."""
+        if field.partition(".")[0] in self.own:
+            return f"evaluation.tasks[{self.number}].{field}"
+        for place, tree in self.trees.items():
+            found: Any = tree.get("nemo_evaluator_config")
+            for key in field.split("."):
+                found = found.get(key) if isinstance(found, dict) else None
+            if found is not None:
+                return f"{place}.nemo_evaluator_config.{field}"
+        return f"{self.task.full_name}: {field.rpartition('.')[2]}"
+
+    def put(self, field: str, path: str, value: Any) -> None:
+        """Set something of the benchmark, or (``service``) of its way to ask, or (``skills``) of a skills:// one."""
+        place, _, setting = path.partition(".")
+        if place == "service" and setting in ("url", "model", "api_key") and self.head.kind != "none":
+            self.head.no_endpoint(self.place(field), setting)
+        elif place == "service":
+            put_in(self.service, setting, value)
+            self.say(field, "translated", f"services.model.{setting}")
+        elif place == "skills" and not str(self.task.nel).startswith("skills://"):
+            self.say(field, "refused", _CONTAINER_ONLY)
+        else:
+            path = path.replace("skills.", "params.")
+            put_in(self.bench, path, value)
+            self.say(field, "translated", f"benchmarks[{self.number}].{path}")
+
+    def apply(self, field: str, rule: Rule, value: Any) -> None:
+        """A harness gets its parameters as they are."""
+        inner = field.removeprefix("config.params.")
+        if self.contained and inner != field and value is not None:
+            if inner in ("extra.num_repeats", "extra.n_samples"):
+                put_in(self.bench, "repeats", value)
+            self.put(field, f"params.{inner}", value)
+        elif self.contained and field == "dataset_dir" and value:
+            inside = self.own.get("dataset_mount_path") or "/datasets"
+            self.put(field, "solver.mounts", {str(value): inside})
+            put_in(self.bench, "solver.env_vars", {"NEMO_EVALUATOR_DATASET_DIR": inside})
+        else:
+            super().apply(field, rule, value)
+
+    def surround(self, endpoint: str) -> None:
+        """Protocol, arguments, sandbox, mounts and environment that the task needs, whatever its config says."""
+        head, solver = self.head, self.bench["solver"]
+        url = self.draft.out["services"]["model"].get("url")
+        protocol, spoken = table()["protocols"].get(endpoint), protocol_of_url(str(url)) if url else None
+        if protocol is None:
+            self.say("name", "refused", f"{self.task.full_name} asks a {endpoint} endpoint, which nel does not")
+        if spoken is not None and spoken != protocol:
+            self.say("name", "warned", f"the task is made for a {endpoint} endpoint, and the URL speaks {spoken}")
+        self.service["protocol"] = spoken or protocol or "chat_completions"
+        if not self.contained and self.task.params:
+            self.bench["params"] = dict(self.task.params)
+        needs_code = "sandbox" in self.task.needs and not self.contained
+        if head.slurm and (self.contained or needs_code):
+            self.bench["sandbox"] = {"type": "slurm", "node_pool": head.pool}
+        elif needs_code:
+            self.bench["sandbox"] = {"type": "docker"}
+        if needs_code:
+            self.bench["sandbox"]["image"] = _CODE_IMAGE
+        if self.contained:
+            mounts = as_dict(as_dict(head.execution.get("mounts")).get("evaluation"))
+            extra = {"mounts": mounts, "env_vars": dict(head.variables)}
+            solver |= {key: value for key, value in extra.items() if value}
+            solver |= {"endpoint_type": endpoint} if endpoint != "chat" else {}
+
+    def _request_timeout(self, field: str, value: Any) -> None:
+        """A request is the service's; a step must not end before it does."""
+        self.put(field, "service.timeouts.total", value)
+        if value > _FIRST_BYTE:
+            put_in(self.service, "timeouts.first_byte", value)
+        if value > _STEP:
+            self.bench["timeout"] = value
+
+    def _limit(self, field: str, value: Any) -> None:
+        """The first N problems, as the launcher's harnesses take them, or that share of all."""
+        if value is None:
+            return
+        if value < 1 or field.endswith("downsampling_ratio"):
+            nel = str(self.task.nel)
+            info = getattr(environment_class(nel), "definition", None) if nel in builtin_modules() else None
+            if info is None or not info.info.size:
+                self.say(field, "refused", f"nobody knows how many problems {nel} has; give a whole number")
+                return
+            value = math.ceil(info.info.size * value)
+        self.put(field, "max_problems", int(value))
+        self.bench["shuffle_seed"] = None
+
+    def _skills_arguments(self, field: str, value: Any) -> None:
+        """``++key=value`` words: sampling is ours too; another prompt is not."""
+        known = table()["arguments"]
+        for word in shlex.split(str(value or "")):
+            key, _, text = word.lstrip("+").partition("=")
+            if key in known and text != "null":
+                self.put(field, known[key], float(text))
+            elif key in (*known, "prompt_config"):
+                why = f"prompt and sampling are nel's own; {_CONTAINER_ONLY}"
+                self.say(field, "warned", why)
+            else:
+                self.say(field, "refused", f"{key}: {_CONTAINER_ONLY}")
+
+    def _judge(self, field: str, value: Any) -> None:
+        if "judge" in self.task.needs:
+            self.judge = as_dict(value)
+            self.put(field, "scoring.include_defaults", False)
+        else:
+            self.say(field, "warned", f"{self.task.nel} is scored without a judge")
+
+    def _task_env(self, field: str, value: Any) -> None:
+        found = self.head.variables_of(self.place(field), value)
+        if self.contained:
+            self.put(field, "solver.env_vars", found)
+        elif found:
+            self.head.put(self.place(field), "cluster.container_env", found)
+
+    def _adapter(self, field: str, value: Any) -> None:
+        if self.contained:
+            self.put(field, "solver.adapter_config", as_dict(value))
+            return
+        adapter = Adapter(self.draft, as_dict(value), self.place(field))
+        self.service |= {"cache": adapter.cache} if adapter.cache else {}
+        if adapter.interceptors:
+            put_in(self.service, "interceptors", adapter.interceptors)
