@@ -14,6 +14,7 @@ from nemo_evaluator._version import __version__
 from nemo_evaluator.core.files import write_json
 from nemo_evaluator.core.hashing import canonical
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.wording import counted
 from nemo_evaluator.engine.columns import Columns, Labels
 from nemo_evaluator.metrics import (
     breakdowns,
@@ -90,6 +91,9 @@ def _notes(columns: Columns, facts: BundleFacts) -> list[str]:
         "scores"
         for how, count in columns.fallbacks.most_common()
     ]
+    if columns.tripped:
+        words = ", ".join(f"{what} ({count:,})" for what, count in columns.tripwires.most_common())
+        notes.append(f"agents reached for their own grading in {counted(columns.tripped, 'row')}: {words}")
     generation = facts.config.get("generation")
     if facts.repeats > 1 and isinstance(generation, dict) and generation.get("temperature") == 0:
         notes.append(

@@ -71,6 +71,9 @@ class Columns:
     unparsed: int = 0
     # How rows were scored that a judge should have scored.
     fallbacks: Counter[str] = field(default_factory=Counter)
+    # What agents did to reach their own grading, and in how many rows.
+    tripwires: Counter[str] = field(default_factory=Counter)
+    tripped: int = 0
     samples: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     # Causes of the rows that failed; ``failures`` has flaws of scored ones as well.
@@ -125,6 +128,9 @@ class Columns:
         details = outcome["scoring_details"]
         if "fallback" in details:
             self.fallbacks[str(details["fallback"])] += 1
+        if tripwires := details.get("tripwires"):
+            self.tripped += 1
+            self.tripwires.update(map(str, tripwires))
         category = ((answer or outcome).get("metadata") or {}).get("category") or details.get("category")
         if category and not self.has_category:
             self.has_category = True
