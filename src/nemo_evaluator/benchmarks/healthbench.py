@@ -53,12 +53,7 @@ def parse_judge(answer: str, seed: SeedResult) -> JsonDict:
         raise JudgeError(f"the judge did not judge each of {len(points)} criteria: {answer[:120]!r}")
     possible = sum(point for point in points if point > 0)
     earned = sum(point for point, is_met in zip(points, met, strict=True) if is_met)
-    return {
-        "reward": earned / possible if possible else 0.0,
-        "points": earned,
-        "possible": possible,
-        "met": met,
-    }
+    return {"reward": earned / possible if possible else 0.0, "points": earned, "possible": possible, "met": met}
 
 
 def summary(details: Iterable[JsonDict]) -> dict[str, float]:
@@ -70,9 +65,7 @@ def summary(details: Iterable[JsonDict]) -> dict[str, float]:
 @builtin(
     "healthbench",
     seed_fn=seed,
-    judge_prompt=equipped(
-        judge_prompt, canary_of(_OWN["canary"]), {"met": {"type": "array", "items": {"type": "boolean"}}}
-    ),
+    judge_prompt=equipped(judge_prompt, canary_of(_OWN["canary"]), {"met": _MET}),
     parse_judge=parse_judge,
     summary=summary,
 )

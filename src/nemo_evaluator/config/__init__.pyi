@@ -8,7 +8,6 @@ from nemo_evaluator.config.cluster_base import ClusterConfig as ClusterConfig
 from nemo_evaluator.config.compose import compose_config as compose_config
 from nemo_evaluator.config.datasets import DatasetsConfig as DatasetsConfig
 from nemo_evaluator.config.eval_config import EvalConfig as EvalConfig
-from nemo_evaluator.config.gate_policy import BenchmarkPolicy as BenchmarkPolicy
 from nemo_evaluator.config.gate_policy import GatePolicy as GatePolicy
 from nemo_evaluator.config.gate_policy import PolicyDefaults as PolicyDefaults
 from nemo_evaluator.config.gate_policy import default_policy as default_policy

@@ -10,7 +10,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from nemo_evaluator.config._document import Document, Path, show_path
-from nemo_evaluator.config._schema_walk import class_at, field_at, kinds_at
+from nemo_evaluator.config._schema_walk import class_at, field_at, kinds_at, value_at
 from nemo_evaluator.config.default_solver import models_to_ask
 from nemo_evaluator.core.errors import Problem
 from nemo_evaluator.core.registry import did_you_mean, nearest
@@ -59,7 +59,7 @@ class _Explainer:
         self.document = document
         self.root = root
         self.path = _yaml_path(item["loc"], document.value)
-        self.value = _value_at(document.value, self.path)
+        self.value = value_at(document.value, self.path)
 
     def problem(self) -> Problem:
         message, hint = self._words()
@@ -86,7 +86,7 @@ class _Explainer:
         name = str(self.path[-1]) if self.path else ""
         field = field_at(self.root, self.path, self.document.value)
         about = f" ({field.description.rstrip('.')})" if field and field.description else ""
-        siblings = _value_at(self.document.value, self.path[:-1])
+        siblings = value_at(self.document.value, self.path[:-1])
         if isinstance(siblings, dict):
             owner = class_at(self.root, self.path[:-1], self.document.value)
             strange = [key for key in siblings if owner and key not in owner.model_fields]
@@ -245,14 +245,3 @@ def _yaml_path(loc: tuple[str | int, ...], data: Any) -> Path:
         if number + 1 == len(loc) and isinstance(data, dict) and isinstance(key, str) and key.isidentifier():
             return (*path, key)
     return path
-
-
-def _value_at(data: Any, path: Path) -> Any:
-    for key in path:
-        if isinstance(data, dict):
-            data = data.get(key)
-        elif isinstance(data, list) and isinstance(key, int) and key < len(data):
-            data = data[key]
-        else:
-            return None
-    return data

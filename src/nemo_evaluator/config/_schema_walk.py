@@ -2,6 +2,7 @@
 
 import types
 from collections.abc import Iterator
+from functools import reduce
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
@@ -26,9 +27,6 @@ def field_at(root: type[BaseModel], path: Path, data: Any) -> FieldInfo | None:
     """The field that a path ends in."""
     if not path or not isinstance(path[-1], str):
         return None
-    above = data
-    for key in path[:-1]:
-        above = _item(above, key)
     owner = class_at(root, path[:-1], data)
     return owner.model_fields.get(path[-1]) if owner else None
 
@@ -105,6 +103,11 @@ def _step(annotation: Any, key: str | int, data: Any) -> Any:
         if origin in (list, tuple) and isinstance(key, int):
             return arguments[0]
     return None
+
+
+def value_at(data: Any, path: Path) -> Any:
+    """What stands at ``path`` of plain data; None where there is nothing."""
+    return reduce(_item, path, data)
 
 
 def _item(data: Any, key: str | int) -> Any:

@@ -1,11 +1,11 @@
 """The policy of ``nel gate``: what each benchmark may lose before a release is stopped."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
-from nemo_evaluator.config._document import Document
+from nemo_evaluator.config._document import Document, prune_nulls
 from nemo_evaluator.config._explain import explain
 from nemo_evaluator.config._yaml import read_document
 from nemo_evaluator.config.fields import Confidence, Int, Model, NonNegative, Positive, Share
@@ -18,7 +18,7 @@ GATED_METRICS = ("mean_reward", "pass@1")
 
 
 class PolicyDefaults(Model):
-    """The thresholds of every benchmark that does not say otherwise."""
+    """The thresholds of every benchmark, and those in which one differs; a null takes the default."""
 
     tier: Tier = Field("supporting", description="`critical` and `supporting` decide; `advisory` only informs.")
     max_drop: NonNegative = Field(0.015, description="Largest acceptable drop, in score units.")
@@ -34,27 +34,14 @@ class PolicyDefaults(Model):
     min_paired: Positive = Field(10, description="Fewest paired problems for a decision.")
 
 
-class BenchmarkPolicy(Model):
-    """The thresholds of one benchmark; a null takes the default."""
-
-    tier: Tier | None = Field(None, description="As in `defaults`.")
-    max_drop: NonNegative | None = Field(None, description="As in `defaults`.")
-    max_relative_drop: NonNegative | None = Field(None, description="As in `defaults`.")
-    relative_guard_below: Share | None = Field(None, description="As in `defaults`.")
-    metric: str | None = Field(None, description="As in `defaults`.")
-    direction: Direction | None = Field(None, description="As in `defaults`.")
-    min_coverage: Share | None = Field(None, description="As in `defaults`.")
-    max_truncated: Share | None = Field(None, description="As in `defaults`.")
-    max_unanswered: Share | None = Field(None, description="As in `defaults`.")
-    min_paired: Positive | None = Field(None, description="As in `defaults`.")
-
-
 class GatePolicy(Model):
     """A whole policy."""
 
     version: Literal[1] = Field(1, description="Version of the format.")
     defaults: PolicyDefaults = Field(default_factory=PolicyDefaults, description="Thresholds of all benchmarks.")
-    benchmarks: dict[str, BenchmarkPolicy] = Field(default_factory=dict, description="Thresholds by benchmark.")
+    benchmarks: dict[str, Annotated[PolicyDefaults, BeforeValidator(prune_nulls)]] = Field(
+        default_factory=dict, description="Thresholds by benchmark."
+    )
     correction: Correction = Field("holm", description="Correction for testing several benchmarks.")
     confidence: Confidence = Field(0.95, description="Confidence of intervals.")
     sequential: bool = Field(False, description="Use intervals that stay valid when looked at again and again.")
@@ -63,7 +50,7 @@ class GatePolicy(Model):
     def resolve(self, benchmark: str) -> PolicyDefaults:
         """The thresholds of a benchmark, defaults filled in."""
         own = self.benchmarks.get(benchmark)
-        return self.defaults.model_copy(update=own.model_dump(exclude_none=True) if own else {})
+        return self.defaults.model_copy(update=own.model_dump(exclude_unset=True) if own else {})
 
     def required(self) -> list[str]:
         """The listed benchmarks that decide."""

@@ -3,8 +3,6 @@
 A later run takes the locked revision. Content that differs is a warning and a new entry, or, frozen, a refusal.
 """
 
-from __future__ import annotations
-
 import fcntl
 import logging
 from collections.abc import Iterator
@@ -20,7 +18,6 @@ from nemo_evaluator.datasets.settings import is_frozen, lock_file
 
 _log = logging.getLogger(__name__)
 _VERSION = 1
-_pending: list[dict[str, LockEntry]] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +28,9 @@ class LockEntry:
     rows: int
     revision: str | None = None
     origin: str = "hub"
+
+
+_pending: list[dict[str, LockEntry]] = []
 
 
 def read_lock(path: Path | None = None) -> dict[str, LockEntry]:

@@ -7,12 +7,10 @@
       - {dataset: openai/gsm8k, config: main, split: test, file: gsm8k.jsonl, rows: 1319, complete: true, sha256: ...}
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
 
@@ -51,7 +49,7 @@ class Mirror:
     entries: tuple[MirrorEntry, ...]
 
     @classmethod
-    def read(cls, folder: Path) -> Mirror:
+    def read(cls, folder: Path) -> Self:
         """Read the index of a folder."""
         path = folder / INDEX
         if not path.is_file():

@@ -1,9 +1,8 @@
 """The name of a dataset on the hub: ``hf://owner/name?config=C&split=S&revision=R``."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
+from typing import Self
 from urllib.parse import parse_qsl, unquote
 
 from nemo_evaluator.core.errors import UsageError
@@ -27,7 +26,7 @@ class DatasetRef:
     file: str | None = None
 
     @classmethod
-    def parse(cls, uri: str) -> DatasetRef:
+    def parse(cls, uri: str) -> Self:
         """Read a dataset URI; ``hf://`` may be left out."""
         name, _, query = uri.removeprefix("hf://").partition("?")
         repo = unquote(name).strip("/")
@@ -43,7 +42,7 @@ class DatasetRef:
         split, part = _split_part(values.get("split", "test"))
         return cls(repo, values.get("config"), split, values.get("revision"), part, values.get("file"))
 
-    def with_split(self, split: str) -> DatasetRef:
+    def with_split(self, split: str) -> Self:
         """The same dataset, another split."""
         name, part = _split_part(split)
         return replace(self, split=name, part=part)

@@ -1,11 +1,9 @@
 """Which problems of two runs are the same, and what each side scored on them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +36,7 @@ class Side:
     low: float = 0.0
     high: float = 1.0
 
-    def take(self, at: Ints) -> Side:
+    def take(self, at: Ints) -> Self:
         """The same for some of the problems."""
         return replace(
             self, keys=self.keys[at], rewards=self.rewards[at], answers=self.answers[at], first=self.first[at]

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Literal, get_args
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.json_coerce import as_dict
-from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.exporters import _inspect_sample as sample
 from nemo_evaluator.exporters._inspect_file import EvalFile, JsonFile
@@ -181,4 +180,4 @@ def _metric(name: str, raw: Any) -> Any:
     return load("inspect_ai.log").EvalMetric(name=name, value=float(fields["value"]), metadata=rest or None)
 
 
-KIND: Final = Kind(build=InspectExporter)
+KIND = InspectExporter

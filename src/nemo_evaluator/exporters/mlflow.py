@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
-from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.secrets import Secret, scrub
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.exporters._mlflow_traces import OWNER, TraceWriter
@@ -264,4 +263,4 @@ def flatten(value: Any, prefix: str, depth: int) -> JsonDict:
     return {prefix: value}
 
 
-KIND: Final = Kind(build=MlflowExporter)
+KIND: Final = MlflowExporter

@@ -10,7 +10,6 @@ from typing import Any, Final, Literal, get_args
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.hashing import digest
-from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.exporters._optional import load, require
 from nemo_evaluator.exporters.base import ExportBundle
@@ -129,4 +128,4 @@ def _artifact(bundles: Sequence[ExportBundle], identity: str) -> Any:
     return artifact
 
 
-KIND: Final = Kind(build=WandbExporter)
+KIND: Final = WandbExporter

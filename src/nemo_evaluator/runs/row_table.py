@@ -1,11 +1,9 @@
 """``results.jsonl`` as columns: one pass, only what decisions need, texts left on disk until they are asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,7 +91,7 @@ class RowTable:
         assert self.path is not None
         return row_at(self.path, int(self.offset[index]))
 
-    def take(self, keep: Flags | Ints) -> RowTable:
+    def take(self, keep: Flags | Ints) -> Self:
         """The same columns, fewer rows."""
         columns: dict[str, Any] = {name: getattr(self, name)[keep] for name in _COLUMNS}
         return replace(self, **columns, repeated=0)

@@ -1,12 +1,10 @@
 """Numerals: what a run of digits with its sign, separators and units may stand for."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, TypeAlias
+from typing import Final, Self, TypeAlias
 
 from nemo_evaluator.scoring._text import prepare, unlatex
 
@@ -52,7 +50,7 @@ class Number:
     text: str
     readings: tuple[Value, ...]
 
-    def equals(self, other: Number, tolerance: Fraction | None = None) -> bool:
+    def equals(self, other: Self, tolerance: Fraction | None = None) -> bool:
         """True when some reading of one is some reading of the other."""
         if tolerance is None:
             return not set(self.readings).isdisjoint(other.readings)

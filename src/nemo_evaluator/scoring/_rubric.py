@@ -1,11 +1,9 @@
 """What a rubric judge is shown, and how its grade is read."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from nemo_evaluator.config.scoring import RubricMetric
 from nemo_evaluator.core.errors import JudgeError, UsageError
@@ -32,7 +30,7 @@ class Rubric:
     reference_free: bool = False
 
     @classmethod
-    def of(cls, config: RubricMetric, system_prompt: str | None = None, reference_free: bool = False) -> Rubric:
+    def of(cls, config: RubricMetric, system_prompt: str | None = None, reference_free: bool = False) -> Self:
         """From the settings of a metric."""
         text = config.rubric or (_read(config.rubric_file) if config.rubric_file else _DEFAULT_RUBRIC)
         return cls(text, float(config.max_score), system_prompt or _SYSTEM, reference_free)

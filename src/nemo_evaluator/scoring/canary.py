@@ -1,10 +1,8 @@
 """A right and a wrong answer that a judge must tell apart before it may judge: it catches one that says yes to all."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol, Self, runtime_checkable
 
 from nemo_evaluator.core.errors import JudgeError
 from nemo_evaluator.core.types import JsonDict, SeedResult
@@ -28,7 +26,7 @@ class Canary:
     sure: bool = True
 
     @classmethod
-    def of(cls, seed: SeedResult) -> Canary | None:
+    def of(cls, seed: SeedResult) -> Self | None:
         """From a problem of the benchmark: its reference is the right answer. None when it has no reference."""
         if not seed.expected_answer.strip():
             return None

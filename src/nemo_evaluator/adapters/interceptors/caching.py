@@ -4,13 +4,12 @@ from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._streams import replay
 from nemo_evaluator.adapters.cache_key import cache_key
 from nemo_evaluator.adapters.cache_store import AnswerStore, default_dir
-from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.stream import Stream
@@ -105,4 +104,4 @@ async def _stream(path: str, body: JsonDict, usage: bool) -> AsyncIterator[bytes
         yield data
 
 
-KIND: Final = Kind(build=Interceptor)
+KIND = Interceptor

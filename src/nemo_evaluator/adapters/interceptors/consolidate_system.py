@@ -1,11 +1,9 @@
 """``consolidate_system``: one system message, at the beginning."""
 
 from dataclasses import dataclass
-from typing import Final
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import messages_of, put_messages, text_of
-from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
 
@@ -31,4 +29,4 @@ class Interceptor(base.Interceptor):
         return None
 
 
-KIND: Final = Kind(build=Interceptor)
+KIND = Interceptor

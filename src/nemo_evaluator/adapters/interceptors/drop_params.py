@@ -1,10 +1,8 @@
 """``drop_params``: removes named top-level fields from the request body."""
 
 from dataclasses import dataclass
-from typing import Final
 
 from nemo_evaluator.adapters import base
-from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
 
@@ -25,4 +23,4 @@ class Interceptor(base.Interceptor):
         return None
 
 
-KIND: Final = Kind(build=Interceptor)
+KIND = Interceptor

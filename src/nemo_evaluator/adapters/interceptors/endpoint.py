@@ -1,9 +1,8 @@
 """``endpoint``: settings of the last stage, the one that sends. It is always there; naming it only sets it."""
 
-from typing import Any, Final
+from typing import Any
 
 from nemo_evaluator.adapters import base
-from nemo_evaluator.core.kinds import Kind
 
 
 class Interceptor(base.Interceptor):
@@ -23,4 +22,4 @@ class Interceptor(base.Interceptor):
         """The transport reads these from the spec; building the stage checks their names."""
 
 
-KIND: Final = Kind(build=Interceptor)
+KIND = Interceptor

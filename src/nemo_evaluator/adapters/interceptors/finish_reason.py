@@ -1,12 +1,11 @@
 """``finish_reason``: an answer that used up its token limit was cut, whatever the server calls it."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import choices_of
 from nemo_evaluator.adapters._log import log
-from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
@@ -85,4 +84,4 @@ def _count(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
-KIND: Final = Kind(build=Interceptor)
+KIND = Interceptor

@@ -10,7 +10,6 @@ from nemo_evaluator.adapters import base
 from nemo_evaluator.config.fields import Count
 from nemo_evaluator.core.errors import BoundaryError
 from nemo_evaluator.core.files import dumps, scrub_json, write_atomic
-from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.secrets import MASK
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
@@ -92,4 +91,4 @@ def _masked(headers: Mapping[str, str]) -> dict[str, str]:
     return {n: MASK if any(word in n.lower() for word in _SECRET) else v for n, v in headers.items()}
 
 
-KIND: Final = Kind(build=Interceptor)
+KIND: Final = Interceptor

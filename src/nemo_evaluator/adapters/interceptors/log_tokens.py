@@ -1,10 +1,7 @@
 """``log_tokens``: one log line with the tokens of each answer."""
 
-from typing import Final
-
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._log import log
-from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 from nemo_evaluator.models.usage import usage_of
 
@@ -34,4 +31,4 @@ class Interceptor(base.Observer):
         return reply
 
 
-KIND: Final = Kind(build=Interceptor)
+KIND = Interceptor

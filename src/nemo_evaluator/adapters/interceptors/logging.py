@@ -1,13 +1,11 @@
 """``logging``: requests and replies in the log, in short."""
 
 from dataclasses import dataclass
-from typing import Final
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._log import log
 from nemo_evaluator.core.errors import BoundaryError
 from nemo_evaluator.core.files import dumps, scrub_json
-from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
@@ -54,4 +52,4 @@ class Interceptor(base.Observer):
         return f" {text[: self.preview_chars]}"
 
 
-KIND: Final = Kind(build=Interceptor)
+KIND = Interceptor

@@ -2,11 +2,10 @@
 
 import copy
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
@@ -56,4 +55,4 @@ class Interceptor(base.Interceptor):
         return {**function, "parameters": changed}
 
 
-KIND: Final = Kind(build=Interceptor)
+KIND = Interceptor

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from nemo_evaluator.adapters import base
-from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
@@ -85,4 +84,4 @@ def _merge(body: JsonDict, add: JsonDict) -> JsonDict:
     return merged
 
 
-KIND: Final = Kind(build=Interceptor)
+KIND: Final = Interceptor

@@ -3,7 +3,6 @@
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import aiohttp
 
@@ -11,7 +10,6 @@ from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._log import log
 from nemo_evaluator.config.fields import Positive
 from nemo_evaluator.core.files import write_atomic
-from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.models.http_proxy import proxy_url
 from nemo_evaluator.models.types import ModelReply, ModelRequest
@@ -74,4 +72,4 @@ class Interceptor(base.Observer):
             log.warning("progress webhook: %s", scrub(str(error) or type(error).__name__))
 
 
-KIND: Final = Kind(build=Interceptor)
+KIND = Interceptor

@@ -1,9 +1,6 @@
 """``raise_client_errors``: a 4xx other than 408 and 429 is an error at once, with its own status and words."""
 
-from typing import Final
-
 from nemo_evaluator.adapters import base
-from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.faults import error_of
 from nemo_evaluator.models.types import ModelReply, ModelRequest
@@ -28,4 +25,4 @@ class Interceptor(base.Interceptor):
         return reply
 
 
-KIND: Final = Kind(build=Interceptor)
+KIND = Interceptor

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import choices_of
 from nemo_evaluator.core.files import write_json
-from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.reasoning import split_think
 from nemo_evaluator.models.types import ModelReply, ModelRequest
@@ -151,4 +150,4 @@ class _Tags:
         return blank + held, ""
 
 
-KIND: Final = Kind(build=Interceptor)
+KIND = Interceptor

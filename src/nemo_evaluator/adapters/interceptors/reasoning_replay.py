@@ -3,13 +3,12 @@
 import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import messages_in, messages_of, put_messages, text_of
 from nemo_evaluator.adapters._log import log
 from nemo_evaluator.config.fields import Name
-from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, Message
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
@@ -90,4 +89,4 @@ def _keys(request: ModelRequest, message: Message) -> list[str]:
     return [f"{session}|h:{hashlib.sha256(start.encode()).hexdigest()[:16]}"]
 
 
-KIND: Final = Kind(build=Interceptor)
+KIND = Interceptor

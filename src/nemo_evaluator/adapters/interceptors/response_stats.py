@@ -2,14 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import finish_reason_of
 from nemo_evaluator.adapters._log import log
 from nemo_evaluator.config.fields import Positive
 from nemo_evaluator.core.files import read_json, write_json
-from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 from nemo_evaluator.models.usage import usage_of
@@ -75,4 +73,4 @@ class Interceptor(base.Observer):
             write_json(self._path, self.stats())
 
 
-KIND: Final = Kind(build=Interceptor)
+KIND = Interceptor

@@ -1,10 +1,8 @@
 """``streaming``: asks the server for a stream, or hands a stream to an asker as a whole answer."""
 
 from dataclasses import dataclass
-from typing import Final
 
 from nemo_evaluator.adapters import base
-from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
 
@@ -27,4 +25,4 @@ class Interceptor(base.Interceptor):
         return None
 
 
-KIND: Final = Kind(build=Interceptor)
+KIND = Interceptor

@@ -1,11 +1,10 @@
 """``system_message``: puts a system message into every request."""
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import messages_of, put_messages
-from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
 
@@ -43,4 +42,4 @@ class Interceptor(base.Interceptor):
             request.body = {**request.body, "prompt": "\n\n".join(parts)}
 
 
-KIND: Final = Kind(build=Interceptor)
+KIND = Interceptor

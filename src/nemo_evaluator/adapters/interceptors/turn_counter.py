@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from logging import INFO
 from time import monotonic
-from typing import Final, Literal
+from typing import Literal
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import messages_of, put_messages, text_of
@@ -12,7 +12,6 @@ from nemo_evaluator.adapters._log import log
 from nemo_evaluator.adapters.base import OUTSIDE
 from nemo_evaluator.config.fields import Positive
 from nemo_evaluator.core.errors import BudgetError
-from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, Message
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
@@ -134,4 +133,4 @@ def _key_of_messages(request: ModelRequest) -> str:
     return "unknown"
 
 
-KIND: Final = Kind(build=Interceptor)
+KIND = Interceptor

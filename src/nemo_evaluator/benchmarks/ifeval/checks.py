@@ -8,7 +8,7 @@ import json
 import re
 from typing import Final
 
-from nemo_evaluator.benchmarks._instructions import Check
+from nemo_evaluator.benchmarks._instructions import Check, named
 from nemo_evaluator.benchmarks._langid import language_of
 from nemo_evaluator.benchmarks.ifeval.sentences import count_capital_words, count_sentences
 from nemo_evaluator.core.types import JsonDict
@@ -31,18 +31,18 @@ def _pattern(words: str) -> re.Pattern[str]:
         return re.compile(re.escape(words), re.IGNORECASE)
 
 
-def keywords_exist(text: str, args: JsonDict) -> bool:
+def existence(text: str, args: JsonDict) -> bool:
     """Every keyword occurs, in any case, also inside a longer word."""
     return all(_pattern(word).search(text) for word in args["keywords"])
 
 
-def keyword_frequency(text: str, args: JsonDict) -> bool:
+def frequency(text: str, args: JsonDict) -> bool:
     """The keyword occurs at least, or fewer than, so many times."""
     count = len(_pattern(args["keyword"].strip()).findall(text))
     return compare(count, args["relation"], args["frequency"])
 
 
-def no_forbidden_words(text: str, args: JsonDict) -> bool:
+def forbidden_words(text: str, args: JsonDict) -> bool:
     """None of the words occurs as a word."""
     return not any(_pattern(rf"\b{word}\b").search(text) for word in args["forbidden_words"])
 
@@ -101,7 +101,7 @@ def postscript(text: str, args: JsonDict) -> bool:
     return re.search(_POSTSCRIPTS.get(marker) or marker.lower(), text.lower()) is not None
 
 
-def number_bullets(text: str, args: JsonDict) -> bool:
+def number_bullet_lists(text: str, args: JsonDict) -> bool:
     """Exactly so many bullet points, ``*`` or ``-``; a rule of hyphens is one too, ``**bold**`` is none."""
     stars = re.findall(r"^[^\S\n]*\*[^*].*$", text, re.MULTILINE)
     hyphens = re.findall(r"^[^\S\n]*-", text, re.MULTILINE)
@@ -113,7 +113,7 @@ def constrained_response(text: str, args: JsonDict) -> bool:
     return any(answer in text for answer in _ANSWERS)
 
 
-def number_highlights(text: str, args: JsonDict) -> bool:
+def number_highlighted_sections(text: str, args: JsonDict) -> bool:
     """At least so many ``*highlighted*`` or ``**highlighted**`` sections; ``***this***`` is both."""
     single = sum(bool(part.strip("*").strip()) for part in re.findall(r"\*[^\n*]*\*", text))
     double = sum(bool(part[2:-2].strip()) for part in re.findall(r"\*\*[^\n*]*\*\*", text))
@@ -197,29 +197,14 @@ def capital_word_frequency(text: str, args: JsonDict) -> bool:
 
 
 CHECKS: Final[dict[str, Check]] = {
-    "change_case:capital_word_frequency": capital_word_frequency,
-    "change_case:english_capital": english_capital,
-    "change_case:english_lowercase": english_lowercase,
-    "combination:repeat_prompt": repeat_prompt,
-    "combination:two_responses": two_responses,
-    "detectable_content:number_placeholders": number_placeholders,
-    "detectable_content:postscript": postscript,
-    "detectable_format:constrained_response": constrained_response,
-    "detectable_format:json_format": json_format,
-    "detectable_format:multiple_sections": multiple_sections,
-    "detectable_format:number_bullet_lists": number_bullets,
-    "detectable_format:number_highlighted_sections": number_highlights,
-    "detectable_format:title": title,
-    "keywords:existence": keywords_exist,
-    "keywords:forbidden_words": no_forbidden_words,
-    "keywords:frequency": keyword_frequency,
-    "keywords:letter_frequency": letter_frequency,
-    "language:response_language": response_language,
-    "length_constraints:nth_paragraph_first_word": nth_paragraph_first_word,
-    "length_constraints:number_paragraphs": number_paragraphs,
-    "length_constraints:number_sentences": number_sentences,
-    "length_constraints:number_words": number_words,
-    "punctuation:no_comma": no_comma,
-    "startend:end_checker": end_checker,
-    "startend:quotation": quotation,
+    **named("change_case", capital_word_frequency, english_capital, english_lowercase),
+    **named("combination", repeat_prompt, two_responses),
+    **named("detectable_content", number_placeholders, postscript),
+    **named("detectable_format", constrained_response, json_format, multiple_sections, number_bullet_lists),
+    **named("detectable_format", number_highlighted_sections, title),
+    **named("keywords", existence, forbidden_words, frequency, letter_frequency),
+    **named("language", response_language),
+    **named("length_constraints", nth_paragraph_first_word, number_paragraphs, number_sentences, number_words),
+    **named("punctuation", no_comma),
+    **named("startend", end_checker, quotation),
 }
