@@ -1,7 +1,5 @@
 """What the shell offers after Tab. Rooms are loaded by name: commands must not load them only to be listed."""
 
-from __future__ import annotations
-
 import glob
 import importlib
 from pathlib import Path

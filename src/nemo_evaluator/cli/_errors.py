@@ -1,7 +1,5 @@
 """Errors as people see them on a terminal: what is wrong, where, and how to mend it. Never a traceback."""
 
-from __future__ import annotations
-
 from nemo_evaluator.core.errors import ConfigError, NelError, Problem
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.wording import counted

@@ -1,7 +1,5 @@
 """A click group whose commands are imported only when they are used, so that ``nel --help`` takes a blink."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Words that people bring along from other tools, and what does the same here. Loaded only when a word is unknown."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """``nel show RUN``: prompts and answers of a run, as people read them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

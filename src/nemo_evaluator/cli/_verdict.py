@@ -1,7 +1,5 @@
 """Printing decisions: the verdict in colour on a terminal, plain when piped or when ``NO_COLOR`` is set."""
 
-from __future__ import annotations
-
 import math
 import os
 

@@ -1,7 +1,5 @@
 """``nel cache``: what the answer cache holds, and making it smaller."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

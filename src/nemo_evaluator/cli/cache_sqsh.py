@@ -1,7 +1,5 @@
 """``nel cache-sqsh``: import a container image on a cluster once, so that jobs need not pull it."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -1,7 +1,5 @@
 """``nel check``: is a finished run fit to be used?"""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``nel compare``: is the candidate worse than the baseline, and by how much?"""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``nel config``: check a file, print the schema, keep the user's own defaults."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import json

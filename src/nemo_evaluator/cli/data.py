@@ -1,7 +1,5 @@
 """``nel data``: mirrors for sites without a network, and the dataset lock."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path

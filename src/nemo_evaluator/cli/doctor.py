@@ -1,7 +1,5 @@
 """``nel doctor``: what works on this machine, and how to get what does not. Keys are named, never shown."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib.metadata
 import os

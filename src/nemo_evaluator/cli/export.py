@@ -1,7 +1,5 @@
 """``nel export``: finished runs to a tracker."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``nel gate``: may the candidate be released under a policy?"""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

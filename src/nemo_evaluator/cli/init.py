@@ -1,7 +1,5 @@
 """``nel init``: a config from a few answers at the terminal."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """``nel inspect-model``: what a checkpoint's files say about serving and evaluating it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path

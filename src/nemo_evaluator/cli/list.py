@@ -1,7 +1,5 @@
 """``nel list``: the benchmarks, by group."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from itertools import groupby

@@ -1,7 +1,5 @@
 """``nel``: the command's table of contents."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from typing import Final

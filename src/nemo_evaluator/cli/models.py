@@ -1,7 +1,5 @@
 """``nel models``: the packaged models that run on this machine."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``nel package``: a container image with a benchmark of one's own inside."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """``nel power``: how many problems and repeats find a drop, and what the run would cost."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``nel proxy``: the interceptor proxy of one service, alone."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

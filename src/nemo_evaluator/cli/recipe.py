@@ -1,7 +1,5 @@
 """``nel recipe``: how named benchmarks are usually run."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 import click

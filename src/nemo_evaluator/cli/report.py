@@ -1,7 +1,5 @@
 """``nel report`` and ``nel eval report``: finished runs as markdown, html, csv, json or latex."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path

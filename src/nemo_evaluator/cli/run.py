@@ -1,7 +1,5 @@
 """``nel run``: a config of the launcher, translated and run."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``nel sandbox``: which sandboxes exist, and the removal of those that a killed run left behind."""
 
-from __future__ import annotations
-
 import asyncio
 
 import click

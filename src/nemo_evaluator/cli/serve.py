@@ -1,7 +1,5 @@
 """``nel serve``: a benchmark as a Gym server."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

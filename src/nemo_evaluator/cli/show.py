@@ -1,7 +1,5 @@
 """``nel show``: one problem, exactly as it is sent."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """``nel skills``: a config from flags, and the skills for coding agents."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``nel validate``: ask a few problems of a benchmark, as a sanity check."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """One time limit for many tasks, with a single timer: whoever began first is the first whose time is up."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable
 from typing import TypeVar

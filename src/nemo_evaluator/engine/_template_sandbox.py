@@ -1,7 +1,5 @@
 """Templates in Jinja's sandbox: they read what they are given, and cannot grow without bound."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 

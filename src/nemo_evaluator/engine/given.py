@@ -1,7 +1,5 @@
 """What solvers and scorers hand over, looked at before it is counted: they may be anybody's code."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Stopping a benchmark before its plan is done: who asked for it, why, and how gently."""
 
-from __future__ import annotations
-
 import asyncio
 from enum import StrEnum
 

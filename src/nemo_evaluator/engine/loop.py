@@ -1,7 +1,5 @@
 """The loop: as many steps at work as there are slots, nothing created ahead of time."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator

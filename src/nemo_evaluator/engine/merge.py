@@ -1,7 +1,5 @@
 """Shards back into one: what one run would have written. The shards themselves are not touched."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Problems chosen one by one: by their index in the dataset, or by the beginning of their hash."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from nemo_evaluator.core.errors import UsageError

@@ -1,11 +1,10 @@
 """What runs, in which order: pure. Dataset size, shuffle seed, limit, shard and repeats give a stream of steps."""
 
-from __future__ import annotations
-
 import random
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict, Step
@@ -45,7 +44,7 @@ class Plan:
     def __len__(self) -> int:
         return len(self.problems) * self.repeats
 
-    def first(self, problems: int) -> Plan:
+    def first(self, problems: int) -> Self:
         """The same plan, ended after so many problems."""
         return replace(self, problems=self.problems[:problems])
 

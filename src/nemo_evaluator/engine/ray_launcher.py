@@ -1,7 +1,5 @@
 """``python -m nemo_evaluator.engine.ray_launcher``: the older name of ``nel eval run`` with ``cluster.type: ray``."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

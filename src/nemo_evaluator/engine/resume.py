@@ -1,7 +1,5 @@
 """What an earlier run's journal saves us: each step is reused, verified again, or asked again, with the reason."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

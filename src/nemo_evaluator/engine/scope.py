@@ -1,7 +1,5 @@
 """On whose behalf a model is called: every call of a step carries its session, its budgets and its traffic log."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

@@ -1,12 +1,10 @@
 """The finished shards of a run: found, read, and checked to be parts of one whole."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
@@ -23,7 +21,7 @@ class ShardResult(Bundle):
     """One shard of one benchmark."""
 
     @classmethod
-    def of(cls, folder: Path) -> ShardResult:
+    def of(cls, folder: Path) -> Self:
         """The shard of a task folder. Raises UsageError when it has not ended."""
         bundle = newest_bundle(folder)
         if bundle is None:

@@ -1,7 +1,5 @@
 """The other end of a pool: runs the steps that it is given, and hands their records over instead of writing them."""
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 import tempfile

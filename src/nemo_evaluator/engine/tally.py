@@ -1,7 +1,5 @@
 """Running counts of a benchmark: what progress shows and what early stopping looks at."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from dataclasses import dataclass, field

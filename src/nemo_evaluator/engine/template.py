@@ -1,7 +1,5 @@
 """Instruction templates: a text around every problem, which reaches the model."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from importlib import resources
 from typing import Final

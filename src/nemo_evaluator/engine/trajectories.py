@@ -1,7 +1,5 @@
 """The conversation of a stored answer: an agent's own trajectory, or the one call that was made."""
 
-from __future__ import annotations
-
 from nemo_evaluator.core.types import JsonDict, ModelResponse
 from nemo_evaluator.solvers.trajectory import single_turn
 from nemo_evaluator.store.records import total_tokens

@@ -1,7 +1,5 @@
 """Environments: the contract, the @benchmark API, URI schemes."""
 
-from __future__ import annotations
-
 from nemo_evaluator.environments._environment import BenchmarkEnvironment
 from nemo_evaluator.environments.base import EvalEnvironment
 from nemo_evaluator.environments.custom import BenchmarkInfo, ScorerInput, benchmark, image_builder, scorer

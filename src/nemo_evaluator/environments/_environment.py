@@ -1,12 +1,10 @@
 """The environment behind ``@benchmark``: rows become prompts, a scorer judges the answers."""
 
-from __future__ import annotations
-
 import inspect
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from nemo_evaluator.core.errors import NelError, UsageError, boundary
 from nemo_evaluator.core.failures import Cause
@@ -20,11 +18,8 @@ from nemo_evaluator.environments.base import EnvironmentFacts, EvalEnvironment
 from nemo_evaluator.environments.definition import BenchmarkDefinition, DatasetSource
 from nemo_evaluator.environments.fewshot import FewShot
 from nemo_evaluator.environments.prompt import PromptTemplate, template_text
-from nemo_evaluator.sandbox.base import ImageBuildRequest
+from nemo_evaluator.sandbox.base import ImageBuildRequest, Sandbox
 from nemo_evaluator.scoring.types import ScorerInput
-
-if TYPE_CHECKING:
-    from nemo_evaluator.sandbox.base import Sandbox
 
 # Rows looked at when a benchmark is loaded, to learn the columns of ragged datasets.
 _LOOKED_AT: Final = 20

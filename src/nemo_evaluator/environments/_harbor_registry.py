@@ -4,8 +4,6 @@ Every task is pinned: its commit and the hash of its files stand in the dataset 
 or says that they changed.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

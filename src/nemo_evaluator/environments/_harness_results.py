@@ -1,7 +1,5 @@
 """What a harness container leaves behind: ``results.yml`` with scores and counts, and rows of single samples."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path

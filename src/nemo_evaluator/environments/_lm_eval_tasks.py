@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from lm_eval.api.metrics import mean
 from lm_eval.tasks import TaskManager
@@ -24,10 +24,8 @@ from nemo_evaluator.core.types import JsonDict, PromptRequest, SandboxSpec, Seed
 from nemo_evaluator.datasets.mirrored_hub import mirrored_hub
 from nemo_evaluator.environments._loglikelihood_prompts import LoglikelihoodPrompts
 from nemo_evaluator.environments.base import EvalEnvironment
-
-if TYPE_CHECKING:
-    from nemo_evaluator.models import Client
-    from nemo_evaluator.sandbox.base import Sandbox
+from nemo_evaluator.models import Client
+from nemo_evaluator.sandbox.base import Sandbox
 
 # What lm-eval itself seeds the choice of examples with, and generates when a task does not say.
 _FEWSHOT_SEED: Final = 1234

@@ -1,13 +1,11 @@
 """Log-likelihood requests in the tokens of the model: split as lm-eval does it, and checked against the server."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HFValidationError
@@ -16,9 +14,7 @@ from tokenizers import Tokenizer
 
 from nemo_evaluator.core.errors import RequestRejectedError, UsageError
 from nemo_evaluator.core.types import PromptRequest
-
-if TYPE_CHECKING:
-    from nemo_evaluator.models import Client
+from nemo_evaluator.models import Client
 
 Encode = Callable[[str], Awaitable[list[int]]]
 _GIVE: Final = "params: {tokenizer: FOLDER}, the folder of the model's tokenizer.json"

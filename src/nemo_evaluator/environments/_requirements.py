@@ -1,7 +1,5 @@
 """The libraries that a benchmark says it needs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path

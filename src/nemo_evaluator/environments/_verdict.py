@@ -1,7 +1,5 @@
 """Running a scorer: on the loop while it is fast, in a thread once it is slow; and what its answer is worth."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import math

@@ -3,12 +3,10 @@
 The image runs in the benchmark's sandbox; its model calls come through our proxy, so budgets, cache and traffic hold.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import yaml
 
@@ -20,9 +18,7 @@ from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict, SandboxSpec, SeedResult, VerifyResult
 from nemo_evaluator.environments._harness_results import HarnessResults, read_results
 from nemo_evaluator.environments.base import BatchJob, BatchRow, EnvironmentFacts, EvalEnvironment, WholeRun
-
-if TYPE_CHECKING:
-    from nemo_evaluator.sandbox.base import ExecResult, Sandbox
+from nemo_evaluator.sandbox.base import ExecResult, Sandbox
 
 _VERSION: Final = "1"
 _CONFIG: Final = "/config/run_config.yaml"

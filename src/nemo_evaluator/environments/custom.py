@@ -8,8 +8,6 @@
         return exact_match(sample)
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

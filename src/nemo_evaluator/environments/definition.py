@@ -1,7 +1,5 @@
 """What ``@benchmark`` was told: the definition from which environments are made, and what is told to people."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field

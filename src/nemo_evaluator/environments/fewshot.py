@@ -1,7 +1,5 @@
 """Few-shot examples: worked problems of another split, the same ones for every problem (or for every group)."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any

@@ -4,8 +4,6 @@ Started here: ``gym://cmd:COMMAND`` (with ``PORT`` in its environment), ``gym://
 ``gym://BENCHMARK`` (``nel serve``).
 """
 
-from __future__ import annotations
-
 import asyncio
 import importlib.util
 import os
@@ -15,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 from urllib.parse import parse_qs
 
 from aiohttp import CookieJar
@@ -39,9 +37,7 @@ from nemo_evaluator.environments.gym_wire import (
     seed_of,
     verdict_of,
 )
-
-if TYPE_CHECKING:
-    from nemo_evaluator.sandbox.base import Sandbox
+from nemo_evaluator.sandbox.base import Sandbox
 
 Protocol = Literal["evaluator", "native"]
 _VERSION: Final = "1"

@@ -1,7 +1,5 @@
 """Talking to a Gym server: one jar of cookies per rollout, and every way to fail by its name."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any, Final

@@ -4,8 +4,6 @@ Two dialects: *evaluator*, whose server hands out problems and judges plain text
 in a file and whose answers are objects of OpenAI's Responses API.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 

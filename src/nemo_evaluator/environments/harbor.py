@@ -6,12 +6,10 @@ directory is carried; where a dataset needs what the agent installed elsewhere, 
 Harbor does it (``params: {verify: shared}``, or ``environment_mode = "shared"`` in task.toml).
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import orjson
 
@@ -26,10 +24,7 @@ from nemo_evaluator.environments._harbor_registry import fetch, tasks_in
 from nemo_evaluator.environments._harbor_task import INSTRUCTION, LOGS, SOLUTION, TESTS, HarborTask, expand
 from nemo_evaluator.environments.base import EnvironmentFacts, EvalEnvironment
 from nemo_evaluator.sandbox import workspace
-from nemo_evaluator.sandbox.base import ExecResult, ImageBuildRequest, ImageSpec
-
-if TYPE_CHECKING:
-    from nemo_evaluator.sandbox.base import Sandbox
+from nemo_evaluator.sandbox.base import ExecResult, ImageBuildRequest, ImageSpec, Sandbox
 
 _VERSION: Final = "1"
 _NAMES: Final = Path(__file__).parent / "data" / "harbor.json"

@@ -4,8 +4,6 @@ Inspect runs the task itself, solver, tools, sandbox and scorers, in a child pro
 proxy, and its samples become rows as they are finished.
 """
 
-from __future__ import annotations
-
 import asyncio
 import importlib.util
 import json
@@ -17,7 +15,7 @@ import sys
 from collections.abc import AsyncIterator, Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from nemo_evaluator.core.errors import MissingExtraError, ScorerError, SolverError, UsageError
 from nemo_evaluator.core.failures import Cause, Failure
@@ -35,10 +33,8 @@ from nemo_evaluator.core.types import (
 )
 from nemo_evaluator.datasets.settings import mirror_dir
 from nemo_evaluator.environments.base import BatchJob, BatchRow, EnvironmentFacts, EvalEnvironment
-
-if TYPE_CHECKING:
-    from nemo_evaluator.models import Client
-    from nemo_evaluator.sandbox.base import Sandbox
+from nemo_evaluator.models import Client
+from nemo_evaluator.sandbox.base import Sandbox
 
 _log = logging.getLogger(__name__)
 _CHILD: Final = (sys.executable, "-m", "nemo_evaluator.environments._inspect_child")

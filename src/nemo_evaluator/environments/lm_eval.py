@@ -1,7 +1,5 @@
 """``lm-eval://``: a task, group or tag of the Language Model Evaluation Harness, asked through our own client."""
 
-from __future__ import annotations
-
 import importlib.util
 from typing import Final
 

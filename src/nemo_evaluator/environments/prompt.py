@@ -4,8 +4,6 @@
 and code need no doubling. A ``{word}`` that is no column is an error at load, with the columns that there are.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections.abc import Mapping

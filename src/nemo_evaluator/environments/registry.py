@@ -1,7 +1,5 @@
 """From a benchmark's name to its environment: built-in names, ``file.py[:name]``, and URI schemes."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import inspect

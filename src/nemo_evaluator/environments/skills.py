@@ -4,13 +4,11 @@ The files are read as they are published; the package itself is not needed for k
 looked for in ``params.data_dir``, in the folder that ``NEMO_SKILLS_DATA_DIR`` names, and in the package, if installed.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from nemo_evaluator.core.errors import SeedError, UsageError
 from nemo_evaluator.core.files import safe_name
@@ -20,10 +18,8 @@ from nemo_evaluator.core.types import JsonDict, SeedResult, VerifyResult
 from nemo_evaluator.datasets import open_rows
 from nemo_evaluator.environments._verdict import verdict
 from nemo_evaluator.environments.base import EvalEnvironment
+from nemo_evaluator.sandbox.base import Sandbox
 from nemo_evaluator.scoring import ScorerInput, exact_match, math, multichoice_regex
-
-if TYPE_CHECKING:
-    from nemo_evaluator.sandbox.base import Sandbox
 
 _VERSION: Final = "1"
 _VARIABLE: Final = "NEMO_SKILLS_DATA_DIR"

@@ -4,12 +4,10 @@ The tables are read as they are published; the library itself is not needed. The
 ``LMUData`` names (VLMEvalKit's own variable), else in ``~/LMUData``.
 """
 
-from __future__ import annotations
-
 import os
 import string
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from nemo_evaluator.core.errors import SeedError, UsageError
 from nemo_evaluator.core.files import safe_name
@@ -18,10 +16,8 @@ from nemo_evaluator.core.types import JsonDict, SeedResult, VerifyResult
 from nemo_evaluator.datasets import open_rows
 from nemo_evaluator.environments._verdict import verdict
 from nemo_evaluator.environments.base import EvalEnvironment
+from nemo_evaluator.sandbox.base import Sandbox
 from nemo_evaluator.scoring import ScorerInput, exact_match, fuzzy_match, multichoice_regex
-
-if TYPE_CHECKING:
-    from nemo_evaluator.sandbox.base import Sandbox
 
 _VERSION: Final = "1"
 _CATEGORIES: Final = ("category", "l2-category", "l2_category", "split")

@@ -1,7 +1,5 @@
 """The docker command."""
 
-from __future__ import annotations
-
 import subprocess
 from typing import Final
 

@@ -1,7 +1,5 @@
 """An image with a benchmark of one's own inside: its Dockerfile, and building it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tempfile

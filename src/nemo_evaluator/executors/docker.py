@@ -1,7 +1,5 @@
 """``docker``: the run happens in one container on this machine, as the user who started it."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal

@@ -1,7 +1,5 @@
 """``local``: the run happens on this machine, in the foreground or in a process of its own."""
 
-from __future__ import annotations
-
 import os
 import socket
 import sys

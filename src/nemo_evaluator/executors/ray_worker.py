@@ -1,14 +1,12 @@
 """What runs in a worker of a Ray cluster: the parts of a benchmark, built from the same config, and its steps."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 from urllib.parse import urlsplit
 
 from nemo_evaluator.config import parse_eval_config
@@ -34,7 +32,7 @@ class RunningAt:
     replicas: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, service: RunningService) -> RunningAt:
+    def of(cls, service: RunningService) -> Self:
         """The service, to be sent."""
         key = service.api_key.reveal() if service.api_key is not None else None
         return cls(service.url, key, tuple(service.replicas))

@@ -3,8 +3,6 @@
 The file holds no secret: what is one travels to the worker in an environment variable.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

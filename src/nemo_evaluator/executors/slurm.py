@@ -1,7 +1,5 @@
 """``slurm``: the run happens in jobs of a SLURM cluster, here or behind ssh."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """From a request to a run: what is checked for every executor before one of them starts anything."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

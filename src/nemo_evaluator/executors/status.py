@@ -1,7 +1,5 @@
 """The status of a run: its life, which its executor knows, and its numbers, read from its folder."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Iterator

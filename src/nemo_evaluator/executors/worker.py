@@ -1,7 +1,5 @@
 """The run itself, in this process: what every executor starts, wherever that is."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import os

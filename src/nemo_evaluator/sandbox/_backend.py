@@ -1,7 +1,5 @@
 """What all backends share: commands, output, environment and transfers on top of one primitive, ``_run``."""
 
-from __future__ import annotations
-
 import contextlib
 import shlex
 import time
@@ -10,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import IO, Any, ClassVar, Self
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
@@ -37,13 +35,13 @@ class Limits:
     shared: bool = False
 
     @classmethod
-    def of(cls, config: Any) -> Limits:
+    def of(cls, config: Any) -> Self:
         """Those that a config sets."""
         given: dict[str, Any] = config.model_dump(include={one.name for one in fields(cls)})
         given |= {name: parse_size(given[name]) for name in ("memory", "disk") if name in given}
         return cls(**given)
 
-    def of_problem(self, spec: SandboxSpec, config: Any, *, online: str = "none") -> Limits:
+    def of_problem(self, spec: SandboxSpec, config: Any, *, online: str = "none") -> Self:
         """These, with what a problem asks for wherever the config says nothing itself; ``online`` is the network of one
         that may reach the internet. A problem that may not never does."""
         asked: dict[str, Any] = {"memory": spec.memory, "cpus": spec.cpus, "disk": spec.disk}
@@ -204,7 +202,7 @@ class Backend(ABC):
         self._check()
         await _transfer.download(self._pipe, self._absolute(source), Path(target))
 
-    async def __aenter__(self) -> Backend:
+    async def __aenter__(self) -> Self:
         await self.start()
         return self
 

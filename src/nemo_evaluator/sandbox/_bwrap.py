@@ -1,7 +1,5 @@
 """What a local sandbox shows of the machine: the arguments of bubblewrap."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

@@ -1,7 +1,5 @@
 """Sandboxes that are entered by a command of their own (runsc, apptainer, srun): everything but how they start."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

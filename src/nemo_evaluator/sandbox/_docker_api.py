@@ -1,7 +1,5 @@
 """The Docker engine over its socket: a small client for what sandboxes need. Podman's service answers to it too."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import struct

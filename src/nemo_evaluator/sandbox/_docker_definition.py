@@ -1,7 +1,5 @@
 """What a docker sandbox is made of, in the engine's own words."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 

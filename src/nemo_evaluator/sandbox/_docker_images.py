@@ -1,7 +1,5 @@
 """Images of an engine: pulled once, built once, and the least used ones removed when the disk runs full."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import logging

@@ -1,7 +1,5 @@
 """The SSH side of a Fargate sandbox: the sidecar's definition, and a tunnel with ways in and out."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """Commands of the host that run something inside a sandbox: runsc, apptainer, srun."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

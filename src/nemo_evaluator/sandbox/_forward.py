@@ -1,7 +1,5 @@
 """The one way out of a sandbox without a network: a socket inside, whose connections we carry to the model."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

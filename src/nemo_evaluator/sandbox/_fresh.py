@@ -1,18 +1,14 @@
 """A program in a folder of its own, for sandboxes that can only run commands."""
 
-from __future__ import annotations
-
 import io
 import secrets
 import tarfile
 from collections.abc import Mapping, Sequence
-from typing import IO, Any, Final
+from typing import IO, Any
 
 from nemo_evaluator.sandbox._backend import Job
-from nemo_evaluator.sandbox._wrapper import script
 from nemo_evaluator.sandbox.base import ExecResult, Sandbox
-
-_SCRIPT: Final = script("fresh")
+from nemo_evaluator.sandbox.workspace import script
 
 
 def stray_user() -> int:
@@ -28,7 +24,7 @@ def as_command(command: Sequence[str], files: Mapping[str, bytes]) -> tuple[list
             info = tarfile.TarInfo(name)
             info.size, info.mode = len(data), 0o644
             tar.addfile(info, io.BytesIO(data))
-    return ["sh", "-c", _SCRIPT, "sh", *command], buffer.getvalue()
+    return ["sh", "-c", script("fresh"), "sh", *command], buffer.getvalue()
 
 
 def prepared(job: Job) -> tuple[list[str], bytes | IO[bytes] | None]:

@@ -1,7 +1,5 @@
 """The evaluator's end of the local sandboxes: starting the keeper, and talking to one warden per sandbox."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

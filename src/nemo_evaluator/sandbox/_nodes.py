@@ -1,11 +1,10 @@
 """Nodes of a SLURM allocation on which sandboxes run: a slot is taken, used and given back, never shared."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket
 from dataclasses import dataclass
+from typing import Self
 from urllib.parse import urlsplit, urlunsplit
 
 from nemo_evaluator.core.errors import SandboxError
@@ -40,7 +39,7 @@ class NodeSlots:
                 self._free.put_nowait(Place(node, slot, het_group))
 
     @classmethod
-    def from_environment(cls, per_node: int) -> NodeSlots | None:
+    def from_environment(cls, per_node: int) -> Self | None:
         """The nodes that the batch script named in ``NEL_SANDBOX_NODES``; None when it named none."""
         nodes = [name for name in os.environ.get("NEL_SANDBOX_NODES", "").split(",") if name]
         return cls(nodes, per_node, os.environ.get("NEL_SANDBOX_HET_GROUP") or None) if nodes else None

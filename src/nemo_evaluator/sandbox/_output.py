@@ -1,7 +1,5 @@
 """Output of a command: head and tail are kept within a cap, any bytes become text."""
 
-from __future__ import annotations
-
 from collections import deque
 
 

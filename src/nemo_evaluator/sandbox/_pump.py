@@ -1,7 +1,5 @@
 """The pipes of one command: output handed over as it comes, its end reported on a pipe of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """A small process that outlives a killed evaluator for as long as it takes to remove what it left behind."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

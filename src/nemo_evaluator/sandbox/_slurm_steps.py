@@ -1,7 +1,5 @@
 """The steps of a SLURM job that make up one sandbox: one that holds it, and one for every command."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re
@@ -14,7 +12,7 @@ from typing import IO, Final
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.sandbox._entry_command import Client, start_client
-from nemo_evaluator.sandbox._wrapper import script
+from nemo_evaluator.sandbox.workspace import script
 
 _START: Final = 600.0
 # How long SLURM may take to end a step (a site's KillWait is 30 s unless set).

@@ -1,7 +1,5 @@
 """Files in and out of a sandbox: one tar stream, digests compared, and nothing that a sandbox sent is trusted."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import io
@@ -12,18 +10,17 @@ import tarfile
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Final, NoReturn
+from typing import IO, Any, Final, NoReturn, Self
 
 from nemo_evaluator.core.errors import SandboxError
-from nemo_evaluator.sandbox._wrapper import script
 from nemo_evaluator.sandbox.base import Exit
+from nemo_evaluator.sandbox.workspace import script
 
 log = logging.getLogger(__name__)
 TIMEOUT: Final = 600.0
 MAX_DOWNLOAD: Final = 16 * 2**30
 _MAX_MEMBERS: Final = 1_000_000
 _SUMS: Final = ".nel-sums"
-_RECEIVE, _SEND = script("receive"), script("send")
 
 
 Pipe = Callable[[list[str], IO[bytes] | None, Callable[[bytes], object] | None, float], Awaitable[tuple[Exit, str]]]
@@ -47,7 +44,7 @@ class Header(tarfile.TarInfo):
     """
 
     @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Header:
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
         """The header in a block."""
         header = super().frombuf(buf, encoding, errors)
         if header.type == tarfile.GNUTYPE_SPARSE:
@@ -85,7 +82,7 @@ async def upload(pipe: Pipe, source: Path | str | bytes, target: str) -> None:
         except OSError as error:
             raise SandboxError(f"cannot read {source!r} for upload: {error}") from error
         archive.seek(0)
-        ended, errors = await pipe(["sh", "-c", _RECEIVE, "sh", folder], archive, None, TIMEOUT)
+        ended, errors = await pipe(["sh", "-c", script("receive"), "sh", folder], archive, None, TIMEOUT)
     if ended.timed_out or ended.code != 0:
         why = "timed out" if ended.timed_out else f"exit code {ended.code}: {errors.strip()[-500:]}"
         raise SandboxError(f"upload to {target} failed ({why})")
@@ -104,7 +101,7 @@ async def download(pipe: Pipe, source: str, target: Path) -> None:
                 digest.update(data)
                 archive.write(data)
 
-        ended, errors = await pipe(["sh", "-c", _SEND, "sh", source], None, take, TIMEOUT)
+        ended, errors = await pipe(["sh", "-c", script("send"), "sh", source], None, take, TIMEOUT)
         said = errors.splitlines()
         if "NEL-MISSING" in said:
             raise SandboxError(f"download failed: {source} does not exist in the sandbox")

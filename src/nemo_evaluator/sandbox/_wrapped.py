@@ -1,7 +1,5 @@
 """Sandboxes whose commands run under our shell wrapper: what docker, gVisor, Apptainer and Pyxis share."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import secrets

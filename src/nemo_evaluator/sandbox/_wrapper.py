@@ -1,14 +1,11 @@
 """The shell text around a command in a container: its end is told in words, and nothing that it started is left."""
 
-from __future__ import annotations
-
-import re
 import secrets
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.sandbox.workspace import script
 
 _PRIME: Final = 2**31 - 1
 _ROOM: Final = 1024
@@ -16,14 +13,6 @@ _ROOM: Final = 1024
 _LONGEST: Final = 64
 # What becomes of processes that a command leaves: killed, left alone, or kept alive by a wrapper that does not end.
 Rest: TypeAlias = Literal["kill", "leave", "hold"]
-_SHELL: Final = Path(__file__).parent / "shell"
-
-
-def script(name: str) -> str:
-    """A shell script of ours without its comments, and with those that it includes."""
-    text = (_SHELL / f"{name}.sh").read_text()
-    text = re.sub(r"^ *#include (\w+)\n", lambda found: script(found[1]), text, flags=re.MULTILINE)
-    return re.sub(r"^ *#.*\n", "", text, flags=re.MULTILINE)
 
 
 _WRAP: Final = script("wrap")

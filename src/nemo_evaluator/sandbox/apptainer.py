@@ -1,7 +1,5 @@
 """``apptainer``: an instance per sandbox, on this machine or on nodes of a SLURM allocation."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -11,7 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -49,7 +47,7 @@ class ApptainerConfig(SlurmConfig):
     sif_cache_dir: str | None = Field(None, description="Folder of converted images; required with `node_pool`.")
 
     @model_validator(mode="after")
-    def _shared_cache(self) -> ApptainerConfig:
+    def _shared_cache(self) -> Self:
         if self.node_pool is not None and self.sif_cache_dir is None:
             raise PydanticCustomError("no_sif_cache", "sif_cache_dir is required when node_pool is set")
         return self

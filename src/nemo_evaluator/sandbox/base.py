@@ -1,7 +1,5 @@
 """The contract of a sandbox: start, exec, upload, download, stop."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``custom``: a sandbox of your own, named by its class."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Final, Literal
 

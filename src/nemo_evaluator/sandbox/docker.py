@@ -1,7 +1,5 @@
 """``docker``: a container per sandbox, with no more privileges than an agent needs."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

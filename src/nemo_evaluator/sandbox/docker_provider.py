@@ -1,7 +1,5 @@
 """Docker sandboxes for a run: the engine, its images, and a reaper for the day we are killed."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

@@ -1,7 +1,5 @@
 """Dockerfiles as far as we read them ourselves: their instructions, and those that only copy files."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 import shlex

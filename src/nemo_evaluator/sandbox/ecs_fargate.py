@@ -1,7 +1,5 @@
 """``ecs_fargate``: a Fargate task per sandbox, with an exec server inside that is reached through an SSH tunnel."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

@@ -1,7 +1,5 @@
 """Fargate sandboxes for a run: settings, task definitions, tasks, and a reaper for the day we are killed."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

@@ -1,7 +1,5 @@
 """``local`` with ``runtime: runsc``: the same view of the machine behind gVisor's own kernel. Needs root and runsc."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Which sandboxes exist, whose they are, and the removal of those whose owner is gone."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """A sandbox that starts when it is first used: a solver or scorer that never touches it costs nothing."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager

@@ -7,8 +7,6 @@
 Every step between is the harness's own: when one fails, that is a SandboxError, never a verdict.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import shlex

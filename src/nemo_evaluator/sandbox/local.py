@@ -1,7 +1,5 @@
 """``local``: isolation on this machine without a daemon, by bubblewrap, control groups and a system-call filter."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import errno

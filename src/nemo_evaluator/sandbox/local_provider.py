@@ -1,7 +1,5 @@
 """Local sandboxes for a run: one keeper for all, and a check that this machine can isolate at all."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """All sandboxes of one benchmark run: how many at once, warm ones, images, and the end of every one of them."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import deque

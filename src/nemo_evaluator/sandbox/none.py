@@ -1,7 +1,5 @@
 """``none``: no sandbox."""
 
-from __future__ import annotations
-
 from typing import Final, Literal
 
 from nemo_evaluator.config.sandbox_base import SandboxBase

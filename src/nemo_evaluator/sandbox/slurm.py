@@ -1,7 +1,5 @@
 """``slurm``: containers on nodes of a SLURM allocation, through Pyxis."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

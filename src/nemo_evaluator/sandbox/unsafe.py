@@ -3,8 +3,6 @@
 A deadline still holds and groups of processes still die, but the code can read and write whatever the user can.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -1,12 +1,20 @@
 """The standard ways to prepare an agent's folder and to carry its work, as shell text for a working directory."""
 
-from __future__ import annotations
-
+import re
 import shlex
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 _SHELL: Final = Path(__file__).parent / "shell"
+
+
+@cache
+def script(name: str) -> str:
+    """A shell script of ours without its comments, and with those that it includes."""
+    text = (_SHELL / f"{name}.sh").read_text()
+    text = re.sub(r"^ *#include (\w+)\n", lambda found: script(found[1]), text, flags=re.MULTILINE)
+    return re.sub(r"^ *#.*\n", "", text, flags=re.MULTILINE)
 
 
 def capture_command(workdir: str) -> str:

@@ -1,7 +1,5 @@
 """The C++ server of llama.cpp inside a Python process: takes the few arguments of ``llama-server`` that we use."""
 
-from __future__ import annotations
-
 import argparse
 import ctypes
 import os

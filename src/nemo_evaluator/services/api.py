@@ -1,9 +1,7 @@
 """``type: api``: a model behind a URL that somebody else keeps up."""
 
-from __future__ import annotations
-
 import warnings
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -27,7 +25,7 @@ class ApiService(ModelService):
         return self.model or name
 
     @model_validator(mode="after")
-    def _url_and_protocol(self) -> ApiService:
+    def _url_and_protocol(self) -> Self:
         spoken = protocol_of_url(self.url)
         if spoken is not None and "protocol" not in self.model_fields_set:
             self.protocol = spoken

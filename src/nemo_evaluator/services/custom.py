@@ -1,7 +1,5 @@
 """``type: custom``: a service of your own."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Final, Literal, cast
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """``type: docker_model``: any model server in a container."""
 
-from __future__ import annotations
-
 from typing import Final, Literal
 
 from pydantic import Field

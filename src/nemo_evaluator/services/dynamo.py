@@ -1,11 +1,9 @@
 """``type: dynamo``: a Dynamo deployment, aggregated or split into prefill and decode workers."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -53,7 +51,7 @@ class DynamoService(EngineService):
     decode: DynamoWorkers | None = Field(None, description="Decode workers; needs `prefill` too.")
 
     @model_validator(mode="after")
-    def _both_or_none(self) -> DynamoService:
+    def _both_or_none(self) -> Self:
         if (self.prefill is None) != (self.decode is None):
             raise PydanticCustomError("half_split", "prefill and decode go together: give both or none")
         return self

@@ -3,8 +3,6 @@
 The form for this machine is ``launch.argv`` itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal

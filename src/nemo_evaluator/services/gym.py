@@ -1,7 +1,5 @@
 """``type: gym``: a Gym resource server, started by the command that the config gives."""
 
-from __future__ import annotations
-
 import sys
 from typing import ClassVar, Final, Literal
 

@@ -1,7 +1,5 @@
 """What a run left behind that was killed together with its guards. Anything less than that, the guards clean up."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """The life of one server, however it is started: wait until it answers, notice when it crashes, start it again."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from abc import ABC, abstractmethod

@@ -1,7 +1,5 @@
 """``type: llama_cpp``: a small model on this machine, served by ``llama-server`` or by the xllamacpp library."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil

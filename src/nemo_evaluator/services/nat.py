@@ -1,7 +1,5 @@
 """``type: nat``: a NeMo Agent Toolkit server."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import ClassVar, Final, Literal

@@ -1,7 +1,5 @@
 """``type: nim``: a NIM container."""
 
-from __future__ import annotations
-
 from typing import Final, Literal
 
 from pydantic import Field

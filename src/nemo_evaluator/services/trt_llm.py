@@ -1,7 +1,5 @@
 """``type: trt_llm``: a TensorRT-LLM server."""
 
-from __future__ import annotations
-
 import shutil
 from typing import Final, Literal
 

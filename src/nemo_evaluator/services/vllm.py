@@ -1,7 +1,5 @@
 """``type: vllm``: a vLLM server; over several nodes through Ray."""
 
-from __future__ import annotations
-
 import shlex
 from typing import Final, Literal
 

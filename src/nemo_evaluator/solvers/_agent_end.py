@@ -1,7 +1,5 @@
 """How an agent ended, whoever ran it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from nemo_evaluator.core.types import JsonDict

@@ -1,21 +1,17 @@
 """One problem under way in the tool loop: the conversation, the record of it, and what comes out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from nemo_evaluator.core.errors import BudgetError, ContextExceededError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.turns import record_turn
 from nemo_evaluator.core.types import ErrorKind, JsonDict, Message, ModelResponse, SolveResult, ToolCallInfo
+from nemo_evaluator.models import Client
 from nemo_evaluator.models.usage import together
 from nemo_evaluator.solvers.tools.toolbox import Outcome, Toolbox
 from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
-
-if TYPE_CHECKING:
-    from nemo_evaluator.models import Client
 
 AGENT: Final = "nemo-evaluator-tool-calling"
 _SMALLEST_CONTEXT: Final = 1_000

@@ -1,13 +1,11 @@
 """An agent that is a folder: ``run.sh.j2``, with ``install.sh.j2`` and ``agent.toml`` where it needs them."""
 
-from __future__ import annotations
-
 import shlex
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Self
 
 import jinja2
 from jinja2.sandbox import SandboxedEnvironment
@@ -15,10 +13,8 @@ from jinja2.sandbox import SandboxedEnvironment
 from nemo_evaluator.core.errors import SandboxError, UsageError
 from nemo_evaluator.core.json_coerce import as_dict, as_number
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.sandbox.base import Sandbox
 from nemo_evaluator.solvers._agent_end import AgentEnd
-
-if TYPE_CHECKING:
-    from nemo_evaluator.sandbox.base import Sandbox
 
 RUN: Final = "run.sh.j2"
 _INSTALL: Final = "install.sh.j2"
@@ -36,7 +32,7 @@ class FolderAgent:
     env: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, folder: Path) -> FolderAgent:
+    def load(cls, folder: Path) -> Self:
         """Read an agent's folder. Raises UsageError when it is none."""
         if not (folder / RUN).is_file():
             raise UsageError(f"{folder} is not an agent: it has no {RUN}", hint="see docs/agents.md")

@@ -1,7 +1,5 @@
 """An agent of the Harbor package: it runs unchanged in a child process, and our sandbox is its environment."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import importlib.util
@@ -14,16 +12,14 @@ import tempfile
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from nemo_evaluator.core.errors import MissingExtraError, SandboxError, SolverError, UsageError, install_line
 from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.sandbox.base import Sandbox
 from nemo_evaluator.solvers._agent_end import AgentEnd
-
-if TYPE_CHECKING:
-    from nemo_evaluator.sandbox.base import Sandbox
 
 _CHILD: Final = Path(__file__).with_name("_harbor_child.py")
 _PYTHON: Final = "NEL_HARBOR_PYTHON"

@@ -1,7 +1,5 @@
 """How long an agent may work: our limit, the task's, or the larger of both, under a cap."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from nemo_evaluator.config.solver_base import TimeoutStrategy

@@ -1,18 +1,14 @@
 """``agent``: an agent of a framework; runs as the ``harbor`` solver."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import Field
 
 from nemo_evaluator.config.fields import Name, ServiceName
 from nemo_evaluator.config.solver_base import SolverBase
 from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.solvers.base import SolverContext
 from nemo_evaluator.solvers.harbor import HarborSolver, HarborSolverConfig
-
-if TYPE_CHECKING:
-    from nemo_evaluator.solvers.base import SolverContext
 
 
 class AgentSolverConfig(SolverBase):

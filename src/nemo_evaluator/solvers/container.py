@@ -1,8 +1,6 @@
 """``container``: a harness container that owns its whole evaluation loop."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -11,9 +9,7 @@ from nemo_evaluator.config.solver_base import SolverBase
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult
-
-if TYPE_CHECKING:
-    from nemo_evaluator.solvers.base import SolverContext
+from nemo_evaluator.solvers.base import SolverContext
 
 
 class ContainerSolverConfig(SolverBase):

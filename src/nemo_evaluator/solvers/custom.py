@@ -1,9 +1,7 @@
 """``type: custom``: a solver of the user's own, by class path."""
 
-from __future__ import annotations
-
 import inspect
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import Field
 
@@ -14,10 +12,7 @@ from nemo_evaluator.core.hashing import digest_parts
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.registry import did_you_mean, find_file, load_object
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.solvers.base import MODEL
-
-if TYPE_CHECKING:
-    from nemo_evaluator.solvers.base import SolverContext
+from nemo_evaluator.solvers.base import MODEL, SolverContext
 
 
 class CustomSolverConfig(SolverBase):

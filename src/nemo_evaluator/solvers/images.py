@@ -1,7 +1,5 @@
 """A problem as chat messages, with its images (paths, bytes, URLs and data URIs) as parts of their content."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nemo_evaluator.core.errors import SeedError

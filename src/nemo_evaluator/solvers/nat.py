@@ -1,9 +1,7 @@
 """``nat``: a workflow of the NeMo Agent Toolkit that answers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import orjson
 from pydantic import Field
@@ -16,10 +14,8 @@ from nemo_evaluator.core.types import JsonDict, ModelResponse, SeedResult, Solve
 from nemo_evaluator.environments.gym_client import GymClient
 from nemo_evaluator.models.chat import parse_arguments
 from nemo_evaluator.models.usage import together
+from nemo_evaluator.solvers.base import SolverContext
 from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
-
-if TYPE_CHECKING:
-    from nemo_evaluator.solvers.base import SolverContext
 
 # The second is what older versions call it.
 _PATHS: Final = ("/v1/workflow/full", "/generate/full")

@@ -1,7 +1,5 @@
 """``openclaw``: the OpenClaw command-line agent."""
 
-from __future__ import annotations
-
 from typing import Final, Literal
 
 from pydantic import Field

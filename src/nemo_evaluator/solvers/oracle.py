@@ -1,12 +1,10 @@
 """The oracle solver: runs the known solution of a task, which measures the ceiling of the harness."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
@@ -15,14 +13,12 @@ from nemo_evaluator.config.solver_base import SolverBase, TimeoutStrategy
 from nemo_evaluator.core.errors import SandboxError, SeedError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import ErrorKind, JsonDict, ModelResponse, SeedResult, SolveResult, ToolCallInfo
+from nemo_evaluator.sandbox.base import Sandbox
 from nemo_evaluator.solvers._time_limit import time_limit
+from nemo_evaluator.solvers.base import SolverContext
 from nemo_evaluator.solvers.tools.base import ToolResult
 from nemo_evaluator.solvers.tools.sandbox import shown
 from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
-
-if TYPE_CHECKING:
-    from nemo_evaluator.sandbox.base import Sandbox
-    from nemo_evaluator.solvers.base import SolverContext
 
 # The second is for sandboxes whose root cannot be written to.
 _PLACES: Final = ("/solution", "/tmp/solution")

@@ -1,11 +1,9 @@
 """The tool-calling solver: a loop of model calls and tool calls that we drive and record ourselves."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -17,18 +15,16 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.turns import offer_answer
 from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult
+from nemo_evaluator.models import Client
+from nemo_evaluator.sandbox.base import Sandbox
 from nemo_evaluator.solvers._agent_run import AgentRun
+from nemo_evaluator.solvers.base import SolverContext
 from nemo_evaluator.solvers.images import messages_for
 from nemo_evaluator.solvers.tools.base import ToolSource
 from nemo_evaluator.solvers.tools.gym import GymTools
 from nemo_evaluator.solvers.tools.mcp import McpTools
 from nemo_evaluator.solvers.tools.sandbox import SandboxTools
 from nemo_evaluator.solvers.tools.toolbox import Toolbox
-
-if TYPE_CHECKING:
-    from nemo_evaluator.models import Client
-    from nemo_evaluator.sandbox.base import Sandbox
-    from nemo_evaluator.solvers.base import SolverContext
 
 ResponseMode = Literal["last_message", "sandbox_artifact"]
 CONTEXT_TOKENS: Final = 100_000
@@ -45,7 +41,7 @@ class McpServer(Model):
     headers: EnvMap = Field(default_factory=dict, description="Headers for the URL.")
 
     @model_validator(mode="after")
-    def _one_way(self) -> McpServer:
+    def _one_way(self) -> Self:
         if (self.command is None) == (self.url is None):
             raise PydanticCustomError("mcp_way", "give command or url, not both and not neither")
         return self
@@ -69,7 +65,7 @@ class ToolCallingSolverConfig(SolverBase):
     )
 
     @model_validator(mode="after")
-    def _some_tools(self) -> ToolCallingSolverConfig:
+    def _some_tools(self) -> Self:
         if self.resource_service is None and not self.sandbox_tools and not self.mcp_servers:
             raise PydanticCustomError("no_tools", "give resource_service, sandbox_tools: true, or mcp_servers")
         if len({server.name for server in self.mcp_servers}) != len(self.mcp_servers):

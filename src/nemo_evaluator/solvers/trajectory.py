@@ -4,8 +4,6 @@ A row's ``trajectory`` is a list with exactly one document, or empty. ``single_t
 call; ``TrajectoryBuilder`` grows a document turn by turn; ``nemo_evaluator.testing.validate_trajectory`` checks one.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from typing import Any, Final

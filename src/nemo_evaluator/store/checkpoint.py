@@ -1,7 +1,5 @@
 """Which benchmarks of a suite are done: a view for people and tools. Resume itself trusts the journals only."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterable

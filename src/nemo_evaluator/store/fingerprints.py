@@ -3,10 +3,8 @@
 Never part of a fingerprint: ports, output paths, dates, concurrency.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from nemo_evaluator.core.hashing import digest, digest_parts
 from nemo_evaluator.core.types import JsonDict, SeedResult, Step
@@ -28,7 +26,7 @@ class RunFingerprints:
     seeded: bool = False
 
     @classmethod
-    def of(cls, *, service: JsonDict, solver: JsonDict, template: str | None, scorer: str) -> RunFingerprints:
+    def of(cls, *, service: JsonDict, solver: JsonDict, template: str | None, scorer: str) -> Self:
         """Hash the service's own definition, the solver's settings (with generation) and the template text."""
         parts = {
             "service": digest(service),

@@ -1,7 +1,5 @@
 """Where in the journal the newest records of each step are: two offsets a step, so that memory stays flat."""
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ One writer. Records are handed over without waiting and written together at the 
 that an answer is in the file before anything else happens with it; the file is synced a few times a second.
 """
 
-from __future__ import annotations
-
 import asyncio
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """Where the files of a run are."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Results of harness containers (``results/results.yml``) as bundles and rows, for reports and exports to read."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime

@@ -5,8 +5,6 @@ at once. On a shared disk it may hold on one host only; so the file, which only 
 its time of change is a heartbeat: another host's lock is taken over only when that has stopped.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import socket

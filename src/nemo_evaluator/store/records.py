@@ -1,7 +1,5 @@
 """The records of the journal: one answer and one outcome a step."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The registry of runs: what was started, where, and by which executor."""
 
-from __future__ import annotations
-
 import os
 import re
 import secrets
@@ -11,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Self, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -48,7 +46,7 @@ class RunMeta:
         """True when its folder is on a machine that is reached over the network."""
         return bool(self.details.get("hostname"))
 
-    def noting(self, handle: Any) -> RunMeta:
+    def noting(self, handle: Any) -> Self:
         """The same run, with what its executor must know of it later: a dataclass of plain values."""
         return replace(self, details=self.details | asdict(handle))
 

@@ -8,8 +8,6 @@ A line whose checksum does not fit is damaged: it is named, never believed. Jour
 such lines are believed as long as no sealed one stands before them.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterator

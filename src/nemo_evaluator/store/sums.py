@@ -4,8 +4,6 @@ Whoever reads a score asks ``verified`` first, so that a damaged or edited file 
 without an entry (of older versions, of other tools) are taken as they are.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Rows of the views, each made from the journal's records of one step."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from nemo_evaluator.core.json_coerce import as_number

@@ -1,7 +1,5 @@
 """The services of a config as a benchmark reaches them: endpoints, and clients that are opened on first use."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What a run says: on the terminal, and in ``nel_eval.log`` so that it can be read later."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

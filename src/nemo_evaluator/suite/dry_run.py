@@ -1,7 +1,5 @@
 """The plan of a run, without running it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

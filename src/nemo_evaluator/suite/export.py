@@ -1,7 +1,5 @@
 """Exports at the end of a run: a failing one is reported, and fails the run only when that was asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

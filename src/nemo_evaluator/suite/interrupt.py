@@ -1,7 +1,5 @@
 """Ctrl-C and SIGTERM: the first closes cleanly, the second at once. Neither loses an answer."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

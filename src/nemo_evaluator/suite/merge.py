@@ -1,7 +1,5 @@
 """Merge the shards of a run of ``nel eval run``: with the scores over all rows, and reports and config beside them."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

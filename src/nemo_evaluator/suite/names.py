@@ -3,8 +3,6 @@
 Checked before anything is started, so that a misspelt name costs nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nemo_evaluator.config import BenchmarkConfig, Document, EvalConfig

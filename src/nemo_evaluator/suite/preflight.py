@@ -3,8 +3,6 @@
 ``nel config check``, ``nel eval run`` and ``--dry-run`` show the same list.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Iterator
 
 from nemo_evaluator.config import BenchmarkConfig, EvalConfig, LoadedConfig, check_runtime

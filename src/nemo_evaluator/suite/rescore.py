@@ -1,7 +1,5 @@
 """Score the stored answers of a finished run again, with other scorers or judges; the model is never asked."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import AsyncExitStack

@@ -1,7 +1,5 @@
 """Run a whole config: services up, benchmarks, reports, exports, services down."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack

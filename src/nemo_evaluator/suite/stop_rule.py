@@ -1,7 +1,5 @@
 """From ``stop_when`` to the rule that the engine asks, with the baseline it is to be decided against."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from pathlib import Path
 

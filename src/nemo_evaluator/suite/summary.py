@@ -1,7 +1,5 @@
 """The last words of a run: one line a benchmark, with everything that a score needs beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """HTTP as bytes, for the scripted server: reading heads and bodies, writing heads, spoiling answers."""
 
-from __future__ import annotations
-
 import email.utils
 import time
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """One HTTP/1.1 connection of the scripted server: a small hand-written protocol, for its low cost."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import struct

@@ -1,7 +1,5 @@
 """What a scripted server knows and counts, as its connections use it."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections import Counter, deque

@@ -1,7 +1,5 @@
 """An event loop of the fastest kind at hand."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine
 from typing import Any

@@ -1,7 +1,5 @@
 """Anthropic's Message Batches API as a stand-in: requests inline, no metadata, one stream of results."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime
 from typing import ClassVar, Final

@@ -1,7 +1,5 @@
 """The rules of an ATIF document, as a function that lists every breach in words."""
 
-from __future__ import annotations
-
 from typing import Any, Final, TypeGuard
 
 from nemo_evaluator.core.types import JsonDict

@@ -1,7 +1,5 @@
 """What the stand-ins for vendors' batch APIs share: batches with a fate, answered by a script, over real HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import threading
@@ -10,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, Self
 
 import orjson
 from aiohttp import web
@@ -104,7 +102,7 @@ class BatchServer:
         self.url = ""
         self._numbers, self._seen = itertools.count(1), itertools.count()
 
-    def __enter__(self) -> BatchServer:
+    def __enter__(self) -> Self:
         ready = threading.Event()
         self._thread = threading.Thread(target=asyncio.run, args=(self._serve(ready),), daemon=True)
         self._thread.start()

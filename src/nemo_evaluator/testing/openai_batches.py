@@ -1,7 +1,5 @@
 """OpenAI's batch API as a stand-in: files with the purpose ``batch``, and ``/v1/batches`` over them."""
 
-from __future__ import annotations
-
 import time
 from typing import Any, ClassVar, Final
 

@@ -4,8 +4,6 @@ The first line on stdout is a JSON object with the server's URL. It runs until i
 closes its standard input with ``--until-eof``.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """The bytes a scripted server sends: whole answers and event streams of each protocol."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """``nel eval``: run evaluations and manage runs."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import click

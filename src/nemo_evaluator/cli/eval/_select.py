@@ -1,7 +1,5 @@
 """How a run is named on the command line."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

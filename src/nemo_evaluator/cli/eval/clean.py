@@ -1,7 +1,5 @@
 """``nel eval clean``: remove runs from the list; outputs stay."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Final

@@ -1,7 +1,5 @@
 """``nel eval logs``: show the log of a run."""
 
-from __future__ import annotations
-
 import click
 
 from nemo_evaluator.cli.eval._select import with_run

@@ -1,7 +1,5 @@
 """``nel eval merge``: merge the shards of a run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

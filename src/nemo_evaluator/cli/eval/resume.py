@@ -1,7 +1,5 @@
 """``nel eval resume``: go on with a run that stopped."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """``nel eval run``: a config, or one benchmark in quick mode."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

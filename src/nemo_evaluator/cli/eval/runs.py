@@ -1,7 +1,5 @@
 """``nel eval runs``: list the runs of this user."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime

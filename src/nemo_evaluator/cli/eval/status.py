@@ -1,7 +1,5 @@
 """``nel eval status``: how a run is doing."""
 
-from __future__ import annotations
-
 import time
 
 import click

@@ -1,7 +1,5 @@
 """``nel eval stop``: stop a run; nothing is lost."""
 
-from __future__ import annotations
-
 import click
 
 from nemo_evaluator.cli.eval._select import with_run

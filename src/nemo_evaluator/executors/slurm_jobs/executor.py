@@ -1,7 +1,5 @@
 """``slurm``: the run happens in jobs of a cluster; what is known of it comes from the scheduler and from its folder."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 import time

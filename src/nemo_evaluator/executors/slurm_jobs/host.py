@@ -1,7 +1,5 @@
 """Where SLURM's commands run: this machine, or a login node over one shared ssh connection."""
 
-from __future__ import annotations
-
 import io
 import os
 import shlex

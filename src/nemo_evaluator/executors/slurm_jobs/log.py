@@ -1,7 +1,5 @@
 """The logs of a run, read where they are: one file, or one for each shard."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 from typing import Final

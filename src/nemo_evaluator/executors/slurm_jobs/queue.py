@@ -1,7 +1,5 @@
 """What the scheduler and the run's own files say of a run, asked in one round trip."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field

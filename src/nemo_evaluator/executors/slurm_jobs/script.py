@@ -3,8 +3,6 @@
 Every value is quoted once, here.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable
 from importlib.resources import files

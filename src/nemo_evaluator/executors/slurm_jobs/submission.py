@@ -1,7 +1,5 @@
 """From a plan to a job in the queue: the files that the run needs there, and one call that brings and submits them."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Process 1 for commands that may leave something running: it serves many, and lives as long as the sandbox."""
 
-from __future__ import annotations
-
 import contextlib
 import marshal
 import os

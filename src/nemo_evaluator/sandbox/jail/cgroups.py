@@ -1,7 +1,5 @@
 """Limits by control groups, in the v1, v2 and hybrid layouts. Where nothing can be written, there is no group."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -3,8 +3,6 @@
 Nothing inside can signal it (it is process 1 of its namespace) or read it (it is not dumpable, and ptrace is refused).
 """
 
-from __future__ import annotations
-
 import contextlib
 import marshal
 import os

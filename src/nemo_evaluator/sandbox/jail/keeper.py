@@ -1,7 +1,5 @@
 """One per evaluator: it makes control groups, forks wardens, and when the evaluator is gone leaves nothing behind."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

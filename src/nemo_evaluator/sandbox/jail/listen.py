@@ -1,7 +1,5 @@
 """A process of a moment: enter another process's network, listen on its loopback, hand the socket over."""
 
-from __future__ import annotations
-
 import os
 import socket
 import sys

@@ -1,7 +1,5 @@
 """What process 1 does before and as a command starts: own folders, fewer powers, the start itself."""
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

@@ -1,7 +1,5 @@
 """The reaper process: lines on stdin say what exists; when stdin ends, all of it is removed."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json

@@ -4,8 +4,6 @@ It refuses what a program has no business doing in a sandbox (new namespaces, mo
 io_uring, exotic socket families) and lets the rest pass; namespaces and dropped capabilities do the main work.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import struct

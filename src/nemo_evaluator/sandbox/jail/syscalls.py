@@ -1,7 +1,5 @@
 """The few system calls that Python 3.11 does not offer, by ctypes."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

@@ -4,8 +4,6 @@ It runs as the unprivileged user, in the sandbox's control group, but outside it
 see it. When its socket closes (the evaluator is gone) it ends, and every command ends with it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -3,8 +3,6 @@
 Both ends are ours and run the same interpreter, so ``marshal`` will do; nothing that a sandbox wrote is ever read here.
 """
 
-from __future__ import annotations
-
 import array
 import marshal
 import os

@@ -1,7 +1,5 @@
 """Connections to MCP servers through the official SDK (the extra ``mcp``); only :mod:`.mcp` loads this."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

@@ -1,7 +1,5 @@
 """Tools from an OpenAPI document: every POST path that is not part of the server's own life."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

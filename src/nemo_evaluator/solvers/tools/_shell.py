@@ -5,16 +5,12 @@ processes live on. The command comes in on stdin and is evaluated as it is: exit
 mean what they say.
 """
 
-from __future__ import annotations
-
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from nemo_evaluator.core.errors import SandboxError
-
-if TYPE_CHECKING:
-    from nemo_evaluator.sandbox.base import ExecResult, Sandbox
+from nemo_evaluator.sandbox.base import ExecResult, Sandbox
 
 # Their $1 is the file that keeps the state; where there is no bash, only the working directory is kept.
 _BASH, _SH = (Path(__file__).with_name(name).read_text() for name in ("shell_bash.sh", "shell_sh.sh"))

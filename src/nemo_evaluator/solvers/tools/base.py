@@ -1,14 +1,10 @@
 """The contract of a source of tools: it says what it offers, and runs what is called."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from nemo_evaluator.core.types import JsonDict, SeedResult
-
-if TYPE_CHECKING:
-    from nemo_evaluator.sandbox.base import Sandbox
+from nemo_evaluator.sandbox.base import Sandbox
 
 
 @dataclass(frozen=True, slots=True)

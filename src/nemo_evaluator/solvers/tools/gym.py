@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import quote
 
 import aiohttp
@@ -14,11 +14,9 @@ from nemo_evaluator.core.types import JsonDict, SeedResult
 from nemo_evaluator.environments.gym_client import new_jar
 from nemo_evaluator.environments.gym_wire import GymSeed
 from nemo_evaluator.models.http_proxy import proxy_url
+from nemo_evaluator.sandbox.base import Sandbox
 from nemo_evaluator.solvers.tools._openapi import Endpoint, endpoints_of, request_schema
 from nemo_evaluator.solvers.tools.base import Tool, ToolResult
-
-if TYPE_CHECKING:
-    from nemo_evaluator.sandbox.base import Sandbox
 
 _SEED: Final = "/seed_session"
 _ERROR_LIMIT: Final = 4096

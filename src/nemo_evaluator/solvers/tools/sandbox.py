@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.types import JsonDict, SeedResult
+from nemo_evaluator.sandbox.base import ExecResult, Sandbox
 from nemo_evaluator.solvers.tools._shell import SCRIPTS, Shell
 from nemo_evaluator.solvers.tools.base import Tool, ToolResult
-
-if TYPE_CHECKING:
-    from nemo_evaluator.sandbox.base import ExecResult, Sandbox
 
 _STRING: Final = {"type": "string"}
 _PATH: Final = {**_STRING, "description": "Path of the file; relative paths start at the shell's current directory."}

@@ -1,13 +1,11 @@
 """All tools of one problem under one roof: names told apart, calls routed by name, output cut to size."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from nemo_evaluator.core.errors import SeedError
 from nemo_evaluator.core.registry import did_you_mean
@@ -47,7 +45,7 @@ class Toolbox:
     @classmethod
     async def of(
         cls, sessions: Sequence[ToolSession], wanted: Sequence[Any] | None, *, timeout: float, max_output_chars: int
-    ) -> Toolbox:
+    ) -> Self:
         """The tools of all sessions; ``wanted`` (the problem's own definitions) narrows and describes them anew.
 
         Raises SeedError when a problem wants a tool that no source has, or when there is no tool at all.
