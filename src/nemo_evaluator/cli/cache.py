@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -31,15 +32,7 @@ def stats(folder: Path | None, as_json: bool) -> None:
     """Show what the cache holds."""
     found = store_stats(_folder(folder))
     if as_json:
-        facts = {
-            "path": str(found.path),
-            "entries": found.entries,
-            "bytes": found.bytes,
-            "models": found.models,
-            "oldest": found.oldest,
-            "newest": found.newest,
-        }
-        click.echo(json.dumps(facts, indent=2))
+        click.echo(json.dumps(asdict(found) | {"path": str(found.path)}, indent=2))
         return
     click.echo(f"{found.path}: {counted(found.entries, 'answer')}, {found.bytes / 1e6:.1f} MB")
     for model, count in found.models.items():

@@ -1,6 +1,7 @@
 """``nel compare``: is the candidate worse than the baseline, and by how much?"""
 
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -80,14 +81,7 @@ def compare(baseline: Path, candidates: tuple[Path, ...], **flags: Any) -> None:
     A path is a bundle, the folder of a benchmark, or a folder of several benchmarks. Exit codes: 0 PASS, 1 BLOCK,
     2 WARN or INCONCLUSIVE, or no run at a path; 1 when the runs share no benchmark.
     """
-    options = CompareOptions(
-        max_drop=flags["max_drop"],
-        correct_above=flags["correct_above"],
-        test=flags["test"],
-        confidence=flags["confidence"],
-        pair_by=flags["pair_by"],
-        direction=flags["direction"],
-    )
+    options = CompareOptions(**{one.name: flags[one.name] for one in fields(CompareOptions) if one.name in flags})
     found = compare_paths(baseline, candidates, options)
     for warning in found.warnings:
         click.echo(f"warning: {warning}", err=True)

@@ -86,13 +86,10 @@ def _extras() -> Iterator[Finding]:
             wanted.setdefault(extra[1], []).append(first[0])
     for word, packages in sorted(wanted.items()):
         absent = [package for package in packages if not _installed(package)]
-        fix = install_line(word) if absent else ""
-        yield Finding(
-            f"extra {word}",
-            None if absent else True,
-            f"not installed: {', '.join(absent)}" if absent else "installed",
-            fix,
-        )
+        if absent:
+            yield Finding(f"extra {word}", None, f"not installed: {', '.join(absent)}", install_line(word))
+        else:
+            yield Finding(f"extra {word}", True, "installed")
 
 
 def _installed(package: str) -> bool:

@@ -62,13 +62,5 @@ def rm_command(name: str, as_json: bool) -> None:
 
 
 def _facts(model: PackagedModel) -> dict[str, Any]:
-    return {
-        "name": model.name,
-        "title": model.title,
-        "size": model.size,
-        "licence": model.licence,
-        "terms": model.terms,
-        "sha256": model.sha256,
-        "present": model.present,
-        "path": str(model.path),
-    }
+    told = ("name", "title", "size", "licence", "terms", "sha256", "present")
+    return {key: getattr(model, key) for key in told} | {"path": str(model.path)}

@@ -77,13 +77,6 @@ class _Wish:
     as_json: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Only:
-    """A config with one service, and what it depends on."""
-
-    services: dict[str, Any]
-
-
 def _load(file: Path, overrides: tuple[str, ...]) -> EvalConfig:
     if "benchmarks" in compose_config(file):
         return load_config(file, overrides).config
@@ -103,14 +96,17 @@ def _choose(config: EvalConfig, name: str | None) -> str:
     return name
 
 
-def _needed(config: EvalConfig, name: str) -> _Only:
+def _needed(config: EvalConfig, name: str) -> EvalConfig:
+    """The config with one service, and what it depends on."""
     wanted, queue = set(), [name]
     while queue:
         one = queue.pop()
         if one not in wanted:
             wanted.add(one)
             queue += config.services[one].depends_on
-    return _Only({key: service for key, service in config.services.items() if key in wanted})
+    return config.model_copy(
+        update={"services": {key: config.services[key] for key in config.services if key in wanted}}
+    )
 
 
 async def _serve(config: EvalConfig, wish: _Wish, base_dir: Path) -> None:

@@ -18,7 +18,7 @@ PartialAnswer: TypeAlias = Callable[[str], SolveResult | None]
 class Listener:
     """Whoever runs the agent."""
 
-    record: Callable[[JsonDict], None]
+    record: Callable[[JsonDict], object]
     partial: PartialAnswer | None = None
 
 
@@ -39,7 +39,7 @@ def offer_answer(partial: PartialAnswer) -> None:
         listener.partial = partial
 
 
-def listen(record: Callable[[JsonDict], None]) -> Listener:
+def listen(record: Callable[[JsonDict], object]) -> Listener:
     """Say where the turns of the current task go."""
     listener = Listener(record)
     _listener.set(listener)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.engine.evaluation import Evaluation, Finished, evaluate
+from nemo_evaluator.engine.evaluation import Evaluation, evaluate
 from nemo_evaluator.engine.halt import HaltKind
 from nemo_evaluator.engine.plan import Shard
 from nemo_evaluator.engine.progress import LineProgress, Progress, SilentProgress
@@ -92,7 +92,8 @@ async def run_evaluation(
                 progress=LineProgress() if progress is True else progress or SilentProgress(),
             )
         )
-    _raise_if_stopped(finished)
+    if finished.halt.kind is HaltKind.ERROR and finished.halt.error is not None:
+        raise finished.halt.error
     rows = [row.data for row in read_rows(finished.task.results)]
     return finished.bundle | {"_results": rows, "_artifacts": str(finished.task.root)}
 
@@ -107,8 +108,3 @@ def _client_of(given: object) -> Client | None:
 def write_all(bundle: JsonDict, output_dir: str | Path) -> Path:
     """Put the files of a finished evaluation (journal, rows, bundle) into a folder."""
     return Path(shutil.copytree(bundle["_artifacts"], output_dir, dirs_exist_ok=True))
-
-
-def _raise_if_stopped(finished: Finished) -> None:
-    if finished.halt.kind is HaltKind.ERROR and finished.halt.error is not None:
-        raise finished.halt.error

@@ -13,9 +13,10 @@ from typing import Final
 
 from nemo_evaluator.core.failures import POLICY, Cause, Row
 from nemo_evaluator.core.files import dumps
-from nemo_evaluator.core.types import JsonDict, Step
+from nemo_evaluator.core.types import JsonDict, ModelResponse, Step
 from nemo_evaluator.engine.plan import Plan
 from nemo_evaluator.runs.bundle import NOT_BREAKDOWNS
+from nemo_evaluator.solvers.trajectory import single_turn
 from nemo_evaluator.store.index import StepIndex
 from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import TaskPaths
@@ -23,8 +24,10 @@ from nemo_evaluator.store.records import total_tokens
 from nemo_evaluator.store.sums import FILE as SUMS
 from nemo_evaluator.store.view_rows import (
     TRUNCATED,
+    content_of,
     failure_category,
     is_unparsed,
+    prompt_of,
     result_row,
     scorer_rewards,
     trajectory_row,
@@ -167,7 +170,6 @@ def write_views(
     plan: Plan,
     journal: Journal,
     index: StepIndex,
-    trajectory_of: Callable[[JsonDict], list[JsonDict]],
     *,
     full: bool = False,
 ) -> Columns:
@@ -197,6 +199,25 @@ def write_views(
             columns.samples += rows > 0
     columns.digests = {file.path: file.digest for file in (rows_file, turns_file)}
     return columns
+
+
+def trajectory_of(answer: JsonDict) -> list[JsonDict]:
+    """One ATIF document, in a list; empty when the answer came from no model."""
+    stored: list[JsonDict] = answer.get("trajectory") or []
+    if stored or "finish_reason" not in answer:
+        return stored
+    reply = ModelResponse(
+        content=content_of(answer),
+        model=answer.get("model", ""),
+        finish_reason=answer["finish_reason"],
+        prompt_tokens=answer.get("prompt_tokens"),
+        completion_tokens=answer.get("completion_tokens"),
+        total_tokens=total_tokens(answer),
+        reasoning_tokens=answer.get("reasoning_tokens"),
+        latency_ms=answer.get("latency_ms") or 0.0,
+        reasoning_content=answer.get("reasoning_content"),
+    )
+    return single_turn(prompt_of(answer), reply, messages=answer.get("messages"))
 
 
 def _in_order(plan: Plan) -> Iterator[int]:

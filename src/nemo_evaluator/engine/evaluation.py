@@ -30,7 +30,6 @@ from nemo_evaluator.engine.scope import Scopes, StepLimits
 from nemo_evaluator.engine.step import StepContext, StepRunner
 from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.engine.template import InstructionTemplate
-from nemo_evaluator.engine.trajectories import trajectory_of
 from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.environments.base import EvalEnvironment, RunsFirst, WholeRun
 from nemo_evaluator.models.types import CallScope, call_scope
@@ -389,7 +388,7 @@ class _Session:
         # Answers that were under way when the rule stopped the run stay in the journal, and out of the score.
         used = self._plan.first(self._stop.problems) if self._ruled and self._stop is not None else self._plan
         full = job.environment.full_rows
-        columns = write_views(self._task, used, self._journal, self._index, trajectory_of, full=full)
+        columns = write_views(self._task, used, self._journal, self._index, full=full)
         settle_index(self._task, columns.scored + columns.failed)
         if halt.kind is HaltKind.BUDGET and not self._ruled:
             columns.planned = columns.scored + columns.failed

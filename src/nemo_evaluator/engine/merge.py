@@ -12,7 +12,6 @@ from nemo_evaluator.engine.columns import Columns, write_views
 from nemo_evaluator.engine.merge_journals import Gathering
 from nemo_evaluator.engine.plan import Plan, make_plan
 from nemo_evaluator.engine.shards import ShardResult, check_same, find_shards, missing_shards, stopped
-from nemo_evaluator.engine.trajectories import trajectory_of
 from nemo_evaluator.runs.bundle import newest_bundle
 from nemo_evaluator.runs.scores import NOT_SCORES
 from nemo_evaluator.store.journal import Journal
@@ -95,7 +94,7 @@ def _write_rows(made: TaskPaths, shards: Sequence[ShardResult], plan: Plan) -> C
                     shutil.copyfileobj(source, out)
     journal = Journal(made.journal)
     try:
-        return write_views(made, plan, journal, index, trajectory_of, full=shards[0].config.get("rows") == "full")
+        return write_views(made, plan, journal, index, full=shards[0].config.get("rows") == "full")
     finally:
         journal.close()
 

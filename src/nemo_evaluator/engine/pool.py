@@ -4,8 +4,6 @@ A worker holds a few steps at a time. When it is lost, its steps go back to the 
 in the journal by then, and only verified again.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time
@@ -13,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, Self
 
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.engine.halt import Halt, HaltKind
@@ -43,7 +41,7 @@ class Halted(NamedTuple):
     drain: float = 0.0
 
     @classmethod
-    def of(cls, halt: Halt) -> Halted | None:
+    def of(cls, halt: Halt) -> Self | None:
         """The stop that was asked for; None when there was none."""
         return cls(halt.kind, halt.reason, halt.error, halt.drain) if halt.kind is not None else None
 
@@ -62,13 +60,6 @@ class Reply:
 def spent_beyond(now: JsonDict, before: JsonDict) -> JsonDict:
     """What a budget was charged between two looks at it."""
     return {key: now[key] - before.get(key, 0) for key in _SPENT}
-
-
-class Pool(Protocol):
-    """Workers that run the steps of a benchmark elsewhere, until the ledger has no more."""
-
-    async def __call__(self, ledger: Ledger) -> None:
-        """Lease, send, take; give back what a lost worker held."""
 
 
 class Ledger:
@@ -118,7 +109,8 @@ class Ledger:
                 continue
             if step is None and (step := next(self._steps, None)) is None:
                 break
-            leases.append(self._lease_of(step))
+            offset = self._ctx.index.answer(step)
+            leases.append(Lease(step, self._ctx.journal.read_at(offset) if offset is not None else None))
         return leases
 
     def _affordable(self) -> float:
@@ -141,10 +133,6 @@ class Ledger:
     def counts(self) -> tuple[int, int]:
         """Steps that were scored, and those of them that an earlier session did."""
         return self._ctx.tally.scored, self._ctx.tally.reused
-
-    def _lease_of(self, step: Step) -> Lease:
-        offset = self._ctx.index.answer(step)
-        return Lease(step, self._ctx.journal.read_at(offset) if offset is not None else None)
 
     def take(self, held: set[Step], reply: Reply, charged: list[JsonDict]) -> None:
         """Write what a worker brings; ``charged`` is what its budgets had been charged, and is brought up to date."""
@@ -212,6 +200,13 @@ class Ledger:
         problem = (self._ctx.journal.read_at(offset) if offset is not None else record).get("problem_hash", "")
         if (reason := stop.ended(step, problem, record.get("reward"))) is not None:
             self.halt.set(HaltKind.RULE, reason, drain=DRAIN)
+
+
+class Pool(Protocol):
+    """Workers that run the steps of a benchmark elsewhere, until the ledger has no more."""
+
+    async def __call__(self, ledger: Ledger) -> None:
+        """Lease, send, take; give back what a lost worker held."""
 
 
 def _count(tally: Tally, record: JsonDict) -> None:

@@ -205,7 +205,7 @@ class StepRunner:
 
     async def _ask(self, work: _Work, sandbox: Sandbox | None, session: AgentSession | None) -> None:
         started = time.perf_counter()
-        agent = listen(lambda turn: void(self._ctx.journal.append(turn_record(work.step, turn))))
+        agent = listen(lambda turn: self._ctx.journal.append(turn_record(work.step, turn)))
         try:
             answer = await self._solve(work.seed, sandbox, session)
             work.label = Cause.BUDGET if session is not None and session.spent else _label_of(answer)
@@ -369,7 +369,3 @@ def _label_of(answer: SolveResult) -> Cause | None:
 def _since(started: float) -> float:
     # Rounding to digits takes longer.
     return int((time.perf_counter() - started) * 10_000 + 0.5) / 10
-
-
-def void(_: object) -> None:
-    """Drop a value where a callback must return nothing."""

@@ -58,7 +58,8 @@ def fetch(name: str, version: str | None, wanted: Sequence[str] | None = None) -
     dataset = f"{name}@{entry['version']}"
     if absent := sorted(set(wanted or ()) - {one.name for one in sources}):
         _log.warning("%s has no task %s", dataset, ", ".join(absent))
-    folder = _root() / dataset.replace("/", "__")
+    root = Path(os.environ.get("HARBOR_DATASETS_DIR") or cache_dir() / "harbor")
+    folder = root / dataset.replace("/", "__")
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive(folder), one_write():
         known = read_lock()
@@ -84,10 +85,6 @@ def _source(entry: JsonDict) -> TaskSource:
 
 def _key(dataset: str, source: TaskSource) -> str:
     return f"harbor://{dataset}#{source.name}"
-
-
-def _root() -> Path:
-    return Path(os.environ.get("HARBOR_DATASETS_DIR") or cache_dir() / "harbor")
 
 
 def _entry(name: str, version: str | None) -> JsonDict:

@@ -10,6 +10,7 @@ import yaml
 
 from nemo_evaluator.core.errors import SolverError
 from nemo_evaluator.core.failures import Cause, Failure
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import Failed, JsonDict, Outcome, Scored, SeedResult, SolveResult, VerifyResult
 from nemo_evaluator.environments.base import BatchRow
 
@@ -61,24 +62,24 @@ def read_results(folder: Path) -> HarnessResults:
 def _scores(document: JsonDict) -> tuple[dict[str, float], dict[str, float]]:
     scores: dict[str, float] = {}
     counts: dict[str, float] = {}
-    results = _dict(document.get("results"))
+    results = as_dict(document.get("results"))
     for part in ("tasks", "groups"):
-        for task, entry in _dict(results.get(part)).items():
-            for metric, group in _dict(_dict(entry).get("metrics")).items():
-                for name, score in _dict(_dict(group).get("scores")).items():
-                    value, stats = _dict(score).get("value"), _dict(_dict(score).get("stats"))
+        for task, entry in as_dict(results.get(part)).items():
+            for metric, group in as_dict(as_dict(entry).get("metrics")).items():
+                for name, score in as_dict(as_dict(group).get("scores")).items():
+                    value, stats = as_dict(score).get("value"), as_dict(as_dict(score).get("stats"))
                     if isinstance(value, (int, float)):
                         scores[f"{task}/{metric}/{name}"] = round(float(value), 4)
                         if isinstance(stats.get("count"), (int, float)):
                             counts[f"{task}/{metric}/{name}"] = float(stats["count"])
         if scores:
             return scores, counts
-    flat = {**_dict(document.get("metrics")), **_dict(document.get("scores"))}
+    flat = {**as_dict(document.get("metrics")), **as_dict(document.get("scores"))}
     return {name: round(float(value), 4) for name, value in flat.items() if isinstance(value, (int, float))}, counts
 
 
 def _samples(document: JsonDict, counts: dict[str, float]) -> int:
-    params = _dict(_dict(document.get("config")).get("params"))
+    params = as_dict(as_dict(document.get("config")).get("params"))
     told = (document.get("samples"), document.get("n_samples"), *counts.values(), params.get("limit_samples"))
     return int(next((number for number in told if isinstance(number, (int, float))), 0))
 
@@ -125,7 +126,3 @@ def _whole(scores: dict[str, float], samples: int) -> BatchRow:
 
 def _first(row: JsonDict, names: tuple[str, ...]) -> Any:
     return next((row[name] for name in names if row.get(name) is not None), None)
-
-
-def _dict(value: Any) -> JsonDict:
-    return value if isinstance(value, dict) else {}

@@ -137,7 +137,7 @@ class ContainerEnvironment(EvalEnvironment):
             await sandbox.upload(yaml.safe_dump(whole, sort_keys=False).encode(), _CONFIG)
             (run.folder / "run_config.yaml").write_text(yaml.safe_dump(whole, sort_keys=False))
             with log.open("wb") as file:
-                ended = await sandbox.exec(_COMMAND, run.timeout, on_output=lambda _, data: void(file.write(data)))
+                ended = await sandbox.exec(_COMMAND, run.timeout, on_output=lambda _, data: file.write(data))
             self._check(ended, run.timeout, log)
             results.mkdir()
             await sandbox.download(_RESULTS, results)
@@ -161,10 +161,6 @@ class ContainerEnvironment(EvalEnvironment):
         if most > repeats:
             raise UsageError(f"the harness asked {most} times", hint=f"set repeats: {most}, and use --resume")
         return found
-
-
-def void(_: object) -> None:
-    """Drop a value where a callback must return nothing."""
 
 
 KIND: Final = Kind(build=open_container)

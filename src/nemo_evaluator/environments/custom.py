@@ -10,6 +10,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -66,39 +67,26 @@ def benchmark(
     A function without parameters scores nothing: answers are then compared with the target, without regard to case.
     See the guide "Write your own benchmark" for every parameter.
     """
+    # Most parameters are fields of the definition by the same name.
+    given = locals()
     if endpoint_type not in _ENDPOINTS:
         raise UsageError(f"{name}: endpoint_type {endpoint_type!r} is not one of {', '.join(_ENDPOINTS)}")
 
     def decorate(function: F) -> F:
         file = source_file(function)
-        definition = BenchmarkDefinition(
-            name=name,
-            dataset=dataset,
-            prompt=prompt,
-            target_field=target_field,
-            endpoint_type=endpoint_type,
-            system_prompt=system_prompt,
-            field_mapping=dict(field_mapping or {}),
-            extra={**(extra or {}), **kwargs},
-            requirements=read_requirements(requirements, file.parent if file else Path.cwd()),
-            prepare_row=prepare_row,
-            seed_fn=seed_fn,
-            fewshot=fewshot,
-            fewshot_split=fewshot_split,
-            fewshot_dataset=fewshot_dataset,
-            fewshot_format=fewshot_format,
-            fewshot_by=fewshot_by,
-            protocols=dict(protocols or {}),
-            carried=tuple(carried),
-            params={**({"protocol": DEFAULT_PROTOCOL} if protocols else {}), **(params or {})},
-            judge_prompt=judge_prompt,
-            parse_judge=parse_judge,
-            summary=summary,
-            info=info or BenchmarkInfo(),
-            score=function if _is_scorer(function) else None,
-            image_builder=getattr(function, "_image_builder", None),
-            function=function,
-        )
+        told = {one.name: given[one.name] for one in fields(BenchmarkDefinition) if one.name in given}
+        told |= {
+            "field_mapping": dict(field_mapping or {}),
+            "extra": {**(extra or {}), **kwargs},
+            "requirements": read_requirements(requirements, file.parent if file else Path.cwd()),
+            "protocols": dict(protocols or {}),
+            "carried": tuple(carried),
+            "params": {**({"protocol": DEFAULT_PROTOCOL} if protocols else {}), **(params or {})},
+            "info": info or BenchmarkInfo(),
+            "score": function if _is_scorer(function) else None,
+            "image_builder": getattr(function, "_image_builder", None),
+        }
+        definition = BenchmarkDefinition(**told, function=function)
         environment = type(f"Benchmark_{name}", (BenchmarkEnvironment,), {"definition": definition, "name": name})
         register(name)(environment)
         function.environment = environment  # type: ignore[attr-defined]

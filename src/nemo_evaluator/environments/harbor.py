@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 import orjson
 
 from nemo_evaluator.core.errors import SandboxError, ScorerError, SeedError, UsageError
-from nemo_evaluator.core.files import read_json, safe_name
+from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.json_coerce import as_number
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.registry import did_you_mean
@@ -23,11 +23,11 @@ from nemo_evaluator.core.types import JsonDict, SeedResult, VerifyResult
 from nemo_evaluator.environments._harbor_registry import fetch, tasks_in
 from nemo_evaluator.environments._harbor_task import INSTRUCTION, LOGS, SOLUTION, TESTS, HarborTask, expand
 from nemo_evaluator.environments.base import EnvironmentFacts, EvalEnvironment
+from nemo_evaluator.environments.registry import harbor_names
 from nemo_evaluator.sandbox import workspace
 from nemo_evaluator.sandbox.base import ExecResult, ImageBuildRequest, ImageSpec, Sandbox
 
 _VERSION: Final = "1"
-_NAMES: Final = Path(__file__).parent / "data" / "harbor.json"
 _VERIFIER: Final = f"{LOGS}/verifier"
 _OUTPUT: Final = 50_000
 _REWARD_BYTES: Final = 65_536
@@ -47,12 +47,6 @@ TRIPWIRES: Final = {
 _NETWORK: Final = {
     r"\b(curl|wget|git clone|pip3? install|npm install|apt(-get)? install)\b": "tried to reach a network"
 }
-
-
-def known_names() -> dict[str, JsonDict]:
-    """Datasets that have a name of their own, with what is known of them."""
-    names: dict[str, JsonDict] = read_json(_NAMES)
-    return names
 
 
 def build(
@@ -80,7 +74,7 @@ def build(
         name, _, version = place.partition("@")
         if place.startswith((".", "/", "~")):
             raise UsageError(f"{uri}: {path} is not a folder", hint="name a folder of tasks, each with instruction.md")
-        named = known_names().get(name, {})
+        named = harbor_names().get(name, {})
         dataset, _, pinned = str(named.get("dataset", name)).partition("@")
         found = fetch(dataset, version or pinned or None, tasks or named.get("tasks"))
     if tasks:

@@ -101,7 +101,8 @@ class InspectEnvironment(EvalEnvironment):
                 answer, outcome = self._read(row, self._dataset[idx]["id"])
                 yield BatchRow(idx, await self.seed(idx), answer, outcome, repeat)
             if await process.wait():
-                raise SolverError(f"Inspect ended with code {process.returncode}: {_tail(log)}")
+                said = log.read_text(encoding="utf-8", errors="replace").strip()[-_SAID:].rpartition("\n")[2]
+                raise SolverError(f"Inspect ended with code {process.returncode}: {said}")
         finally:
             if process.returncode is None:
                 process.terminate()
@@ -161,10 +162,6 @@ def _task_version(task: str) -> str:
         return version(task.partition("/")[0])
     except PackageNotFoundError:
         return ""
-
-
-def _tail(log: Path) -> str:
-    return log.read_text(encoding="utf-8", errors="replace").strip()[-_SAID:].rpartition("\n")[2]
 
 
 def build(

@@ -21,7 +21,6 @@ _log = logging.getLogger(__name__)
 E = TypeVar("E", bound=type[EvalEnvironment])
 
 _BUILTIN: Final = "nemo_evaluator.benchmarks"
-# Datasets of Harbor that are known by their plain names.
 _DATASETS: Final = Path(__file__).parent / "data" / "harbor.json"
 
 _environments: Registry[Any] = Registry("benchmark", group="nemo_evaluator.environments")
@@ -84,7 +83,13 @@ def get_environment(
 def as_uri(name: str) -> str:
     """The URI that a plain name stands for (``swebench-verified``: ``harbor://swebench-verified``), else the name."""
     key = name.lower().replace("_", "-")
-    return f"harbor://{key}" if "." not in key and key in read_json(_DATASETS) else name
+    return f"harbor://{key}" if "." not in key and key in harbor_names() else name
+
+
+def harbor_names() -> dict[str, JsonDict]:
+    """Datasets of Harbor that have a plain name of their own, with what is known of them."""
+    names: dict[str, JsonDict] = read_json(_DATASETS)
+    return names
 
 
 def environment_class(name: str) -> type[EvalEnvironment]:

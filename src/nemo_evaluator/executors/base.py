@@ -57,10 +57,10 @@ class Job:
             hint = "use --background to run detached"
             raise UsageError(f"the {self.run.executor} cluster has nothing to submit to", hint=hint)
 
-    def tell_started(self, where: str, facts: JsonDict) -> None:
-        """Say that the run goes on in the background, and how to look after it."""
-        told = {"event": "started", "run_id": self.run.run_id, **facts, "output_dir": self.run.output_dir}
-        lines = [f"Started in the background: {where}, run {self.run.run_id}"]
+    def tell_started(self, what: str, facts: JsonDict, *, event: str = "started") -> None:
+        """Say that the run goes on elsewhere, and how to look after it."""
+        told = {"event": event, "run_id": self.run.run_id, **facts, "output_dir": self.run.output_dir}
+        lines = [f"{what}, run {self.run.run_id}"]
         lines += [f"  nel eval {command} {self.run.run_id}" for command in ("status", "logs -f", "stop")]
         print(dumps(told).decode() if self.request.as_json else "\n".join(lines), flush=True)
 

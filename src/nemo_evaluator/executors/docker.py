@@ -84,7 +84,7 @@ class Docker(Executor):
             if not job.request.background:
                 return _attached(words, handle)
             docker("run", "--detach", *words)
-        job.tell_started(f"container {handle.container_id}", asdict(handle))
+        job.tell_started(f"Started in the background: container {handle.container_id}", asdict(handle))
         return 0
 
     def life(self, run: RunMeta) -> Life | None:

@@ -53,7 +53,7 @@ class Local(Executor):
             return work(job)
         handle = _detach(job)
         job.run.noting(handle).save()
-        job.tell_started(f"pid {handle.pid}", {"pid": handle.pid})
+        job.tell_started(f"Started in the background: pid {handle.pid}", {"pid": handle.pid})
         return 0
 
     def life(self, run: RunMeta) -> Life | None:

@@ -106,7 +106,11 @@ def describe(status: RunStatus) -> str:
         f"Running:  {'yes' if status.running else 'no'}",
         f"State:    {status.state}{where}",
         f"Output:   {status.output_dir}",
-        *(line for one in status.benchmarks for line in (f"  {_describe_benchmark(one)}", *_indented(one.reasons))),
+        *(
+            line
+            for one in status.benchmarks
+            for line in (f"  {_describe_benchmark(one)}", *(f"    {why}" for why in one.reasons))
+        ),
         *(f"  {_describe_benchmark(one)}" for one in _together(status.benchmarks)),
     ]
     errors = {name: one_line(str(as_dict(entry).get("error"))) for name, entry in status.failed.items()}
@@ -132,10 +136,6 @@ def _together(parts: list[BenchmarkStatus]) -> Iterator[BenchmarkStatus]:
         left = max((one.eta_seconds for one in shards if one.eta_seconds is not None), default=None)
         cost = sum(one.cost_usd or 0.0 for one in shards) or None
         yield BenchmarkStatus(name, f"{len(shards)} shards", total, scored, failed, mean, rate, left, cost)
-
-
-def _indented(lines: tuple[str, ...]) -> list[str]:
-    return [f"    {line}" for line in lines]
 
 
 def _failures(folder: Path) -> list[str]:

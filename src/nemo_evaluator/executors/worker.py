@@ -35,7 +35,7 @@ _KEPT: Final = (SNAPSHOT, "checkpoint.json", "trajectories_report.json")
 
 def work(job: Job) -> int:
     """Run to the end while holding the folder; returns the exit code, which is noted with the run."""
-    with folder_lock(job.folder, run_id=job.run.run_id, say=_to_stderr):
+    with folder_lock(job.folder, run_id=job.run.run_id, say=partial(print, file=sys.stderr, flush=True)):
         job.refuse_unfinished()
         remove_requests(job.folder, but=job.run.run_id)
         run = _noted(job)
@@ -61,10 +61,6 @@ def _noted(job: Job) -> RunMeta:
     details = details | job.run.details | {"pid": os.getpid(), "host": socket.gethostname()}
     details.pop("exit_code", None)
     return replace(job.run, details=details)
-
-
-def _to_stderr(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def _run(job: Job) -> int:

@@ -10,7 +10,7 @@ from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._reaper import Reaper
 
 # Called with "stdout" or "stderr" and bytes as they arrive.
-OnOutput: TypeAlias = Callable[[str, bytes], None]
+OnOutput: TypeAlias = Callable[[str, bytes], object]
 
 
 @dataclass(frozen=True, slots=True)

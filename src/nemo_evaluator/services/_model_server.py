@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator.config.service_base import HelperService
 from nemo_evaluator.core.errors import UsageError
@@ -87,11 +87,14 @@ def model_launch(
     )
 
 
-def model_identity(kind: str, service: ManagedService) -> JsonDict:
-    """Model and arguments; on how many GPUs, and which, the server runs does not change what the model is."""
-    known: JsonDict = {"type": kind, "model": service.model, "extra_args": service.extra_args}
-    further = {key: getattr(service, key, None) for key in ("image", "reasoning_parser", "tool_parser")}
-    return known | {key: value for key, value in further.items() if value}
+class ModelServer:
+    """Base of the kinds of model servers."""
+
+    def identity(self, service: Any) -> JsonDict:
+        """Model and arguments; on how many GPUs, and which, the server runs does not change what the model is."""
+        known: JsonDict = {"type": service.type, "model": service.model, "extra_args": service.extra_args}
+        further = {key: getattr(service, key, None) for key in ("image", "reasoning_parser", "tool_parser")}
+        return known | {key: value for key, value in further.items() if value}
 
 
 def helper_launch(

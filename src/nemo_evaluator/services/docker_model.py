@@ -7,7 +7,7 @@ from pydantic import Field
 from nemo_evaluator.config.service_base import ManagedService
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.services._model_server import model_identity, model_launch, needs_image, refuse_setting
+from nemo_evaluator.services._model_server import ModelServer, model_launch, needs_image, refuse_setting
 from nemo_evaluator.services.base import Launch, Site
 
 
@@ -20,7 +20,7 @@ class DockerModelService(ManagedService):
     )
 
 
-class DockerModel:
+class DockerModel(ModelServer):
     """Plans a container of which only the port is known. Its port is in `PORT`, its model's name in `MODEL_NAME`."""
 
     def plan(self, name: str, service: DockerModelService, site: Site) -> Launch:
@@ -35,7 +35,7 @@ class DockerModel:
 
     def identity(self, service: DockerModelService) -> JsonDict:
         """The image, and what it is told."""
-        return model_identity("docker_model", service) | {"command": service.command}
+        return super().identity(service) | {"command": service.command}
 
 
 KIND: Final = Kind(DockerModelService, DockerModel)

@@ -14,9 +14,9 @@ from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.services._model_server import (
     NODE_LINES,
+    ModelServer,
     flags,
     in_shell,
-    model_identity,
     model_launch,
     model_path,
     port_of,
@@ -67,7 +67,7 @@ class _Worker:
     settings: DynamoService | DynamoWorkers
 
 
-class Dynamo:
+class Dynamo(ModelServer):
     """Plans a Dynamo deployment: NATS, etcd and the frontend beside the first worker, the others where they belong."""
 
     def plan(self, name: str, service: DynamoService, site: Site) -> Launch:
@@ -99,7 +99,7 @@ class Dynamo:
         """The model and how it is served."""
         roles = {"prefill": service.prefill, "decode": service.decode}
         told = {role: one.extra_args for role, one in roles.items() if one is not None}
-        return model_identity("dynamo", service) | told
+        return super().identity(service) | told
 
 
 def _workers(service: DynamoService) -> Iterator[_Worker]:

@@ -61,13 +61,14 @@ class LlamaCpp:
         """The command of whichever backend is at hand, on a free port, with a token of this run."""
         port = service.port + site.replica if service.port else free_port()
         binary = _binary(service)
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         argv = [binary] if binary else _library(name, service)
         argv += [
             *("--model", str(model_file(service.model))),
             *("--alias", service.served_model_name or name),
             *("--host", site.bind, "--port", str(port)),
             *("--ctx-size", str(service.context_size * service.slots), "--parallel", str(service.slots)),
-            *("--threads", str(service.threads or _cores())),
+            *("--threads", str(service.threads or cores)),
             *(("--api-key-file", "/dev/fd/{secret_fd}") if site.here else ()),
         ]
         key = site.token
@@ -123,10 +124,6 @@ def _library(name: str, service: LlamaCppService) -> list[str]:
             hint="install llama.cpp, or leave them out",
         )
     return [sys.executable, "-m", "nemo_evaluator.services._xllamacpp_server"]
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _cache_file() -> Path:

@@ -6,9 +6,8 @@ from pydantic import Field
 
 from nemo_evaluator.config.service_base import ManagedService
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.services._model_server import (
-    model_identity,
+    ModelServer,
     model_launch,
     model_path,
     needs_image,
@@ -27,7 +26,7 @@ class NimService(ManagedService):
     health_path: str = Field("/v1/health/ready", description="Path that answers 200 when the server is up.")
 
 
-class Nim:
+class Nim(ModelServer):
     """Plans a NIM."""
 
     def plan(self, name: str, service: NimService, site: Site) -> Launch:
@@ -50,10 +49,6 @@ class Nim:
         start = [] if site.kind == "docker" else ["bash", "-c", _START, "nim"]
         argv = [*start, *service.extra_args]
         return model_launch(name, service, site, argv, env=env, entrypoint=not start)
-
-    def identity(self, service: NimService) -> JsonDict:
-        """The model and the image."""
-        return model_identity("nim", service)
 
 
 KIND: Final = Kind(NimService, Nim)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any, Protocol
@@ -45,7 +46,7 @@ async def start_services(
     job of a cluster servers are steps of that job (``steps.py``). Logs go to ``logs/server-<name>.log``. Raises
     a NelError when a service cannot be started or is not up; those already up are stopped first.
     """
-    say, services = say or _to_stderr, config.services
+    say, services = say or partial(print, file=sys.stderr, flush=True), config.services
     planned = _servers(services, output_dir)
     running: dict[str, RunningService] = {}
     begun: list[_Group] = []
@@ -166,10 +167,6 @@ async def all_or_first_error(work: list[Any]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _to_stderr(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def haproxy_config(servers: Sequence[Launch], port: int, bind: str = "127.0.0.1") -> str:

@@ -5,16 +5,15 @@ from typing import Final, Literal
 
 from nemo_evaluator.config.service_base import EngineService
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.services._model_server import (
     KEY_VARIABLE,
     NODE_LINES,
+    ModelServer,
     flags,
     in_shell,
     keyed_module,
     listening,
     meeting_port,
-    model_identity,
     model_launch,
     model_path,
 )
@@ -27,7 +26,7 @@ class SglangService(EngineService):
     type: Literal["sglang"] = "sglang"
 
 
-class Sglang:
+class Sglang(ModelServer):
     """Plans an SGLang server."""
 
     def plan(self, name: str, service: SglangService, site: Site) -> Launch:
@@ -45,10 +44,6 @@ class Sglang:
             meeting = f'--node-rank "$rank" --dist-init-addr "$head:{meeting_port(service, site)}"'
             argv = in_shell(NODE_LINES, [f"exec {shlex.join(argv)} --nnodes {service.num_nodes} {meeting}"])
         return model_launch(name, service, site, argv, image="lmsysorg/sglang:latest", key=KEY_VARIABLE)
-
-    def identity(self, service: SglangService) -> JsonDict:
-        """The model and how it is served."""
-        return model_identity("sglang", service)
 
 
 KIND: Final = Kind(SglangService, Sglang)

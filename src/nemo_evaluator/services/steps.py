@@ -124,7 +124,9 @@ class JobPlace:
 
     def placed(self, service: Any) -> Any:
         """A service with ports that are its own here: of its servers, where their nodes meet, and of its balancer."""
-        if self._keeps_port(service):
+        # A port that was asked for is kept, unless other shards on the same node would ask for it, too.
+        asked = "port" in service.model_fields_set and service.port is not None
+        if asked and "NEL_SHARD_IDX" not in os.environ:
             return service
         count = 2 * replicas_of(service)
         ports = {"port": self._port(count + 1)}
@@ -154,10 +156,6 @@ class JobPlace:
             raise UsageError(f"services.{name}: one server over several node pools is not supported yet", hint=hint)
         pool = self._pools[wanted[0]]
         return pool, pool.take(launch.nodes)
-
-    def _keeps_port(self, service: Any) -> bool:
-        """A port that was asked for is kept, unless other shards on the same node would ask for it, too."""
-        return "port" in service.model_fields_set and service.port is not None and "NEL_SHARD_IDX" not in os.environ
 
     def _port(self, count: int) -> int:
         """Ports in a row that follow from the job's number, so that jobs that begin at once do not choose the same."""

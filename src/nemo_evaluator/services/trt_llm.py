@@ -6,10 +6,9 @@ from typing import Final, Literal
 from nemo_evaluator.config.service_base import EngineService
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.services._model_server import (
+    ModelServer,
     flags,
-    model_identity,
     model_launch,
     model_path,
     port_of,
@@ -24,7 +23,7 @@ class TrtLlmService(EngineService):
     type: Literal["trt_llm"] = "trt_llm"
 
 
-class TrtLlm:
+class TrtLlm(ModelServer):
     """Plans a TensorRT-LLM server."""
 
     def plan(self, name: str, service: TrtLlmService, site: Site) -> Launch:
@@ -47,10 +46,6 @@ class TrtLlm:
         )
         image = "nvcr.io/nvidia/tensorrt-llm/release:1.0.0"
         return model_launch(name, service, site, [*argv, *service.extra_args], image=image)
-
-    def identity(self, service: TrtLlmService) -> JsonDict:
-        """The model and how it is served."""
-        return model_identity("trt_llm", service)
 
 
 KIND: Final = Kind(TrtLlmService, TrtLlm)

@@ -5,14 +5,13 @@ from typing import Final, Literal
 
 from nemo_evaluator.config.service_base import EngineService
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.services._model_server import (
     NODE_LINES,
+    ModelServer,
     flags,
     keyed_module,
     listening,
     meeting_port,
-    model_identity,
     model_launch,
     model_path,
 )
@@ -25,7 +24,7 @@ class VllmService(EngineService):
     type: Literal["vllm"] = "vllm"
 
 
-class Vllm:
+class Vllm(ModelServer):
     """Plans a vLLM server."""
 
     def plan(self, name: str, service: VllmService, site: Site) -> Launch:
@@ -48,10 +47,6 @@ class Vllm:
         argv = ["serve", model_path(service, site), *arguments]
         argv = keyed_module(site, "vllm.entrypoints.cli.main", argv) if site.here else ["vllm", *argv]
         return model_launch(name, service, site, argv, image="vllm/vllm-openai:latest", key="VLLM_API_KEY", lines=lines)
-
-    def identity(self, service: VllmService) -> JsonDict:
-        """The model and how it is served."""
-        return model_identity("vllm", service)
 
 
 def _ray_lines(service: VllmService, site: Site) -> list[str]:

@@ -7,7 +7,6 @@ from pydantic import Field
 from nemo_evaluator.config.fields import Name, ServiceName
 from nemo_evaluator.config.solver_base import SolverBase
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.solvers.base import SolverContext
 from nemo_evaluator.solvers.harbor import HarborSolver, HarborSolverConfig
 
 
@@ -25,7 +24,7 @@ class AgentSolverConfig(SolverBase):
         return f"solver {self.type!r} needs a sandbox"
 
 
-def build(config: AgentSolverConfig, context: SolverContext) -> HarborSolver:
+def build(config: AgentSolverConfig, _: object) -> HarborSolver:
     """``type: agent``."""
     return HarborSolver(HarborSolverConfig(**config.model_dump(exclude={"type", "framework"})))
 

@@ -23,7 +23,6 @@ from nemo_evaluator.solvers.oracle import writable_place
 if TYPE_CHECKING:
     from nemo_evaluator.adapters.outside import ModelAccess
     from nemo_evaluator.sandbox.base import Sandbox
-    from nemo_evaluator.solvers.base import SolverContext
 
 _LOGS: Final = ("/logs/agent", "/tmp/logs/agent")  # noqa: S108 - inside the sandbox
 _SKILLS: Final = ("/skills", "/tmp/skills")  # noqa: S108 - inside the sandbox
@@ -155,9 +154,4 @@ def _answer(ended: AgentEnd, limit: float, agent: str) -> SolveResult:
     )
 
 
-def build(config: HarborSolverConfig, context: SolverContext) -> HarborSolver:
-    """``type: harbor``."""
-    return HarborSolver(config)
-
-
-KIND: Final = Kind(HarborSolverConfig, build)
+KIND: Final = Kind(HarborSolverConfig, lambda config, context: HarborSolver(config))

@@ -122,15 +122,9 @@ def _events(text: str) -> Iterator[tuple[str, JsonDict]]:
 
 def _reply(event: JsonDict, data: JsonDict) -> ModelResponse:
     usage = (event.get("usage_info") or {}).get("token_usage") or {}
-    counts = {name: usage.get(name) for name in ("prompt_tokens", "completion_tokens", "total_tokens")}
-    known = any(counts.values())
-    return ModelResponse(
-        _text(data.get("output")),
-        str(event.get("name") or ""),
-        prompt_tokens=counts["prompt_tokens"] if known else None,
-        completion_tokens=counts["completion_tokens"] if known else None,
-        total_tokens=counts["total_tokens"] if known else None,
-    )
+    counts: JsonDict = {name: usage.get(name) for name in ("prompt_tokens", "completion_tokens", "total_tokens")}
+    known = counts if any(counts.values()) else {}
+    return ModelResponse(_text(data.get("output")), str(event.get("name") or ""), **known)
 
 
 def _text(value: Any) -> str:

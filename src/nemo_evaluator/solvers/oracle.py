@@ -86,9 +86,6 @@ class OracleSolver:
         """The settings that change answers."""
         return {"type": "oracle", **asdict(self)}
 
-    async def close(self) -> None:
-        """Nothing is held."""
-
 
 def _folder(task: SeedResult) -> Path | None:
     """The folder of the known solution, if the task has one."""

@@ -125,11 +125,6 @@ class ToolCallingSolver:
         sources = [source.describe() for source in self.sources]
         return {"type": "tool_calling", **settings, "sources": sources, "generation": self.generation or {}}
 
-    async def close(self) -> None:
-        """Let go of what the sources share; the client belongs to whoever made it."""
-        for source in self.sources:
-            await source.close()
-
 
 def build(config: ToolCallingSolverConfig, context: SolverContext) -> ToolCallingSolver:
     """``type: tool_calling``."""

@@ -11,6 +11,7 @@ import yaml
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps, iter_jsonl, write_json
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.store.layout import PREVIOUS, TaskPaths
 
@@ -44,10 +45,10 @@ def convert_legacy(root: Path) -> list[Path]:
 def _write_bundle(task: TaskPaths, path: Path, rows: int) -> Path:
     document = _read(path)
     settings = _read(task.root / "run_config.yaml") if (task.root / "run_config.yaml").is_file() else {}
-    config = _dict(settings.get("config")) or _dict(document.get("config"))
-    target = _dict(settings.get("target")) or _dict(document.get("target"))
+    config = as_dict(settings.get("config")) or as_dict(document.get("config"))
+    target = as_dict(settings.get("target")) or as_dict(document.get("target"))
     name = str(config.get("type") or settings.get("image") or task.root.name).rsplit("/", 1)[-1]
-    extra = _dict(_dict(config.get("params")).get("extra"))
+    extra = as_dict(as_dict(config.get("params")).get("extra"))
     finished = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     scores = dict(_scores(document.get("results", document), ()))
     bundle_path = task.bundle(name, finished)
@@ -56,7 +57,7 @@ def _write_bundle(task: TaskPaths, path: Path, rows: int) -> Path:
         "timestamp": finished.isoformat(),
         "config": {
             "benchmark": f"container/{name}",
-            "model": _dict(target.get("api_endpoint")).get("model_id"),
+            "model": as_dict(target.get("api_endpoint")).get("model_id"),
             "task": config.get("type"),
             "framework": "container",
         },
@@ -78,7 +79,7 @@ def _scores(node: Any, path: tuple[str, ...]) -> Iterator[tuple[str, JsonDict]]:
     value = node.get("value")
     if isinstance(value, int | float) and not isinstance(value, bool):
         score: JsonDict = {"value": value}
-        count = _dict(node.get("stats")).get("count")
+        count = as_dict(node.get("stats")).get("count")
         if isinstance(count, int):
             score |= {"count": count, "n": count}
         yield ".".join(path) or "score", score
@@ -120,8 +121,4 @@ def _read(path: Path) -> JsonDict:
         loaded = orjson.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
     except (orjson.JSONDecodeError, yaml.YAMLError) as error:
         raise UsageError(f"{path} cannot be read: {error}") from error
-    return _dict(loaded)
-
-
-def _dict(value: Any) -> JsonDict:
-    return value if isinstance(value, dict) else {}
+    return as_dict(loaded)

@@ -141,7 +141,6 @@ class Builder:
             stop_rule=stop_rule,
             budgets=tuple(filter(None, (self._budget, _budget(f"the budget of {key}", bench.budget)))),
             step_limits=StepLimits(**bench.step_limits.model_dump()) if bench.step_limits else None,
-            aggregate=verifier.aggregate,
             traffic=self._log_traffic(task_dir, stack),
         )
 

@@ -13,15 +13,13 @@ from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult
 from nemo_evaluator.decisions.check.runs import settle_status
-from nemo_evaluator.engine.evaluation import Evaluation, evaluate
+from nemo_evaluator.engine.evaluation import Evaluation, evaluate, fingerprints_of
 from nemo_evaluator.engine.halt import HaltKind
 from nemo_evaluator.engine.progress import Progress, SilentProgress
-from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.reports import write_reports
 from nemo_evaluator.runs.bundle import newest_bundle
 from nemo_evaluator.runs.sessions import sessions
 from nemo_evaluator.services import start_services
-from nemo_evaluator.store.fingerprints import RunFingerprints
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.suite.build import Builder
 from nemo_evaluator.suite.clients import not_started
@@ -114,10 +112,7 @@ def _same_question(job: Evaluation, key: str, journal: Path) -> None:
     """Refuse a config that would ask something else: its answers would not be those that are stored."""
     begun = sessions(journal)
     old = as_dict(begun[-1].get("fingerprints")) if begun else {}
-    verifier = job.verifier or Verifier(job.environment)
-    new = RunFingerprints.of(
-        service=job.service, solver=job.solver_settings, template=job.template, scorer=verifier.fingerprint
-    ).parts
+    new = fingerprints_of(job).parts
     changed = [part for part in _SETTINGS if old.get(part) != new[part]]
     if changed:
         raise UsageError(

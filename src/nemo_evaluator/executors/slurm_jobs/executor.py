@@ -12,7 +12,7 @@ from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_INTERRUPTED, NelError, 
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.terminal import harmless
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.executors.base import EXIT_STATES, Executor, Job, Life, State, ended
+from nemo_evaluator.executors.base import EXIT_STATES, Executor, Job, Life, State, ended, not_running
 from nemo_evaluator.executors.slurm import SlurmCluster
 from nemo_evaluator.executors.slurm_jobs.description import describe
 from nemo_evaluator.executors.slurm_jobs.log import LogReader
@@ -52,10 +52,7 @@ class Slurm(Executor):
         run.save()
         if run.remote:
             write_snapshot(job.loaded, registry_dir() / run.run_id, run_id=run.run_id)
-        told = {"event": "submitted", "run_id": run.run_id, "output_dir": run.output_dir} | asdict(handle)
-        lines = [f"Submitted job {handle.job_id}, run {run.run_id}"]
-        lines += [f"  nel eval {command} {run.run_id}" for command in ("status", "logs -f", "stop")]
-        print(dumps(told).decode() if job.request.as_json else "\n".join(lines), flush=True)
+        job.tell_started(f"Submitted job {handle.job_id}", asdict(handle), event="submitted")
         return 0 if job.request.background or job.request.submit else self._follow(run, quiet=job.request.as_json)
 
     def plan(self, job: Job) -> tuple[str, JsonDict]:
@@ -81,7 +78,7 @@ class Slurm(Executor):
         handle = _handle(refreshed(run))
         seen = self._look(handle) if handle is not None else Seen()
         if handle is None or not seen.alive:
-            raise UsageError(f"run {run.run_id} is not running", hint=f"see `nel eval status {run.run_id}`")
+            raise not_running(run)
         folder = shlex.quote(handle.remote_dir)
         going = " ".join(one.job_id for one in seen.going)
         waiting = " ".join(one.job_id for one in seen.waiting)

@@ -86,17 +86,20 @@ def plan_job(job: Job) -> JobPlan:
     root = PurePosixPath(config.output.dir if cluster.hostname else job.folder)
     names = [safe_name(bench.key) for bench in config.benchmarks]
     step = Step(cluster.container, tuple(cluster.container_mounts), cluster.mount_home)
+    elsewhere = cluster.eval_image or cluster.conda_env or cluster.hostname
+    comment: list[Directive] = [("comment", cluster.sbatch_comment)] if cluster.sbatch_comment else []
     return JobPlan(
         name=f"nel-eval-{names[0] if len(names) == 1 else 'multi'}",
         run_id=job.run.run_id,
         root=root,
         pools=tuple(_pools(config, cluster)),
-        directives=tuple(_common(cluster)),
+        directives=(*comment, *_flags(cluster.sbatch_extra_flags)),
         walltime=seconds_of(cluster.walltime) or 0,
         auto_resume=cluster.auto_resume,
         max_retries=cluster.max_retries,
         max_walltime=seconds_of(cluster.max_walltime or "") or 0,
-        nel=_nel(cluster),
+        # What the image, the environment or the login node has; here this very one.
+        nel=("nel",) if elsewhere else (sys.executable, "-m", "nemo_evaluator.cli.main"),
         step=step,
         container=tuple(_container(cluster, step, root)),
         container_env=tuple(cluster.container_env),
@@ -109,13 +112,6 @@ def pool_of(owner: Any) -> str | None:
     """The node pool that a service or sandbox names."""
     name = getattr(owner, "node_pool", None)
     return name if isinstance(name, str) else None
-
-
-def _nel(cluster: SlurmCluster) -> tuple[str, ...]:
-    """How nel is called on a node: what the image, the environment or the login node has; here this very one."""
-    if cluster.eval_image or cluster.conda_env or cluster.hostname:
-        return ("nel",)
-    return (sys.executable, "-m", "nemo_evaluator.cli.main")
 
 
 def _container(cluster: SlurmCluster, step: Step, root: PurePosixPath) -> list[str]:
@@ -156,12 +152,6 @@ def _wanted(config: EvalConfig) -> Iterator[tuple[str, int]]:
 def _servers(config: EvalConfig, pool: str) -> int:
     """Nodes of a pool that leaves their number open: one for each server of the service that has most."""
     return max((replicas_of(one) for one in config.services.values() if pool_of(one) == pool), default=1)
-
-
-def _common(cluster: SlurmCluster) -> Iterator[Directive]:
-    if cluster.sbatch_comment:
-        yield "comment", cluster.sbatch_comment
-    yield from _flags(cluster.sbatch_extra_flags)
 
 
 def _flags(given: dict[str, str]) -> Iterator[Directive]:

@@ -93,14 +93,14 @@ def files_of(job: Job, plan: JobPlan) -> dict[str, Upload]:
         cwd=None if remote else job.request.cwd,
         run_id=job.run.run_id,
     )
-    secrets = _secrets(job, snapshot)
+    secrets = "".join(f"{name}={shlex.quote(value)}\n" for name, value in _secrets(job, snapshot).items())
     run = replace(job.run, output_dir=str(plan.root))
     return {
         SCRIPT: Upload(render(plan).encode(), 0o755),
         SNAPSHOT: Upload(snapshot.encode()),
         RUN_FILE: Upload(dumps(asdict(run), indent=True) + b"\n"),
         plan.request.name: Upload(dumps(asdict(request), indent=True) + b"\n", 0o600),
-        SECRETS: Upload(_exports(secrets), 0o600),
+        SECRETS: Upload(secrets.encode(), 0o600),
     }
 
 
@@ -112,7 +112,3 @@ def _secrets(job: Job, snapshot: str) -> dict[str, str]:
     if not cluster.hostname:
         named |= {name for name in os.environ if looks_secret(name)}
     return {name: os.environ[name] for name in sorted(named) if name in os.environ} | cluster.container_env
-
-
-def _exports(variables: Mapping[str, str]) -> bytes:
-    return "".join(f"{name}={shlex.quote(value)}\n" for name, value in variables.items()).encode()

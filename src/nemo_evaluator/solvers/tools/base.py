@@ -63,10 +63,6 @@ class ToolSource(Protocol):
         """The settings that change answers: no ports, no secrets."""
         ...
 
-    async def close(self) -> None:
-        """Let go of what all problems shared."""
-        ...
-
 
 class RpcError(Exception):
     """The server answered with an error."""

@@ -53,9 +53,6 @@ class GymTools:
         """The service by its name: the port it got is not part of what it is."""
         return {"kind": "gym", "service": self.name}
 
-    async def close(self) -> None:
-        """Sessions are closed with their problems."""
-
     async def _discover(self, http: aiohttp.ClientSession) -> JsonDict:
         async with self._lock:
             if self._document is None:

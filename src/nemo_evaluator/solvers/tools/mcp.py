@@ -50,9 +50,6 @@ class McpTools:
         """The server by what starts or names it; environment and headers may hold secrets and are left out."""
         return {"kind": "mcp", "name": self.name, "command": self.command, "args": list(self.args), "url": self.url}
 
-    async def close(self) -> None:
-        """Sessions are closed with their problems."""
-
 
 class McpSession:
     """A connection to a server, for one problem."""

@@ -87,9 +87,6 @@ class SandboxTools:
         """What the model is offered and told; there is nothing to set."""
         return {"kind": "sandbox", "tools": digest([[tool.definition() for tool in TOOLS], SCRIPTS, _WORDS])}
 
-    async def close(self) -> None:
-        """Nothing is shared."""
-
 
 class SandboxSession:
     """The tools of one problem; calls run one after another, in the order they were asked for."""
