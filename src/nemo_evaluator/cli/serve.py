@@ -6,8 +6,8 @@ import os
 import secrets
 import signal
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 import uvloop
@@ -25,19 +25,6 @@ from nemo_evaluator.solvers.base import SANDBOX
 _LOOPBACK = ("127.", "::1")
 
 
-@dataclass(frozen=True, slots=True)
-class _Wish:
-    """What the command line asks for."""
-
-    benchmark: str
-    host: str
-    port: int
-    gym: bool
-    open: bool
-    export: Path | None
-    as_json: bool
-
-
 @click.command()
 @click.option("--benchmark", "-b", required=True, help="Benchmark: a name, file.py[:name] or a URI.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="One address: loopback, or a bridge address.")
@@ -46,9 +33,7 @@ class _Wish:
 @click.option("--no-token", is_flag=True, help="Ask for no token, for NeMo Gym's agents; loopback only.")
 @click.option("--export-data", type=click.Path(file_okay=False, path_type=Path), help="Write Gym rows there and exit.")
 @click.option("--json", "as_json", is_flag=True, help="Print URL and token as one line of JSON.")
-def serve(
-    benchmark: str, host: str, port: int, gym_compat: bool, no_token: bool, export_data: Path | None, as_json: bool
-) -> None:
+def serve(host: str, no_token: bool, **wish: Any) -> None:
     """Serve the problems and the scorer of a benchmark over HTTP, for gym:// and NeMo Gym.
 
     Clients send the printed token as `Authorization: Bearer TOKEN`; set NEL_SERVE_TOKEN to choose it yourself.
@@ -56,19 +41,21 @@ def serve(
     check_host(host)
     if no_token and not host.startswith(_LOOPBACK):
         raise UsageError("--no-token is for loopback alone", hint="leave it out, or use --host 127.0.0.1")
-    uvloop.run(_run(_Wish(benchmark, host, port, gym_compat, no_token, export_data, as_json)))
+    uvloop.run(_run(host=host, no_token=no_token, **wish))
 
 
-async def _run(wish: _Wish) -> None:
+async def _run(
+    benchmark: str, host: str, port: int, gym_compat: bool, no_token: bool, export_data: Path | None, as_json: bool
+) -> None:
     async with AsyncExitStack() as stack:
-        environment = get_environment(wish.benchmark)
+        environment = get_environment(benchmark)
         stack.push_async_callback(environment.close)
         if environment.facts().batch:
-            raise UsageError(f"{wish.benchmark} runs itself: it has no problems to serve", hint="nel eval run runs it")
+            raise UsageError(f"{benchmark} runs itself: it has no problems to serve", hint="nel eval run runs it")
         size = await environment.dataset_size()
         await environment.prepare()
-        if wish.export is not None:
-            click.echo(f"{size} rows in {await export_rows(environment, size, wish.export)}")
+        if export_data is not None:
+            click.echo(f"{size} rows in {await export_rows(environment, size, export_data)}")
             return
         sandboxes = None
         if SANDBOX in environment.facts().needs:
@@ -76,17 +63,17 @@ async def _run(wish: _Wish) -> None:
             stack.push_async_callback(sandboxes.close)
             await sandboxes.prepare(environment)
         chosen = os.environ.get(TOKEN)
-        token = None if wish.open else Secret(chosen or secrets.token_urlsafe(24))
-        protocol = "gym" if wish.gym else "evaluator"
+        token = None if no_token else Secret(chosen or secrets.token_urlsafe(24))
+        protocol = "gym" if gym_compat else "evaluator"
         app = ServedBenchmark(environment, size, token=token, protocol=protocol, sandboxes=sandboxes)
-        server = HttpServer(app, wish.host, wish.port)
+        server = HttpServer(app, host, port)
         ended = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, ended.set)
         await server.start()
         stack.push_async_callback(server.stop)
         shown: JsonDict = {"benchmark": environment.name, "size": size, "url": server.root}
-        if wish.as_json:
+        if as_json:
             click.echo(json.dumps(shown | {"token": token.reveal() if token else None}))
         else:
             click.echo(f"{environment.name}: {size} problems at {server.root}")

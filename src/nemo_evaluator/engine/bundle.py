@@ -52,11 +52,13 @@ class BundleFacts:
 def build_bundle(columns: Columns, facts: BundleFacts, run_id: str) -> JsonDict:
     """Scores with intervals, coverage, runtime and failures of one benchmark."""
     planned = columns.planned
+    # Without what happened on the way: resumed, sharded or at one go, it is the same config.
+    asked = {key: value for key, value in facts.config.items() if key not in ("resumed", "n_shards")}
     share = columns.scored / planned if planned else 0.0
     coverage = {"planned": planned, "scored": columns.scored, "failed": columns.failed, "share": _round(share)}
     bundle: JsonDict = {
         "run_id": run_id,
-        "config_hash": f"sha256:{hashlib.sha256(canonical(_asked_for(facts.config))).hexdigest()}",
+        "config_hash": f"sha256:{hashlib.sha256(canonical(asked)).hexdigest()}",
         "sdk_version": __version__,
         "timestamp": facts.finished.isoformat(),
         "validity": validity(columns, facts),
@@ -153,11 +155,6 @@ def store_bundle(task: TaskPaths, bundle: JsonDict, digests: dict[Path, str]) ->
     write_json(path, bundle)
     views = (task.results, task.trajectories, task.runtime_stats, task.failure_analysis, path)
     record_sums(task.root, views, known=digests)
-
-
-def _asked_for(config: JsonDict) -> JsonDict:
-    """The config without what happened on the way: resumed, sharded or at one go, it is the same config."""
-    return {key: value for key, value in config.items() if key not in ("resumed", "n_shards")}
 
 
 def _scores(columns: Columns, facts: BundleFacts) -> JsonDict:

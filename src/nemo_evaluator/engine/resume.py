@@ -160,7 +160,8 @@ def adopt_answers(
         with path.open("rb") as file:
             for step in plan.steps():
                 answer_at, outcome_at = past.answer(step), past.outcome(step)
-                if answer_at is None or _has_own(step, journal, index, prints):
+                own = index.answer(step)
+                if answer_at is None or (own is not None and _fits(journal.read_at(own), step, prints)):
                     continue
                 answer = read_record(file.fileno(), answer_at)
                 if not _fits(answer, step, prints):
@@ -172,11 +173,6 @@ def adopt_answers(
                     verdict = _unsealed(read_record(file.fileno(), outcome_at))
                     index.set_outcome(step, journal.append(verdict | {"of": journal.checksum}))
     return adopted
-
-
-def _has_own(step: Step, journal: Journal, index: StepIndex, prints: RunFingerprints) -> bool:
-    offset = index.answer(step)
-    return offset is not None and _fits(journal.read_at(offset), step, prints)
 
 
 def _fits(answer: JsonDict, step: Step, prints: RunFingerprints) -> bool:

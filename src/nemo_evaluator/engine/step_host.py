@@ -74,7 +74,7 @@ class StepHost:
         job, prints = self._job, fingerprints_of(self._job)
         plan = make_plan(await job.environment.dataset_size(), repeats=job.repeats)
         self._index, self._stored = StepIndex(plan.dataset_size, plan.repeats), fresh_plan(plan)
-        job.traffic = self._note_traffic if job.traffic is not None else None
+        job.traffic = (lambda entry: self._reply.traffic.append(entry)) if job.traffic is not None else None
         context = step_context(
             job,
             journal=self._outbox,
@@ -148,6 +148,3 @@ class StepHost:
             self._slots.release()
             self._reply.ended.append(step)
             self._outbox.news.set()
-
-    def _note_traffic(self, entry: JsonDict) -> None:
-        self._reply.traffic.append(entry)

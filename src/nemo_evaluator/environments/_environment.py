@@ -12,10 +12,9 @@ from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.types import JsonDict, SandboxSpec, SeedResult, VerifyResult
 from nemo_evaluator.datasets import DatasetRef, MappedRows, Rows, as_rows, open_rows
 from nemo_evaluator.datasets.lock import one_write
-from nemo_evaluator.environments._requirements import check_requirements
 from nemo_evaluator.environments._verdict import ScorerRunner, fingerprint
 from nemo_evaluator.environments.base import EnvironmentFacts, EvalEnvironment
-from nemo_evaluator.environments.definition import BenchmarkDefinition, DatasetSource
+from nemo_evaluator.environments.definition import BenchmarkDefinition, DatasetSource, check_requirements
 from nemo_evaluator.environments.fewshot import FewShot
 from nemo_evaluator.environments.prompt import PromptTemplate, template_text
 from nemo_evaluator.sandbox.base import ImageBuildRequest, Sandbox

@@ -18,13 +18,13 @@ from nemo_evaluator.core.code_words import source_file
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict, SeedResult
 from nemo_evaluator.environments._environment import DEFAULT_PROTOCOL, BenchmarkEnvironment
-from nemo_evaluator.environments._requirements import read_requirements
 from nemo_evaluator.environments.definition import (
     BenchmarkDefinition,
     BenchmarkInfo,
     DatasetSource,
     FewShotFormat,
     Published,
+    read_requirements,
 )
 from nemo_evaluator.environments.registry import register
 from nemo_evaluator.scoring.types import ScorerInput

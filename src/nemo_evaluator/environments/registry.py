@@ -96,7 +96,8 @@ def environment_class(name: str) -> type[EvalEnvironment]:
     """The class of a registered benchmark, or of one in a file."""
     path, is_file, wanted = _file_and_name(name)
     if is_file:
-        return _in_file(path, wanted)
+        names = load_benchmark_file(path)
+        return _files[find_file(path)][_name_in_file(path, names, wanted)]
     key = _known_name(name)
     if not _environments.knows(key) and key in builtin_modules():
         importlib.import_module(f"{_BUILTIN}.{builtin_modules()[key]}")
@@ -163,11 +164,6 @@ def _file_and_name(name: str) -> tuple[Path, bool, str | None]:
         return Path(name), True, None
     path, colon, wanted = name.rpartition(":")
     return Path(path), bool(colon) and path.endswith(".py"), wanted or None
-
-
-def _in_file(path: Path, wanted: str | None) -> type[EvalEnvironment]:
-    names = load_benchmark_file(path)
-    return _files[find_file(path)][_name_in_file(path, names, wanted)]
 
 
 def _name_in_file(path: Path, names: list[str], wanted: str | None) -> str:

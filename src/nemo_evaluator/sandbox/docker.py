@@ -3,9 +3,9 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -13,10 +13,10 @@ from nemo_evaluator.config.fields import Above0, Positive, Size
 from nemo_evaluator.config.sandbox_base import ImageSandbox
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox import _fresh
-from nemo_evaluator.sandbox._backend import Emit, Job
+from nemo_evaluator.sandbox._backend import Emit, Job, Limits, keepalive
 from nemo_evaluator.sandbox._docker_api import DockerApi, frames
-from nemo_evaluator.sandbox._docker_definition import definition
 from nemo_evaluator.sandbox._forward import Forwards, address_of, listen_in
 from nemo_evaluator.sandbox._wrapped import SIGKILL, Command, WrappedSandbox, feed
 from nemo_evaluator.sandbox._wrapper import killer
@@ -40,6 +40,54 @@ class DockerConfig(ImageSandbox):
     read_only: bool = Field(False, description="Make the root file system read-only.")
     runtime: Literal["runc", "runsc"] | None = Field(None, description="OCI runtime; `runsc` is gVisor.")
     disk: Size = Field("20g", description="Most that a container may write to its root before it is ended.")
+
+
+# What a package manager needs to work as root inside; none of these reaches past the container.
+_CAPABILITIES: Final = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"]
+# No core dumps, and as many open files as an engine without privileges can still hand out.
+_ULIMITS: Final = {"core": 0, "nofile": 16_384}
+
+
+def definition(spec: SandboxSpec, limits: Limits, env: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, Any]:
+    """The body of the request that creates the container."""
+    # One file cannot pass the disk limit before anybody looks.
+    ulimits = {**_ULIMITS, "fsize": min(8 * 2**30, limits.disk)}
+    host: dict[str, Any] = {
+        "NetworkMode": "none" if limits.network == "model-only" else limits.network,
+        "Memory": limits.memory,
+        "MemorySwap": limits.memory,
+        "NanoCpus": int(limits.cpus * 1e9),
+        "PidsLimit": limits.pids + 8,
+        "CapDrop": ["ALL"],
+        "CapAdd": _CAPABILITIES,
+        "SecurityOpt": ["no-new-privileges"],
+        "Init": spec.entrypoint is not None,
+        "ReadonlyRootfs": limits.read_only or limits.shared,
+        "Ulimits": [{"Name": name, "Soft": limit, "Hard": limit} for name, limit in ulimits.items()],
+        "Binds": [
+            f"{one.host_path}:{one.container_path}{':ro' if one.readonly else ''}"
+            for one in volumes_of(spec)
+            if one.host_path
+        ],
+        "Mounts": [{"Type": "volume", "Target": one.container_path} for one in volumes_of(spec) if not one.host_path],
+    }
+    if limits.read_only or limits.shared:
+        size = max(64 * 2**20, limits.memory // 4)
+        folders = ["/tmp"] if limits.shared else ["/tmp", spec.workdir]
+        host["Tmpfs"] = dict.fromkeys(folders, f"size={size},mode=1777,exec")
+    if limits.runtime is not None:
+        host["Runtime"] = limits.runtime
+    if limits.network == "bridge":
+        host["ExtraHosts"] = ["host.docker.internal:host-gateway"]
+    return {
+        "Image": spec.image,
+        "Entrypoint": ["/bin/sh", "-c"],
+        "Cmd": [keepalive(spec)],
+        "WorkingDir": spec.workdir,
+        "Env": [f"{name}={value}" for name, value in {**env, "NEL_EXEC": "main"}.items()],
+        "Labels": dict(labels),
+        "HostConfig": host,
+    }
 
 
 @dataclass(eq=False)

@@ -140,11 +140,6 @@ class GymDelegation:
         )
 
 
-def _items(response: Any) -> list[JsonDict]:
-    output = response.get("output") if isinstance(response, dict) else response
-    return [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
-
-
 def _usage(response: Any) -> ModelResponse | None:
     usage = response.get("usage") if isinstance(response, dict) else None
     if not isinstance(usage, dict):
@@ -164,7 +159,8 @@ def _trajectory(task: SeedResult, response: Any) -> list[JsonDict]:
         builder.message(str(message.get("role")), message.get("content"))
     called: set[str] = set()
     thought: str | None = None
-    for item in _items(response):
+    output = response.get("output") if isinstance(response, dict) else response
+    for item in filter(lambda one: isinstance(one, dict), output if isinstance(output, list) else ()):
         kind, call = item.get("type", "message"), str(item.get("call_id"))
         if kind == "reasoning":
             thought = content_text(item.get("summary") or item.get("content"))

@@ -66,7 +66,9 @@ class SimpleSolver:
         if task.requests is not None:
             return await send_all(self.client, task.requests, self._generation)
         if self._completions:
-            reply = await self.client.complete(self._text(task), generation=self._generation)
+            system = self._system or task.system
+            text = f"{system}\n\n{task.prompt}" if system else task.prompt
+            reply = await self.client.complete(text, generation=self._generation)
         else:
             reply = await self.client.chat(messages_for(task, self._system, self._detail), generation=self._generation)
         return SolveResult(response=reply.content, model_response=reply)
@@ -83,10 +85,6 @@ class SimpleSolver:
 
     async def close(self) -> None:
         """Nothing of its own: the client belongs to whoever made it."""
-
-    def _text(self, task: SeedResult) -> str:
-        system = self._system or task.system
-        return f"{system}\n\n{task.prompt}" if system else task.prompt
 
 
 # As many stop strings as chat endpoints take; the text is cut at the others here.
@@ -167,20 +165,17 @@ class CompletionSolver(SimpleSolver):
     ) -> None:
         if client is not None and own:
             raise TypeError(f"{', '.join(own)}: settings of the client, which is given already")
-        self._own: ModelClient | None = None if client is not None else _own_client(own)
-        asked = client if client is not None else self._own
-        assert asked is not None
-        super().__init__(asked, system_prompt, generation=generation, completions=True)
+        self._own: ModelClient | None = None
+        if client is None:
+            # By name: it brings the whole HTTP client along.
+            made = load_object("nemo_evaluator.adapters.model_client:ModelClient")
+            client = self._own = made(**own, protocol="completions")
+        super().__init__(client, system_prompt, generation=generation, completions=True)
 
     async def close(self) -> None:
         """Close the client, if it is this solver's own."""
         if self._own is not None:
             await self._own.close()
-
-
-def _own_client(settings: JsonDict) -> Any:
-    # By name: it brings the whole HTTP client along.
-    return load_object("nemo_evaluator.adapters.model_client:ModelClient")(**settings, protocol="completions")
 
 
 class VLMSolver(SimpleSolver):

@@ -112,7 +112,8 @@ class _Sums:
 
     def __call__(self, shard: Path, results: Path) -> JsonDict:
         """The further scores of one benchmark; none, and a line that says why, when its scorers cannot be had."""
-        bench = self._bench(shard)
+        benches = self.config.benchmarks if self.config is not None else []
+        bench = next((bench for bench in benches if safe_name(bench.key) == shard.name), None)
         if bench is None or self.config is None:
             return {}
         try:
@@ -121,10 +122,6 @@ class _Sums:
         except NelError as error:
             self._say(f"{bench.key}: scores over all rows are left out: {error.message}")
             return {}
-
-    def _bench(self, shard: Path) -> BenchmarkConfig | None:
-        benches = self.config.benchmarks if self.config is not None else []
-        return next((bench for bench in benches if safe_name(bench.key) == shard.name), None)
 
 
 async def _aggregate(config: EvalConfig, bench: BenchmarkConfig, results: Path) -> JsonDict:

@@ -1,7 +1,7 @@
 """Score the stored answers of a finished run again, with other scorers or judges; the model is never asked."""
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -142,7 +142,13 @@ def _origin(options: RescoreOptions, key: str) -> JsonDict:
 
 def _judges(config: EvalConfig) -> Iterator[str]:
     """The services that the metrics of a config ask, with those they depend on."""
-    queue = [name for bench in config.benchmarks for metric in bench.scoring.metrics for name in _services(metric)]
+    queue = [
+        name
+        for bench in config.benchmarks
+        for metric in bench.scoring.metrics
+        for field in _SERVICE_FIELDS
+        for name in _names(getattr(metric, field, None))
+    ]
     seen: set[str] = set()
     while queue:
         name = queue.pop()
@@ -151,11 +157,6 @@ def _judges(config: EvalConfig) -> Iterator[str]:
         seen.add(name)
         yield name
         queue += _names(getattr(config.services[name], "depends_on", None))
-
-
-def _services(metric: object) -> Iterable[str]:
-    for attribute in _SERVICE_FIELDS:
-        yield from _names(getattr(metric, attribute, None))
 
 
 def _names(value: Any) -> list[str]:

@@ -1,11 +1,14 @@
 """Run a whole config: services up, benchmarks, reports, exports, services down."""
 
 import asyncio
-from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from nemo_evaluator.config import DatasetsConfig, EvalConfig
 from nemo_evaluator.core.errors import (
@@ -36,7 +39,6 @@ from nemo_evaluator.store.checkpoint import Checkpoint
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.suite.build import Builder
 from nemo_evaluator.suite.export import run_exports
-from nemo_evaluator.suite.interrupt import Interrupts
 
 Say = Callable[[str], None]
 
@@ -51,6 +53,56 @@ class SuitePool(Protocol):
 
     async def close(self) -> None:
         """End those processes."""
+
+
+_DRAIN: Final = 10.0
+# The last is what srun hands on to the program it runs, and what schedulers warn with.
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+
+
+class Interrupts:
+    """Turns signals into a halt of the running benchmarks, or a cancellation where none runs."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._count = 0
+        self._task: asyncio.Task[object] | None = None
+        self.running: list[Halt] = []
+
+    @property
+    def asked(self) -> bool:
+        """True once a signal came."""
+        return self._count > 0
+
+    @contextmanager
+    def handled(self) -> Iterator[None]:
+        """Listen for signals for the length of the block."""
+        loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self._on_signal)
+        try:
+            yield
+        finally:
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)
+
+    def _on_signal(self) -> None:
+        self._count += 1
+        if not self.running:
+            if self._task is not None:
+                self._task.cancel()
+        elif self._count == 1:
+            grace = f"requests in flight get {_DRAIN:.0f} s to finish"
+            self._say(f"stopping: nothing new is sent, {grace}; press Ctrl-C again to quit now")
+            for halt in self.running:
+                halt.set(HaltKind.INTERRUPT, "interrupted", drain=_DRAIN)
+        else:
+            for halt in self.running:
+                halt.hurry()
+        if self._count > 2:
+            sys.stderr.flush()
+            os._exit(EXIT_INTERRUPTED)
 
 
 @dataclass(slots=True)

@@ -27,16 +27,16 @@ def answer_body(path: str, say: Say, model: str, prompt_chars: int) -> Any:
     if say.status >= 400:
         return error_body(path, say)
     usage = usage_of(say, prompt_chars)
-    if path.endswith("/chat/completions"):
-        return _chat_body(say, model, usage)
     if path.endswith("/completions"):
-        choices: Any = [{"index": 0, "text": say.text, "finish_reason": say.finish_reason, "logprobs": say.logprobs}]
+        chat = path.endswith("/chat/completions")
+        said: JsonDict = {"message": _chat_message(say)} if chat else {"text": say.text}
+        choice = {"index": 0, **said, "finish_reason": say.finish_reason, "logprobs": say.logprobs}
         return {
-            "id": f"cmpl-{next(_numbers)}",
-            "object": "text_completion",
+            "id": f"{'chatcmpl' if chat else 'cmpl'}-{next(_numbers)}",
+            "object": "chat.completion" if chat else "text_completion",
             "created": 1,
             "model": model,
-            "choices": _spoil_choices(choices, say),
+            "choices": _spoil_choices([choice], say),
             "usage": usage,
         }
     if path.endswith("/responses"):
@@ -55,22 +55,14 @@ def error_body(path: str, say: Say) -> JsonDict:
     return {"error": {"message": message, "type": kind, "code": None, "param": None}}
 
 
-def _chat_body(say: Say, model: str, usage: JsonDict) -> JsonDict:
+def _chat_message(say: Say) -> JsonDict:
     message: JsonDict = {"role": "assistant", "content": say.text}
     if say.reasoning is not None:
         message[say.reasoning_field] = say.reasoning
     if say.tool_calls:
         message["tool_calls"] = tool_calls_of(say)
         message["content"] = say.text or None
-    choice = {"index": 0, "message": message, "finish_reason": say.finish_reason, "logprobs": say.logprobs}
-    return {
-        "id": f"chatcmpl-{next(_numbers)}",
-        "object": "chat.completion",
-        "created": 1,
-        "model": model,
-        "choices": _spoil_choices([choice], say),
-        "usage": usage,
-    }
+    return message
 
 
 def _spoil_choices(choices: list[JsonDict], say: Say) -> Any:

@@ -15,10 +15,11 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.executors.base import EXIT_STATES, Executor, Job, Life, State, ended, not_running
 from nemo_evaluator.executors.slurm import SlurmCluster
 from nemo_evaluator.executors.slurm_jobs.description import describe
-from nemo_evaluator.executors.slurm_jobs.log import LogReader
+from nemo_evaluator.executors.slurm_jobs.host import Host
 from nemo_evaluator.executors.slurm_jobs.plan import SECRETS, JobPlan, plan_job
 from nemo_evaluator.executors.slurm_jobs.queue import Seen, look
 from nemo_evaluator.executors.slurm_jobs.submission import SlurmHandle, files_of, submit
+from nemo_evaluator.store.layout import LOG
 from nemo_evaluator.store.runs import RunMeta, forget_run, list_runs, load_run, refreshed, registry_dir
 
 # Seconds between two looks at the scheduler while a run is followed or stopped; following, they become fewer.
@@ -28,6 +29,48 @@ _LOOK_LATER, _SLOWER = 10.0, 1.1
 _GRACE: Final = 60.0
 # Exit codes of a shard that can be merged.
 _RESULTS: Final = (0, 3, 4)
+
+
+# A job whose worker never came to write has said why in its own log.
+_READ: Final = r"""
+cd {folder} 2>/dev/null || exit 0
+emit() {{ [ -s "$1" ] || return 1; size=$(stat -c %s "$1"); printf '\0%s\0%s\0' "$1" "$size"; {cut} | tr -d '\0'; }}
+{emits}
+[ -n "${{size-}}" ] || emit "$(ls -t logs/slurm-*.log 2>/dev/null | head -n 1)" {job_log}
+true
+"""
+
+
+class LogReader:
+    """Gives what is new each time it is asked."""
+
+    def __init__(self, host: Host, folder: str, shards: int) -> None:
+        self._host, self._folder = host, folder
+        self._names = [*(f"shard_{number}/{LOG}" for number in range(shards)), LOG]
+        self._read: dict[str, int] = {}
+        self._partial: dict[str, str] = {}
+
+    @property
+    def found(self) -> bool:
+        """Whether there was anything to read."""
+        return bool(self._read)
+
+    def lines(self, *, tail: int | None = None, last: bool = False) -> Iterator[str]:
+        """New lines, or the last ``tail`` of each file. An unfinished one is kept back until there is no more."""
+        cut = f'tail -n {tail} "$1"' if tail is not None else 'tail -c +"$2" "$1" | head -c $((size - $2 + 1))'
+        emits = "\n".join(f"emit {shlex.quote(name)} {self._read.get(name, 0) + 1}" for name in self._names)
+        job_log = max((size for name, size in self._read.items() if name not in self._names), default=0) + 1
+        script = _READ.format(folder=shlex.quote(self._folder), cut=cut, emits=emits, job_log=job_log)
+        parts = self._host.run(script).split("\0")[1:]
+        for name, size, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+            self._read[name] = int(size)
+            prefix = f"{name.removesuffix(f'/{LOG}')}: " if name.startswith("shard_") else ""
+            whole = self._partial.pop(name, "") + text
+            for line in whole.splitlines(keepends=True):
+                if line.endswith("\n") or last:
+                    yield prefix + line
+                else:
+                    self._partial[name] = line
 
 
 class Slurm(Executor):

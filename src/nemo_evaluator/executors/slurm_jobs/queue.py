@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import Final
 
 from nemo_evaluator.executors.slurm_jobs.host import Host
@@ -11,21 +12,6 @@ _WAITING: Final = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD
 _GOING: Final = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING", "STAGE_OUT"})
 # It waits for a job that has come to a good end, so it will never start.
 _NEVER: Final = "DependencyNeverSatisfied"
-_ASK: Final = r"""
-cd {folder} 2>/dev/null || {{ echo gone; exit 0; }}
-ids=$({{ echo {ids}; cat .nel_submitted .nel_job_chain shard_*/.nel_job_chain 2>/dev/null; }} | xargs | tr ' ' ,)
-[ -z "$ids" ] || found=$(squeue -t all -r -h -j "$ids" -o 'job|%F|%K|%A|%T|%r|%N|%M' 2>/dev/null) ||
-  squeue -h -o '' >/dev/null 2>&1 || echo silent
-[ -z "$ids" ] || [ -n "$found" ] || found=$(sacct -X -n -P -j "$ids" -o JobID,JobIDRaw,State 2>/dev/null |
-  sed 's/^\([0-9]*\)_\{{0,1\}}\([0-9]*\)[^|]*|\([^|]*\)|\([A-Z_]*\).*/job|\1|\2|\3|\4|||/')
-printf '%s\n' "${{found-}}"
-[ ! -e .nel_stop ] || echo stop
-[ ! -e nel.lock ] || echo lock
-for file in shard_*/nel.lock; do [ ! -e "$file" ] || echo lock; done
-for file in .nel_exit shard_*/.nel_exit; do [ ! -e "$file" ] || echo "exit|$file|$(cat "$file")"; done
-[ ! -e .merge_lock/.done ] || echo "merged|$(cat .merge_lock/.done)"
-for file in nel_eval.log shard_*/nel_eval.log; do [ ! -s "$file" ] || echo "last|$(tail -n 1 "$file")"; done
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +71,8 @@ class Seen:
 
 def look(host: Host, folder: str, job_ids: Sequence[str], shards: int = 0) -> Seen:
     """Ask the scheduler and the folder. Raises TransportError when the login node is not reached."""
-    script = _ASK.format(folder=shlex.quote(folder), ids=shlex.join(job_ids))
+    text = files(__package__).joinpath("look.sh").read_text(encoding="utf-8")
+    script = f"set -- {shlex.join([folder, *job_ids])}\n{text}"
     seen = Seen(shards=shards)
     for line in host.run(script).splitlines():
         word, _, rest = line.partition("|")

@@ -52,7 +52,8 @@ def serve(sock: socket.socket, first: tuple[dict[str, Any], list[int]], seccomp:
 
 def _begin(running: dict[int, Running], request: dict[str, Any], fds: list[int]) -> None:
     # A process that starts in the same tick as the command is taken for its child: deadlines may not be outrun.
-    since = _start_time("self") if not running else _ticks()
+    now = int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
+    since = _start_time("self") if not running else now
     started = spawn(request, fds)
     if isinstance(started, dict):
         return _tell(fds[3], started)
@@ -104,10 +105,6 @@ def _start_time(pid: str) -> int:
     except OSError:
         return 0
     return 0 if fields[0] == "Z" else int(fields[19])
-
-
-def _ticks() -> int:
-    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
 
 
 def _tell(report: int, message: dict[str, Any]) -> None:

@@ -98,16 +98,12 @@ def _expand(node: Any, schemas: JsonDict, recursive: set[str], defs: JsonDict) -
         return {"$ref": f"#/$defs/{name}"}
     # `title` is a label of the generator, except where it is the name of a property.
     return {
-        key: _properties(value, schemas, recursive, defs)
+        key: {name: _expand(part, schemas, recursive, defs) for name, part in value.items()}
         if key == "properties" and isinstance(value, dict)
         else _expand(value, schemas, recursive, defs)
         for key, value in node.items()
         if not (key == "title" and isinstance(value, str))
     }
-
-
-def _properties(properties: JsonDict, schemas: JsonDict, recursive: set[str], defs: JsonDict) -> JsonDict:
-    return {name: _expand(schema, schemas, recursive, defs) for name, schema in properties.items()}
 
 
 def _target(node: JsonDict) -> str | None:
