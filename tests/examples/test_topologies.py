@@ -14,7 +14,7 @@ from nemo_evaluator.core.errors import ConfigError
 from nemo_evaluator.executors.base import Job
 from nemo_evaluator.executors.request import RunRequest
 from nemo_evaluator.executors.slurm_jobs.plan import JobPlan, plan_job
-from nemo_evaluator.executors.slurm_jobs.script import render
+from nemo_evaluator.executors.slurm_jobs.submission import render
 from nemo_evaluator.executors.start import start
 from nemo_evaluator.store.runs import RunMeta
 

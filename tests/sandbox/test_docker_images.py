@@ -13,8 +13,8 @@ from nemo_evaluator.config import DockerSandbox
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._docker_api import DockerApi
-from nemo_evaluator.sandbox._docker_images import ImageStore
 from nemo_evaluator.sandbox.base import ImageBuildRequest, ImageSpec
+from nemo_evaluator.sandbox.docker_provider import ImageStore
 from nemo_evaluator.sandbox.manager import SandboxManager
 
 BASE = "nel-test/python:bookworm"

@@ -12,8 +12,8 @@ from nemo_evaluator.core.types import SeedResult
 from nemo_evaluator.engine.agents import noted, tripped
 from nemo_evaluator.environments.harbor import TRIPWIRES
 from nemo_evaluator.solvers import _harbor_agent
-from nemo_evaluator.solvers._time_limit import time_limit
 from nemo_evaluator.solvers.harbor import HarborSolver, HarborSolverConfig
+from nemo_evaluator.solvers.oracle import time_limit
 
 
 def _config(**more: object) -> HarborSolverConfig:

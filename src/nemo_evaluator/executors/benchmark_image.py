@@ -9,7 +9,7 @@ from typing import Final
 
 from nemo_evaluator._version import __version__
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.executors._docker_command import docker
+from nemo_evaluator.executors.docker import docker
 
 _BUILD: Final = 3600.0
 _IGNORED: Final = ("__pycache__", ".git", ".venv", "eval_results")

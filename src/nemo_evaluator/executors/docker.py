@@ -20,7 +20,6 @@ from nemo_evaluator.config.fields import EnvMap, Size
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import write_atomic, write_json
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.executors._docker_command import docker
 from nemo_evaluator.executors.base import Executor, Job, Life, not_running
 from nemo_evaluator.executors.request import carried_secrets, needed_variables, write_request
 from nemo_evaluator.store.layout import LOG
@@ -35,6 +34,27 @@ _NOT_RUN: Final = (125, 126, 127)
 _FOLDERS: Final = ("XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "HF_HOME", "NEL_MODELS_DIR", "NEL_DATA_MIRROR")
 # Variables come in a file that is gone before the run begins: `docker inspect` and process lists show none of them.
 _READ: Final = '. "$1" && rm -f "$1" && exec nel eval run --request "$2"'
+
+
+_ABSENT: Final = ("No such container", "no such container", "is already in progress")
+_TIMEOUT: Final = 120.0
+
+
+def docker(*words: str, absent: bool = False, timeout: float = _TIMEOUT) -> str | None:
+    """What a docker command prints; with ``absent`` None when it says that there is no such container."""
+    try:
+        done = subprocess.run(["docker", *words], capture_output=True, text=True, timeout=timeout)
+    except FileNotFoundError as error:
+        raise UsageError(
+            "the docker command is not installed", hint="install Docker, or use cluster.type: local"
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise UsageError(f"docker {words[0]} did not answer", hint="check `docker version`") from error
+    if done.returncode == 0:
+        return done.stdout.strip()
+    if absent and any(told in done.stderr for told in _ABSENT):
+        return None
+    raise UsageError(f"docker {words[0]} failed: {done.stderr.strip()}", hint="check `docker version` and the image")
 
 
 class DockerCluster(ClusterBase):

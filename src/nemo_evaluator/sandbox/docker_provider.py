@@ -1,19 +1,25 @@
 """Docker sandboxes for a run: the engine, its images, and a reaper for the day we are killed."""
 
 import asyncio
+import io
+import logging
 import os
+import shutil
 import socket
+import tarfile
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Final
 
 from nemo_evaluator.core.errors import SandboxError, boundary
 from nemo_evaluator.core.failures import Cause
+from nemo_evaluator.core.files import read_json, write_json
 from nemo_evaluator.core.processes import start_time
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._backend import Limits
 from nemo_evaluator.sandbox._docker_api import DockerApi
-from nemo_evaluator.sandbox._docker_images import ImageStore
 from nemo_evaluator.sandbox.base import ImageBuildRequest, Provider, Sandbox
 from nemo_evaluator.sandbox.docker import DockerConfig, DockerSandbox
 
@@ -21,6 +27,116 @@ from nemo_evaluator.sandbox.docker import DockerConfig, DockerSandbox
 def owner_label() -> str:
     """Which process a container belongs to: host, process id, and when that process began."""
     return f"{socket.gethostname()}:{os.getpid()}:{start_time(os.getpid())}"
+
+
+log = logging.getLogger(__name__)
+_PULL: Final = 3600.0
+# Less free than this, and images that we pulled are removed, the least recently used first.
+_LEAST_FREE: Final = 0.1
+
+
+class ImageStore:
+    """What we know of an engine's images; kept in a file, since engines do not say when an image was last used."""
+
+    def __init__(self, api: DockerApi, *, least_free: float = _LEAST_FREE) -> None:
+        self._api = api
+        self._least_free = least_free
+        self._lock = asyncio.Lock()
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        self._file = cache / "nel" / "images.json"
+        self._used: dict[str, float] = _load(self._file)
+
+    async def has(self, image: str) -> bool:
+        """True when the engine has the image."""
+        try:
+            await self._api.call("GET", f"/images/{image}/json")
+        except SandboxError as error:
+            if error.status == 404:
+                return False
+            raise
+        return True
+
+    async def ensure(self, image: str) -> None:
+        """Pull the image unless it is there."""
+        if await self.has(image):
+            return
+        await self.prune()
+        name, tag = _split(image)
+        await self._api.stream("/images/create", timeout=_PULL, fromImage=name, tag=tag)
+        if not await self.has(image):
+            raise SandboxError(f"docker: {image} was pulled and is not there")
+        # Only what we brought is ours to remove.
+        self._used[image] = time.time()
+        self._save()
+
+    async def build(self, image: str, folder: Path) -> None:
+        """Build an image from a folder with a Dockerfile, unless it is there."""
+        if await self.has(image):
+            return
+        context = await asyncio.to_thread(_context, folder)
+        await self._api.stream("/build", timeout=_PULL, data=context, t=image, rm=True, forcerm=True)
+        if not await self.has(image):
+            raise SandboxError(f"docker: the build of {image} ended without an image")
+        self._used[image] = time.time()
+        self._save()
+
+    def used(self, image: str) -> None:
+        """Note that an image of ours is in use."""
+        if image in self._used:
+            self._used[image] = time.time()
+            self._save()
+
+    async def prune(self) -> list[str]:
+        """Under disk pressure, remove images of ours until there is room; the engine keeps those in use."""
+        removed: list[str] = []
+        async with self._lock:
+            info = await self._api.call("GET", "/info")
+            for image in sorted(self._used, key=self._used.__getitem__):
+                if not self._short(info):
+                    break
+                try:
+                    await self._api.call("DELETE", f"/images/{image}", ok=(404,))
+                except SandboxError as error:
+                    log.info("image %s stays: %s", image, error)
+                    continue
+                del self._used[image]
+                removed.append(image)
+            if removed:
+                self._save()
+        return removed
+
+    def _short(self, info: dict[str, Any]) -> bool:
+        root = info.get("DockerRootDir") or ""
+        if not self._api.is_local or not Path(root).is_dir():
+            return False
+        usage = shutil.disk_usage(root)
+        return usage.free < usage.total * self._least_free
+
+    def _save(self) -> None:
+        write_json(self._file, self._used)
+
+
+def _load(file: Path) -> dict[str, float]:
+    try:
+        known = read_json(file)
+    except (OSError, ValueError):
+        return {}
+    return {str(name): float(at) for name, at in known.items()} if isinstance(known, dict) else {}
+
+
+def _split(image: str) -> tuple[str, str]:
+    if "@" in image:
+        name, _, digest = image.partition("@")
+        return name, digest
+    name, colon, tag = image.rpartition(":")
+    return (name, tag) if colon and "/" not in tag else (image, "latest")
+
+
+def _context(folder: Path) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        tar.add(folder, arcname=".")
+    return buffer.getvalue()
 
 
 class DockerProvider(Provider):

@@ -17,8 +17,7 @@ from nemo_evaluator.core.types import ErrorKind, JsonDict, SeedResult, SolveResu
 from nemo_evaluator.solvers._agent_end import AgentEnd
 from nemo_evaluator.solvers._folder_agent import FolderAgent
 from nemo_evaluator.solvers._harbor_agent import HarborRun, harbor_python
-from nemo_evaluator.solvers._time_limit import time_limit
-from nemo_evaluator.solvers.oracle import writable_place
+from nemo_evaluator.solvers.oracle import time_limit, writable_place
 
 if TYPE_CHECKING:
     from nemo_evaluator.adapters.outside import ModelAccess

@@ -14,7 +14,6 @@ from nemo_evaluator.core.errors import SandboxError, SeedError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import ErrorKind, JsonDict, ModelResponse, SeedResult, SolveResult, ToolCallInfo
 from nemo_evaluator.sandbox.base import Sandbox
-from nemo_evaluator.solvers._time_limit import time_limit
 from nemo_evaluator.solvers.base import SolverContext
 from nemo_evaluator.solvers.tools.base import ToolResult
 from nemo_evaluator.solvers.tools.sandbox import shown
@@ -23,6 +22,30 @@ from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
 # The second is for sandboxes whose root cannot be written to.
 _PLACES: Final = ("/solution", "/tmp/solution")
 _SCRIPT: Final = "solve.sh"
+
+
+DEFAULT_TIMEOUT: Final = 1800.0
+
+
+def time_limit(task: SeedResult, ours: float | None, strategy: TimeoutStrategy, cap: float | None) -> float:
+    """Seconds for the agent of a task."""
+    theirs = _task_timeout(task)
+    known = [limit for limit in (ours, theirs) if limit is not None]
+    if strategy == "max" and known:
+        chosen = max(known)
+    elif strategy == "task":
+        chosen = theirs or ours or DEFAULT_TIMEOUT
+    else:
+        chosen = ours or theirs or DEFAULT_TIMEOUT
+    return min(chosen, cap) if cap is not None else chosen
+
+
+def _task_timeout(task: SeedResult) -> float | None:
+    for name in ("agent_timeout_sec", "agent_timeout", "max_agent_timeout_sec", "timeout"):
+        value = task.metadata.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+            return float(value)
+    return None
 
 
 class OracleSolverConfig(SolverBase):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Coroutine, Mapping
 from types import TracebackType
+from typing import Any
 
 from nemo_evaluator.testing._connection import Connection
 from nemo_evaluator.testing._desk import Desk
-from nemo_evaluator.testing._loop import new_event_loop
 from nemo_evaluator.testing.script import Script, Weather
 
 
@@ -111,3 +111,20 @@ class ScriptedServer(Desk):
         self.loop.call_soon_threadsafe(self.loop.stop)
         if self._thread is not None:
             self._thread.join(10)
+
+
+try:
+    import uvloop
+except ImportError:  # not built for this platform
+    uvloop = None
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """A fresh loop: uvloop where there is one."""
+    return uvloop.new_event_loop() if uvloop is not None else asyncio.new_event_loop()
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    """Run ``main`` on a fresh loop."""
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(main)

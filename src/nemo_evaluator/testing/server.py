@@ -17,9 +17,8 @@ from typing import Any
 import click
 import orjson
 
-from nemo_evaluator.testing._loop import run
 from nemo_evaluator.testing.script import Say, Script, Weather, load_script
-from nemo_evaluator.testing.scripted import ScriptedServer
+from nemo_evaluator.testing.scripted import ScriptedServer, run
 
 
 @click.command(name="scripted-server")

@@ -10,8 +10,7 @@ import pytest
 
 from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.core.types import SeedResult
-from nemo_evaluator.solvers.tools._openapi import endpoints_of, resolve
-from nemo_evaluator.solvers.tools.gym import GymTools
+from nemo_evaluator.solvers.tools.gym import GymTools, endpoints_of, resolve
 
 pytestmark = [pytest.mark.needs("fastapi"), pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")]
 

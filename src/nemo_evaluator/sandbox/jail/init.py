@@ -1,18 +1,21 @@
 """Process 1 of one command: it gives up every power, starts the command, waits, and takes all along when it ends.
 
+For commands that may leave something running (``serve``) it serves many, and lives as long as the sandbox.
+
 Nothing inside can signal it (it is process 1 of its namespace) or read it (it is not dumpable, and ptrace is refused).
 """
 
 import contextlib
 import marshal
 import os
+import select
 import signal
 import socket
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
-from . import background_init, syscalls, wire
+from . import syscalls, wire
 from .powers import give_up_powers, private_folders, spawn
 
 
@@ -27,7 +30,7 @@ def run(sock: socket.socket, seccomp: bytes | None) -> None:
         os._exit(1)
     request, fds = message
     if request["background"]:
-        background_init.serve(sock, message, seccomp)
+        serve(sock, message, seccomp)
     sock.close()
     try:
         answer = _run(request, fds, seccomp)
@@ -80,3 +83,103 @@ def _wait(pid: int, until: float) -> dict[str, Any]:
             if done == pid:
                 return {"status": status}
         signal.sigtimedwait([signal.SIGCHLD], max(0.0, until - time.monotonic()))
+
+
+_ROUNDS: Final = 20
+# How long what was killed may take to be gone, in seconds.
+_DYING: Final = 1.0
+
+
+class Running(NamedTuple):
+    """A command under way."""
+
+    until: float
+    report: int
+    since: int
+
+
+def serve(sock: socket.socket, first: tuple[dict[str, Any], list[int]], seccomp: bytes | None) -> None:
+    """Run commands until the socket closes; never returns."""
+    private_folders(first[0])
+    give_up_powers(first[0], seccomp)
+    wake = syscalls.child_bell()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+    running: dict[int, Running] = {}
+    _begin(running, *first)
+    while True:
+        now = time.monotonic()
+        left = min((job.until - now for job in running.values()), default=None)
+        ready, _, _ = select.select([sock.fileno(), wake], [], [], None if left is None else max(0.0, left))
+        if wake in ready:
+            with contextlib.suppress(BlockingIOError):
+                os.read(wake, 4096)
+        _reap(running)
+        _enforce(running)
+        if sock.fileno() in ready:
+            message = wire.receive(sock)
+            if message is None:
+                os._exit(0)
+            _begin(running, *message)
+
+
+def _begin(running: dict[int, Running], request: dict[str, Any], fds: list[int]) -> None:
+    # A process that starts in the same tick as the command is taken for its child: deadlines may not be outrun.
+    now = int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
+    since = _start_time("self") if not running else now
+    started = spawn(request, fds)
+    if isinstance(started, dict):
+        return _tell(fds[3], started)
+    running[started] = Running(time.monotonic() + request["timeout"], fds[3], max(since, _start_time(str(started))))
+
+
+def _reap(running: dict[int, Running]) -> None:
+    for pid, status in syscalls.ended_children():
+        job = running.pop(pid, None)
+        if job is not None:
+            _tell(job.report, {"status": status})
+
+
+def _enforce(running: dict[int, Running]) -> None:
+    now = time.monotonic()
+    for pid, job in list(running.items()):
+        if job.until <= now:
+            del running[pid]
+            _kill_since(job.since, running)
+            _tell(job.report, {"timed_out": True})
+
+
+def _kill_since(ticks: int, running: dict[int, Running]) -> None:
+    """Kill all that began with the command or after it; if it breeds faster than that, kill everything."""
+    killed: set[tuple[int, int]] = set()
+    rounds, until = 0, time.monotonic() + _DYING
+    while rounds < _ROUNDS and time.monotonic() < until:
+        running_now = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+        young = {(pid, began) for pid in running_now if pid != 1 and (began := _start_time(str(pid))) >= ticks}
+        if not young:
+            return
+        # One that was killed may take a moment to die; only new ones show that it breeds.
+        if fresh := young - killed:
+            rounds += 1
+        else:
+            time.sleep(0.001)
+        for pid, _ in fresh:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        killed |= fresh
+        _reap(running)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)
+
+
+def _start_time(pid: str) -> int:
+    try:
+        fields = Path("/proc", pid, "stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return 0 if fields[0] == "Z" else int(fields[19])
+
+
+def _tell(report: int, message: dict[str, Any]) -> None:
+    with contextlib.suppress(OSError):
+        os.write(report, marshal.dumps(message))
+    os.close(report)

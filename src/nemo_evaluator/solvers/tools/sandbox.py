@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
+import uuid
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +17,6 @@ from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.types import JsonDict, SeedResult
 from nemo_evaluator.sandbox.base import ExecResult, Sandbox
-from nemo_evaluator.solvers.tools._shell import SCRIPTS, Shell
 from nemo_evaluator.solvers.tools.base import Tool, ToolResult
 
 _READ_LIMIT: Final = 10 * 2**20
@@ -34,6 +34,36 @@ _WORDS: Final = 2
 
 # What models read; its digest is part of the fingerprint.
 TOOLS: Final = [Tool(**one) for one in read_json(Path(__file__).with_name("sandbox_tools.json"))]
+
+
+# Their $1 is the file that keeps the state; where there is no bash, only the working directory is kept.
+_BASH, _SH = (Path(__file__).with_name(name).read_text() for name in ("shell_bash.sh", "shell_sh.sh"))
+SCRIPTS: Final = (_BASH, _SH)
+
+
+class Shell:
+    """The shell of one problem."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+        self._state = f"/tmp/.nel-shell-{uuid.uuid4().hex[:12]}"
+        self._launch: list[str] | None = None
+
+    async def run(self, command: str, timeout: float) -> ExecResult:
+        """Run a command. Raises SandboxError when the sandbox failed."""
+        if self._launch is None:
+            found = await self._sandbox.exec(["sh", "-c", "command -v bash"], timeout=60.0)
+            if found.timed_out:
+                raise SandboxError("the sandbox did not answer within 60 s")
+            self._launch = ["bash", "--norc", "--noprofile", "-c", _BASH] if found.ok else ["sh", "-c", _SH]
+        return await self._sandbox.exec(
+            [*self._launch, "bash", self._state], stdin=command.encode(), timeout=timeout, background=True
+        )
+
+    async def cwd(self) -> str:
+        """The directory that the next command starts in."""
+        kept = await self._sandbox.exec(["cat", f"{self._state}.cwd"], timeout=30.0, cwd="/")
+        return kept.stdout if kept.ok and kept.stdout.startswith("/") else self._sandbox.spec.workdir
 
 
 class _Refused(Exception):
