@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from nel_support import Nel, Serve, Sums, api, bench, rows
 
-from nemo_evaluator.services.process import free_port
+from nemo_evaluator.core.processes import free_port
 from nemo_evaluator.testing import validate_trajectory
 
 STAND_IN = Path(__file__).parents[1] / "support" / "gym_stand_in.py"

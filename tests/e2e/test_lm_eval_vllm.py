@@ -13,7 +13,7 @@ import pytest
 from lm_eval_runs import assert_equal, bench, go_offline, ours, theirs
 from nel_support import Nel
 
-from nemo_evaluator.services.process import free_port
+from nemo_evaluator.core.processes import free_port
 
 pytestmark = [pytest.mark.large, pytest.mark.serial, pytest.mark.needs("vllm", "lm_eval", "transformers")]
 NAMES = ["t_choice", "t_number", "t_bbh", "t_vote", "t_rolling", "t_lambada", "t_custom", "g_weighted", "g_plain"]

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from nel_support import Nel, Serve, api, rows
 
-from nemo_evaluator.services.process import free_port
+from nemo_evaluator.core.processes import free_port
 
 pytestmark = [pytest.mark.needs("nemo_gym", "mirror"), pytest.mark.large]
 SERVERS = Path(__file__).parents[1] / "support" / "nemo_gym_servers.py"

@@ -21,7 +21,7 @@ import pytest
 import yaml
 from nel_support import Nel, Serve, nel, rows, serve
 
-from nemo_evaluator.services.process import free_port
+from nemo_evaluator.core.processes import free_port
 
 __all__ = ["nel", "serve"]
 PARTS = Path(os.environ.get("NEL_PARTS_DIR") or Path(__file__).parents[2] / ".parts")

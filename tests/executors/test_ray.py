@@ -16,12 +16,11 @@ from executor_bench import Bench
 from nel_support import Nel, Serve, Sums, bench, rows
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.processes import descendants, start_time
+from nemo_evaluator.core.processes import descendants, free_port, start_time
 from nemo_evaluator.engine.ray_launcher import command_of
 from nemo_evaluator.executors.ray_worker import RunningAt, WorkerTask
 from nemo_evaluator.executors.status import read_status
 from nemo_evaluator.runs.bundle import newest_bundle
-from nemo_evaluator.services.process import free_port
 
 pytestmark = [pytest.mark.needs("ray"), pytest.mark.serial]
 on_ray = pytest.mark.parametrize("on", ["ray"], indirect=True)

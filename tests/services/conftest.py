@@ -10,8 +10,8 @@ import pytest
 from nel_support import nel as nel
 from nel_support import sums as sums
 
+from nemo_evaluator.core.processes import free_port
 from nemo_evaluator.services.base import Launch
-from nemo_evaluator.services.process import free_port
 
 SERVER = """
 import http.server, os, pathlib, signal, subprocess, sys, time

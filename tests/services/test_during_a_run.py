@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from nel_support import Nel, Sums, bench, command_lines_with, rows
 
-from nemo_evaluator.services.process import free_port
+from nemo_evaluator.core.processes import free_port
 
 # A class as a user would write it beside the config, and its server.
 SERVICE = """

@@ -16,8 +16,8 @@ import pytest
 from nel_support import containers_of, marked
 
 from nemo_evaluator.config.groups import SERVICES
+from nemo_evaluator.core.processes import free_port
 from nemo_evaluator.services import Launch, start_services
-from nemo_evaluator.services.process import free_port
 
 STAND_IN = Path(__file__).with_name("stand_in_server.py")
 IMAGE = "nel-test/python:bookworm"

@@ -11,8 +11,8 @@ import pytest
 
 from nemo_evaluator.config import GymService
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.processes import free_port
 from nemo_evaluator.services import service_identity, start_services
-from nemo_evaluator.services.process import free_port
 
 # As native Gym servers do, it has no /health.
 GYM = """

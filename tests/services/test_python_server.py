@@ -12,8 +12,8 @@ import pytest
 
 from nemo_evaluator.config import SglangService, VllmService
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.processes import free_port
 from nemo_evaluator.services import plan_service, service_identity, start_services
-from nemo_evaluator.services.process import free_port
 
 MODULES = {"vllm": "vllm/entrypoints/cli/main.py", "sglang": "sglang/launch_server.py"}
 SERVER = """

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +25,13 @@ def start_time(pid: int) -> int:
     except psutil.AccessDenied:
         return 1  # It is there, and somebody else's.
     return max(1, round(since_boot * 100))
+
+
+def free_port() -> int:
+    """A port on loopback that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def is_alive(pid: int, began: int) -> bool:

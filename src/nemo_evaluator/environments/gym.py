@@ -22,6 +22,7 @@ from nemo_evaluator.core.errors import MissingExtraError, NotFoundError, SeedErr
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.core.processes import free_port
 from nemo_evaluator.core.registry import config_folder, find_file, load_object
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict, SeedResult, VerifyResult
@@ -78,7 +79,7 @@ class ManagedGymServer(GymServer):
 
     def __init__(self, words: Sequence[str], startup_timeout: float, token: Secret | None) -> None:
         # By name: what starts and watches servers lies in a room above this one.
-        self._port: int = load_object("nemo_evaluator.services.process:free_port")()
+        self._port = free_port()
         super().__init__(f"http://127.0.0.1:{self._port}")
         self.token, self._identity = token, " ".join(words)
         env = {"PORT": str(self._port)} | ({TOKEN: token.reveal()} if token else {})

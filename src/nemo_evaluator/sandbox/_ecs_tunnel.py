@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import shutil
-import socket
 import tempfile
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +13,7 @@ from pydantic import Field
 
 from nemo_evaluator.config.fields import Above0, Model, Name, Port
 from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.core.processes import free_port
 
 _IMAGE: Final = "alpine:3.20"
 _FIRST_PORT: Final = 20_000
@@ -88,7 +88,7 @@ class Tunnel:
         handle = os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w") as file:
             file.write(self._key if self._key.endswith("\n") else f"{self._key}\n")
-        port = _free_port()
+        port = free_port()
         argv = ["ssh", "-N", "-i", str(key), "-p", str(self._settings.sshd_port), "-o", "ExitOnForwardFailure=yes"]
         # The task was born a minute ago and nobody knows its key; but once seen, it must not change.
         argv += ["-o", "StrictHostKeyChecking=accept-new", "-o", f"UserKnownHostsFile={self._folder / 'known'}"]
@@ -145,9 +145,3 @@ def _reverse_ports(outside: list[str], taken: set[int]) -> dict[tuple[str, int],
         ports[target] = wanted
         taken.add(wanted)
     return ports
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

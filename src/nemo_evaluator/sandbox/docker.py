@@ -120,11 +120,6 @@ class DockerSandbox(WrappedSandbox):
         """The address of the container in its network; None without one."""
         return self._ip
 
-    async def _address(self) -> str | None:
-        found = await self.api.call("GET", f"/containers/{self._id}/json")
-        networks = found["NetworkSettings"]["Networks"] or {}
-        return next((one["IPAddress"] for one in networks.values() if one.get("IPAddress")), None)
-
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
         if self.reaper is not None:
             # By name, and before it exists: a kill between the two must not leave it behind.
@@ -135,7 +130,9 @@ class DockerSandbox(WrappedSandbox):
         self._id = created["Id"]
         await self.api.call("POST", f"/containers/{self._id}/start")
         if self.settings.network not in ("none", "host"):
-            self._ip = await self._address()
+            found = await self.api.call("GET", f"/containers/{self._id}/json")
+            networks = found["NetworkSettings"]["Networks"] or {}
+            self._ip = next((one["IPAddress"] for one in networks.values() if one.get("IPAddress")), None)
         if not (self.settings.read_only or self.settings.shared):
             self._watching = asyncio.ensure_future(self._watch_disk())
         await self._reach(outside_endpoints)

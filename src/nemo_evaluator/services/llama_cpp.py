@@ -15,10 +15,10 @@ from nemo_evaluator.config.service_base import Balancer, ModelService
 from nemo_evaluator.core.errors import MissingExtraError, UsageError
 from nemo_evaluator.core.files import read_json, write_json
 from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.core.processes import free_port
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.services.base import Launch, Site
 from nemo_evaluator.services.packaged import model_file, sha256_of
-from nemo_evaluator.services.process import free_port
 
 # Threads that spin at barriers take the cores from the evaluator and from each other: beside other work the
 # model is three times slower and costs twice the CPU time.

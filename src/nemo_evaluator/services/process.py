@@ -6,7 +6,6 @@ import secrets
 import socket
 import sys
 from pathlib import Path
-from typing import IO
 
 from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.core.files import safe_name
@@ -16,14 +15,6 @@ from nemo_evaluator.services.forms import docker_argv, env_file_text
 from nemo_evaluator.services.life import Server
 
 _GUARD = "nemo_evaluator.services._guard"
-
-
-def free_port() -> int:
-    """A port on loopback that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def port_is_busy(port: int, host: str = "127.0.0.1") -> bool:
@@ -95,24 +86,18 @@ class ManagedServer(Server):
             env["NEL_GUARD_FDS"] = str(secret)
         try:
             with self.log_path.open("ab") as log:
-                self._process = await self._guarded(argv, env, kept, log)
+                self._process = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-P", "-m", _GUARD, str(lifeline), str(launch.stop_grace), *argv),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env=env,
+                    pass_fds=kept,
+                    start_new_session=True,
+                )
         finally:
             for fd in kept:
                 os.close(fd)
-
-    async def _guarded(
-        self, argv: list[str], env: dict[str, str], kept: list[int], log: IO[bytes]
-    ) -> asyncio.subprocess.Process:
-        grace = str(self.launch.stop_grace)
-        return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", _GUARD, str(kept[0]), grace, *argv),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env=env,
-            pass_fds=kept,
-            start_new_session=True,
-        )
 
 
 def _pipe_with(text: str) -> int:

@@ -9,8 +9,9 @@ from dataclasses import replace
 from functools import partial
 from graphlib import TopologicalSorter
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from nemo_evaluator.config import EvalConfig
 from nemo_evaluator.core.errors import TransportError, UsageError
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.services.base import Launch, RunningService, Say
@@ -22,18 +23,9 @@ from nemo_evaluator.services.process import ManagedServer
 from nemo_evaluator.services.steps import JobPlace
 
 
-class HasServices(Protocol):
-    """An EvalConfig, as far as it matters here."""
-
-    @property
-    def services(self) -> Mapping[str, Any]:
-        """Name to service config."""
-        ...
-
-
 @asynccontextmanager
 async def start_services(
-    config: HasServices, output_dir: Path, *, say: Say | None = None
+    config: EvalConfig, output_dir: Path, *, say: Say | None = None
 ) -> AsyncIterator[dict[str, RunningService]]:
     """Start what is ours to start and give the address of every service that has one.
 
