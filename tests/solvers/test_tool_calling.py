@@ -70,7 +70,6 @@ async def solve(
     async with ScriptedServer(script) as server, Client(Endpoint(name="m", url=server.url, model="m-1")) as client:
         solver = ToolCallingSolver(client, sources or [Echo()], **settings)
         result = await solver.solve(task or SeedResult("the question", "a"), sandbox=sandbox)
-        await solver.close()
         return result, list(server.requests), turns
 
 

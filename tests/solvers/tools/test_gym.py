@@ -21,9 +21,7 @@ def _task(**metadata: Any) -> SeedResult:
 
 @pytest.fixture
 async def tools(gym: Any) -> Any:
-    source = GymTools("tools", gym.url)
-    yield source
-    await source.close()
+    return GymTools("tools", gym.url)
 
 
 async def test_every_post_path_that_is_not_the_servers_own_is_a_tool(tools: GymTools) -> None:
@@ -90,7 +88,6 @@ async def test_a_server_that_is_not_there_is_a_failure_of_the_harness() -> None:
     source = GymTools("tools", "http://127.0.0.1:9")
     with pytest.raises(TransportError, match="cannot read the tools of 'tools'"):
         await source.open(_task(), None)
-    await source.close()
 
 
 def test_schemas_that_know_each_other_do_not_overflow() -> None:
