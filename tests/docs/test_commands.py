@@ -32,6 +32,9 @@ NOT_RUN = {
     "nel data verify": "needs that mirror; tests/datasets verifies one",
     "nel package": "builds and pushes an image; tests/cli/test_package.py",
     "nel serve": "a server that does not end; tests/e2e/test_gym.py",
+    "nel canary": "asks the reader's endpoint; tests/assistant/test_canary.py",
+    "nel eval run eval.yaml --gated": "asks the reader's endpoint; tests/assistant/test_canary.py",
+    "nel inspect-model": "needs a checkpoint; tests/assistant/test_inspect_model.py",
     "nel proxy": "a server that does not end; tests/adapters starts it",
 }
 

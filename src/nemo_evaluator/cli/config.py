@@ -34,10 +34,17 @@ def config() -> None:
 @click.option("-O", "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Change one value.")
 @click.option("--env-file", type=click.Path(dir_okay=False), help="NAME=VALUE lines (default: .env beside the config).")
 @click.option("--file-only", is_flag=True, help="Open no dataset and no sandbox.")
+@click.option("--ping", is_flag=True, help="Also ask every endpoint, the judges' too, one short question.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_context
 def check(
-    context: click.Context, file: str, overrides: tuple[str, ...], env_file: str | None, file_only: bool, as_json: bool
+    context: click.Context,
+    file: str,
+    overrides: tuple[str, ...],
+    env_file: str | None,
+    file_only: bool,
+    ping: bool,
+    as_json: bool,
 ) -> None:
     """Report all problems in FILE, or that there are none."""
     try:
@@ -48,7 +55,7 @@ def check(
         if file_only and (problems := look.check_file(loaded)):
             raise ConfigError(problems)
         if not file_only:
-            asyncio.run(look.preflight(loaded))
+            asyncio.run(look.preflight(loaded, pinging=ping))
     except ConfigError as error:
         shown = ConfigError(error.problems, source=error.source or file)
         if as_json:
@@ -64,6 +71,14 @@ def check(
     click.echo(f"ok: {file}")
     for line in _summary(loaded):
         click.echo(f"  {line}")
+
+
+@config.command()
+@click.argument("file", type=click.Path(path_type=Path), shell_complete=config_files)
+def env(file: Path) -> None:
+    """Print an .env file with the variables that FILE needs, to be filled in."""
+    example: Any = importlib.import_module("nemo_evaluator.suite.env_example")
+    click.echo(example.env_example(file), nl=False)
 
 
 @config.command()

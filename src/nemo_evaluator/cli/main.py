@@ -47,6 +47,7 @@ LAZY: Final = {
     "skills": (f"{_HERE}.skills:skills", "Build a config from flags; install skills for coding agents."),
     "inspect-model": (f"{_HERE}.inspect_model:inspect_model", "What a checkpoint needs, from its files alone."),
     "canary": (f"{_HERE}.canary:canary", "A few problems of each benchmark, with a verdict before the whole run."),
+    "harvest": (f"{_HERE}.harvest:harvest", "Canonical scores of a run, with scale and standard error."),
     "recipe": (f"{_HERE}.recipe:recipe", "How named benchmarks are usually run."),
     "package": (f"{_HERE}.package:package", "Build a container image with a benchmark of your own inside."),
 }

@@ -20,6 +20,7 @@ from nemo_evaluator.solvers.base import SANDBOX
 from nemo_evaluator.suite.export import check_exports
 from nemo_evaluator.suite.names import check_names
 from nemo_evaluator.suite.run import use_datasets
+from nemo_evaluator.suite.site_checks import check_site, ping, registry_cautions
 from nemo_evaluator.suite.stop_rule import check_baselines
 
 Path = tuple[str | int, ...]
@@ -27,8 +28,10 @@ Found = tuple[Path, str, str]
 _PRICE = "add price: {input: ..., output: ...} (USD per million tokens) to the service, or limit tokens instead of usd"
 
 
-async def preflight(loaded: LoadedConfig, shard: Shard | None = None) -> None:
+async def preflight(loaded: LoadedConfig, shard: Shard | None = None, *, pinging: bool = False) -> None:
     """Raise ConfigError with every problem: kinds, names, exports, budgets, and what opening the benchmarks shows.
+
+    With ``pinging`` every endpoint is asked one short question.
 
     Datasets are opened and one problem of each benchmark is made; sandboxes are tried. On a cluster that is done by
     the run itself, where it has them.
@@ -38,6 +41,10 @@ async def preflight(loaded: LoadedConfig, shard: Shard | None = None) -> None:
     unknown = {problem.path for problem in problems}
     found = [*_raised(lambda: check_exports(config.output), ("output", "export")), *_prices(config)]
     found += _raised(lambda: check_baselines(config, shard), ("benchmarks",))
+    found += check_site(config)
+    loaded.warnings += [words for words in registry_cautions(config) if words not in loaded.warnings]
+    if pinging:
+        found += [one async for one in ping(config)]
     if config.cluster.type == "local":
         use_datasets(config.datasets)
         for number, bench in enumerate(config.benchmarks):

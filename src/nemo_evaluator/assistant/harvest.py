@@ -1,0 +1,96 @@
+"""The canonical score of every benchmark of a run, with its scale and its standard error."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Final
+
+from nemo_evaluator.assistant.recipes import recipes
+from nemo_evaluator.metrics.intervals import cluster_spread
+from nemo_evaluator.runs.bundle import Bundle
+from nemo_evaluator.runs.find import find_runs
+from nemo_evaluator.runs.row_table import read_table
+from nemo_evaluator.runs.scores import Score
+
+_AVERAGE: Final = re.compile(r"avg-of-(\d+)")
+_OF_ROWS: Final = ("mean_reward", "pass@1")
+_WIDTH_OF_95: Final = 2 * 1.959964
+
+
+@dataclass(frozen=True, slots=True)
+class Harvested:
+    """One benchmark. ``scale`` is what the score would be at most: 1, or 100; ``percent`` is the same for all."""
+
+    benchmark: str
+    model: str
+    status: str
+    metric: str | None
+    score: float | None
+    scale: int | None
+    percent: float | None
+    standard_error: float | None
+    n: int | None
+    repeats: int
+    coverage: float | None
+
+
+def harvest(path: Path) -> list[Harvested]:
+    """Every finished benchmark under a path; those that are INVALID too, and they say so."""
+    return [_line(bundle) for bundle in find_runs(path)]
+
+
+def harvest_csv(lines: list[Harvested]) -> str:
+    """The scores as CSV, standard error in units of the score."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, [one.name for one in fields(Harvested)], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(map(asdict, lines))
+    return out.getvalue()
+
+
+def _line(bundle: Bundle) -> Harvested:
+    score = _canonical(bundle)
+    found: tuple[float | None, ...] = (None, None, None, None)
+    if score is not None:
+        scale = 1 if abs(score.value) <= 1 else 100
+        found = (score.value, scale, round(score.value * 100 / scale, 4), _error(bundle, score))
+    value, top, percent, error = found
+    return Harvested(
+        benchmark=bundle.path.parent.name,
+        model=bundle.model,
+        status=bundle.status,
+        metric=score.name if score else None,
+        score=value,
+        scale=int(top) if top else None,
+        percent=percent,
+        standard_error=error,
+        n=bundle.samples or None,
+        repeats=bundle.repeats,
+        coverage=bundle.coverage.share,
+    )
+
+
+def _canonical(bundle: Bundle) -> Score | None:
+    """The score that the benchmark's recipe names, else the headline."""
+    names = (bundle.path.parent.name, bundle.name)
+    recipe = next((one for one in recipes().values() if {one.name, one.benchmark["name"]} & set(names)), None)
+    fitting = [score for score in bundle.scores if recipe and re.search(recipe.metric, score.name)]
+    exact = [score for score in fitting if recipe and score.name == recipe.metric]
+    averages = sorted(exact or fitting, key=lambda score: int((_AVERAGE.search(score.name) or (0, 0))[1]))
+    return averages[-1] if averages else bundle.headline
+
+
+def _error(bundle: Bundle, score: Score) -> float | None:
+    """Of a mean over rows the cluster-robust one, a problem being a cluster; else what its interval implies."""
+    if score.name in _OF_ROWS and bundle.results.is_file():
+        rows = read_table(bundle.results)
+        if rows.scored.any() and len(set(rows.problem[rows.scored])) > 1:
+            return math.sqrt(cluster_spread(rows.reward[rows.scored], rows.problem[rows.scored]).variance)
+    if score.ci_lower is not None and score.ci_upper is not None:
+        return (score.ci_upper - score.ci_lower) / _WIDTH_OF_95
+    return None

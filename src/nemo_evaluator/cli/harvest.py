@@ -1,0 +1,39 @@
+"""``nel harvest``: the canonical scores of a run."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from nemo_evaluator.assistant.harvest import harvest as harvest_run
+from nemo_evaluator.assistant.harvest import harvest_csv
+from nemo_evaluator.cli._complete import run_ids
+from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.terminal import harmless, table, terminal_width
+from nemo_evaluator.store.runs import find_run
+
+_COLUMNS = ("status", "benchmark", "metric", "score", "standard_error", "scale", "percent", "n", "repeats")
+
+
+@click.command()
+@click.argument("run", shell_complete=run_ids)
+@click.option("--format", "-f", "form", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
+def harvest(run: str, form: str) -> None:
+    """The canonical score of every benchmark of RUN (a folder or an id), with scale and standard error.
+
+    `nel check RUN` first: an INVALID benchmark is listed with its status, and its score is not to be used.
+    """
+    lines = harvest_run(Path(run) if Path(run).exists() else Path(find_run(run).output_dir))
+    if form == "json":
+        click.echo(dumps([asdict(one) for one in lines], indent=True))
+    elif form == "csv":
+        click.echo(harmless(harvest_csv(lines)), nl=False)
+    else:
+        rows = [tuple(_shown(getattr(one, name)) for name in _COLUMNS) for one in lines]
+        click.echo(harmless("\n".join(table([_COLUMNS, *rows], terminal_width(), narrow=(1, 2)))))
+
+
+def _shown(value: object) -> str:
+    return "-" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,130 @@
+"""What a run needs besides its config: mounts, checkpoints, disk, GPUs, contexts, images, endpoints that answer."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from nemo_evaluator.config import EvalConfig
+from nemo_evaluator.config.service_base import ManagedService
+from nemo_evaluator.core.errors import AuthError, NelError, NotFoundError
+from nemo_evaluator.core.types import Message
+from nemo_evaluator.models import Client, endpoint_of
+from nemo_evaluator.models.retry import RetryConfig
+
+Found = tuple[tuple[str | int, ...], str, str]
+_SCARCE: Final = 200 * 1024**2
+_LENGTH: Final = re.compile(r"--(?:max-model-len|context-length|max_seq_len)[= ](\d+)")
+_ENGINES: Final = ("vllm", "sglang", "trt_llm")
+# Registries and parts of them that anybody may pull from.
+_PUBLIC: Final = re.compile(
+    r"[^/.]+(/[^/]+)?$|[^/.:]+/|docker\.io/|quay\.io/|ghcr\.io/|public\.ecr\.aws/|nvcr\.io/nvidia/"
+)
+_HELLO: Final[list[Message]] = [{"role": "user", "content": "Hi"}]
+_SHORT, _PATIENCE = 16, 60.0
+_PLACES: Final[dict[type[NelError], str]] = {AuthError: "api_key", NotFoundError: "model"}
+_STORED: Final = (".docker/config.json", ".config/enroot/.credentials")
+
+
+def check_site(config: EvalConfig) -> Iterator[Found]:
+    """What this machine lacks for a local run, and contexts that are shorter than the answers that are asked for."""
+    for name, service in config.model_services().items():
+        path = ("services", name)
+        if isinstance(service, ManagedService):
+            yield from _context(config, name, service)
+        if not isinstance(service, ManagedService) or config.cluster.type != "local":
+            continue
+        for number, mount in enumerate(service.container_mounts):
+            if not Path(mount.partition(":")[0]).exists():
+                hint = "create it, or correct the mount: HOST:CONTAINER[:ro]"
+                yield (*path, "container_mounts", number), f"{mount.partition(':')[0]} does not exist here", hint
+        if service.type in _ENGINES and service.model.startswith("/") and not Path(service.model).exists():
+            yield (*path, "model"), f"there is no checkpoint at {service.model}", "give its folder, or ORG/NAME"
+        sizes = (service.tensor_parallel_size, service.pipeline_parallel_size, service.data_parallel_size)
+        wanted = service.replicas
+        for size in sizes:
+            wanted *= size or 1
+        if wanted > 1 and service.gpus != 0 and wanted > (gpus := _gpus()) > 0:
+            yield (
+                (*path, "tensor_parallel_size"),
+                f"{wanted} GPUs are needed, and there are {gpus}",
+                "nel inspect-model",
+            )
+    folder = Path(config.output.dir).absolute()
+    there = next(one for one in (folder, *folder.parents) if one.exists())
+    if config.cluster.type == "local" and (free := shutil.disk_usage(there).free) < _SCARCE:
+        yield (
+            ("output", "dir"),
+            f"only {free // 1024**2} MB are free in {there}",
+            "free some, or write elsewhere: -o FOLDER",
+        )
+
+
+def registry_cautions(config: EvalConfig) -> list[str]:
+    """Images of registries that are not public, for which no credentials are stored here."""
+    images = {getattr(service, "image", None) for service in config.services.values()}
+    images |= {getattr(bench.sandbox, "image", None) for bench in config.benchmarks}
+    images |= {
+        b.name.partition("://")[2].partition("#")[0] for b in config.benchmarks if b.name.startswith("container:")
+    }
+    files = [Path.home() / name for name in _STORED]
+    stored = "\n".join(file.read_text(errors="replace") for file in files if file.is_file())
+    private = [image for image in images if image and not image.startswith(("/", ".")) and not _PUBLIC.match(image)]
+    return [
+        f"{image} may be private, and ~/{' and ~/'.join(_STORED)} hold no credentials for {image.partition('/')[0]}"
+        for image in sorted(private)
+        if image.partition("/")[0] not in stored
+    ]
+
+
+async def ping(config: EvalConfig) -> AsyncIterator[Found]:
+    """Endpoints, the judges' too, that do not answer, refuse the key, or do not know the model: one short question."""
+    for name, service in config.model_services().items():
+        if service.type != "api":
+            continue
+        endpoint = endpoint_of(name, service, url=config.base_url(name))
+        async with Client(replace(endpoint, retry=RetryConfig(max_retries=0))) as client:
+            try:
+                await asyncio.wait_for(client.chat(_HELLO, generation={"max_tokens": _SHORT}), _PATIENCE)
+            except TimeoutError:
+                yield ("services", name, "url"), f"no answer within {_PATIENCE:.0f} s", "is the server overloaded?"
+            except NelError as error:
+                place = _PLACES.get(type(error), "url")
+                yield (
+                    ("services", name, place),
+                    error.message,
+                    error.hint or "check the service's url, model and api_key",
+                )
+
+
+def _context(config: EvalConfig, name: str, service: ManagedService) -> Iterator[Found]:
+    found = _LENGTH.search(" ".join(service.extra_args))
+    if found is None:
+        return
+    places: list[tuple[tuple[str | int, ...], Any]] = [(("services", name, "generation"), service.generation)]
+    for number, bench in enumerate(config.benchmarks):
+        if bench.solver.model_service == name and getattr(bench.solver, "generation", None) is not None:
+            places.append((("benchmarks", number, "solver", "generation"), getattr(bench.solver, "generation", None)))
+    for path, generation in places:
+        if generation.max_tokens is not None and generation.max_tokens >= int(found[1]):
+            said = (
+                f"answers of {generation.max_tokens} tokens and a prompt do not fit the server's context of {found[1]}"
+            )
+            yield (*path, "max_tokens"), said, "lower max_tokens, or raise the context in extra_args"
+
+
+@cache
+def _gpus() -> int:
+    """NVIDIA GPUs of this machine; 0 where that cannot be said."""
+    try:
+        done = subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    return len(done.stdout.strip().splitlines()) if done.returncode == 0 else 0
