@@ -24,7 +24,7 @@ _SCARCE: Final = 200 * 1024**2
 _LENGTH: Final = re.compile(r"--(?:max-model-len|context-length|max_seq_len)[= ](\d+)")
 _ENGINES: Final = ("vllm", "sglang", "trt_llm")
 # Registries and parts of them that anybody may pull from.
-_PUBLIC: Final = re.compile(
+_PUBLIC: Final = re.compile(r"[^/]+$|[^/.:]+/|docker\.io/|quay\.io/|ghcr\.io/|public\.ecr\.aws/|nvcr\.io/nvidia/")
     r"[^/.]+(/[^/]+)?$|[^/.:]+/|docker\.io/|quay\.io/|ghcr\.io/|public\.ecr\.aws/|nvcr\.io/nvidia/"
 )
 _HELLO: Final[list[Message]] = [{"role": "user", "content": "Hi"}]
