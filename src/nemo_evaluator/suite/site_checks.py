@@ -25,8 +25,6 @@ _LENGTH: Final = re.compile(r"--(?:max-model-len|context-length|max_seq_len)[= ]
 _ENGINES: Final = ("vllm", "sglang", "trt_llm")
 # Registries and parts of them that anybody may pull from.
 _PUBLIC: Final = re.compile(r"[^/]+$|[^/.:]+/|docker\.io/|quay\.io/|ghcr\.io/|public\.ecr\.aws/|nvcr\.io/nvidia/")
-    r"[^/.]+(/[^/]+)?$|[^/.:]+/|docker\.io/|quay\.io/|ghcr\.io/|public\.ecr\.aws/|nvcr\.io/nvidia/"
-)
 _HELLO: Final[list[Message]] = [{"role": "user", "content": "Hi"}]
 _SHORT, _PATIENCE = 16, 60.0
 _PLACES: Final[dict[type[NelError], str]] = {AuthError: "api_key", NotFoundError: "model"}
