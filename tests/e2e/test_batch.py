@@ -16,15 +16,11 @@ from nemo_evaluator.testing import AnthropicBatches, Fate, OpenAIBatches, Seen
 from nemo_evaluator.testing.batch_server import BatchServer, Refused
 
 SERVERS = {"openai": OpenAIBatches, "anthropic": AnthropicBatches}
-WRITES = ["prepared", "uploading", "uploaded", "submitting", "submitted", "collected"]
-CALLS = {"openai": ["upload", "submit", "poll", "download"], "anthropic": ["submit", "poll", "results"]}
-POINTS = [
-    (provider, kind, name, when)
-    for provider in SERVERS
-    for kind, names in (("write", WRITES), ("call", CALLS[provider]))
-    for name in names
-    for when in ("before", "after")
-]
+# In the order in which a run meets them: each is met by the run that goes on where the one before was killed.
+ORDER = {
+    "openai": "prepared uploading UPLOAD uploaded submitting SUBMIT submitted POLL DOWNLOAD collected",
+    "anthropic": "prepared uploading uploaded submitting SUBMIT submitted POLL RESULTS collected",
+}
 
 
 @pytest.fixture(scope="module")
@@ -62,31 +58,173 @@ def check_whole(folder: Path, server: BatchServer, size: int) -> None:
     assert answers == dict.fromkeys(range(size), 1)
 
 
-def kill_at(fork: ForkedNel, folder: Path, server: BatchServer, kind: str, name: str, when: str) -> None:
-    """Run until a point of the protocol, where the process is killed."""
+def kill_at(fork: ForkedNel, folder: Path, server: BatchServer, point: str, when: str) -> None:
+    """Go on with the run until a point of the protocol, a call (in capitals) or a write, where it is killed."""
     pids: list[int] = []
 
     def on_call(called: str, moment: str) -> None:
-        if kind == "call" and (called, moment) == (name, when):
+        if point == called.upper() and moment == when:
             server.on_call = None
             os.kill(pids[0], signal.SIGKILL)
             if when == "before":
                 raise Refused(503, "the client is gone")
 
     server.on_call = on_call
-    crash = (name, when) if kind == "write" else None
-    code = fork(folder, "eval", "run", "c.yaml", crash=crash, started=pids.append)
-    assert code == -signal.SIGKILL, (folder / "nel.log").read_text()
+    crash = None if point.isupper() else (point, when)
+    code = fork(folder, "eval", "run", "c.yaml", "--resume", crash=crash, started=pids.append)
+    assert code == -signal.SIGKILL, (point, when, (folder / "nel.log").read_text())
     server.on_call = None
 
 
-@pytest.mark.parametrize(("provider", "kind", "name", "when"), POINTS)
-def test_killed_at_any_point_nothing_is_lost_or_asked_twice(
-    fork: ForkedNel, tmp_path: Path, provider: str, kind: str, name: str, when: str
-):
-    with SERVERS[provider](double, fates=[Fate(polls=1)]) as server:
-        write(tmp_path, server, 30)
-        kill_at(fork, tmp_path, server, kind, name, when)
+@pytest.mark.parametrize("provider", SERVERS)
+@pytest.mark.parametrize("size", [30, pytest.param(5000, marks=pytest.mark.large)])
+def test_killed_at_each_point_nothing_is_lost_or_asked_twice(fork: ForkedNel, tmp_path: Path, provider: str, size: int):
+    # A batch that was found again may have been looked at often.
+    with SERVERS[provider](double, fates=[Fate(polls=4)]) as server:
+        write(tmp_path, server, size)
+        for point in ORDER[provider].split():
+            for when in ("before", "after"):
+                kill_at(fork, tmp_path, server, point, when)
         assert fork(tmp_path, "eval", "run", "c.yaml", "--resume") == 0, (tmp_path / "nel.log").read_text()
-        check_whole(tmp_path, server, 30)
+        check_whole(tmp_path, server, size)
         assert len(server.batches) == 1
+
+
+def ended(fork: ForkedNel, folder: Path, code: int = 0) -> list[dict[str, Any]]:
+    assert fork(folder, "eval", "run", "c.yaml", "--resume") == code, (folder / "nel.log").read_text()
+    return rows(folder / "out" / "sums")
+
+
+@pytest.mark.parametrize("provider", SERVERS)
+@pytest.mark.parametrize("directly", [False, True])
+def test_what_an_expired_batch_left_open_is_asked_again(fork: ForkedNel, tmp_path: Path, provider: str, directly: bool):
+    with SERVERS[provider](double, fates=[Fate("expired", done=0.5), Fate()]) as server:
+        write(tmp_path, server, 10, finish_synchronously=directly)
+        assert [row["reward"] for row in ended(fork, tmp_path)] == [1.0] * 10
+        assert sorted(server.answered.values()) == [1] * 10
+        sizes = [len(batch.requests) for batch in server.batches.values()]
+        assert (sizes, server.direct) == (([10], 5) if directly else ([10, 5], 0))
+
+
+def test_a_third_in_the_error_file_fails_with_its_cause(fork: ForkedNel, tmp_path: Path):
+    script = [Rule(Say(status=400, message="not this one"), regex=r"is [012] \+"), Rule("0")]
+    with OpenAIBatches(script) as server:
+        write(tmp_path, server, 9)
+        found = ended(fork, tmp_path, code=3)
+        assert [row["status"] for row in found] == ["failed"] * 3 + ["scored"] * 6
+        assert {row["failure"]["cause"] for row in found[:3]} == {"request_rejected"}
+        assert "not this one" in found[0]["failure"]["message"]
+        assert len(server.batches) == 1
+
+
+def test_ids_in_neither_file_are_asked_again(fork: ForkedNel, tmp_path: Path):
+    with OpenAIBatches(double, fates=[Fate(missing=3), Fate()]) as server:
+        write(tmp_path, server, 10)
+        assert [row["reward"] for row in ended(fork, tmp_path)] == [1.0] * 10
+        assert [len(batch.requests) for batch in server.batches.values()] == [10, 3]
+
+
+def test_a_batch_that_never_ends_is_cancelled_and_what_it_has_done_counts(fork: ForkedNel, tmp_path: Path):
+    with OpenAIBatches(double, fates=[Fate("never", done=0.5)]) as server:
+        write(tmp_path, server, 10, max_wait=0.5)
+        found = ended(fork, tmp_path, code=3)
+        assert [row["status"] for row in found] == ["scored"] * 5 + ["failed"] * 5
+        assert {row["failure"]["cause"] for row in found[5:]} == {"transport"}
+        assert "max_wait" in found[9]["failure"]["message"]
+        assert len(server.batches) == 1
+
+
+def test_a_batch_that_cannot_be_cancelled_fails_its_rows_and_is_found_again(fork: ForkedNel, tmp_path: Path):
+    with OpenAIBatches(double, fates=[Fate("stuck")]) as server:
+        write(tmp_path, server, 5, max_wait=0.5)
+        assert fork(tmp_path, "eval", "run", "c.yaml") == 3
+        assert "has not ended" in rows(tmp_path / "out" / "sums")[0]["failure"]["message"]
+        (batch,) = server.batches.values()
+        batch.fate = Fate()
+        batch.cancel_asked = None
+        ended(fork, tmp_path)
+        check_whole(tmp_path, server, 5)
+
+
+@pytest.mark.parametrize("provider", SERVERS)
+def test_a_batch_cancelled_elsewhere_is_not_submitted_again(fork: ForkedNel, tmp_path: Path, provider: str):
+    with SERVERS[provider](double, fates=[Fate("cancelled", done=0.5), Fate()]) as server:
+        write(tmp_path, server, 10)
+        found = ended(fork, tmp_path, code=3)
+        assert [row["status"] for row in found] == ["scored"] * 5 + ["failed"] * 5
+        assert "cancelled by somebody else" in found[9]["failure"]["message"]
+        assert len(server.batches) == 1
+        # Whoever resumes the run wants the rest.
+        assert [row["reward"] for row in ended(fork, tmp_path)] == [1.0] * 10
+        assert sorted(server.answered.values()) == [1] * 10
+
+
+def test_more_than_the_vendor_queues_goes_in_smaller_batches(fork: ForkedNel, tmp_path: Path):
+    with OpenAIBatches(double, fates=[Fate("failed", code="token_limit_exceeded"), Fate()]) as server:
+        write(tmp_path, server, 10)
+        assert [row["reward"] for row in ended(fork, tmp_path)] == [1.0] * 10
+        assert [len(batch.requests) for batch in server.batches.values()] == [10, 5, 5]
+
+
+def test_interrupted_it_cancels_and_collects_what_is_done(fork: ForkedNel, tmp_path: Path):
+    pids: list[int] = []
+    with OpenAIBatches(double, fates=[Fate("never", done=0.5), Fate()]) as server:
+
+        def stop(name: str, when: str) -> None:
+            if name == "poll":
+                server.on_call = None
+                os.kill(pids[0], signal.SIGINT)
+
+        server.on_call = stop
+        write(tmp_path, server, 10)
+        code = fork(tmp_path, "eval", "run", "c.yaml", started=pids.append)
+        assert code == 130, (tmp_path / "nel.log").read_text()
+        assert [row["reward"] for row in rows(tmp_path / "out" / "sums")] == [1.0] * 5
+        assert server.calls["cancel"] == 1
+        assert [row["reward"] for row in ended(fork, tmp_path)] == [1.0] * 10
+        assert sorted(server.answered.values()) == [1] * 10
+
+
+def test_detached_it_leaves_says_so_and_is_collected_later(fork: ForkedNel, tmp_path: Path):
+    with OpenAIBatches(double, fates=[Fate(polls=2)]) as server:
+        write(tmp_path, server, 10)
+        assert fork(tmp_path, "eval", "run", "c.yaml", "--detach-batch") == 5, (tmp_path / "nel.log").read_text()
+        assert server.calls["cancel"] == 0
+        assert "--resume" in (tmp_path / "nel.log").read_text()
+        assert fork(tmp_path, "eval", "status", "-o", "out") == 0
+        (batch,) = server.batches.values()
+        assert f"{batch.id} of model (10 requests)" in (tmp_path / "nel.log").read_text()
+        ended(fork, tmp_path)
+        check_whole(tmp_path, server, 10)
+
+
+def test_costs_and_budgets_are_at_the_batch_price(fork: ForkedNel, tmp_path: Path):
+    usage = {"prompt_tokens": 100, "completion_tokens": 100, "total_tokens": 200}
+    with OpenAIBatches(Say("0", usage=usage)) as server:
+        write(tmp_path, server, 10)
+        config = json.loads((tmp_path / "c.yaml").read_text())
+        config["services"]["model"] |= {"price": {"input": 10.0, "output": 10.0}, "generation": {"max_tokens": 80}}
+        # A call costs 0.001 USD in a batch; before that is known, each counts for a little over 0.0005.
+        config["budget"] = {"usd": 0.0045}
+        (tmp_path / "c.yaml").write_text(json.dumps(config))
+        found = ended(fork, tmp_path, code=4)
+        assert {row["cost_usd"] for row in found} == {0.001}
+        assert 4 <= len(found) <= 9
+        assert len(server.batches) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"solver": {"type": "tool_calling", "service": "model"}}, "more than one request"),
+        ({"timeout": 60}, "max_wait"),
+    ],
+)
+def test_what_batches_cannot_do_is_refused(fork: ForkedNel, tmp_path: Path, change: dict[str, Any], said: str):
+    with OpenAIBatches(double) as server:
+        write(tmp_path, server, 2)
+        config = json.loads((tmp_path / "c.yaml").read_text())
+        config["benchmarks"][0] |= change
+        (tmp_path / "c.yaml").write_text(json.dumps(config))
+        assert fork(tmp_path, "eval", "run", "c.yaml") == 1
+        assert said in " ".join((tmp_path / "nel.log").read_text().split())

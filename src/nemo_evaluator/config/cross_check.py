@@ -29,6 +29,7 @@ def cross_check(data: Any) -> list[Finding]:
         _metrics,
         _dependencies,
         _stop_rules,
+        _batches,
         _cluster,
     )
     return [finding for check in checks for finding in check(data)]
@@ -146,6 +147,26 @@ def _stop_rules(data: dict[str, Any]) -> Iterator[Finding]:
         if get_in(data, "cluster", "shards"):
             message = "a shard sees a part of the problems and cannot decide for the whole"
             yield Finding((*path, "stop_when"), message, "remove stop_when, or cluster.shards")
+
+
+def _batches(data: dict[str, Any]) -> Iterator[Finding]:
+    """Batches take single requests, of one process, and hours."""
+    services = data.get("services")
+    batched = {name for name in services if get_in(services, name, "batch")} if isinstance(services, dict) else set()
+    if batched and get_in(data, "cluster", "type") == "ray":
+        message = "workers of a Ray cluster cannot share a batch"
+        yield Finding(("services", min(batched), "batch"), message, "remove batch, or use another cluster.type")
+    for path, benchmark in benchmarks_of(data):
+        solver = benchmark.get("solver")
+        if get_in(solver, "service") not in batched:
+            continue
+        if get_in(solver, "type") != "simple":
+            message = f"solver {get_in(solver, 'type')} makes more than one request, and batches take single ones"
+            yield Finding((*path, "solver"), message, "use solver: {type: simple}, or a service without batch")
+        for keys in (("timeout",), ("step_limits", "seconds")):
+            if get_in(benchmark, *keys) is not None:
+                message = "has no effect on a step that waits for a batch"
+                yield Finding((*path, *keys), message, "set max_wait of the service's batch instead")
 
 
 def _cluster(data: dict[str, Any]) -> Iterator[Finding]:

@@ -34,7 +34,7 @@ State = Literal[
     "pending", "starting", "running", "finished", "failed", "stopped", "killed", "not started", "ended", "unknown"
 ]
 # The worker's exit codes. An INVALID run has come to its end, too; a spent budget has not.
-EXIT_STATES: Final[dict[int, State]] = {0: "finished", 3: "finished", 4: "stopped", 130: "stopped"}
+EXIT_STATES: Final[dict[int, State]] = {0: "finished", 3: "finished", 4: "stopped", 5: "stopped", 130: "stopped"}
 _LOOK: Final = 0.2
 
 

@@ -70,6 +70,7 @@ class RunRequest:
     override: tuple[str, ...] = ()
     resume: bool = False
     fresh: bool = False
+    detach_batch: bool = False
     dry_run: bool = False
     background: bool = False
     submit: bool = False

@@ -14,6 +14,7 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import folded
 from nemo_evaluator.engine.progress import clock
 from nemo_evaluator.executors.base import State, status_of
+from nemo_evaluator.models.batch.ledger import open_batches
 from nemo_evaluator.runs.bundle import newest_bundle
 from nemo_evaluator.runs.find import task_folders
 from nemo_evaluator.runs.folder import BenchmarkFolder
@@ -169,12 +170,17 @@ def _read_benchmark(folder: Path, session: JsonDict, *, running: bool) -> Benchm
         status = bundle.status if bundle else "running" if running else "not finished"
     except UsageError as error:
         bundle, status = None, error.message
-    going, journal = running and bundle is None, TaskPaths(folder).journal
+    going, task = running and bundle is None, TaskPaths(folder)
+    journal = task.journal
     rate = None
     if began is not None and journal.is_file():
         elapsed = (time.time() if going else journal.stat().st_mtime) - began
         rate = max(0, rows - (as_count(session.get("done")) or 0)) / elapsed if elapsed > 0 else None
     left = (total - rows) / rate if going and rate and total is not None else None
-    reasons = (*(bundle.reasons if bundle else ()), *(_failures(folder) if done.failed else ()))
+    reasons = (
+        *(bundle.reasons if bundle else ()),
+        *(_failures(folder) if done.failed else ()),
+        *open_batches(task.batches),
+    )
     numbers = total, done.scored, done.failed, done.mean_reward, rate, left, done.cost_usd
     return BenchmarkStatus(folder.name, status, *numbers, reasons)

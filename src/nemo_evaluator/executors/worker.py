@@ -87,6 +87,7 @@ def _run(job: Job) -> int:
         run_id=job.run.run_id,
         resume=request.resume,
         fresh=request.fresh,
+        detach_batch=request.detach_batch,
         shard=shard_of(request),
         pool=executor_of(job.run.executor).pool(job),
         progress=partial(console.progress, together=config.suite.parallel_benchmarks > 1),

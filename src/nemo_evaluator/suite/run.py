@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from nemo_evaluator.config import DatasetsConfig, EvalConfig
 from nemo_evaluator.core.errors import (
     EXIT_BUDGET,
+    EXIT_DETACHED,
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     EXIT_INVALID,
@@ -142,6 +143,8 @@ class BenchmarkResult:
             return EXIT_FAILED
         if self.stopped is HaltKind.BUDGET:
             return EXIT_BUDGET
+        if self.stopped is HaltKind.DETACHED:
+            return EXIT_DETACHED
         return EXIT_INVALID if self.bundle["validity"]["status"] == INVALID else EXIT_OK
 
 
@@ -157,13 +160,13 @@ class SuiteResult:
 
     @property
     def exit_code(self) -> int:
-        """130 interrupted, 2 a benchmark (or a strict export) failed, 4 budget spent, 3 INVALID, else 0."""
+        """130 interrupted, 2 a benchmark (or a strict export) failed, 4 budget spent, 5 detached, 3 INVALID, else 0."""
         codes = {result.exit_code for result in self.benchmarks}
         if self.interrupted:
             return EXIT_INTERRUPTED
         if self.export_errors and self.strict_export:
             codes.add(EXIT_FAILED)
-        for code in (EXIT_FAILED, EXIT_BUDGET, EXIT_INVALID):
+        for code in (EXIT_FAILED, EXIT_BUDGET, EXIT_DETACHED, EXIT_INVALID):
             if code in codes:
                 return code
         return EXIT_OK
@@ -263,7 +266,7 @@ def _note(checkpoint: Checkpoint, result: BenchmarkResult, say: Say) -> None:
             + (f"\n  fix: {result.error.hint}" if result.error.hint else "")
         )
         checkpoint.failed(result.key, result.error.message, getattr(result.error, "cause", None))
-    elif result.stopped in (HaltKind.INTERRUPT, HaltKind.BUDGET):
+    elif result.stopped in (HaltKind.INTERRUPT, HaltKind.BUDGET, HaltKind.DETACHED):
         say(f"{result.key}: stopped: {result.stop_reason}")
         checkpoint.failed(result.key, f"stopped: {result.stop_reason}")
     elif result.task_dir is not None:

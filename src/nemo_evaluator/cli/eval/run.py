@@ -68,6 +68,7 @@ def _variable(ctx: click.Context, parameter: click.Parameter, value: str | None)
 )
 @click.option("--dry-run", is_flag=True, help="Show the plan; ask nothing, write nothing.")
 @click.option("--background", is_flag=True, help="Run detached; see `nel eval status|logs|stop`.")
+@click.option("--detach-batch", is_flag=True, help="Exit (code 5) once batches are submitted; --resume collects them.")
 @click.option("--submit", is_flag=True, help="Submit to the cluster of the config (refused where there is none).")
 @click.option("--shard", metavar="I/N", help="Run part I (from 0) of N; also NEL_SHARD_IDX and NEL_TOTAL_SHARDS.")
 @click.option("--strict-export", is_flag=True, help="A failing export fails the run.")
@@ -93,7 +94,7 @@ def run(
     """Run the benchmarks of CONFIG_FILE, or one benchmark in quick mode (--bench and --model).
 
     Exit codes: 0 done, 1 config or usage error, 2 a benchmark failed, 3 finished but INVALID (coverage under its
-    floor), 4 budget spent, 130 interrupted. Every one but 1 can be continued with --resume.
+    floor), 4 budget spent, 5 batches submitted and left (--detach-batch), 130 interrupted. Every one but 1 can be continued with --resume.
     """
     from nemo_evaluator.executors.request import RunRequest  # noqa: PLC0415 - heavy, only for this command
     from nemo_evaluator.executors.start import start, start_worker  # noqa: PLC0415

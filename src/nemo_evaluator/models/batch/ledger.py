@@ -20,6 +20,7 @@ import orjson
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.wording import counted
 from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.sealed import Damage, scan_records
 
@@ -135,6 +136,17 @@ def read_waves(path: Path) -> dict[str, Wave]:
         wave = waves.setdefault(record["wave"], Wave(record["wave"], record.get("ids", [])))
         _apply(wave, record)
     return waves
+
+
+def open_batches(folder: Path) -> list[str]:
+    """The batches of a benchmark that were not collected yet, in words; ``folder`` has a ledger per service."""
+    found = []
+    for path in sorted(folder.glob(f"*/{NAME}")):
+        for wave in read_waves(path).values():
+            if wave.state.open:
+                about = f"{wave.batch or 'a batch'} of {path.parent.name} ({counted(len(wave.ids), 'request')})"
+                found.append(f"{about}: {wave.state} {(time.time() - wave.at) / 3600:.1f} h ago, not collected")
+    return found
 
 
 def _apply(wave: Wave, record: JsonDict) -> None:
