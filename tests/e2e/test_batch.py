@@ -12,7 +12,7 @@ import pytest
 from forked_nel import ForkedNel, forked_nel
 from nel_support import SUMS, api, bench, rows
 
-from nemo_evaluator.testing import AnthropicBatches, Fate, OpenAIBatches, Seen
+from nemo_evaluator.testing import AnthropicBatches, Fate, OpenAIBatches, Rule, Say, Seen
 from nemo_evaluator.testing.batch_server import BatchServer, Refused
 
 SERVERS = {"openai": OpenAIBatches, "anthropic": AnthropicBatches}
@@ -128,9 +128,9 @@ def test_a_batch_that_never_ends_is_cancelled_and_what_it_has_done_counts(fork: 
     with OpenAIBatches(double, fates=[Fate("never", done=0.5)]) as server:
         write(tmp_path, server, 10, max_wait=0.5)
         found = ended(fork, tmp_path, code=3)
-        assert [row["status"] for row in found] == ["scored"] * 5 + ["failed"] * 5
-        assert {row["failure"]["cause"] for row in found[5:]} == {"transport"}
-        assert "max_wait" in found[9]["failure"]["message"]
+        failures = [row["failure"] for row in found if row["status"] == "failed"]
+        assert [failure["cause"] for failure in failures] == ["transport"] * 5
+        assert "max_wait" in failures[0]["message"]
         assert len(server.batches) == 1
 
 
@@ -151,8 +151,9 @@ def test_a_batch_cancelled_elsewhere_is_not_submitted_again(fork: ForkedNel, tmp
     with SERVERS[provider](double, fates=[Fate("cancelled", done=0.5), Fate()]) as server:
         write(tmp_path, server, 10)
         found = ended(fork, tmp_path, code=3)
-        assert [row["status"] for row in found] == ["scored"] * 5 + ["failed"] * 5
-        assert "cancelled by somebody else" in found[9]["failure"]["message"]
+        failures = [row["failure"] for row in found if row["status"] == "failed"]
+        assert len(failures) == 5
+        assert "cancelled by somebody else" in failures[0]["message"]
         assert len(server.batches) == 1
         # Whoever resumes the run wants the rest.
         assert [row["reward"] for row in ended(fork, tmp_path)] == [1.0] * 10
@@ -216,7 +217,7 @@ def test_costs_and_budgets_are_at_the_batch_price(fork: ForkedNel, tmp_path: Pat
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"solver": {"type": "tool_calling", "service": "model"}}, "more than one request"),
+        ({"solver": {"type": "tool_calling", "service": "model", "sandbox_tools": True}}, "more than one request"),
         ({"timeout": 60}, "max_wait"),
     ],
 )

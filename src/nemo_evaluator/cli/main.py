@@ -70,7 +70,7 @@ def nel() -> None:
     """nel evaluates language models and agents.
 
     Exit codes: 0 done, 1 config or usage error, 2 a benchmark failed, 3 finished but INVALID, 4 budget spent,
-    5 batches submitted and left to the vendor, 130 interrupted. (`compare`, `gate` and `check` list theirs under --help.)
+    5 batches left to the vendor, 130 interrupted. (`compare`, `gate` and `check` list theirs under --help.)
     """
 
 

@@ -6,7 +6,18 @@ from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandle
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from nemo_evaluator.config.budgets import BudgetConfig, StepLimits, StopWhen
-from nemo_evaluator.config.fields import Above0, Count, HashPrefix, Int, Later, Model, Name, Positive, Share
+from nemo_evaluator.config.fields import (
+    STEP_TIMEOUT,
+    Above0,
+    Count,
+    HashPrefix,
+    Int,
+    Later,
+    Model,
+    Name,
+    Positive,
+    Share,
+)
 from nemo_evaluator.config.groups import SANDBOXES, SCHEMES
 from nemo_evaluator.config.kinds import KindOf, check_name, check_settings, default_kind, with_settings
 from nemo_evaluator.config.sandbox_base import SandboxBase
@@ -53,7 +64,7 @@ class BenchmarkConfig(Model):
     max_concurrent: Positive = Field(32, description="Maximum concurrent steps.")
     fewshot: Count | None = Field(None, description="Worked examples in the prompt.")
     context_window: Later[Positive] = Field(None, description="Context of the model, in tokens, for agents.")
-    timeout: Above0 = Field(1800.0, description="Seconds for one step.")
+    timeout: Above0 = Field(STEP_TIMEOUT, description="Seconds for one step.")
     skip_failed: bool = Field(False, description="Go on when the solver raises, or all agents break; else stop.")
     max_system_retries: Positive = Field(3, description="Tries of one step in all when the harness fails.")
     instruction_template: Annotated[str, BeforeValidator(_off)] | None = Field(

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from nemo_evaluator.config.fields import Refers, Role
+from nemo_evaluator.config.fields import STEP_TIMEOUT, Refers, Role
 from nemo_evaluator.config.findings import Finding, Path, benchmarks_of, get_in
 from nemo_evaluator.config.groups import CLUSTERS, METRICS, SERVICES, SOLVERS
 from nemo_evaluator.config.kinds import marks
@@ -164,7 +164,7 @@ def _batches(data: dict[str, Any]) -> Iterator[Finding]:
             message = f"solver {get_in(solver, 'type')} makes more than one request, and batches take single ones"
             yield Finding((*path, "solver"), message, "use solver: {type: simple}, or a service without batch")
         for keys in (("timeout",), ("step_limits", "seconds")):
-            if get_in(benchmark, *keys) is not None:
+            if get_in(benchmark, *keys) not in (None, STEP_TIMEOUT):
                 message = "has no effect on a step that waits for a batch"
                 yield Finding((*path, *keys), message, "set max_wait of the service's batch instead")
 

@@ -90,6 +90,8 @@ Positive = Annotated[int, Field(ge=1, le=2**53), NotBool]
 Port = Annotated[int, Field(ge=1, le=65535), NotBool]
 Number = Annotated[float, NotBool]
 NonNegative = Annotated[float, Field(ge=0), NotBool]
+# Seconds for one step, unless a benchmark says otherwise.
+STEP_TIMEOUT = 1800.0
 Above0 = Annotated[float, Field(gt=0), NotBool]
 Share = Annotated[float, Field(ge=0, le=1), NotBool]
 Temperature = Annotated[float, Field(ge=0, le=2), NotBool]

@@ -177,10 +177,7 @@ def _read_benchmark(folder: Path, session: JsonDict, *, running: bool) -> Benchm
         elapsed = (time.time() if going else journal.stat().st_mtime) - began
         rate = max(0, rows - (as_count(session.get("done")) or 0)) / elapsed if elapsed > 0 else None
     left = (total - rows) / rate if going and rate and total is not None else None
-    reasons = (
-        *(bundle.reasons if bundle else ()),
-        *(_failures(folder) if done.failed else ()),
-        *open_batches(task.batches),
-    )
+    reasons = (*(bundle.reasons if bundle else ()), *(_failures(folder) if done.failed else ()))
+    reasons += tuple(open_batches(task.batches))
     numbers = total, done.scored, done.failed, done.mean_reward, rate, left, done.cost_usd
     return BenchmarkStatus(folder.name, status, *numbers, reasons)

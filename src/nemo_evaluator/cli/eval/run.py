@@ -94,7 +94,8 @@ def run(
     """Run the benchmarks of CONFIG_FILE, or one benchmark in quick mode (--bench and --model).
 
     Exit codes: 0 done, 1 config or usage error, 2 a benchmark failed, 3 finished but INVALID (coverage under its
-    floor), 4 budget spent, 5 batches submitted and left (--detach-batch), 130 interrupted. Every one but 1 can be continued with --resume.
+    floor), 4 budget spent, 5 batches submitted and left (--detach-batch), 130 interrupted. Every one but 1 can be
+    continued with --resume.
     """
     from nemo_evaluator.executors.request import RunRequest  # noqa: PLC0415 - heavy, only for this command
     from nemo_evaluator.executors.start import start, start_worker  # noqa: PLC0415
