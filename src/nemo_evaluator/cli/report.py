@@ -9,7 +9,7 @@ import click
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import write_atomic
 from nemo_evaluator.reports import RENDERERS, SUFFIXES, load_report, render, write_reports
-from nemo_evaluator.reports.render import WANTS_ROWS
+from nemo_evaluator.reports.formats import WANTS_ROWS
 from nemo_evaluator.store.legacy import convert_legacy
 from nemo_evaluator.store.lock import ensure_free
 from nemo_evaluator.store.runs import find_run

@@ -13,10 +13,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from nemo_evaluator.core.errors import MissingExtraError
+
 _IMPORT: Final = re.compile(r"^from (\S+) import (\w+)", re.MULTILINE)
 # ``import Name as Name`` and ``Name = Other`` are a package's own; a plain import is there for an alias.
 _NAME: Final = re.compile(r"(?:\bas |^(?=\w+ = ))(\w+)(?: = (\w+))?$", re.MULTILINE)
 _VALUE: Final = re.compile(r"^(\w+): ", re.MULTILINE)
+
+
+def optional(module: str, *, extra: str, what: str = "") -> Any:
+    """A library that need not be installed, loaded when it is asked for. Raises MissingExtraError with its extra."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(what or module, extra=extra) from error
 
 
 def lazy_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:

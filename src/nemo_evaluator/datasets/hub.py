@@ -16,7 +16,7 @@ import orjson
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import replacing, safe_name
-from nemo_evaluator.datasets._optional import hub_client, hub_library
+from nemo_evaluator.core.lazy import optional
 from nemo_evaluator.datasets.base import Rows
 from nemo_evaluator.datasets.files import SUFFIXES, open_file
 from nemo_evaluator.datasets.jsonl import JsonlRows
@@ -25,6 +25,16 @@ from nemo_evaluator.datasets.settings import cache_dir, is_offline
 
 # The branch where the hub keeps parquet copies of datasets that are defined by a script.
 _PARQUET_BRANCH = "refs/convert/parquet"
+
+
+def hub_library() -> Any:
+    """The ``datasets`` library, which takes over a second to import."""
+    return optional("datasets", extra="all", what="the datasets library")
+
+
+def hub_client() -> Any:
+    """The ``huggingface_hub`` library, which comes with it."""
+    return optional("huggingface_hub", extra="all")
 
 
 def fetch(ref: DatasetRef, revision: str | None) -> tuple[Rows, str | None]:

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.datasets._optional import hub_library
+from nemo_evaluator.datasets.hub import hub_library
 from nemo_evaluator.datasets.mirror import Mirror, MirrorEntry
 from nemo_evaluator.datasets.ref import DatasetRef
 from nemo_evaluator.datasets.settings import mirror_dir
@@ -22,7 +22,7 @@ def mirrored_hub() -> Iterator[None]:
     if folder is None:
         yield
         return
-    library: Any = hub_library()
+    library = hub_library()
     mirror = Mirror.read(folder)
     original: Callable[..., Any] = library.load_dataset
 

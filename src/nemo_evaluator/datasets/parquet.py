@@ -6,8 +6,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from nemo_evaluator.core.lazy import optional
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.datasets._optional import parquet_library
 from nemo_evaluator.datasets.base import Rows
 from nemo_evaluator.datasets.jsonl import file_sha256
 
@@ -23,7 +23,8 @@ class ParquetRows(Rows):
     def __init__(self, path: Path, source: str | None = None) -> None:
         self.path = path
         self.source = source or str(path)
-        self._file: Any = parquet_library().ParquetFile(path)
+        library = optional("pyarrow.parquet", extra="all", what="pyarrow")
+        self._file: Any = library.ParquetFile(path)
         groups = range(self._file.metadata.num_row_groups)
         self._ends = list(accumulate(self._file.metadata.row_group(group).num_rows for group in groups))
         self._tables: dict[int, Any] = {}

@@ -9,18 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nemo_evaluator.core.errors import MissingExtraError
+from nemo_evaluator.core.lazy import optional
 
 Floats = NDArray[np.float64]
 
 
 @cache
 def _special() -> Any:
-    try:
-        from scipy import special  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtraError("scipy", extra="stats") from error
-    return special
+    return optional("scipy.special", extra="stats", what="scipy")
 
 
 def t_quantile(probability: float, df: float) -> float:

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -21,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from nemo_evaluator.core.errors import MissingExtraError, UsageError
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.lazy import optional
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.bundle import Bundle, load_bundle, newest_bundle
 from nemo_evaluator.runs.find import find_bundles, task_folders
@@ -193,10 +193,7 @@ class RunFolder:
 
     def to_pandas(self, benchmark: str | None = None, **which: Any) -> pd.DataFrame:
         """The rows as a table. Raises MissingExtraError without pandas."""
-        try:
-            pandas = importlib.import_module("pandas")
-        except ImportError as error:
-            raise MissingExtraError("pandas", extra="pandas") from error
+        pandas = optional("pandas", extra="pandas")
         records = [
             {"benchmark": one.name} | {name: getattr(row, name) for name in _COLUMNS}
             for one in self._chosen(benchmark)

@@ -7,18 +7,8 @@ from typing import Final
 from nemo_evaluator.benchmarks._prose import STOP_WORDS, word_list
 
 # Abbreviations of newspaper English; "etc.", "e.g." and "i.e." are not among those of the trained model.
-_ABBREVIATIONS: Final = frozenset(
-    """mr mrs ms dr st prof gen sen rep reps col lt adm maj sr jr inc ltd co corp cos bros cie messrs vs ph.d m.b.a
-    jan feb aug sept sep oct nov dec tues wed fri a.m p.m u.s u.k u.n u.s.a u.s.s.r d.c n.y l.a n.j n.c s.c n.h n.m n.d
-    r.i s.a n.v b.v s.p.a a.d s.s ft yr mg ave ok pa ga va fla ala ariz calif colo conn ct ill kan ky mich minn nev okla
-    ore tenn vt wash wis w.va w.w j.p j.r j.c j.j j.b j.k r.j r.h h.c h.f e.f l.p m.j g.d d.w d.h a.a a.c a.g a.h a.s
-    a.t c.v""".split()  # noqa: SIM905
-)
-_STARTERS: Final = frozenset(
-    """most he since so both these it nevertheless this indeed however instead under similarly some though while when in
-    despite although nonetheless thus there if the nor separately moreover but they yet many according among meanwhile
-    even i""".split()  # noqa: SIM905
-)
+_ABBREVIATIONS: Final = word_list("abbreviations")
+_STARTERS: Final = word_list("sentence_starters")
 _SIGNS: Final = r")\";}\]*:@'({\[‘’“”«»"
 _END: Final = re.compile(rf"[.?!](?=[{_SIGNS}!?]|\s)")
 # The stretch behind a possible end may hold a sure one.

@@ -1,0 +1,12 @@
+from nemo_evaluator.datasets.base import ChainedRows as ChainedRows
+from nemo_evaluator.datasets.base import ListRows as ListRows
+from nemo_evaluator.datasets.base import MappedRows as MappedRows
+from nemo_evaluator.datasets.base import PickedRows as PickedRows
+from nemo_evaluator.datasets.base import Rows as Rows
+from nemo_evaluator.datasets.open import Opened as Opened
+from nemo_evaluator.datasets.open import as_rows as as_rows
+from nemo_evaluator.datasets.open import open_rows as open_rows
+from nemo_evaluator.datasets.open import recording as recording
+from nemo_evaluator.datasets.ref import DatasetRef as DatasetRef
+from nemo_evaluator.datasets.settings import DataSettings as DataSettings
+from nemo_evaluator.datasets.settings import configure as configure
