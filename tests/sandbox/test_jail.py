@@ -14,9 +14,9 @@ import pytest
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.types import SandboxSpec
+from nemo_evaluator.sandbox._backend import parse_size
 from nemo_evaluator.sandbox._keeper_client import KeeperClient, state_root
 from nemo_evaluator.sandbox._output import Capped
-from nemo_evaluator.sandbox._sizes import parse_size
 from nemo_evaluator.sandbox._wrapper import Seal, Trailer, killer
 from nemo_evaluator.sandbox.jail import cgroups, seccomp, wire
 from nemo_evaluator.sandbox.local import LocalSandbox

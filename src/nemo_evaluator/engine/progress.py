@@ -28,11 +28,9 @@ class Progress(Protocol):
 
     def started(self, name: str, tally: Tally, reuse: ReusePlan | None, todo: int) -> None:
         """The plan is known; ``reuse`` says what an earlier run saved."""
-        ...
 
     def finished(self, tally: Tally) -> None:
         """The loop has ended."""
-        ...
 
 
 class SilentProgress:

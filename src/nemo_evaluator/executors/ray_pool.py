@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import ray
 from ray.exceptions import RayActorError, RayError
@@ -25,12 +25,10 @@ from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.engine.halt import HaltKind
 from nemo_evaluator.engine.pool import LOOK, Halted, Ledger, Pool, Reply
 from nemo_evaluator.executors.base import Job
+from nemo_evaluator.executors.ray import RayCluster
 from nemo_evaluator.executors.ray_worker import RunningAt, StepWorker, WorkerTask
 from nemo_evaluator.executors.request import needed_variables
 from nemo_evaluator.services import RunningService
-
-if TYPE_CHECKING:
-    from nemo_evaluator.executors.ray import RayCluster
 
 _log = logging.getLogger(__name__)
 # A worker has as many steps in hand again as it works at, so that it never waits for the next.

@@ -1,6 +1,7 @@
 """What all backends share: commands, output, environment and transfers on top of one primitive, ``_run``."""
 
 import contextlib
+import re
 import shlex
 import time
 import uuid
@@ -8,15 +9,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import IO, Any, ClassVar, Self
+from typing import IO, Any, ClassVar, Final, Self
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox import _transfer
 from nemo_evaluator.sandbox._output import Capped
 from nemo_evaluator.sandbox._reaper import Reaper
-from nemo_evaluator.sandbox._sizes import parse_size
 from nemo_evaluator.sandbox.base import ExecResult, Exit, OnOutput, OutsideEndpoint
+
+_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", re.IGNORECASE)
+_FACTOR: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+
+def parse_size(text: str) -> int:
+    """Bytes of "512m", "4g", "4GiB" or a plain number."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not a size")
+    return int(float(match[1]) * _FACTOR[match[2].lower()])
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,16 +119,13 @@ class Sandbox(Protocol):
     @property
     def is_running(self) -> bool:
         """True between ``start`` and ``stop``."""
-        ...
 
     @property
     def container_ip(self) -> str | None:
         """The address of the sandbox's container, where it has one that the host can reach."""
-        ...
 
     async def start(self, *, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
         """Bring the sandbox up; commands inside will reach ``outside_endpoints`` and see them in their environment."""
-        ...
 
     async def exec(
         self,
@@ -149,7 +146,6 @@ class Sandbox(Protocol):
         Whatever it started dies with it, unless ``background`` is set and it ended by itself: then what it left
         running lives on until the sandbox stops.
         """
-        ...
 
     async def run_fresh(
         self,
@@ -161,34 +157,27 @@ class Sandbox(Protocol):
         memory: int | None = None,
     ) -> ExecResult:
         """Run a command in a folder of its own that holds ``files`` and nothing else, and is gone afterwards."""
-        ...
 
     async def run_judge(self, command: Sequence[str], stdin: bytes, *, timeout: float = 30.0) -> ExecResult:
         """Like ``run_fresh``, for a command that starts a program itself and must keep out of its reach.
 
         It runs as root where the sandbox has one, so that it can take away from the program what it must not have.
         """
-        ...
 
     async def upload(self, source: Path | str | bytes, target: str) -> None:
         """Put a file, a folder's content, or bytes at ``target``."""
-        ...
 
     async def download(self, source: str, target: Path | str) -> None:
         """Fetch a file or a folder's content to ``target``."""
-        ...
 
     async def stop(self) -> None:
         """Take the sandbox down; safe to call twice."""
-        ...
 
     def resolve_outside_endpoint(self, url: str) -> str:
         """The address under which code inside reaches a URL of the host."""
-        ...
 
     def resolved_endpoint_url(self, env_var: str) -> str | None:
         """The address inside of the endpoint registered under ``env_var``; None when there is none."""
-        ...
 
 
 class Provider:

@@ -64,19 +64,15 @@ class Tasks(Protocol):
 
     async def run_task(self, spec: SandboxSpec, name: str, token: str) -> str:
         """Start a task; its ARN."""
-        ...
 
     async def wait_running(self, task: str) -> str:
         """Wait until a task runs; its address."""
-        ...
 
     async def is_running(self, task: str) -> bool:
         """Whether a task runs."""
-        ...
 
     async def connect(self, address: str, outside: list[str]) -> Tunnel:
         """A tunnel to a task."""
-        ...
 
     async def stop_task(self, task: str) -> None:
         """Stop a task."""

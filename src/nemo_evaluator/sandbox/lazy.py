@@ -19,18 +19,15 @@ class Keeper(Protocol):
 
     def resolve(self, spec: SandboxSpec | None, metadata: dict[str, Any] | None = None) -> SandboxSpec:
         """The spec of a problem, completed by the config."""
-        ...
 
     async def acquire(self, spec: SandboxSpec, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> Sandbox:
         """A sandbox of one's own, started."""
-        ...
 
     async def release(self, sandbox: Sandbox) -> None:
         """Stop a sandbox."""
 
     def warm(self, spec: SandboxSpec) -> AbstractAsyncContextManager[Sandbox]:
         """One that others use as well, for walled-off programs."""
-        ...
 
 
 class LazySandbox:

@@ -25,11 +25,9 @@ class SandboxedEnvironment(Protocol):
 
     async def sandbox_specs(self) -> list[SandboxSpec] | None:
         """The sandboxes that the problems will need."""
-        ...
 
     async def image_build_requests(self) -> list[Any] | None:
         """Images to build."""
-        ...
 
 
 class SandboxManager:

@@ -1,7 +1,5 @@
 """What the model servers share: how the settings of a managed service become one command and one plan."""
 
-from __future__ import annotations
-
 import importlib.util
 import shlex
 import shutil
@@ -9,15 +7,12 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from nemo_evaluator.config.service_base import HelperService
+from nemo_evaluator.config.service_base import HelperService, ManagedService
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.services.base import Launch, Site
-
-if TYPE_CHECKING:
-    from nemo_evaluator.config.service_base import ManagedService
 
 _WITH_KEY: Final = Path(__file__).with_name("_with_key.py")
 # The same for places that do not see that file; the key comes in a variable, which the server's children do not get.

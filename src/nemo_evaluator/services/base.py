@@ -1,17 +1,13 @@
 """What a kind of service gives (a launch plan) and what its users get (an address)."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict
-
-if TYPE_CHECKING:
-    from nemo_evaluator.models import Endpoint
+from nemo_evaluator.models import Endpoint
 
 Say = Callable[[str], None]
 
@@ -127,8 +123,6 @@ class ServiceKind(Protocol):
 
     def plan(self, name: str, service: Any, site: Site) -> Launch:
         """The launch plan; raises a NelError with the fix when something needed is absent. Starts nothing."""
-        ...
 
     def identity(self, service: Any) -> JsonDict:
         """What changes answers: weights and settings, never ports, paths or dates."""
-        ...

@@ -14,11 +14,21 @@ from nemo_evaluator.core.errors import SandboxError, UsageError
 from nemo_evaluator.core.json_coerce import as_dict, as_number
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.sandbox.base import Sandbox
-from nemo_evaluator.solvers._agent_end import AgentEnd
 
 RUN: Final = "run.sh.j2"
 _INSTALL: Final = "install.sh.j2"
 _INSTALL_SECONDS: Final = 900.0
+
+
+@dataclass(slots=True)
+class AgentEnd:
+    """What an agent left besides its workspace; ``error`` says that it broke rather than finished."""
+
+    response: str = ""
+    trajectory: list[JsonDict] = field(default_factory=list)
+    error: str | None = None
+    timed_out: bool = False
+    details: JsonDict = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.sandbox.base import Sandbox
-from nemo_evaluator.solvers._agent_end import AgentEnd
+from nemo_evaluator.solvers._folder_agent import AgentEnd
 
 _CHILD: Final = Path(__file__).with_name("_harbor_child.py")
 _PYTHON: Final = "NEL_HARBOR_PYTHON"

@@ -42,7 +42,6 @@ class Solver(Protocol):
 
     async def solve(self, task: SeedResult) -> SolveResult:
         """Answer one problem. Raises a BoundaryError when the outside world failed."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ from nemo_evaluator.config.solver_base import SolverBase, TimeoutStrategy
 from nemo_evaluator.core.errors import SandboxError, SolverError, UsageError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import ErrorKind, JsonDict, SeedResult, SolveResult
-from nemo_evaluator.solvers._agent_end import AgentEnd
-from nemo_evaluator.solvers._folder_agent import FolderAgent
+from nemo_evaluator.solvers._folder_agent import AgentEnd, FolderAgent
 from nemo_evaluator.solvers._harbor_agent import HarborRun, harbor_python
 from nemo_evaluator.solvers.oracle import time_limit, writable_place
 

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nemo_evaluator.adapters.traffic_log import TrafficLog
 from nemo_evaluator.config import BenchmarkConfig, BudgetConfig, EvalConfig
@@ -24,13 +23,11 @@ from nemo_evaluator.environments.base import EvalEnvironment
 from nemo_evaluator.environments.registry import get_environment
 from nemo_evaluator.models import Endpoint
 from nemo_evaluator.models.budget import Budget
+from nemo_evaluator.services import RunningService
 from nemo_evaluator.solvers.base import MODEL, SANDBOX, SolverContext, bind_solver
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.suite.clients import Clients, Services
 from nemo_evaluator.suite.stop_rule import build_stop_rule
-
-if TYPE_CHECKING:
-    from nemo_evaluator.services import RunningService
 
 _log = logging.getLogger(__name__)
 

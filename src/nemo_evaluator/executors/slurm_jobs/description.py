@@ -1,25 +1,21 @@
 """A plan in words: what ``--dry-run`` shows of a run on a SLURM cluster."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import folded
+from nemo_evaluator.executors.base import Job
 from nemo_evaluator.executors.slurm import SlurmCluster
 from nemo_evaluator.executors.slurm_jobs.plan import SCRIPT, JobPlan, Pool, pool_of
 from nemo_evaluator.services.base import Launch
 from nemo_evaluator.services.forms import srun_argv
 from nemo_evaluator.services.planner import is_managed, plan_service, replicas_of
 from nemo_evaluator.services.steps import step_site
-
-if TYPE_CHECKING:
-    from nemo_evaluator.executors.base import Job
 
 _WIDTH: Final = 80
 _SIZES: Final = {"TP": "tensor_parallel_size", "PP": "pipeline_parallel_size", "DP": "data_parallel_size"}

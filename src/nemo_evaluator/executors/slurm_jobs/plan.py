@@ -1,22 +1,18 @@
 """What a run asks of a SLURM cluster, as plain data: jobs, pools, containers. Nothing is started here."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from nemo_evaluator.config import EvalConfig
 from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.executors.base import Job
 from nemo_evaluator.executors.slurm import SlurmCluster, seconds_of
 from nemo_evaluator.services.base import Launch
 from nemo_evaluator.services.forms import Step, srun_argv
 from nemo_evaluator.services.planner import replicas_of
-
-if TYPE_CHECKING:
-    from nemo_evaluator.executors.base import Job
 
 SCRIPT: Final = "nel_eval.sbatch"
 SECRETS: Final = ".secrets.env"

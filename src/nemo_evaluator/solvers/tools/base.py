@@ -36,15 +36,12 @@ class ToolSession(Protocol):
 
     async def tools(self) -> list[Tool]:
         """What it offers."""
-        ...
 
     async def call(self, tool: str, arguments: JsonDict, timeout: float) -> ToolResult:
         """Run one call. Raises a BoundaryError only when the source itself is broken."""
-        ...
 
     async def close(self) -> None:
         """Let go of what this problem used."""
-        ...
 
 
 class ToolSource(Protocol):
@@ -53,15 +50,12 @@ class ToolSource(Protocol):
     @property
     def name(self) -> str:
         """What tools of this source are told apart by."""
-        ...
 
     async def open(self, task: SeedResult, sandbox: Sandbox | None) -> ToolSession:
         """A session for one problem."""
-        ...
 
     def describe(self) -> JsonDict:
         """The settings that change answers: no ports, no secrets."""
-        ...
 
 
 class RpcError(Exception):

@@ -1,7 +1,5 @@
 """Tools of a Gym resource server, found at ``/openapi.json`` and called by POST."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Iterator
@@ -154,51 +152,6 @@ def _names_in(node: Any) -> Iterator[str]:
             yield from _names_in(part)
 
 
-class GymTools:
-    """One server; cookies are not shared: each problem is a session of its own."""
-
-    def __init__(self, name: str, base_url: str) -> None:
-        self.name = name
-        self._base = base_url.rstrip("/")
-        self._document: JsonDict | None = None
-        self._lock = asyncio.Lock()
-
-    async def open(self, task: SeedResult, sandbox: Sandbox | None) -> GymSession:
-        """A session, seeded where the server asks for it and the problem has what it asks for."""
-        # A call has effects, so it is never sent twice; a connection that the server may have closed is not used again.
-        connector = aiohttp.TCPConnector(limit=0, force_close=True)
-        cookies, proxy = _cookies(task), proxy_url(self._base)
-        http = aiohttp.ClientSession(connector=connector, cookie_jar=cookies, proxy=proxy)
-        try:
-            document = await self._discover(http)
-            session = GymSession(self.name, self._base, http, endpoints_of(document))
-            schema = request_schema(document, _SEED)
-            if schema is not None:
-                await session.seed(schema, getattr(task, "row", None) or task.metadata)
-        except BaseException:
-            await http.close()
-            raise
-        return session
-
-    def describe(self) -> JsonDict:
-        """The service by its name: the port it got is not part of what it is."""
-        return {"kind": "gym", "service": self.name}
-
-    async def _discover(self, http: aiohttp.ClientSession) -> JsonDict:
-        async with self._lock:
-            if self._document is None:
-                url = f"{self._base}/openapi.json"
-                try:
-                    async with http.get(url, timeout=aiohttp.ClientTimeout(total=_DISCOVERY_TIMEOUT)) as reply:
-                        body = await reply.read()
-                    if reply.status != 200:
-                        raise TransportError(f"{url} answered {reply.status}", status=reply.status)
-                    self._document = orjson.loads(body)
-                except (aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError) as error:
-                    raise TransportError(f"cannot read the tools of {self.name!r} at {url}: {error!r}") from error
-            return self._document
-
-
 class GymSession:
     """The tools of the server, for one problem."""
 
@@ -256,6 +209,51 @@ class GymSession:
                 return reply.status, (await reply.read()).decode("utf-8", "replace")
         except aiohttp.ClientError as error:
             raise TransportError(f"tool server {self.name!r} cannot be reached: {error!r}") from error
+
+
+class GymTools:
+    """One server; cookies are not shared: each problem is a session of its own."""
+
+    def __init__(self, name: str, base_url: str) -> None:
+        self.name = name
+        self._base = base_url.rstrip("/")
+        self._document: JsonDict | None = None
+        self._lock = asyncio.Lock()
+
+    async def open(self, task: SeedResult, sandbox: Sandbox | None) -> GymSession:
+        """A session, seeded where the server asks for it and the problem has what it asks for."""
+        # A call has effects, so it is never sent twice; a connection that the server may have closed is not used again.
+        connector = aiohttp.TCPConnector(limit=0, force_close=True)
+        cookies, proxy = _cookies(task), proxy_url(self._base)
+        http = aiohttp.ClientSession(connector=connector, cookie_jar=cookies, proxy=proxy)
+        try:
+            document = await self._discover(http)
+            session = GymSession(self.name, self._base, http, endpoints_of(document))
+            schema = request_schema(document, _SEED)
+            if schema is not None:
+                await session.seed(schema, getattr(task, "row", None) or task.metadata)
+        except BaseException:
+            await http.close()
+            raise
+        return session
+
+    def describe(self) -> JsonDict:
+        """The service by its name: the port it got is not part of what it is."""
+        return {"kind": "gym", "service": self.name}
+
+    async def _discover(self, http: aiohttp.ClientSession) -> JsonDict:
+        async with self._lock:
+            if self._document is None:
+                url = f"{self._base}/openapi.json"
+                try:
+                    async with http.get(url, timeout=aiohttp.ClientTimeout(total=_DISCOVERY_TIMEOUT)) as reply:
+                        body = await reply.read()
+                    if reply.status != 200:
+                        raise TransportError(f"{url} answered {reply.status}", status=reply.status)
+                    self._document = orjson.loads(body)
+                except (aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError) as error:
+                    raise TransportError(f"cannot read the tools of {self.name!r} at {url}: {error!r}") from error
+            return self._document
 
 
 def _cookies(task: SeedResult) -> aiohttp.CookieJar:

@@ -4,8 +4,6 @@ Files are read and written by commands inside, as the user that the shell runs a
 the model in the words of the system. Only what the sandbox's own ``exec`` raises is a failure of the sandbox.
 """
 
-from __future__ import annotations
-
 import asyncio
 import posixpath
 import uuid
@@ -68,22 +66,6 @@ class Shell:
 
 class _Refused(Exception):
     """Something the model did wrong, in words for the model."""
-
-
-class SandboxTools:
-    """The four tools, in whatever sandbox the problem has."""
-
-    name = "sandbox"
-
-    async def open(self, task: SeedResult, sandbox: Sandbox | None) -> SandboxSession:
-        """A session in the problem's sandbox."""
-        if sandbox is None:
-            raise SandboxError("sandbox_tools needs a sandbox", hint="give the benchmark a sandbox")
-        return SandboxSession(sandbox)
-
-    def describe(self) -> JsonDict:
-        """What the model is offered and told; there is nothing to set."""
-        return {"kind": "sandbox", "tools": digest([[tool.definition() for tool in TOOLS], SCRIPTS, _WORDS])}
 
 
 class SandboxSession:
@@ -194,6 +176,22 @@ class SandboxSession:
             said = ended.stderr.strip().rpartition("\n")[2]
             raise _Refused(f"{failed}: {said.rpartition(': ')[2] or f'exit code {ended.exit_code}'}")
         return b"".join(parts)
+
+
+class SandboxTools:
+    """The four tools, in whatever sandbox the problem has."""
+
+    name = "sandbox"
+
+    async def open(self, task: SeedResult, sandbox: Sandbox | None) -> SandboxSession:
+        """A session in the problem's sandbox."""
+        if sandbox is None:
+            raise SandboxError("sandbox_tools needs a sandbox", hint="give the benchmark a sandbox")
+        return SandboxSession(sandbox)
+
+    def describe(self) -> JsonDict:
+        """What the model is offered and told; there is nothing to set."""
+        return {"kind": "sandbox", "tools": digest([[tool.definition() for tool in TOOLS], SCRIPTS, _WORDS])}
 
 
 def shown(result: ExecResult, timeout: float) -> ToolResult:
