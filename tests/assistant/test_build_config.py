@@ -10,9 +10,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from nemo_evaluator.assistant.build_config import Answers, Question, questions
+from nemo_evaluator.assistant.build_config import Answers, Question, ask_answers, ask_missing, build_config, questions
 from nemo_evaluator.assistant.recipes import recipes
-from nemo_evaluator.assistant.wizard import ask_answers, ask_config
 from nemo_evaluator.assistant.yaml_text import Missing, missing_values, set_value
 from nemo_evaluator.cli.main import nel
 from nemo_evaluator.config import load_config
@@ -68,8 +67,7 @@ def combinations() -> tuple[list[dict[str, str]], list[str]]:
 
 def drive(answers: dict[str, str], folder: Path) -> None:
     script = Script(**answers)
-    given = ask_answers(script, {})
-    text = ask_config(script, given, (), None)
+    text = ask_missing(script.value, build_config(ask_answers(script.choose, {})))
     assert script.asked[:5] == list(questions())
     assert "???" not in text
     loads(text, folder)
@@ -94,7 +92,7 @@ def test_all_combinations_of_answers_give_configs_that_load(tmp_path: Path) -> N
 def test_the_other_bundles_and_every_recipe_load(model_type: str, tmp_path: Path) -> None:
     names = [*questions()["benchmarks"].hidden, *recipes()]
     fitting = tuple(name for name in names if (name, model_type) != ("agentic", "base"))
-    loads(ask_config(Script(), Answers(model_type=model_type, benchmarks=fitting), (), None), tmp_path)
+    loads(ask_missing(Script().value, build_config(Answers(model_type=model_type, benchmarks=fitting))), tmp_path)
 
 
 def build(*words: str, code: int = 0) -> str:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-import jinja2
-
-from nemo_evaluator.assistant.recipes import DATA, read_data, recipes
-from nemo_evaluator.assistant.yaml_text import missing_values, set_value
+from nemo_evaluator.assistant.recipes import read_data, recipes, render
+from nemo_evaluator.assistant.yaml_text import Missing, missing_values, set_value
 from nemo_evaluator.config.overrides import parse_override
 from nemo_evaluator.config.providers import find_provider
 from nemo_evaluator.core.errors import UsageError
@@ -82,34 +80,36 @@ def read_answers(given: Mapping[str, str | Iterable[str]]) -> Answers:
     return Answers(**checked)
 
 
+def ask_answers(choose: Callable[[Question, str], str], given: Mapping[str, Any]) -> Answers:
+    """The five answers: those that flags gave, and the others asked for, each with its default."""
+    answers = dict(given)
+    for name, question in questions().items():
+        if not given.get(name):
+            default = asdict(Answers())[name]
+            word = choose(question, default[0] if question.many else default)
+            answers[name] = [word] if question.many else word
+    return read_answers(answers)
+
+
 def build_config(answers: Answers, settings: Iterable[str] = (), model: str | None = None) -> str:
     """The text of the config. ``settings`` are ``KEY=VALUE`` as ``--set`` takes them; what is missing stays ``???``."""
-    entries = [entry for bundle in answers.benchmarks for entry in _entries(bundle, answers.model_type)]
-    entries = list(dict.fromkeys(entries))
-    template = jinja2.Environment(autoescape=False, undefined=jinja2.StrictUndefined).from_string(  # noqa: S701 - YAML
-        (DATA / "config.yaml.j2").read_text(encoding="utf-8")
-    )
-    code = any("sandbox: code" in entry for entry in entries)
-    text = template.render(
-        title=f"{answers.model_type} model: {', '.join(answers.benchmarks)}",
-        execution=answers.execution,
-        deployment=answers.deployment,
-        export=answers.export,
-        model_type=answers.model_type,
-        benchmarks=entries,
-        code=("docker" if shutil.which("docker") else "local") if code else "",
-    )
+    entries = dict.fromkeys(entry for bundle in answers.benchmarks for entry in _entries(bundle, answers.model_type))
+    code = ("docker" if shutil.which("docker") else "local") if any("sandbox: code" in one for one in entries) else ""
+    title = f"{answers.model_type} model: {', '.join(answers.benchmarks)}"
+    text = render("config.yaml.j2", **asdict(answers) | {"benchmarks": list(entries), "code": code, "title": title})
     for path, value in (*_model(answers, model), *map(parse_override, settings)):
         text = set_value(text, path, value)
     return text + "\n"
 
 
-def fill(text: str, name: str, answer: str) -> str:
-    """The text with the answer to a missing value. A key is given by the name of its variable."""
-    path, value = parse_override(f"{name}={answer}")
-    if path[-1] == "api_key" and isinstance(value, str) and value.isidentifier() and path[0] == "services":
-        value = f"${{{value}}}"
-    return set_value(text, path, value)
+def ask_missing(value: Callable[[Missing], str], text: str) -> str:
+    """The text with every missing value asked for. A key is given by the name of its variable."""
+    for missing in missing_values(text):
+        path, answer = parse_override(f"{missing.name}={value(missing)}")
+        if path[-1] == "api_key" and isinstance(answer, str) and answer.isidentifier() and path[0] == "services":
+            answer = f"${{{answer}}}"
+        text = set_value(text, path, answer)
+    return text
 
 
 def write_config(text: str, answers: Answers, output: str | None) -> Path:

@@ -6,17 +6,17 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from nemo_evaluator.assistant.recipes import read_data
+from nemo_evaluator.assistant.recipes import read_data, render
 from nemo_evaluator.config import LoadedConfig
 from nemo_evaluator.config.env_file import use_env_file
 from nemo_evaluator.core.errors import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_OK
 from nemo_evaluator.core.files import files_under
+from nemo_evaluator.core.json_coerce import as_count, as_dict
 from nemo_evaluator.core.terminal import one_line
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.check.findings import Finding, Level, RunCheck
 from nemo_evaluator.decisions.check.runs import CheckLimits, check_path
 from nemo_evaluator.executors.request import RunRequest, load_request
@@ -120,11 +120,7 @@ def run_gated(request: RunRequest, problems: int = 10) -> int:
 
 def canary_text(report: CanaryReport) -> str:
     """The report for people."""
-    lines = [f"canary: {report.verdict}  ({report.folder})"]
-    for one in report.causes:
-        lines += [f"  {one.benchmark}: {one.message}", f"    fix: {one.fix}"]
-    lines += [f"  note: {words}" for words in report.remarks]
-    return "\n".join([*lines, *(f"  {words}" for words in report.advice)])
+    return render("canary.txt.j2", verdict=report.verdict, **asdict(report))
 
 
 def _overrides(loaded: LoadedConfig) -> Iterator[str]:
@@ -180,7 +176,8 @@ def _log_lines(folder: Path) -> Iterator[str]:
 def _advice(bundle: Bundle, loaded: LoadedConfig) -> Iterator[str]:
     """What was measured of the pace, and what follows for concurrency and for the time of the whole run."""
     bench = next((one for one in loaded.config.benchmarks if one.key == bundle.path.parent.name), None)
-    runtime, retries = bundle.runtime, _retries(bundle.document)
+    runtime, scores = bundle.runtime, as_dict(bundle.benchmark.get("scores"))
+    retries = as_count(as_dict(scores.get("runtime")).get("total_retries"))
     if bench is None or not runtime.p50_ms or not runtime.steps_per_second:
         return
     service = loaded.config.model_services().get(bench.solver.model_service or "")
@@ -193,8 +190,3 @@ def _advice(bundle: Bundle, loaded: LoadedConfig) -> Iterator[str]:
     total = min(bundle.dataset_size or 0, bench.max_problems or sys.maxsize) * bench.repeats
     hours = total * runtime.p50_ms / 1000 / max(1, min(most, total)) / 3600
     yield f"{pace}, no retries: max_concurrent {most} can stay; {total:,} answers then take about {hours:.1f} h"
-
-
-def _retries(document: JsonDict) -> int:
-    scores = document.get("benchmark", {}).get("scores", {})
-    return int(scores.get("runtime", {}).get("total_retries") or 0)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from nemo_evaluator.assistant.quantization import Quantization, read_quantization
+from nemo_evaluator.assistant.recipes import read_data
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.json_coerce import as_dict, as_list, as_number, as_whole
 from nemo_evaluator.core.types import JsonDict
@@ -30,12 +30,6 @@ _VISION: Final = ("vision_config", "vit_config", "visual", "image_token_index", 
 # Kinds of RoPE scaling whose factor max_position_embeddings holds already.
 _INCLUDED: Final = ("llama3", "longrope", "su", "default", "mrope")
 _NAMED_SIZE: Final = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)b(?![a-z])", re.IGNORECASE)
-_OTHER_FORMS: Final = (
-    ("adapter_config.json", "a LoRA adapter", "give the folder of the merged model"),
-    ("*.gguf", "a GGUF file", "serve it with services: {type: llama_cpp}"),
-    ("*.nemo", "a NeMo archive", "convert it to the Hugging Face format first"),
-    ("params.json", "Mistral's own format", "give the Hugging Face version of the checkpoint"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +127,7 @@ def _config(folder: Path) -> JsonDict:
         return found
     if found is not None:
         raise UsageError(f"{folder / 'config.json'} holds no settings", hint="download the checkpoint again")
-    for pattern, what, fix in _OTHER_FORMS:
+    for pattern, what, fix in read_data("other_forms.yaml"):
         if any(folder.glob(pattern)):
             raise UsageError(f"{folder} holds {what}, not a Hugging Face checkpoint", hint=fix)
     raise UsageError(f"{folder} has no config.json", hint="give the folder of a Hugging Face checkpoint")
@@ -183,12 +177,5 @@ def _template(folder: Path) -> str:
 def _weights(folder: Path) -> int | None:
     index = as_dict(_json(folder / "model.safetensors.index.json"))
     total = as_whole(as_dict(index.get("metadata")).get("total_size"))
-    return total or sum(_sizes(folder)) or None
-
-
-def _sizes(folder: Path) -> Iterator[int]:
-    for pattern in ("*.safetensors", "pytorch_model*.bin"):
-        found = [path.stat().st_size for path in folder.glob(pattern) if path.is_file()]
-        yield from found
-        if found:
-            return
+    files = list(folder.glob("*.safetensors")) or list(folder.glob("pytorch_model*.bin"))
+    return total or sum(path.stat().st_size for path in files) or None

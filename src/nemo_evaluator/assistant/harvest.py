@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -44,31 +42,19 @@ def harvest(path: Path) -> list[Harvested]:
     return [_line(bundle) for bundle in find_runs(path)]
 
 
-def harvest_csv(lines: list[Harvested]) -> str:
-    """The scores as CSV, standard error in units of the score."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, [one.name for one in fields(Harvested)], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(map(asdict, lines))
-    return out.getvalue()
-
-
 def _line(bundle: Bundle) -> Harvested:
-    score = _canonical(bundle)
-    found: tuple[float | None, ...] = (None, None, None, None)
+    score, scale = _canonical(bundle), None
     if score is not None:
         scale = 1 if abs(score.value) <= 1 else 100
-        found = (score.value, scale, round(score.value * 100 / scale, 4), _error(bundle, score))
-    value, top, percent, error = found
     return Harvested(
         benchmark=bundle.path.parent.name,
         model=bundle.model,
         status=bundle.status,
         metric=score.name if score else None,
-        score=value,
-        scale=int(top) if top else None,
-        percent=percent,
-        standard_error=error,
+        score=score.value if score else None,
+        scale=scale,
+        percent=round(score.value * 100 / scale, 4) if score and scale else None,
+        standard_error=_error(bundle, score) if score else None,
         n=bundle.samples or None,
         repeats=bundle.repeats,
         coverage=bundle.coverage.share,

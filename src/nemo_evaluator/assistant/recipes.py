@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+import jinja2
 import yaml
 
 from nemo_evaluator.core.errors import UsageError
@@ -53,6 +54,12 @@ def find_recipe(name: str) -> Recipe:
         if known in recipes():
             return recipes()[known]
     raise UsageError(f"there is no recipe {name!r}", hint=did_you_mean(name, recipes()))
+
+
+def render(template: str, **values: Any) -> str:
+    """A template of this room, filled in."""
+    made = jinja2.Environment(autoescape=False, undefined=jinja2.StrictUndefined)  # noqa: S701 - text, not HTML
+    return made.from_string((DATA / template).read_text(encoding="utf-8")).render(values)
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import yaml
@@ -169,18 +169,15 @@ def _facts(checkpoint: Checkpoint, gpus: int) -> set[str]:
 def _serving(runtime: str, checkpoint: Checkpoint, family: dict[str, Any], facts: set[str]) -> Serving:
     # A template that shows no reasoning has none to parse; without a template the family is all that is known.
     thinks = checkpoint.thinks or not checkpoint.chat_template
-    chats = replace(
-        Serving(runtime),
-        reasoning_parser=as_dict(family.get("reasoning")).get(runtime) if thinks else None,
-        tool_parser=as_dict(family.get("tools")).get(runtime),
-        notes=[str(family["note"])] if family.get("note") else [],
-    )
+    parsers = [as_dict(family.get(kind)).get(runtime) for kind in ("reasoning", "tools")]
+    found = Serving(runtime, parsers[0] if thinks else None, parsers[1])
+    found.notes.extend([str(family["note"])] if family.get("note") else [])
     for rule in read_data("runtimes.yaml"):
         if rule["runtime"] == runtime and facts.issuperset(rule["if"]):
-            chats.args.extend(word.format(context=checkpoint.context) for word in rule.get("args", ()))
-            chats.env.update(rule.get("env", {}))
-            chats.notes.extend([rule["note"]] if "note" in rule else [])
-    return chats
+            found.args.extend(word.format(context=checkpoint.context) for word in rule.get("args", ()))
+            found.env.update(rule.get("env", {}))
+            found.notes.extend([rule["note"]] if "note" in rule else [])
+    return found
 
 
 def _benchmarks(checkpoint: Checkpoint) -> list[str]:

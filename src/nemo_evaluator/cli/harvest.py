@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import csv
+import sys
+from dataclasses import asdict, fields
 from pathlib import Path
 
 import click
 
+from nemo_evaluator.assistant.harvest import Harvested
 from nemo_evaluator.assistant.harvest import harvest as harvest_run
-from nemo_evaluator.assistant.harvest import harvest_csv
 from nemo_evaluator.cli._complete import run_ids
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.terminal import harmless, table, terminal_width
@@ -29,7 +31,9 @@ def harvest(run: str, form: str) -> None:
     if form == "json":
         click.echo(dumps([asdict(one) for one in lines], indent=True))
     elif form == "csv":
-        click.echo(harmless(harvest_csv(lines)), nl=False)
+        writer = csv.DictWriter(sys.stdout, [field.name for field in fields(Harvested)], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(map(asdict, lines))
     else:
         rows = [tuple(_shown(getattr(one, name)) for name in _COLUMNS) for one in lines]
         click.echo(harmless("\n".join(table([_COLUMNS, *rows], terminal_width(), narrow=(1, 2)))))

@@ -6,6 +6,8 @@ import click
 
 from nemo_evaluator.assistant.build_config import (
     Question,
+    ask_answers,
+    ask_missing,
     build_config,
     output_path,
     questions,
@@ -13,39 +15,35 @@ from nemo_evaluator.assistant.build_config import (
     refuse_missing,
     write_config,
 )
-from nemo_evaluator.assistant.wizard import ask_answers, ask_config
 from nemo_evaluator.assistant.yaml_text import Missing
 from nemo_evaluator.cli.skills import answer_options, given_answers
 from nemo_evaluator.core.errors import UsageError
 
 
-class _Terminal:
-    """Asks at the terminal, again until the answer is one."""
+def _choose(question: Question, default: str) -> str:
+    """Ask at the terminal, again until the answer is one."""
+    words = list(question.words)
+    click.echo(f"\n{question.ask}")
+    for number, (word, about) in enumerate(question.words.items(), start=1):
+        click.echo(f"  {number}. {word:<15} {about}")
 
-    def choose(self, question: Question, default: str) -> str:
-        words = list(question.words)
-        click.echo(f"\n{question.ask}")
-        for number, (word, about) in enumerate(question.words.items(), start=1):
-            click.echo(f"  {number}. {word:<15} {about}")
+    def checked(text: str) -> str:
+        parts = text.replace(",", " ").split()
+        named = [words[int(part) - 1] if part.isdecimal() and 0 < int(part) <= len(words) else part for part in parts]
+        if not named or (len(named) > 1 and not question.many):
+            raise click.BadParameter("one of the numbers or words above" + (", or several" * question.many))
+        try:
+            return ",".join(question.check(part) for part in named)
+        except UsageError as error:
+            raise click.BadParameter(error.message) from error
 
-        def checked(text: str) -> str:
-            parts = [part for part in text.replace(",", " ").split() if part]
-            named = [
-                words[int(part) - 1] if part.isdecimal() and 0 < int(part) <= len(words) else part for part in parts
-            ]
-            if not named or (len(named) > 1 and not question.many):
-                raise click.BadParameter("one of the numbers or words above" + (", or several" * question.many))
-            try:
-                return ",".join(question.check(part) for part in named)
-            except UsageError as error:
-                raise click.BadParameter(error.message) from error
+    found: str = click.prompt("Answer", default=default, value_proc=checked)
+    return found
 
-        found: str = click.prompt("Answer", default=default, value_proc=checked)
-        return found
 
-    def value(self, missing: Missing) -> str:
-        text: str = click.prompt(f"\n{missing.name}\n  {missing.hint}\nValue")
-        return text
+def _value(missing: Missing) -> str:
+    text: str = click.prompt(f"\n{missing.name}\n  {missing.hint}\nValue")
+    return text
 
 
 @click.command()
@@ -64,11 +62,10 @@ def init(settings: tuple[str, ...], model: str | None, output: str | None, yes: 
         text = build_config(answers, settings, model)
         refuse_missing(text)
     else:
-        prompt = _Terminal()
         if len(given) < len(questions()):
             click.echo("Five questions build the config. Enter takes the answer in brackets.")
-        answers = ask_answers(prompt, given)
-        text = ask_config(prompt, answers, settings, model)
+        answers = ask_answers(_choose, given)
+        text = ask_missing(_value, build_config(answers, settings, model))
         click.echo(f"\n{text}")
         click.confirm(f"Write {output_path(answers, output)}?", default=True, abort=True)
     path = write_config(text, answers, output)

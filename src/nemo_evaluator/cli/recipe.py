@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import click
 
-from nemo_evaluator.assistant.recipes import find_recipe, recipes
+from nemo_evaluator.assistant.recipes import find_recipe, recipes, render
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.terminal import table, terminal_width
 
@@ -24,16 +24,4 @@ def recipe(name: str | None, as_json: bool) -> None:
         head = ("RECIPE", "REPEATS", "SHOWS QUANTIZATION DAMAGE", "NEEDS", "WHAT")
         click.echo("\n".join(table([head, *rows], terminal_width(), narrow=(3, 4))))
         return
-    one = chosen[0]
-    click.echo(f"# {one.title}")
-    for line in (
-        f"repeats: {one.repeats}" + (f" (earlier recipes: {one.older})" if one.older else ""),
-        f"score: {one.metric}",
-        f"shows quantization damage: {one.damage}",
-        f"context: at least {one.context:,} tokens" if one.context else "",
-        *(f"needs: {need}" for need in one.needs),
-        *one.notes,
-    ):
-        if line:
-            click.echo(f"#   {line}")
-    click.echo(f"benchmarks:\n{one.config}", nl=False)
+    click.echo(render("recipe.txt.j2", **asdict(chosen[0])))
