@@ -192,9 +192,13 @@ def test_detached_it_leaves_says_so_and_is_collected_later(fork: ForkedNel, tmp_
         assert fork(tmp_path, "eval", "run", "c.yaml", "--detach-batch") == 5, (tmp_path / "nel.log").read_text()
         assert server.calls["cancel"] == 0
         assert "--resume" in (tmp_path / "nel.log").read_text()
+        assert "1 left to the vendor's batches" in (tmp_path / "nel.log").read_text()
+        (tmp_path / "nel.log").unlink()
         assert fork(tmp_path, "eval", "status", "-o", "out") == 0
         (batch,) = server.batches.values()
         assert f"{batch.id} of model (10 requests)" in (tmp_path / "nel.log").read_text()
+        # What is under way is not set aside by the way.
+        assert fork(tmp_path, "eval", "run", "c.yaml") == 1
         ended(fork, tmp_path)
         check_whole(tmp_path, server, 10)
 
@@ -229,3 +233,35 @@ def test_what_batches_cannot_do_is_refused(fork: ForkedNel, tmp_path: Path, chan
         (tmp_path / "c.yaml").write_text(json.dumps(config))
         assert fork(tmp_path, "eval", "run", "c.yaml") == 1
         assert said in " ".join((tmp_path / "nel.log").read_text().split())
+
+
+JUDGED = """
+from nemo_evaluator import benchmark, needs_judge, scorer
+
+@benchmark(name="sums", dataset=lambda: [{"q": f"q{n}", "a": "x"} for n in range(6)], prompt="{q}", target_field="a")
+@scorer
+def judged(sample):
+    return needs_judge(sample)
+"""
+
+
+def judge(seen: Seen) -> str:
+    return json.dumps({"reasoning": "so", "score": 1 if "stupid question" in seen.prompt else 5})
+
+
+def test_a_judge_in_batches_survives_a_kill_while_its_model_is_asked_directly(fork: ForkedNel, tmp_path: Path):
+    with OpenAIBatches("x") as model, OpenAIBatches(judge, fates=[Fate(polls=1)]) as judging:
+        write(tmp_path, judging, 6)
+        (tmp_path / "sums.py").write_text(JUDGED)
+        config = json.loads((tmp_path / "c.yaml").read_text())
+        config["services"] = {"judge": config["services"]["model"], "model": api(model.url, api_key="k")}
+        config["benchmarks"][0]["scoring"] = {"metrics": [{"type": "judge", "name": "good", "service": "judge"}]}
+        (tmp_path / "c.yaml").write_text(json.dumps(config))
+        kill_at(fork, tmp_path, judging, "submitted", "before")
+        checked = judging.direct
+        assert [row["reward"] for row in ended(fork, tmp_path)] == [1.0] * 6
+        # The model was asked once for each problem, and so was the judge, besides its checks.
+        assert (model.direct, len(model.batches), len(judging.batches)) == (6, 0, 1)
+        assert len(next(iter(judging.batches.values())).requests) == 6
+        assert judging.direct in (checked, 2 * checked)
+        assert checked > 0

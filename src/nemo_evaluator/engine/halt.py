@@ -11,7 +11,7 @@ class HaltKind(StrEnum):
     ERROR = "error"
     BUDGET = "budget"
     RULE = "rule"
-    DETACHED = "detached"
+    DETACHED = "detach"
 
 
 class Halt:

@@ -22,6 +22,7 @@ from nemo_evaluator.core.files import dumps, safe_name
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.executors.request import RunRequest
+from nemo_evaluator.models.batch.ledger import open_batches
 from nemo_evaluator.runs.find import task_folders
 from nemo_evaluator.runs.unfinished import unfinished_answers
 from nemo_evaluator.store.layout import LOG, PREVIOUS, TaskPaths
@@ -70,10 +71,12 @@ class Job:
             return
         for bench in self.loaded.config.benchmarks:
             task = TaskPaths(self.folder / safe_name(bench.key))
-            if answers := unfinished_answers(task):
+            answers, batches = unfinished_answers(task), open_batches(task.batches)
+            if answers or batches:
                 again = shlex.join(["nel", *self.request.command])
+                what = "; ".join([*([counted(answers, "answer")] if answers else []), *batches])
                 raise UsageError(
-                    f"{task.root} holds an unfinished run with {counted(answers, 'answer')}",
+                    f"{task.root} holds an unfinished run with {what}",
                     hint=f"choose what to do with it:\n    {again} --resume   # continue; finished answers are reused\n"
                     f"    {again} --fresh    # start over; the earlier run is moved to {task.root / PREVIOUS}/",
                 )

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from nemo_evaluator.core.errors import EXIT_DETACHED
 from nemo_evaluator.core.terminal import cells, one_line, table
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted, folded
@@ -19,11 +20,11 @@ def summary_text(result: SuiteResult, output_dir: Path, *, width: int | None = N
     lines = _table([_row(one) for one in result.benchmarks], width)
     for one in result.benchmarks:
         lines += [folded(f"{one.key}: {line}", width) for line in _about(one)]
-    failed = sum(one.exit_code not in (0, 3) for one in result.benchmarks)
-    done = len(result.benchmarks) - failed
-    lines.append(
-        f"Completed {counted(done, 'benchmark')}.{f' {failed} failed.' if failed else ''} Results: {output_dir}"
-    )
+    left = sum(one.exit_code == EXIT_DETACHED for one in result.benchmarks)
+    failed = sum(one.exit_code not in (0, 3, EXIT_DETACHED) for one in result.benchmarks)
+    told = f"Completed {counted(len(result.benchmarks) - failed - left, 'benchmark')}."
+    told += (f" {failed} failed." if failed else "") + (f" {left} left to the vendor's batches." if left else "")
+    lines.append(f"{told} Results: {output_dir}")
     lines += [f"Report: {path}" for path in result.reports]
     if any(one.bundle is not None for one in result.benchmarks):
         lines.append(f"Wrong answers: nel show {output_dir} --wrong")
