@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from nel_support import Nel, Serve, Sums, api, bench
 
 from nemo_evaluator.assistant.harvest import harvest
+from nemo_evaluator.cli.main import nel as cli
 
 
 def bundle(folder: Path, key: str, scores: dict[str, Any], **more: Any) -> None:
@@ -58,11 +60,15 @@ def test_a_real_run_in_all_formats(nel: Nel, serve: Serve, sums: Sums) -> None:
     services = {"model": api(server.url)}
     config = nel.config("c.yaml", services=services, benchmarks=[bench(sums(5), repeats=3)], output={"dir": "out"})
     nel("eval", "run", config)
-    (found,) = json.loads(nel("harvest", "out", "--format", "json").stdout)
+
+    def told(form: str) -> str:
+        return CliRunner().invoke(cli, ["harvest", str(nel.folder / "out"), "--format", form]).output
+
+    (found,) = json.loads(told("json"))
     assert (found["status"], found["metric"], found["scale"], found["repeats"]) == ("VALID", "pass@1", 1, 3)
     assert found["score"] == pytest.approx(0.4)
     assert found["standard_error"] == pytest.approx(np.std([0, 0, 1, 1, 0], ddof=1) / np.sqrt(5))
-    (row,) = csv.DictReader(io.StringIO(nel("harvest", "out", "-f", "csv").stdout))
+    (row,) = csv.DictReader(io.StringIO(told("csv")))
     assert (float(row["percent"]), row["model"]) == (40.0, "m")
-    shown = nel("harvest", "out").stdout
+    shown = told("table")
     assert "0.4000" in shown and "0.2449" in shown

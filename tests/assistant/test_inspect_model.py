@@ -322,7 +322,12 @@ def test_benchmarks_follow_the_damage(tmp_path: Path) -> None:
     }
     assert of("plain", config=LLAMA).benchmarks == ["mmlu_pro", "gpqa", "ifbench"]
     assert of("vlm", config=LLAMA | {"vision_config": {}}).benchmarks[0] == "mmmu_pro"
-    assert advise(read(tmp_path, "base", config=LLAMA)).benchmarks == ["mmlu", "gsm8k", "arc_challenge"]
+    base = advise(read(tmp_path, "base", config=LLAMA, tokenizer_config={}))
+    assert base.benchmarks == ["mmlu", "gsm8k", "arc_challenge"]
+    assert advise(read(tmp_path, "unknown", config=fp8)).benchmarks[0] == "scicode"
+    assert "--tool_parser" not in CliRunner().invoke(nel, ["inspect-model", str(tmp_path / "base")]).output
+    shown = CliRunner().invoke(nel, ["inspect-model", str(tmp_path / "long")]).output
+    assert "benchmarks, by how well they show damage: scicode (very high), aa_lcr (very high)" in shown
 
 
 @pytest.mark.parametrize(

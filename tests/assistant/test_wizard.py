@@ -110,7 +110,7 @@ def test_wrong_answers_are_asked_again_and_no_writes_nothing(tmp_path: Path) -> 
 
 
 @pytest.mark.needs("mirror")
-@pytest.mark.parametrize("model_type", ["base", "chat", "reasoning"])
+@pytest.mark.parametrize("model_type", ["base", "reasoning"])
 def test_external_endpoints_are_checked_and_run(model_type: str, nel: Nel, serve: Serve, mirror_dir: Path) -> None:
     nel.env["NEL_DATA_MIRROR"] = str(mirror_dir)
     server: ScriptedServer = serve("The answer is A.")

@@ -19,6 +19,7 @@ from nemo_evaluator.core.json_coerce import as_count, as_dict
 from nemo_evaluator.core.terminal import one_line
 from nemo_evaluator.decisions.check.findings import Finding, Level, RunCheck
 from nemo_evaluator.decisions.check.runs import CheckLimits, check_path
+from nemo_evaluator.engine.progress import clock
 from nemo_evaluator.executors.request import RunRequest, load_request
 from nemo_evaluator.executors.start import start
 from nemo_evaluator.runs.bundle import Bundle, load_bundle
@@ -183,10 +184,10 @@ def _advice(bundle: Bundle, loaded: LoadedConfig) -> Iterator[str]:
     service = loaded.config.model_services().get(bench.solver.model_service or "")
     most = min(bench.max_concurrent, (service.max_concurrent if service else None) or bench.max_concurrent)
     used = max(1, round(runtime.steps_per_second * runtime.p50_ms / 1000))
-    pace = f"{bench.key}: median {runtime.p50_ms / 1000:.1f} s per answer at concurrency {used}"
+    pace = f"{bench.key}: median {runtime.p50_ms / 1000:.2g} s per answer at concurrency {used}"
     if retries:
         yield f"{pace}, {retries} retries: start the whole run with max_concurrent: {max(1, min(used, most) // 2)}"
         return
     total = min(bundle.dataset_size or 0, bench.max_problems or sys.maxsize) * bench.repeats
-    hours = total * runtime.p50_ms / 1000 / max(1, min(most, total)) / 3600
-    yield f"{pace}, no retries: max_concurrent {most} can stay; {total:,} answers then take about {hours:.1f} h"
+    seconds = total * runtime.p50_ms / 1000 / max(1, min(most, total))
+    yield f"{pace}, no retries: max_concurrent {most} can stay; {total:,} answers then take about {clock(seconds)}"

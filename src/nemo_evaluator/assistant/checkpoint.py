@@ -50,7 +50,7 @@ class Checkpoint:
     intermediate: int | None = None
     experts: int = 0
     vision: bool = False
-    chat_template: bool = False
+    chat_template: bool | None = None
     thinks: bool = False
     weight_bytes: int | None = None
     generation: JsonDict = field(default_factory=dict)
@@ -110,7 +110,7 @@ def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
         intermediate=_first(both, ("moe_intermediate_size", "intermediate_size")),
         experts=experts if experts > 1 else 0,
         vision=any(config.get(key) is not None for key in _VISION),
-        chat_template=bool(template),
+        chat_template=bool(template) if template or (folder / "tokenizer_config.json").is_file() else None,
         thinks=any(word in template for word in ("<think>", "enable_thinking", "reasoning_effort", "[THINK]")),
         weight_bytes=weights,
         generation={k: v for k, v in as_dict(_json(folder / "generation_config.json")).items() if k in _SAMPLING},

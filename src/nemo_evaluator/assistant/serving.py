@@ -183,7 +183,7 @@ def _serving(runtime: str, checkpoint: Checkpoint, family: dict[str, Any], facts
 def _benchmarks(checkpoint: Checkpoint) -> list[str]:
     """For quantized weights those that show damage best; else the usual few."""
     vision = ["mmmu_pro"] if checkpoint.vision else []
-    if not checkpoint.chat_template and not checkpoint.thinks and "instruct" not in checkpoint.name.lower():
+    if checkpoint.chat_template is False and "instruct" not in checkpoint.name.lower():
         return [*vision, "mmlu", "gsm8k", "arc_challenge"]
     if checkpoint.quantization.method is None and checkpoint.quantization.kv_cache is None:
         return [*vision, "mmlu_pro", "gpqa", "ifbench"]
