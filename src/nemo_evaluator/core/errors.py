@@ -108,6 +108,8 @@ class BoundaryError(NelError):
 
     cause: ClassVar[Cause]
     exit_code = 2
+    # Whether whoever met it has done what could be done: it is not tried again in this run, whatever its cause.
+    final = False
 
     def __init__(self, message: str, *, hint: str | None = None, status: int | None = None, attempts: int = 1) -> None:
         super().__init__(message, hint=hint)

@@ -173,7 +173,7 @@ class StepRunner:
                 work.attempts += error.attempts
                 if self._ctx.halt.interrupted and POLICY[error.cause].retry:
                     return  # Left to --resume: a retry would be a new request.
-                if not POLICY[error.cause].retry or work.attempts >= self._ctx.max_attempts:
+                if error.final or not POLICY[error.cause].retry or work.attempts >= self._ctx.max_attempts:
                     self._settle(work, error)
                     return
                 async with lent_slot():

@@ -112,7 +112,7 @@ async def _said(
             raise
         except (BoundaryError, TimeoutError) as error:
             last: BoundaryError | TimeoutError = error
-            if isinstance(error, RequestRejectedError):
+            if isinstance(error, RequestRejectedError) or (isinstance(error, BoundaryError) and error.final):
                 break
         if number + 1 < tries:
             async with lent_slot():

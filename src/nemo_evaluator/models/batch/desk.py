@@ -213,8 +213,9 @@ class Desk:
                 await self._cancel(wave)
             elif wave.state is State.CANCELLING and time.time() - wave.at > self._waits.first_byte:
                 text = f"batch {wave.batch} was cancelled {self._waits.first_byte:g} s ago and has not ended"
-                hint = "run again with --resume later: what it has done is collected then"
-                raise TransportError(text, hint=hint, attempts=self._vendor.endpoint.retry.max_retries + 1)
+                stuck = TransportError(text, hint="run again with --resume later: what it has done is collected then")
+                stuck.final = True
+                raise stuck
             await self._pause(wave.sent_at)
         await self._steady(self._collect, wave, standing)
         await self._hand_out(wave, standing)

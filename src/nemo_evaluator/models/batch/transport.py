@@ -88,8 +88,7 @@ class BatchTransport(Transport):
             if self._settings.finish_synchronously:
                 return await self._direct(request)
             if result.final or tries >= _TRIES:
-                # Its tries are used up: whoever asked does not ask again.
-                failed.attempts = max(tries, self.endpoint.retry.max_retries + 1)
+                failed.attempts, failed.final = tries, True
                 raise failed
         raise AssertionError("unreachable")
 
