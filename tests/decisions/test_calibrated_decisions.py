@@ -93,3 +93,26 @@ def test_labels_that_were_not_drawn_are_said_and_not_used(tmp_path: Path) -> Non
         append_label(sides[0][0], Label(at, 0, "right"))
     found = compare_runs(sides[0][0], sides[1][0])
     assert found.difference.method == "flips" and any("labels are left out" in line for line in found.warnings)
+
+
+def test_power_plans_labels_against_problems(tmp_path: Path) -> None:
+    flags = ["--drop", "0.05", "--usd-per-answer", "0.01", "--labels-cost", "0.5", "--budget-usd", "100"]
+    done = CliRunner().invoke(nel, ["power", "--score", "0.73", *flags, "--json"], catch_exceptions=False)
+    found = json.loads(done.output)[0]["labels"]
+    best, worst = found["splits"][0], found["splits"][-1]
+    assert best["problems"] * 0.01 + best["labels"] * 0.5 <= 100.01 and best["half_width"] < worst["half_width"]
+    assert found["assumed"] is True and 100 <= best["labels"] <= 200
+    text = CliRunner().invoke(nel, ["power", "--score", "0.73", *flags]).output
+    assert "labels against problems for $100.00" in text and "are assumed" in text
+    refused = CliRunner().invoke(nel, ["power", "--score", "0.73", "--drop", "0.05", "--labels-cost", "0.5"])
+    assert "--budget-usd" in str(getattr(refused.exception, "hint", ""))
+
+
+def test_power_takes_the_judge_from_the_labels_of_the_run(tmp_path: Path) -> None:
+    sides = two_runs(tmp_path)
+    label(sides, 300)
+    CliRunner().invoke(nel, ["judge", "calibrate", str(sides[1][0])], catch_exceptions=False)
+    flags = ["--drop", "0.05", "--usd-per-answer", "0.01", "--labels-cost", "0.5", "--budget-usd", "100", "--json"]
+    done = CliRunner().invoke(nel, ["power", str(sides[1][0]), *flags], catch_exceptions=False)
+    found = json.loads(done.output)[0]["labels"]
+    assert found["assumed"] is False and found["sensitivity"] == pytest.approx(0.8, abs=0.07)

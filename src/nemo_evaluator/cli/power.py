@@ -1,5 +1,6 @@
 """``nel power``: how many problems and repeats find a drop, and what the run would cost."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,11 @@ from click.core import ParameterSource
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
+from nemo_evaluator.decisions.power.label_plan import LabelPlan, judge_rates, plan_labels
 from nemo_evaluator.decisions.power.plan import Plan, Price, Question, plan_from_runs, plan_from_score
-from nemo_evaluator.reports.power import plans_text
+from nemo_evaluator.reports.power import label_plan_text, plans_text
 
+_PRICE = click.FloatRange(min=0, min_open=True)
 _UNIT = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
@@ -34,6 +37,8 @@ _UNIT = click.FloatRange(0, 1, min_open=True, max_open=True)
     "--benchmarks", type=click.IntRange(min=1), help="Size of the suite.  [default: as many as there are in RUN]"
 )
 @click.option("--usd-per-answer", type=click.FloatRange(min=0), help="Price of one answer.")
+@click.option("--labels-cost", type=_PRICE, help="Price of one human label: plan labels against problems.")
+@click.option("--budget-usd", type=_PRICE, help="With --labels-cost: what one side may cost.")
 @click.option("--json", "as_json", is_flag=True, help="Output JSON.")
 @click.pass_context
 def power(
@@ -49,11 +54,25 @@ def power(
         repeats=tuple(sorted(set(flags["repeats"]))),
     )
     _refuse_idle(context, run, candidate)
+    if flags["budget_usd"] and not flags["labels_cost"]:
+        raise UsageError("--budget-usd is for planning labels", hint="give --labels-cost, or leave it out")
     plans = _plans(run, candidate, question, flags)
+    labels = [_labels(plan, run, question, flags) for plan in plans] if flags["labels_cost"] else []
     if as_json:
-        click.echo(dumps([plan.to_dict() for plan in plans]))
+        more = [{"labels": asdict(one)} for one in labels] or [{} for _ in plans]
+        click.echo(dumps([plan.to_dict() | also for plan, also in zip(plans, more, strict=True)]))
     else:
-        click.echo(plans_text(plans), nl=False)
+        click.echo(plans_text(plans) + "".join(map(label_plan_text, labels)), nl=False)
+
+
+def _labels(plan: Plan, run: Path | None, question: Question, flags: dict[str, Any]) -> LabelPlan:
+    budget, paid = flags["budget_usd"], [line.usd / line.answers for line in plan.lines if line.usd and line.answers]
+    if budget is None or not (price := flags["usd_per_answer"] or next(iter(paid), None)):
+        raise UsageError(
+            "--labels-cost plans a budget, and needs the price of an answer",
+            hint="give --budget-usd, and --usd-per-answer where the run does not know its price",
+        )
+    return plan_labels(plan, question, budget, flags["labels_cost"], price, judge_rates(run))
 
 
 def _plans(run: Path | None, candidate: Path | None, question: Question, flags: dict[str, Any]) -> list[Plan]:

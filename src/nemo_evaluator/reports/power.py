@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from nemo_evaluator.decisions.power.label_plan import LabelPlan
 from nemo_evaluator.decisions.power.plan import Plan, PlanLine
 from nemo_evaluator.reports import _words as words
 
@@ -15,6 +16,22 @@ answers and what follows are for one benchmark and one side, with enough problem
 def plans_text(plans: Sequence[Plan]) -> str:
     """All plans as plain text, what they cost together, and how to read them."""
     return "\n".join([*map(_plan, plans), *_total(plans), _LEGEND])
+
+
+def label_plan_text(plan: LabelPlan) -> str:
+    """What a budget buys, the best split first."""
+    source = "assumed" if plan.assumed else "measured by this run's labels"
+    head = (
+        f"labels against problems for ${plan.budget_usd:,.2f} a side (a label ${plan.usd_per_label:g}, an answer "
+        f"${plan.usd_per_answer:.4g}); the judge's sensitivity {plan.sensitivity:.2f} and specificity "
+        f"{plan.specificity:.2f} are {source}"
+    )
+    rows = [["problems", "labels", "corrected score known to", "finds a drop of"]]
+    rows += [
+        [f"{one.problems:,}", f"{one.labels:,}", f"±{one.half_width:.4f}", f"{one.detectable_drop:.4f}"]
+        for one in plan.splits
+    ]
+    return words.printable("\n".join([head, *words.columns(rows)])) + "\n"
 
 
 def _plan(plan: Plan) -> str:

@@ -1,0 +1,78 @@
+"""What a budget buys when a judge's scores are corrected by labels: more problems, or more labels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.json_coerce import as_dict, as_number
+from nemo_evaluator.decisions.calibrate.draw import USUAL_JUDGE
+from nemo_evaluator.decisions.power.plan import Plan, Question
+from nemo_evaluator.metrics.intervals import z_quantile
+from nemo_evaluator.metrics.ppi import expected_half_width
+from nemo_evaluator.runs.find import find_runs
+
+_SPLITS = (0.02, 0.05, *(part / 10 for part in range(1, 10)), 0.95, 0.98)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSplit:
+    """One way to spend a budget on one side: the half-width of the corrected score, and the drop that it finds."""
+
+    problems: int
+    labels: int
+    half_width: float
+    detectable_drop: float
+
+
+@dataclass(frozen=True, slots=True)
+class LabelPlan:
+    """The splits of a budget, the best first."""
+
+    budget_usd: float
+    usd_per_label: float
+    usd_per_answer: float
+    sensitivity: float
+    specificity: float
+    assumed: bool
+    splits: list[LabelSplit]
+
+
+def judge_rates(run: Path | None) -> tuple[float, float] | None:
+    """Sensitivity and specificity as the labels of a run measured them."""
+    for bundle in find_runs(run) if run is not None else []:
+        found = bundle.calibration
+        judges = found.document.get("judges") if found is not None and not found.stale else None
+        told = as_dict(as_dict(judges[0]).get("agreement")) if isinstance(judges, list) and judges else {}
+        rates = [as_number(as_dict(told.get(name)).get("value")) for name in ("sensitivity", "specificity")]
+        if rates[0] is not None and rates[1] is not None:
+            return rates[0], rates[1]
+    return None
+
+
+def plan_labels(
+    plan: Plan, question: Question, budget: float, label: float, answer: float, rates: tuple[float, float] | None
+) -> LabelPlan:
+    """Every sensible split of a budget for one side. Raises UsageError when it buys nothing."""
+    sensitivity, specificity = rates or USUAL_JUDGE
+    score = min(max(plan.score, 0.02), 0.98)
+
+    def splits() -> Iterator[LabelSplit]:
+        for share in _SPLITS:
+            labels = int(share * budget / label)
+            problems = int((budget - labels * label) / answer)
+            # A label needs an answer to stand on.
+            labels = min(labels, problems)
+            if labels >= 10:
+                half = expected_half_width(labels, problems, score, sensitivity, specificity)
+                z = z_quantile(question.confidence)
+                sure = (z + z_quantile(2 * question.power - 1)) / z_quantile(0.95)
+                yield LabelSplit(problems, labels, half, sure * half * math.sqrt(2 * (1 - question.correlation)))
+
+    found = sorted(splits(), key=lambda split: split.half_width)
+    if not found:
+        raise UsageError(f"${budget:g} does not buy ten labels", hint="raise --budget-usd")
+    return LabelPlan(budget, label, answer, sensitivity, specificity, rates is None, found[:5])
