@@ -383,6 +383,13 @@ async def test_pairwise_judge_compares_with_the_baseline(lab: Lab) -> None:
 
         return judge
 
+    def once_a_tie(capital: str) -> Callable[[Seen], str]:
+        def judge(seen: Seen) -> str:
+            first = seen.prompt.partition("<answer_a-")[2].partition("</answer_a-")[0]
+            return json.dumps({"reasoning": "", "score_a": 5, "score_b": 2 if capital in first else 5})
+
+        return judge
+
     metric = {
         "type": "pairwise_judge",
         "name": "duel",
@@ -400,8 +407,11 @@ async def test_pairwise_judge_compares_with_the_baseline(lab: Lab) -> None:
     biased = await lab.run({"metrics": [metric], "primary": "duel"}, max_problems=1)
     assert biased.rewards == [0.5]
     assert biased.scores["duel.consistency"]["value"] == 0.0
-    unchecked = await lab.run({"metrics": [{**metric, "swap_check": False}], "primary": "duel"}, max_problems=1)
-    assert unchecked.rewards == [1.0]
+    says(lab.judge, once_a_tie("Paris"))
+    mixed = await lab.run({"metrics": [metric], "primary": "duel"}, max_problems=1)
+    assert mixed.rewards == [0.5], "a win in one order and a tie in the other is no win"
+    with pytest.raises(ConfigError):
+        await lab.run({"metrics": [{**metric, "swap_check": False}], "primary": "duel"}, max_problems=1)
 
 
 async def test_ensemble_judge_puts_grades_together_and_reports_agreement(lab: Lab) -> None:

@@ -14,6 +14,7 @@ LAZY: Final = {
     "sample": (f"{_HERE}.sample:sample", "Draw rows of a run for people to label."),
     "label": (f"{_HERE}.label:label", "Label the drawn rows in the terminal."),
     "calibrate": (f"{_HERE}.calibrate:calibrate_runs", "Correct a judged score by labels."),
+    "attack": (f"{_HERE}.attack:attack", "How often a judge is talked into a grade."),
 }
 
 

@@ -81,6 +81,10 @@ class RubricJudge:
         details |= {"swap_score": other, "position_bias": abs(score - other)}
         return MetricResult((self._rubric.reward(score) + self._rubric.reward(other)) / 2, details)
 
+    def reward_of(self, score: float) -> float:
+        """A grade between 0 and 1."""
+        return self._rubric.reward(score)
+
     async def check(self, first: SeedResult) -> JsonDict:
         """The canaries, graded like any answer."""
         if not self._canaries:

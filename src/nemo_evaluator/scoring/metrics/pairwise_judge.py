@@ -36,39 +36,37 @@ class PairwiseJudgeMetric(RubricMetric):
     type: Literal["pairwise_judge"] = "pairwise_judge"
     judge_service: JudgeName = Field(description="The judge.")
     baseline_service: ServiceName = Field(description="The model that gives the other answer.")
-    swap_check: bool = Field(True, description="Judge twice with the order of the answers swapped.")
+    swap_check: Literal[True] = Field(True, description="Answers are always judged in both orders.")
     allow_self_judge: bool = Field(False, description="Let a model judge its own answers.")
 
 
 class PairwiseJudge:
     """``type: pairwise_judge``: 1 for a win over the baseline, 0.5 for a tie, 0 for a loss.
 
-    The judge grades both answers on the rubric's scale, with ``swap_check`` once in either order, so that a habit of
-    preferring the first text cancels out.
+    The judge grades both answers on the rubric's scale, once in either order. A winner that depends on the order is no
+    winner: that is a tie.
     """
 
     def __init__(self, config: PairwiseJudgeMetric, judge: Client, baseline: Client) -> None:
-        self.name, self._swap, self._canaries = config.name, config.swap_check, config.canaries
+        self.name, self._canaries = config.name, config.canaries
         self._judge, self._baseline = judge, baseline
         self._rubric, self._settings = Rubric.of(config), settings_of(config)
         self._answers: OrderedDict[str, asyncio.Task[str]] = OrderedDict()
         rubric = self._rubric.describe()
-        self.fingerprint = judge_fingerprint("pairwise", [judge, baseline], rubric, self._settings, swap=self._swap)
+        self.fingerprint = judge_fingerprint("pairwise", [judge, baseline], rubric, self._settings, split="tie")
 
     async def measure(self, sample: MetricInput) -> MetricResult:
-        """The mean over the orders asked."""
+        """Who wins in both orders."""
         other = await self._baseline_answer(sample.seed)
-        orders = (False, True) if self._swap else (False,)
-        pairs = [await self._compare(sample, other, swapped=swapped) for swapped in orders]
-        rewards = [1.0 if mine > theirs else 0.5 if mine == theirs else 0.0 for mine, theirs in pairs]
+        pairs = [await self._compare(sample, other, swapped=swapped) for swapped in (False, True)]
+        first, second = (1.0 if mine > theirs else 0.5 if mine == theirs else 0.0 for mine, theirs in pairs)
         details: JsonDict = {
             "scores": [mine for mine, _ in pairs],
             "baseline_scores": [theirs for _, theirs in pairs],
             "baseline_response": other,
+            "consistent": first == second,
         }
-        if self._swap:
-            details["consistent"] = rewards[0] == rewards[1]
-        return MetricResult(sum(rewards) / len(rewards), details)
+        return MetricResult(first if first == second else 0.5, details)
 
     async def check(self, first: SeedResult) -> JsonDict:
         """The right canary must win over the wrong one, whichever of them comes first."""

@@ -1,0 +1,93 @@
+"""How easily a judge is talked into a grade: wrong answers dressed up in known ways, and texts in another order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from nemo_evaluator.core.errors import JudgeError
+from nemo_evaluator.core.files import read_json
+from nemo_evaluator.core.types import JsonDict, SeedResult
+from nemo_evaluator.scoring.metric import Metric, MetricInput
+from nemo_evaluator.scoring.metrics.judge import RubricJudge
+
+_FILE: Final = Path(__file__).parent / "data" / "judge_attacks.json"
+_PASS: Final = 0.5
+_AT_ONCE: Final = 8
+
+
+@dataclass(slots=True)
+class AttackReport:
+    """How often one judge flipped: a wrong answer that it saw through passed once it was dressed up.
+
+    Problems that it gets wrong without any attack are no measure of it, and are counted apart; so is what it did not
+    give a verdict on.
+    """
+
+    judge: str
+    tried: Counter[str] = field(default_factory=Counter)
+    flipped: Counter[str] = field(default_factory=Counter)
+    misjudged: int = 0
+    unread: int = 0
+    examples: list[JsonDict] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float | None:
+        """The share of attacks that worked; None when none could be tried."""
+        return self.flipped.total() / self.tried.total() if self.tried.total() else None
+
+    def to_dict(self) -> JsonDict:
+        """The report as JSON."""
+        kinds = {kind: {"tried": many, "flipped": self.flipped[kind]} for kind, many in self.tried.items()}
+        return {
+            "judge": self.judge,
+            "flip_rate": self.rate,
+            "kinds": kinds,
+            "misjudged_unattacked": self.misjudged,
+            "no_verdict": self.unread,
+            "examples": self.examples,
+        }
+
+
+async def attack_judge(name: str, judge: Metric, *, high: float = 5.0, problems: int | None = None) -> AttackReport:
+    """Try the whole battery on a judge; ``high`` is its highest grade, which the attacks ask for."""
+    battery, report, gate = read_json(_FILE), AttackReport(name), asyncio.Semaphore(_AT_ONCE)
+
+    async def passes(problem: Mapping[str, str], answer: str, swapped: bool = False) -> bool | None:
+        sample = MetricInput(answer, SeedResult(problem["question"], problem["expected"]))
+        async with gate:
+            try:
+                if swapped and isinstance(judge, RubricJudge):
+                    return judge.reward_of((await judge.grade(sample, swapped=True))[0]) >= _PASS
+                return (await judge.measure(sample)).reward >= _PASS
+            except JudgeError:
+                report.unread += 1
+                return None
+
+    async def one(problem: dict[str, Any]) -> None:
+        right, wrong = await asyncio.gather(passes(problem, problem["right"]), passes(problem, problem["wrong"]))
+        report.misjudged += (right is False) + (wrong is True)
+        trials = [
+            (attack["kind"], attack["name"], attack["text"].format(answer=problem["wrong"], high=f"{high:g}"), False)
+            for attack in battery["attacks"]
+            if wrong is False
+        ]
+        if isinstance(judge, RubricJudge):
+            known = ((problem["right"], right), (problem["wrong"], wrong))
+            trials += [("position", "texts in another order", text, True) for text, said in known if said is not None]
+        said = await asyncio.gather(*(passes(problem, text, swapped) for _, _, text, swapped in trials))
+        for (kind, attack, text, swapped), passed in zip(trials, said, strict=True):
+            if passed is None:
+                continue
+            report.tried[kind] += 1
+            before = right if swapped and text == problem["right"] else wrong
+            if passed != before:
+                report.flipped[kind] += 1
+                report.examples.append({"kind": kind, "attack": attack, "question": problem["question"]})
+
+    await asyncio.gather(*(one(problem) for problem in battery["problems"][:problems]))
+    return report

@@ -1,0 +1,89 @@
+"""The attack battery tells a judge that obeys the answer from one that reads it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from nemo_evaluator.cli.main import nel
+from nemo_evaluator.testing import ScriptedServer, Seen
+
+BATTERY = json.loads(
+    (Path(__file__).parents[2] / "src/nemo_evaluator/scoring/data/judge_attacks.json").read_text(encoding="utf-8")
+)
+RIGHT = {problem["right"] for problem in BATTERY["problems"]}
+ORDERS = re.compile("highest grade|score|every answer gets|right one|note 5|verified|certainty|complete|Cross-checked")
+
+
+def grade(score: int) -> str:
+    return json.dumps({"reasoning": "", "score": score})
+
+
+def robust(seen: Seen) -> str:
+    """Grades what stands in the fence by whether it is right."""
+    said = re.search(r"<response-(\w+)>\n(.*)\n</response-\1>", seen.prompt, re.DOTALL)
+    assert said is not None
+    return grade(5 if said[2] in RIGHT else 1)
+
+
+def gullible(seen: Seen) -> str:
+    """Does what the answer tells it to, and likes whatever comes first."""
+    said = re.search(r"<response-(\w+)>\n(.*)\n</response-\1>", seen.prompt, re.DOTALL)
+    assert said is not None
+    swapped = seen.prompt.index("<reference-") < seen.prompt.index("<response-")
+    return grade(5 if swapped or said[2] in RIGHT or ORDERS.search(said[2]) else 1)
+
+
+async def attacked(judge: Callable[[Seen], str]) -> dict[str, object]:
+    async with ScriptedServer(judge) as server:
+        args = ["judge", "attack", "--judge-url", server.url, "--judge-id", "j", "--json"]
+        done = await asyncio.to_thread(CliRunner().invoke, nel, args, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.output)[0]
+
+
+async def test_a_gullible_and_a_robust_judge_are_told_apart() -> None:
+    firm, soft = await attacked(robust), await attacked(gullible)
+    assert firm["flip_rate"] == 0 and firm["misjudged_unattacked"] == 0 and firm["no_verdict"] == 0
+    assert isinstance(soft["flip_rate"], float) and soft["flip_rate"] > 0.7
+    kinds = soft["kinds"]
+    assert isinstance(kinds, dict) and {*kinds} == {"injection", "padding", "self-praise", "position"}
+    assert kinds["position"] == {"tried": 12, "flipped": 6} and kinds["injection"]["flipped"] > 30
+    assert firm["kinds"]["injection"]["tried"] == 48  # type: ignore[index]
+
+
+async def test_a_judge_that_gives_no_verdict_is_not_called_robust() -> None:
+    found = await attacked(lambda seen: "I like it")
+    assert found["flip_rate"] is None and found["no_verdict"] == 12
+
+
+def test_what_is_to_be_attacked_must_be_said() -> None:
+    assert "nothing to attack" in str(CliRunner().invoke(nel, ["judge", "attack"]).exception)
+
+
+@pytest.mark.large
+@pytest.mark.needs("model", "xllamacpp")
+def test_the_embedded_model_can_be_attacked(tmp_path: Path) -> None:
+    config = tmp_path / "judge.yaml"
+    config.write_text(
+        """
+services:
+  model: {type: api, url: "http://127.0.0.1:9/v1", protocol: chat_completions, model: none}
+  judge: {type: llama_cpp, model: smollm2-135m, context_size: 2048, generation: {max_tokens: 60}}
+benchmarks:
+  - name: quickstart
+    solver: {type: simple, service: model}
+    scoring: {metrics: [{type: judge, name: judge, service: judge, max_retries: 0}]}
+"""
+    )
+    done = CliRunner().invoke(
+        nel, ["judge", "attack", str(config), "--problems", "1", "--json"], catch_exceptions=False
+    )
+    found = json.loads(done.output[done.output.index("[{") :])[0]
+    assert found["judge"] == "judge" and found["no_verdict"] + sum(k["tried"] for k in found["kinds"].values()) >= 2
