@@ -1,0 +1,123 @@
+"""The noise floor: the same problems asked again, at temperature 0 and at two levels of concurrency."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from nemo_evaluator.config import EvalConfig
+from nemo_evaluator.config.service_base import ModelService, ServiceBase
+from nemo_evaluator.core.errors import NelError
+from nemo_evaluator.core.files import safe_name, write_json
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.engine.evaluation import evaluate
+from nemo_evaluator.runs.bundle import load_bundle
+from nemo_evaluator.runs.row import Row
+from nemo_evaluator.services import start_services
+from nemo_evaluator.store.layout import TaskPaths
+from nemo_evaluator.suite.build import Builder
+from nemo_evaluator.suite.run import Say, use_datasets
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Two runs of the same problems: what differs between them."""
+
+    problems: int
+    answers: float
+    verdicts: float
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseReport:
+    """How far one benchmark differs from itself: asked again as before, and at the other level of concurrency."""
+
+    benchmark: str
+    model: str
+    levels: tuple[int, int]
+    again: Change
+    other_level: Change
+
+    def to_dict(self) -> JsonDict:
+        """What is stored beside the run."""
+        return {"version": 1, **asdict(self)}
+
+
+async def measure_noise(config: EvalConfig, problems: int, levels: tuple[int, int], *, say: Say) -> list[NoiseReport]:
+    """Ask every benchmark three times and keep what changed in ``noise.json`` in its folder of the config's output."""
+    use_datasets(config.datasets)
+    still = _still(config, problems)
+    found = []
+    with tempfile.TemporaryDirectory(prefix="nel-noise-") as folder:
+        async with start_services(still, Path(folder), say=say) as running:
+            for key in [bench.key for bench in still.benchmarks]:
+                runs = []
+                for number, level in enumerate((levels[0], levels[0], levels[1])):
+                    say(f"{key}: {number + 1} of 3, concurrency {level}")
+                    builder = Builder(_at(still, level), running, f"noise-{number}")
+                    async with AsyncExitStack() as stack:
+                        job = await builder.build(key, Path(folder) / str(number), stack, resume=False, shard=None)
+                        finished = await evaluate(job)
+                    if finished.halt.error is not None:
+                        raise finished.halt.error
+                    runs.append(load_bundle(finished.task.bundles()[-1]))
+                rows = [{row.key: row for row in run.rows() if row.reward is not None} for run in runs]
+                report = NoiseReport(
+                    runs[0].name, runs[0].model, levels, _change(rows[0], rows[1]), _change(rows[0], rows[2])
+                )
+                target = TaskPaths(Path(config.output.dir) / safe_name(key)).noise
+                target.parent.mkdir(parents=True, exist_ok=True)
+                write_json(target, report.to_dict())
+                found.append(report)
+    return found
+
+
+def _change(left: Mapping[tuple[int, int], Row], right: Mapping[tuple[int, int], Row]) -> Change:
+    pairs = [(left[key], right[key]) for key in left if key in right]
+    if not pairs:
+        raise NelError(
+            "no problem was scored in both runs", hint="look at one run first: nel eval run CONFIG --limit 5"
+        )
+    rewards = [(one.reward or 0.0, two.reward or 0.0) for one, two in pairs]
+    return Change(
+        problems=len(pairs),
+        answers=sum(one.response != two.response for one, two in pairs) / len(pairs),
+        verdicts=sum(one != two for one, two in rewards) / len(pairs),
+        score=abs(sum(two - one for one, two in rewards)) / len(pairs),
+    )
+
+
+def _still(config: EvalConfig, problems: int) -> EvalConfig:
+    """The config at temperature 0, without an answer cache, with few problems and no reports."""
+    services = {name: _cold(service) for name, service in config.services.items()}
+    benches = []
+    for bench in config.benchmarks:
+        own = getattr(bench.solver, "generation", None)
+        cooler = {"generation": own.model_copy(update={"temperature": 0.0})} if own is not None else {}
+        most = min(problems, bench.max_problems or problems)
+        update = {"solver": bench.solver.model_copy(update=cooler), "max_problems": most, "repeats": 1}
+        benches.append(bench.model_copy(update=update | {"stop_when": None}))
+    return config.model_copy(update={"services": services, "benchmarks": benches})
+
+
+def _cold(service: ServiceBase) -> ServiceBase:
+    if not isinstance(service, ModelService):
+        return service
+    update: JsonDict = {
+        "generation": service.generation.model_copy(update={"temperature": 0.0}),
+        "max_concurrent": None,
+    }
+    if (proxy := service.proxy) is not None:
+        asked = [one for one in proxy.interceptors if one.name != "caching"]
+        off = proxy.cache.model_copy(update={"mode": "off"})
+        update["proxy"] = proxy.model_copy(update={"cache": off, "interceptors": asked})
+    return service.model_copy(update=update)
+
+
+def _at(config: EvalConfig, level: int) -> EvalConfig:
+    benches = [bench.model_copy(update={"max_concurrent": level}) for bench in config.benchmarks]
+    return config.model_copy(update={"benchmarks": benches})
