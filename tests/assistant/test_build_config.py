@@ -181,6 +181,16 @@ def test_yes_lists_what_is_missing_and_set_gives_it(tmp_path: Path, monkeypatch:
     assert "# `nel canary` measures what the endpoint takes" in text
 
 
+def test_a_key_in_the_place_of_its_variable_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    typed = ["http://h/v1/chat/completions", "m", "sk-live-0123456789", "MY_KEY", "y"]
+    flags = ["-e", "local", "-d", "none", "-x", "none", "-m", "chat", "-b", "safety", "-o", "c.yaml"]
+    done = CliRunner().invoke(nel, ["init", *flags], input="\n".join(typed) + "\n")
+    assert "not the key" in done.output
+    assert yaml.safe_load(Path("c.yaml").read_text())["services"]["model"]["api_key"] == "${MY_KEY}"
+    assert "sk-live" not in Path("c.yaml").read_text()
+
+
 YAML = """\
 # head
 a: 1        # one

@@ -405,6 +405,14 @@ def test_apply_sets_what_was_found_and_keeps_the_rest(tmp_path: Path) -> None:
     assert [word for word in ("# an engine", "# what is served", "# arguments") if word not in text] == []
     again = CliRunner().invoke(nel, ["inspect-model", str(path), "--gpus", "8", "--apply", str(config)])
     assert (again.exit_code, config.read_text()) == (0, text)
+    few = CliRunner().invoke(nel, ["inspect-model", str(path), "--gpus", "2", "--apply", str(config)])
+    assert "4 GPUs are needed" in str(few.exception)
+    many = CliRunner().invoke(
+        nel, ["inspect-model", str(path), "--gpus", "16", "--gpu-memory", "16", "--apply", str(config)]
+    )
+    assert many.exit_code == 0
+    model = yaml.safe_load(config.read_text())["services"]["model"]
+    assert (model["tensor_parallel_size"], model["pipeline_parallel_size"], model["num_nodes"]) == (8, 2, 2)
     config.write_text("services: {model: {type: api}}")
     wrong = CliRunner().invoke(nel, ["inspect-model", str(path), "--apply", str(config)])
     assert "the config has no service of type vllm" in str(wrong.exception)

@@ -86,7 +86,7 @@ def parallel_sizes(checkpoint: Checkpoint, gpus: int, gpu_memory: float) -> Size
     tensor = possible[-1]
     stages = math.ceil(checkpoint.weight_bytes / (room * tensor))
     if stages * tensor <= gpus:
-        return Sizes(tensor, stages, gpus // (stages * tensor), True, "over several nodes, as pipeline stages")
+        return Sizes(tensor, stages, gpus // (stages * tensor), True, "layers split into pipeline stages")
     wide = [size for size in _powers(_GPUS_OF_A_NODE) if _divides(checkpoint, size)]
     needed = next((size for size in wide if checkpoint.weight_bytes <= room * size), None)
     needed = needed or wide[-1] * math.ceil(checkpoint.weight_bytes / (room * wide[-1]))
@@ -104,7 +104,10 @@ def apply_advice(text: str, advice: Advice, model: str) -> tuple[str, list[str]]
         raise UsageError(f"the config has {what} of type {', '.join(RUNTIMES)}", hint="--apply sets the one there is")
     name, service = found[0]
     serving, sizes = advice.serving[str(service["type"])], advice.sizes
+    if sizes.fits is False:
+        raise UsageError(sizes.note, hint="--gpus N says how many there are, --gpu-memory GB how large they are")
     values: dict[str, Any] = {"tensor_parallel_size": sizes.tensor, "pipeline_parallel_size": sizes.pipeline}
+    values["num_nodes"] = math.ceil(sizes.tensor * sizes.pipeline / _GPUS_OF_A_NODE)
     if service["type"] != "trt_llm":
         values["data_parallel_size"] = sizes.data
     values = {key: value for key, value in values.items() if value > 1 or key in service}

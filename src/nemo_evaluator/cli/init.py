@@ -42,8 +42,13 @@ def _choose(question: Question, default: str) -> str:
 
 
 def _value(missing: Missing) -> str:
-    text: str = click.prompt(f"\n{missing.name}\n  {missing.hint}\nValue")
-    return text
+    def checked(text: str) -> str:
+        if missing.path[-1] == "api_key" and not (text == "null" or text.isidentifier() or text.startswith("${")):
+            raise click.BadParameter("give the name of the variable that holds the key, not the key")
+        return text
+
+    found: str = click.prompt(f"\n{missing.name}\n  {missing.hint}\nValue", value_proc=checked)
+    return found
 
 
 @click.command()
