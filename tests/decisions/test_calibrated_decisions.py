@@ -116,3 +116,12 @@ def test_power_takes_the_judge_from_the_labels_of_the_run(tmp_path: Path) -> Non
     done = CliRunner().invoke(nel, ["power", str(sides[1][0]), *flags], catch_exceptions=False)
     found = json.loads(done.output)[0]["labels"]
     assert found["assumed"] is False and found["sensitivity"] == pytest.approx(0.8, abs=0.07)
+
+
+def test_a_comparison_tells_of_the_noise_floor(tmp_path: Path) -> None:
+    (base, _), (cand, _) = two_runs(tmp_path, rows=60)
+    changes = {"problems": 50, "answers": 0.3, "verdicts": 0.04, "score": 0.02}
+    (base / "noise.json").write_text(json.dumps({"again": changes, "other_level": changes | {"score": 0.0}}))
+    found = compare_runs(base, cand)
+    assert any("the baseline differs from itself by 2.0 points" in line for line in found.warnings)
+    assert not any("the candidate differs from itself" in line for line in found.warnings)

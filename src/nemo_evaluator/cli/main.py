@@ -37,6 +37,7 @@ LAZY: Final = {
     "gate": (f"{_HERE}.gate:gate", "Decide GO, NO-GO or INCONCLUSIVE by a policy."),
     "power": (f"{_HERE}.power:power", "How many problems and repeats detect a drop."),
     "judge": (f"{_HERE}.judge:judge", "Label rows, calibrate judges, attack them."),
+    "noise": (f"{_HERE}.noise:noise", "How far a model differs from itself when asked again."),
     "check": (f"{_HERE}.check:check", "Is a finished run valid?"),
     "sandbox": (f"{_HERE}.sandbox:sandbox", "List and clean up sandboxes."),
     "proxy": (f"{_HERE}.proxy:proxy", "Run a service's interceptor proxy alone."),

@@ -210,6 +210,12 @@ class Bundle:
         return read_calibration(self.path.parent, tie, headline.name) if headline is not None else None
 
     @property
+    def noise(self) -> JsonDict:
+        """How far the run differs from itself when it is asked again (`nel noise`); empty where nobody looked."""
+        path = self.files.noise
+        return as_dict(read_json(path)) if self.path.suffix == ".json" and path.is_file() else {}
+
+    @property
     def corrected(self) -> Score | None:
         """The headline as people would have scored it, where labels say so and still hold."""
         found = self.calibration

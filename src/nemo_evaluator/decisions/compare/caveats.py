@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from nemo_evaluator.core.json_coerce import as_dict, as_number
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.compare.comparability import Difference, unstated
 from nemo_evaluator.decisions.pairing import Pairing
@@ -40,12 +41,23 @@ def _of_side(word: str, run: Bundle, rows: RowTable) -> Iterator[str]:
     elif run.stop_reason:
         yield f"{word} did not run to its end: {run.stop_reason}"
     yield from (f"{word}: {note}" for note in run.notes)
+    yield from _noise(word, run)
     if forged := int((tampered(rows) & (rows.reward == 0)).sum()):
         yield f"{word}: {counted(forged, 'row')} that reached for the judge (tamper), counted as 0"
     if rows.unanswered_share > _MANY_UNANSWERED:
         yield unanswered_words(word, rows)
     if rows.malformed:
         yield f"{word}: {counted(rows.malformed, 'malformed line')}, left out"
+
+
+def _noise(word: str, run: Bundle) -> Iterator[str]:
+    changes = [as_dict(run.noise.get(name)) for name in ("again", "other_level")]
+    worst = max(changes, key=lambda change: as_number(change.get("score")) or 0.0)
+    if verdicts := as_number(worst.get("verdicts")):
+        yield (
+            f"{word} differs from itself by {100 * (as_number(worst.get('score')) or 0.0):.1f} points when it is asked "
+            f"again ({verdicts:.1%} of verdicts change): a difference of that size tells nothing of the models"
+        )
 
 
 def unanswered_words(word: str, rows: RowTable) -> str:

@@ -1,0 +1,53 @@
+"""``nel noise``: a model against itself, and what a comparison says of it."""
+
+import asyncio
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+
+from nemo_evaluator.cli.main import nel
+from nemo_evaluator.testing import ScriptedServer, Seen
+
+
+async def noise(folder: Path, answer: Callable[[Seen], str], **service: Any) -> tuple[dict[str, Any], list[Any]]:
+    """The report, and the bodies of the requests."""
+    folder.mkdir(exist_ok=True)
+    temperatures = []
+
+    def heard(seen: Seen) -> str:
+        temperatures.append(seen.body.get("temperature"))
+        return answer(seen)
+
+    async with ScriptedServer(heard) as server:
+        api = {"type": "api", "url": server.url, "protocol": "chat_completions", "model": "m", **service}
+        bench = {"name": "quickstart", "solver": {"type": "simple", "service": "model"}}
+        config = {
+            "services": {"model": api},
+            "benchmarks": [bench],
+            "output": {"dir": str(folder / "out"), "report": []},
+        }
+        (folder / "c.yaml").write_text(json.dumps(config))
+        args = ["noise", str(folder / "c.yaml"), "-n", "6", "--concurrency", "1", "4", "--json"]
+        done = await asyncio.to_thread(CliRunner().invoke, nel, args, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    stored = json.loads((folder / "out" / "quickstart" / "noise.json").read_text())
+    assert stored == json.loads(done.stdout)[0]
+    return stored, temperatures
+
+
+async def test_a_steady_model_does_not_differ_from_itself(tmp_path: Path) -> None:
+    found, temperatures = await noise(tmp_path / "a", lambda seen: "4", generation={"temperature": 0.7})
+    assert set(temperatures) == {0.0} and len(temperatures) == 18
+    assert found["again"] == found["other_level"] == {"problems": 6, "answers": 0.0, "verdicts": 0.0, "score": 0.0}
+    assert found["levels"] == [1, 4]
+
+
+async def test_an_unsteady_one_does_and_the_cache_does_not_hide_it(tmp_path: Path) -> None:
+    numbers = itertools.count()
+    cache = {"mode": "write", "dir": str(tmp_path / "cache")}
+    found, _ = await noise(tmp_path / "b", lambda seen: f"answer {next(numbers)}", proxy={"cache": cache})
+    assert found["again"]["answers"] == 1.0 and found["again"]["problems"] == 6
