@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from typing import Any
 
 import anthropic
 import openai
@@ -87,10 +88,14 @@ def _anthropic(server: AnthropicBatches) -> anthropic.Anthropic:
 
 
 def _ask(client: anthropic.Anthropic, count: int) -> anthropic.types.messages.MessageBatch:
-    params = [{"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": f"q{n}"}]} for n in range(count)]
-    return client.messages.batches.create(
-        requests=[{"custom_id": f"id{n}", "params": one} for n, one in enumerate(params)]
-    )
+    requests: Any = [
+        {
+            "custom_id": f"id{n}",
+            "params": {"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": f"q{n}"}]},
+        }
+        for n in range(count)
+    ]
+    return client.messages.batches.create(requests=requests)
 
 
 def test_anthropic_client_reads_every_kind_of_result():
@@ -120,8 +125,9 @@ def test_anthropic_client_reads_every_kind_of_result():
 
 def test_anthropic_client_is_refused_ids_and_results_that_the_reference_forbids():
     with AnthropicBatches("fine", fates=[Fate("never")]) as server, _anthropic(server) as client:
+        bad: Any = [{"custom_id": "no spaces", "params": {}}]
         with pytest.raises(anthropic.BadRequestError):
-            client.messages.batches.create(requests=[{"custom_id": "no spaces", "params": {}}])
+            client.messages.batches.create(requests=bad)
         with pytest.raises(anthropic.AnthropicError):
             list(client.messages.batches.results(_ask(client, 1).id))
         # Outside of batches it answers at once.
