@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from nemo_evaluator.engine._deadlines import Deadlines
+from nemo_evaluator.engine.loop import Deadlines
 
 
 async def test_what_is_quick_returns_and_what_is_slow_times_out() -> None:

@@ -1,6 +1,7 @@
 """``nel sandbox``: which sandboxes exist, and the removal of those that a killed run left behind."""
 
 import asyncio
+from dataclasses import asdict
 
 import click
 from rich.console import Console
@@ -8,7 +9,7 @@ from rich.table import Table
 
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.wording import counted
-from nemo_evaluator.sandbox.inventory import Found, find_sandboxes, remove_sandboxes, sweep
+from nemo_evaluator.sandbox.inventory import find_sandboxes, remove_sandboxes, sweep
 
 
 @click.group()
@@ -23,7 +24,8 @@ def ls(as_json: bool) -> None:
     found = asyncio.run(find_sandboxes())
     if as_json:
         for one in found:
-            click.echo(_json(one))
+            facts = {name: value for name, value in asdict(one).items() if name != "handle"}
+            click.echo(dumps(facts | {"age_s": round(one.age_s, 1)}))
         return
     if not found:
         click.echo("no sandboxes")
@@ -50,8 +52,3 @@ def gc(everything: bool) -> None:
     )
     if len(removed) < len(found):
         raise SystemExit(2)
-
-
-def _json(one: Found) -> str:
-    fields = {"kind": one.kind, "name": one.name, "run_id": one.run_id, "owner": one.owner}
-    return dumps({**fields, "age_s": round(one.age_s, 1), "orphan": one.orphan}).decode()

@@ -34,10 +34,10 @@ from nemo_evaluator.core.types import (
     Step,
     VerifyResult,
 )
-from nemo_evaluator.engine._deadlines import Deadlines
 from nemo_evaluator.engine.agents import TRIPWIRES, check_reached, endpoints_of, noted, real_cause, tripped, with_calls
 from nemo_evaluator.engine.given import checked_answer
 from nemo_evaluator.engine.halt import Halt, HaltKind
+from nemo_evaluator.engine.loop import Deadlines
 from nemo_evaluator.engine.ordered_stop import OrderedStop
 from nemo_evaluator.engine.resume import VERIFY, ReusePlan
 from nemo_evaluator.engine.scope import Scopes
@@ -208,7 +208,8 @@ class StepRunner:
         agent = listen(lambda turn: self._ctx.journal.append(turn_record(work.step, turn)))
         try:
             answer = await self._solve(work.seed, sandbox, session)
-            work.label = Cause.BUDGET if session is not None and session.spent else _label_of(answer)
+            limited = answer.error or answer.error_kind in (ErrorKind.GRACEFUL, ErrorKind.SOLVE_TIMEOUT)
+            work.label = Cause.BUDGET if limited or (session is not None and session.spent) else None
         except BudgetError as error:
             why = f"{error.cause} ({error.message})"
             answer = (agent.partial and agent.partial(why)) or SolveResult(response="", error=error.message)
@@ -359,11 +360,6 @@ _RAISED: Final[dict[ErrorKind, type[BoundaryError]]] = {
     ErrorKind.TOOL_INFRA: SandboxError,
     ErrorKind.SYSTEM: SolverError,
 }
-
-
-def _label_of(answer: SolveResult) -> Cause | None:
-    limited = answer.error_kind in (ErrorKind.GRACEFUL, ErrorKind.SOLVE_TIMEOUT) or bool(answer.error)
-    return Cause.BUDGET if limited else None
 
 
 def _since(started: float) -> float:

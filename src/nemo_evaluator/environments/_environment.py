@@ -268,10 +268,8 @@ class BenchmarkEnvironment(EvalEnvironment):
             config = f"config={ref.config}&" if ref.config else ""
             source = f"hf://{ref.repo}?{config}split={definition.fewshot_split}"
         if source is None:
-            raise UsageError(
-                f"benchmark {self.name!r} has no split to take {count} few-shot examples from",
-                hint="remove fewshot, or give @benchmark a fewshot_split or fewshot_dataset",
-            )
+            hint = "remove fewshot, or give @benchmark a fewshot_split or fewshot_dataset"
+            raise UsageError(f"benchmark {self.name!r} has no split to take {count} few-shot examples from", hint=hint)
         raw = as_rows(source()) if callable(source) else open_rows(source, definition.folder)
         rows = self._prepared(raw, "42:fewshot")
         return FewShot(rows, count, definition.fewshot_by, self._example_format(), definition.fewshot_in_order)

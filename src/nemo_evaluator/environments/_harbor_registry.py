@@ -161,9 +161,8 @@ def _git(folder: str, *words: str) -> str:
     try:
         ran = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_SECONDS, env=environment)
     except FileNotFoundError as error:
-        raise UsageError(
-            "Harbor datasets are downloaded with git, which is not installed", hint="install git"
-        ) from error
+        hint = "install git"
+        raise UsageError("Harbor datasets are downloaded with git, which is not installed", hint=hint) from error
     except subprocess.TimeoutExpired as error:
         raise UsageError(f"git {words[0]} took more than {_GIT_SECONDS:g} s", hint="try again") from error
     if ran.returncode:

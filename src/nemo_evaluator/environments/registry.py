@@ -34,7 +34,9 @@ def register(name: str) -> Callable[[E], E]:
 
     def decorate(environment: E) -> E:
         key = name.lower()
-        ours = environment.__module__.startswith(_BUILTIN) or _definition_module(environment).startswith(_BUILTIN)
+        function = getattr(getattr(environment, "definition", None), "function", None)
+        modules = (environment.__module__, getattr(function, "__module__", "") or "")
+        ours = any(module.startswith(_BUILTIN) for module in modules)
         if not ours and (_environments.knows(key) or key in builtin_modules()):
             _log.warning("benchmark %r shadows another one of that name", name)
         _environments.add(key, environment, replace=True)
@@ -196,11 +198,6 @@ def _parameters(environment: type[EvalEnvironment]) -> set[str] | None:
     if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
         return None
     return set(parameters)
-
-
-def _definition_module(environment: type[EvalEnvironment]) -> str:
-    function = getattr(getattr(environment, "definition", None), "function", None)
-    return getattr(function, "__module__", "") or ""
 
 
 def _import_message(file: Path, error: Exception) -> str:

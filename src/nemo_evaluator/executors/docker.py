@@ -45,9 +45,8 @@ def docker(*words: str, absent: bool = False, timeout: float = _TIMEOUT) -> str 
     try:
         done = subprocess.run(["docker", *words], capture_output=True, text=True, timeout=timeout)
     except FileNotFoundError as error:
-        raise UsageError(
-            "the docker command is not installed", hint="install Docker, or use cluster.type: local"
-        ) from error
+        hint = "install Docker, or use cluster.type: local"
+        raise UsageError("the docker command is not installed", hint=hint) from error
     except subprocess.TimeoutExpired as error:
         raise UsageError(f"docker {words[0]} did not answer", hint="check `docker version`") from error
     if done.returncode == 0:

@@ -83,10 +83,8 @@ def _root(image: str) -> list[str]:
     elif image.split(":")[0].rpartition("/")[2] in _PLAIN_IMAGES:
         root = Path("/")
     else:
-        raise SandboxError(
-            f"a local sandbox cannot run the image {image!r}",
-            hint="use a docker sandbox, or give the path of an unpacked root file system as image",
-        )
+        hint = "use a docker sandbox, or give the path of an unpacked root file system as image"
+        raise SandboxError(f"a local sandbox cannot run the image {image!r}", hint=hint)
     argv = ["--ro-bind", str(root / "usr"), "/usr"]
     for name in _SYSTEM:
         path = root / name

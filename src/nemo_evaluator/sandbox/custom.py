@@ -35,10 +35,8 @@ class CustomProvider(Provider):
         self._class = load_object(config.class_path)
         missing = [name for name in _METHODS if not inspect.iscoroutinefunction(getattr(self._class, name, None))]
         if missing:
-            raise UsageError(
-                f"{config.class_path} is not a sandbox: it lacks async {', '.join(missing)}",
-                hint="see nemo_evaluator.sandbox.base.Sandbox, or subclass nemo_evaluator.sandbox.Backend",
-            )
+            hint = "see nemo_evaluator.sandbox.base.Sandbox, or subclass nemo_evaluator.sandbox.Backend"
+            raise UsageError(f"{config.class_path} is not a sandbox: it lacks async {', '.join(missing)}", hint=hint)
 
     async def check(self) -> None:
         """A class's own ``check`` says whether its sandboxes can be had."""

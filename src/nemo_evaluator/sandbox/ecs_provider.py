@@ -53,10 +53,8 @@ class EcsProvider(Provider):
         config = self._config
         missing = [name for name in ("cluster", "subnets", "ssh_sidecar") if not getattr(config, name)]
         if missing:
-            raise SandboxError(
-                f"an ecs_fargate sandbox needs {', '.join(missing)}",
-                hint="set them, or set region and let them be found in SSM",
-            )
+            hint = "set them, or set region and let them be found in SSM"
+            raise SandboxError(f"an ecs_fargate sandbox needs {', '.join(missing)}", hint=hint)
         found = await _call(self._ecs.describe_clusters, clusters=[config.cluster])
         if not any(one["status"] == "ACTIVE" for one in found["clusters"]):
             raise SandboxError(f"ECS has no active cluster {config.cluster!r} in {config.region}")

@@ -119,9 +119,8 @@ class SlurmProvider(Provider):
     async def check(self) -> None:
         """srun must be there, know Pyxis, and have nodes of a job."""
         if shutil.which("srun") is None:
-            raise SandboxError(
-                "srun is not installed", hint="slurm sandboxes run inside a SLURM job; use docker or local"
-            )
+            hint = "slurm sandboxes run inside a SLURM job; use docker or local"
+            raise SandboxError("srun is not installed", hint=hint)
         text = await call(Client(["srun", "--help"], dict(os.environ)), timeout=30)
         if "--container-image" not in text:
             raise SandboxError("this SLURM has no Pyxis", hint="install the Pyxis plugin, or use apptainer")

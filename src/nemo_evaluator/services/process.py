@@ -35,10 +35,8 @@ class ManagedServer(Server):
 
     async def _begin(self) -> None:
         if port_is_busy(self.launch.port, self.launch.host):
-            raise TransportError(
-                f"service {self.name!r}: port {self.launch.port} is busy",
-                hint=f"stop what listens there, or choose another services.{self.name}.port",
-            )
+            hint = f"stop what listens there, or choose another services.{self.name}.port"
+            raise TransportError(f"service {self.name!r}: port {self.launch.port} is busy", hint=hint)
         self._code = None
         await self._spawn()
 

@@ -52,9 +52,8 @@ class _Pool:
     def take(self, count: int) -> list[Node]:
         """The next nodes: servers spread over a pool before they share a node of it."""
         if count > len(self.nodes):
-            raise UsageError(
-                f"a server wants {count} nodes of a pool that has {len(self.nodes)}", hint="raise its nodes"
-            )
+            hint = "raise its nodes"
+            raise UsageError(f"a server wants {count} nodes of a pool that has {len(self.nodes)}", hint=hint)
         slot = next(self.turn) % (len(self.nodes) // count)
         return self.nodes[slot * count : (slot + 1) * count]
 

@@ -31,9 +31,8 @@ class TrtLlm(ModelServer):
         refuse_setting(name, "data_parallel_size", service.data_parallel_size, "use replicas")
         refuse_setting(name, "num_nodes", service.num_nodes > 1, "use replicas, or vllm for one model over nodes")
         if site.here and shutil.which("trtllm-serve") is None:
-            raise UsageError(
-                "trtllm-serve is not on PATH", hint=f"pip install tensorrt-llm, or give services.{name}.image"
-            )
+            hint = f"pip install tensorrt-llm, or give services.{name}.image"
+            raise UsageError("trtllm-serve is not on PATH", hint=hint)
         argv = ["trtllm-serve", "serve", model_path(service, site), "--host", site.bind]
         argv += flags(
             {

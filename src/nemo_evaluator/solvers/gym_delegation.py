@@ -127,9 +127,8 @@ class GymDelegation:
             hint = f"it has: {', '.join(names)}"
             raise NotFoundError(f"the Gym server has no agent {self._settings.gym_agent!r}", hint=hint)
         if not called and len(agents) > 1:
-            raise NotFoundError(
-                "the Gym server has several agents", hint=f"set gym_agent to one of: {', '.join(names)}"
-            )
+            hint = f"set gym_agent to one of: {', '.join(names)}"
+            raise NotFoundError("the Gym server has several agents", hint=hint)
         chosen = (called or agents)[0]
         # What a server calls its own address may be every address of its machine.
         host = {"0.0.0.0": urlsplit(self._head.base).hostname}.get(str(chosen.get("host")), chosen.get("host"))  # noqa: S104

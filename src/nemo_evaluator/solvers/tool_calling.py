@@ -130,10 +130,8 @@ def build(config: ToolCallingSolverConfig, context: SolverContext) -> ToolCallin
     """``type: tool_calling``."""
     client = context.clients[config.service]
     if client.endpoint.protocol == "completions":
-        raise UsageError(
-            f"tool_calling needs a chat protocol, and {config.service!r} speaks completions",
-            hint="set protocol: chat_completions on the service",
-        )
+        hint = "set protocol: chat_completions on the service"
+        raise UsageError(f"tool_calling needs a chat protocol, and {config.service!r} speaks completions", hint=hint)
     sources: list[ToolSource] = []
     if config.sandbox_tools:
         sources.append(SandboxTools())

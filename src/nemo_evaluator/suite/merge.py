@@ -57,9 +57,8 @@ def merge_run(root: Path, *, repeats: int | None = None, say: Say = print) -> Me
     for name, shards in find_shards(folder).items():
         found = shards[0].config["repeats"]
         if repeats is not None and found != repeats:
-            raise UsageError(
-                f"{name} was run with {counted(found, 'repeat')}, not {repeats}", hint="leave --repeats out"
-            )
+            hint = "leave --repeats out"
+            raise UsageError(f"{name} was run with {counted(found, 'repeat')}, not {repeats}", hint=hint)
     with folder_lock(folder, say=say):
         return _merge(folder, say)
 

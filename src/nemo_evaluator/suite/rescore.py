@@ -98,10 +98,8 @@ def _journals(config: EvalConfig, options: RescoreOptions) -> dict[str, Path]:
     journals = {bench.key: TaskPaths(options.source / safe_name(bench.key)).journal for bench in config.benchmarks}
     absent = [key for key, journal in journals.items() if not journal.is_file()]
     if absent:
-        raise UsageError(
-            f"{options.source} has no answers of {', '.join(absent)}",
-            hint="rescore takes the folder of a run, and only benchmarks that it ran",
-        )
+        hint = "rescore takes the folder of a run, and only benchmarks that it ran"
+        raise UsageError(f"{options.source} has no answers of {', '.join(absent)}", hint=hint)
     for key in journals:
         if TaskPaths(options.output_dir / safe_name(key)).journal.exists():
             raise UsageError(f"{options.output_dir} holds a run already", hint="give another --output-dir")

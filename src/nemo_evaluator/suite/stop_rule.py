@@ -49,10 +49,8 @@ def _baseline(bench: BenchmarkConfig, name: str, task_dir: Path) -> Baseline:
         hint = f"it has: {', '.join(sorted(runs))}"
         raise UsageError(f"the baseline {folder} has no benchmark {bench.key!r}", hint=hint)
     if run.path.parent.resolve() == task_dir.resolve():
-        raise UsageError(
-            f"{bench.key}: the baseline {folder} is the folder of this run itself",
-            hint="write this run elsewhere: -O output.dir=FOLDER",
-        )
+        hint = "write this run elsewhere: -O output.dir=FOLDER"
+        raise UsageError(f"{bench.key}: the baseline {folder} is the folder of this run itself", hint=hint)
     if run.invalid:
         raise UsageError(
             f"{bench.key}: the baseline {folder} is INVALID, so nothing can be decided against it: {run.invalid[0]}",

@@ -60,7 +60,9 @@ class Host:
         """Put files into a folder and run a script there, in one round trip."""
         quoted = shlex.quote(folder)
         unpack = f"set -e; mkdir -p {quoted}/logs; cd {quoted}; tar -xpf -\n"
-        return self.run(unpack + script, stdin=_archive(uploads), variables=None if self.hostname else _clean())
+        # Without secrets: sbatch would hand the environment to the controller, which keeps it on its disk.
+        clean = {name: value for name, value in os.environ.items() if not looks_secret(name)}
+        return self.run(unpack + script, stdin=_archive(uploads), variables=None if self.hostname else clean)
 
     def _argv(self, script: str) -> list[str]:
         if not self.hostname:
@@ -88,11 +90,6 @@ def _archive(uploads: Mapping[str, Upload]) -> bytes:
             entry.size, entry.mode, entry.mtime = len(upload.content), upload.mode, int(time.time())
             archive.addfile(entry, io.BytesIO(upload.content))
     return packed.getvalue()
-
-
-def _clean() -> dict[str, str]:
-    """The environment without secrets: sbatch would hand it to the controller, which keeps it on its disk."""
-    return {name: value for name, value in os.environ.items() if not looks_secret(name)}
 
 
 def import_image(image: str, path: str, hostname: str | None, *, dry_run: bool = False) -> str:

@@ -140,12 +140,8 @@ def _header(plan: JobPlan) -> Iterable[str]:
     ]
     for number, pool in enumerate(plan.pools):
         yield from () if number == 0 else ["#SBATCH hetjob"]
-        yield from (_directive(one) for one in [*(common if number == 0 else ()), *pool.directives])
-
-
-def _directive(one: Directive) -> str:
-    flag, value = one
-    return f"#SBATCH --{flag}" if value is None else f"#SBATCH --{flag}={shlex.quote(value)}"
+        for flag, value in [*(common if number == 0 else ()), *pool.directives]:
+            yield f"#SBATCH --{flag}" + ("" if value is None else f"={shlex.quote(value)}")
 
 
 def _variables(plan: JobPlan) -> Iterable[str]:
