@@ -1,13 +1,14 @@
 """The commands and the Python of the four documents that promised this surface, in our own minimal form.
 
-``RUN`` is run as it stands against a scripted server; ``NOT_YET`` is refused by name; ``NOT_HERE`` is neither, with the
-reason. Together they are every `nel` line of those documents; the YAML is in tests/config/test_examples.py.
+``RUN`` and ``LAUNCHER`` are run as they stand against a scripted server; ``NOT_HERE`` are not, with the reason.
+Together they are every `nel` line of those documents; the YAML is in tests/config/test_examples.py.
 """
 
 from __future__ import annotations
 
 import json
 import shlex
+import time
 from pathlib import Path
 
 import pytest
@@ -42,16 +43,18 @@ RUN = [
     "nel gate ./results/baseline ./results/candidate --policy gate_policy.yaml --strict --output gate_report.json",
     "nel config show",
 ]
-NOT_YET = [
+LAUNCHER = [
     "nel run --config config.yaml --dry-run",
-    "nel run --config config.yaml -o ++evaluation.nemo_evaluator_config.config.params.limit_samples=10",
-    "nel run --config config.yaml -t task",
+    "nel run --config config.yaml -o ++evaluation.nemo_evaluator_config.config.params.limit_samples=3",
+    "nel run --config config.yaml -t ifeval",
+    "nel ls runs",
+    "nel status INVOCATION",
+    "nel logs INVOCATION",
     "nel skills build-config --execution local --deployment none --model-type chat --benchmarks standard",
     "nel ls tasks",
-    "nel info an-id --logs",
+    "nel info INVOCATION --logs",
 ]
 NOT_HERE = {
-    "nel status, nel logs": "`nel eval status` and `nel eval logs`, as the error says; tests/cli/test_peers.py",
     "nel eval run examples/configs/*.yaml": "tests/examples/test_walkthrough.py runs the examples",
     "nel package": "needs Docker; its own tests have it",
     "nel cache-sqsh": "needs enroot; its own tests have it",
@@ -90,7 +93,29 @@ def test_every_command_of_the_documents(nel: Nel, serve: Serve) -> None:
     assert json.loads(bundle.read_text())["benchmark"]["name"] == "my-bench"
 
 
-@pytest.mark.parametrize("line", NOT_YET)
-def test_what_is_not_built_is_refused_by_name(nel: Nel, line: str) -> None:
-    words = shlex.split(line)[1:]
-    assert f"`nel {words[0]}` is not supported yet" in nel(*words, code=1).stderr
+@pytest.mark.needs("mirror")
+def test_every_command_of_the_launcher(nel: Nel, serve: Serve, data_mirror: Path) -> None:
+    server = serve("4")
+    endpoint = {"model_id": "m", "url": f"{server.url}/chat/completions", "api_key_name": None}
+    nel.config(
+        "config.yaml",
+        defaults=[{"execution": "local"}, {"deployment": "none"}, "_self_"],
+        execution={"output_dir": "results"},
+        target={"api_endpoint": endpoint},
+        evaluation={
+            "nemo_evaluator_config": {"config": {"params": {"limit_samples": 2}}},
+            "tasks": [{"name": "ifeval"}, {"name": "simple_evals.mgsm"}],
+        },
+    )
+    nel.env |= {"NEL_DATA_MIRROR": str(data_mirror), "COLUMNS": "80"}
+    invocation = ""
+    for line in LAUNCHER:
+        done = nel(*(word.replace("INVOCATION", invocation) for word in shlex.split(line)[1:]), code=None)
+        assert done.returncode == 0, f"{line}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert "--dry-run" not in line or server.count == 0
+        invocation = done.stdout.splitlines()[1].split()[0] if line == "nel ls runs" else invocation
+    # The runs are in the background: one of 3 + 3 problems, one of 2.
+    end = time.monotonic() + 120
+    while server.count < 8 and time.monotonic() < end:
+        time.sleep(0.2)
+    assert server.count == 8
