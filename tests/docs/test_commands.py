@@ -35,6 +35,8 @@ NOT_RUN = {
     "nel canary": "asks the reader's endpoint; tests/assistant/test_canary.py",
     "nel eval run eval.yaml --gated": "asks the reader's endpoint; tests/assistant/test_canary.py",
     "nel inspect-model": "needs a checkpoint; tests/assistant/test_inspect_model.py",
+    "nel judge": "needs people or an endpoint; tests/decisions/test_calibrate.py, tests/scoring/test_attack.py",
+    "nel noise": "asks the reader's endpoint; tests/suite/test_noise.py",
     "nel proxy": "a server that does not end; tests/adapters starts it",
 }
 
