@@ -17,6 +17,10 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 _BLOCK = re.compile(r"^ *```(?P<kind>\w*)\n(?P<text>.*?)^ *```", re.MULTILINE | re.DOTALL)
 _LINE = re.compile(r"^ *(?:\$ )?(?:\w+=\S+ )*(?P<words>nel .*)$", re.MULTILINE)
 
+_OF_A_LAUNCHER = (
+    *("run --config CONFIG -o", "run --config CONFIG -t", "status INVOCATION", "info INVOCATION", "logs INVOCATION"),
+    *("kill INVOCATION", "resume INVOCATION", "export INVOCATION"),
+)
 # What is shown and not run on its page, by the beginning of the line; an entry that nothing begins with is an error.
 NOT_RUN = {
     "nel eval run examples/configs/00_quickstart": "takes minutes; run with --limit by tests/examples",
@@ -37,6 +41,7 @@ NOT_RUN = {
     "nel inspect-model": "needs a checkpoint; tests/assistant/test_inspect_model.py",
     "nel judge": "needs people or an endpoint; tests/decisions/test_calibrate.py, tests/scoring/test_attack.py",
     "nel noise": "asks the reader's endpoint; tests/suite/test_noise.py",
+    **{f"nel {word}": "on a run of the reader; tests/launcher/test_commands.py" for word in _OF_A_LAUNCHER},
     "nel proxy": "a server that does not end; tests/adapters starts it",
 }
 

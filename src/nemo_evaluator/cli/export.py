@@ -9,6 +9,7 @@ import yaml
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.exporters import export_bundles
+from nemo_evaluator.launcher.jobs import run_of
 from nemo_evaluator.store.legacy import convert_legacy
 
 
@@ -22,9 +23,11 @@ def read_settings(name: str, file: Path | None, overrides: tuple[str, ...]) -> d
             raise UsageError(f"cannot read {file}: {error}") from error
         if not isinstance(content, dict):
             raise UsageError(f"{file} is not a mapping of settings")
+        content = content["export"] if isinstance(content.get("export"), dict) else content
         settings = dict(content[name]) if isinstance(content.get(name), dict) else content
     for override in overrides:
-        key, equals, text = override.partition("=")
+        # A launcher's override names the exporter as well.
+        key, equals, text = override.lstrip("+").removeprefix(f"export.{name}.").partition("=")
         if not equals or not key:
             raise UsageError(f"{override!r} is not key=value")
         try:
@@ -35,15 +38,16 @@ def read_settings(name: str, file: Path | None, overrides: tuple[str, ...]) -> d
 
 
 @click.command("export")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("names", metavar="PATH|ID...", nargs=-1, required=True)
 @click.option("--dest", "-d", "name", required=True, help="inspect, mlflow, wandb, or one of an installed package.")
 @click.option("--override", "-o", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting; the value as JSON.")
 @click.option("--config", "-c", "file", type=click.Path(path_type=Path), help="Settings as YAML or JSON.")
 @click.option("--output-dir", type=click.Path(path_type=Path), help="Where files go; default: beside the bundles.")
 def export(
-    paths: tuple[Path, ...], name: str, overrides: tuple[str, ...], file: Path | None, output_dir: Path | None
+    names: tuple[str, ...], name: str, overrides: tuple[str, ...], file: Path | None, output_dir: Path | None
 ) -> None:
-    """Send finished runs to a tracker: bundle files, or folders that are searched for them."""
+    """Send finished runs to a tracker: bundle files, folders that are searched for them, or ids of runs."""
+    paths = [Path(one) if Path(one).exists() else Path(run_of(one)[0].output_dir) for one in names]
     for path in paths:
         convert_legacy(path)
     for place in export_bundles(name, paths, read_settings(name, file, overrides), output_dir=output_dir):

@@ -5,12 +5,12 @@ import socket
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
 from nemo_evaluator.config.cluster_base import ClusterBase
-from nemo_evaluator.config.fields import EnvMap, Later, NotYet, Size
+from nemo_evaluator.config.fields import EnvMap, Later, Size
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.processes import end_process, is_alive, start_time
@@ -29,7 +29,7 @@ class LocalCluster(ClusterBase):
     type: Literal["local"] = "local"
     gpus: Later[list[int]] = Field(None, description="GPUs that services may use.")
     max_memory: Later[Size] = Field(None, description="Memory limit of the run.")
-    container_env: Annotated[EnvMap, NotYet()] = Field(default_factory=dict, description="Environment of the run.")
+    container_env: EnvMap = Field(default_factory=dict, description="Environment of the run.")
 
 
 @dataclass(frozen=True, slots=True)

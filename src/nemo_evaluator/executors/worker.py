@@ -70,6 +70,7 @@ def _run(job: Job) -> int:
         handler.setFormatter(CleanFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         logging.basicConfig(level=logging.DEBUG, handlers=[handler])
     config = loaded.config
+    os.environ.update(getattr(config.cluster, "container_env", {}))
     # The files that it speaks of change from here on; it is written again at the end.
     (folder / SUMS).unlink(missing_ok=True)
     write_snapshot(loaded, folder, run_id=job.run.run_id, command=["nel", *request.command])

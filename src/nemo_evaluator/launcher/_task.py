@@ -10,6 +10,7 @@ from nemo_evaluator.config.urls import protocol_of_url
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.registry import builtin_modules, environment_class
+from nemo_evaluator.executors.slurm import seconds_of
 from nemo_evaluator.launcher._adapter import Adapter
 from nemo_evaluator.launcher._head import Head
 from nemo_evaluator.launcher.catalogue import Task
@@ -19,6 +20,7 @@ _CONTAINER_ONLY: Final = "only the harness knows it; --containers runs the task 
 _CODE_IMAGE: Final = "python:3.12-slim"
 # Our defaults: a request that may take longer needs more.
 _STEP, _FIRST_BYTE = 1800, 600
+_HARNESS: Final = 120 * 3600
 
 
 class TaskScope(Scope):
@@ -105,7 +107,10 @@ class TaskScope(Scope):
             self.bench["sandbox"]["image"] = _CODE_IMAGE
         if self.contained:
             mounts = as_dict(as_dict(head.execution.get("mounts")).get("evaluation"))
-            extra = {"mounts": mounts, "env_vars": dict(head.variables)}
+            extra = {"mounts": dict(mounts), "env_vars": dict(head.variables)}
+            # The whole harness is one step; the launcher bounds it only by the walltime.
+            walltime = seconds_of(str(head.execution.get("walltime") or "")) if head.slurm else None
+            self.bench["timeout"] = walltime or _HARNESS
             solver |= {key: value for key, value in extra.items() if value}
             solver |= {"endpoint_type": endpoint} if endpoint != "chat" else {}
 
