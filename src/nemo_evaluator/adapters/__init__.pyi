@@ -7,7 +7,7 @@ from nemo_evaluator.adapters.proxy import Proxy as Proxy
 from nemo_evaluator.adapters.registry import InterceptorRegistry as InterceptorRegistry
 from nemo_evaluator.adapters.registry import build_stage as build_stage
 from nemo_evaluator.adapters.registry import interceptor_registry as interceptor_registry
-from nemo_evaluator.adapters.traffic_log import TrafficLog as TrafficLog
+from nemo_evaluator.adapters.traffic import TrafficLog as TrafficLog
 from nemo_evaluator.adapters.types import AdapterRequest as AdapterRequest
 from nemo_evaluator.adapters.types import AdapterResponse as AdapterResponse
 from nemo_evaluator.adapters.types import InterceptorContext as InterceptorContext

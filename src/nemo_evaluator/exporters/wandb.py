@@ -55,7 +55,7 @@ class WandbExporter:
     def export(self, bundles: Sequence[ExportBundle], config: JsonDict) -> list[str]:
         """Send everything as one run."""
         wandb = load("wandb")
-        folder = Path(config["output_dir"])
+        folder, named = Path(config["output_dir"]), zip(_labels(bundles), bundles, strict=True)
         identity = digest(sorted(bundle.origin or bundle.run_id for bundle in bundles))[:16]
         if self._mode == "offline":
             _drop_unsent(folder, identity)
@@ -70,7 +70,7 @@ class WandbExporter:
             resume="allow" if self._mode == "online" else None,
             mode=self._mode,
             dir=str(folder),
-            config=_config(bundles),
+            config={label: {"run_id": one.run_id, **one.config} for label, one in named},
             settings=wandb.Settings(**_SETTINGS),
         )
         try:
@@ -97,10 +97,6 @@ def _labels(bundles: Sequence[ExportBundle]) -> list[str]:
     names = [bundle.name for bundle in bundles]
     both = [name if names.count(name) == 1 else f"{name}@{one.model}" for name, one in zip(names, bundles, strict=True)]
     return [label if both.count(label) == 1 else f"{label}@{at}" for at, label in enumerate(both)]
-
-
-def _config(bundles: Sequence[ExportBundle]) -> JsonDict:
-    return {label: {"run_id": one.run_id, **one.config} for label, one in zip(_labels(bundles), bundles, strict=True)}
 
 
 def _metrics(bundles: Sequence[ExportBundle]) -> dict[str, float]:

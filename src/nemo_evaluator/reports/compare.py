@@ -37,7 +37,8 @@ def compare_text(
     lines += [line for row in words.columns(sides, "") for line in words.wrapped(row, width=width)]
     warnings = [line for warning in report.warnings for line in words.wrapped(warning, mark="! ", width=width)]
     if compact:
-        lines += [f"  {name}: {words.signed(entry['delta'])}" for name, entry in _broken(report)]
+        deltas = [(name, entry["delta"]) for name, entry in worst_first(report)]
+        lines += [f"  {name}: {words.signed(d)}" for name, d in deltas if _better(report) * d < -report.threshold]
         return words.printable("\n".join([*lines, *warnings])) + "\n"
     lines += ["", *(line for said in paired(report) for line in words.wrapped(said, width=width)), *warnings]
     lines += _categories_text(report, width)
@@ -138,10 +139,6 @@ def statistics(report: RegressionReport) -> list[str]:
     for name, entry in report.score_deltas.items():
         lines.append(f"{name}: {entry['baseline']:.4f} → {entry['candidate']:.4f} ({entry['delta']:+.4f})")
     return lines
-
-
-def _broken(report: RegressionReport) -> list[tuple[str, JsonDict]]:
-    return [(name, e) for name, e in worst_first(report) if _better(report) * e["delta"] < -report.threshold]
 
 
 def _better(report: RegressionReport) -> float:

@@ -5,6 +5,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.row import category_of, cause_of
 from nemo_evaluator.store.view_rows import is_refusal
@@ -113,7 +114,7 @@ def _tidy(row: JsonDict) -> JsonDict | None:
         return None
     numbers = {name: _number(row.get(name)) for name in ("completion_tokens", "tokens", "latency_ms", "cost_usd")}
     texts = {name: _text(row.get(name)) for name in ("finish_reason", "model_response", "prompt")}
-    parts = {name: _mapping(row.get(name)) for name in ("scorer_rewards", "scoring_details", "metadata")}
+    parts = {name: as_dict(row.get(name)) for name in ("scorer_rewards", "scoring_details", "metadata")}
     return row | numbers | texts | parts | {"problem_idx": index, "repeat": max(_whole(row.get("repeat")) or 0, 0)}
 
 
@@ -130,10 +131,6 @@ def _number(value: Any) -> float:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else "" if value is None else str(value)
-
-
-def _mapping(value: Any) -> JsonDict:
-    return value if isinstance(value, dict) else {}
 
 
 def _content(found: Any) -> int:

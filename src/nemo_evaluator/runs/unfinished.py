@@ -35,7 +35,7 @@ def find_unfinished(root: Path) -> list[Unfinished]:
         return []
     found: dict[Path, Unfinished] = {}
     for path in files_under(root, "checkpoint.json"):
-        if _counts(path.parent, root):
+        if PREVIOUS not in path.parent.relative_to(root).parts:
             found |= {one.folder: one for one in _of_run(path.parent, read_checkpoint(path.parent))}
     for folder in task_folders(root):
         if folder not in found and not TaskPaths(folder).bundles():
@@ -58,10 +58,6 @@ def _of_task(folder: Path) -> Unfinished:
     """A folder that was pointed at directly: the run it belongs to may know more."""
     of_run = _of_run(folder.parent, read_checkpoint(folder.parent))
     return next((one for one in of_run if one.folder == folder), Unfinished(folder.name, folder, _STARTED))
-
-
-def _counts(folder: Path, root: Path) -> bool:
-    return PREVIOUS not in folder.relative_to(root).parts
 
 
 def _merged(task: Path) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from nemo_evaluator.adapters.traffic_log import TrafficLog
+from nemo_evaluator.adapters.traffic import TrafficLog
 from nemo_evaluator.config import BenchmarkConfig, BudgetConfig, EvalConfig
 from nemo_evaluator.config.groups import SOLVERS
 from nemo_evaluator.core.errors import UsageError
