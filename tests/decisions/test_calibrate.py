@@ -218,3 +218,22 @@ def test_labelled_in_a_terminal_blind_and_resumed(folder: Path) -> None:
     again.expect(pexpect.EOF)
     again.close()
     assert json.loads(run("judge", "calibrate", folder, "--json").output)["labels"] == 11
+
+
+@pytest.mark.parametrize(
+    ("name", "data"), [("x.jsonl", b"garbage\n{}\n"), ("x.csv", b"a,b\n\x8a\xff,1\n"), ("x.csv", b"a\n1\n")]
+)
+def test_a_file_that_holds_no_labels_is_refused(folder: Path, name: str, data: bytes) -> None:
+    judged(folder)
+    file = folder.parent / name
+    file.write_bytes(data)
+    done = run("judge", "calibrate", folder, "--labels", file, code=1)
+    assert isinstance(done.exception, UsageError) and name in done.exception.message
+
+
+def test_damaged_files_beside_a_run_do_not_hide_its_score(folder: Path) -> None:
+    judged(folder)
+    (folder / "calibration.json").write_text("{")
+    (folder / "noise.json").write_text("{")
+    bundle = load_bundle(next(folder.glob("eval-*.json")))
+    assert bundle.headline is not None and bundle.corrected is None and bundle.noise == {}

@@ -14,7 +14,7 @@ from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.json_coerce import as_dict, as_list, as_number, as_whole
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.runs.calibration import Calibration, measured_by, read_calibration
+from nemo_evaluator.runs.calibration import Calibration, measured_by, read_calibration, stored
 from nemo_evaluator.runs.row import Row
 from nemo_evaluator.runs.row_file import read_rows
 from nemo_evaluator.runs.scores import (
@@ -212,8 +212,7 @@ class Bundle:
     @property
     def noise(self) -> JsonDict:
         """How far the run differs from itself when it is asked again (`nel noise`); empty where nobody looked."""
-        path = self.files.noise
-        return as_dict(read_json(path)) if self.path.suffix == ".json" and path.is_file() else {}
+        return stored(self.files.noise) if self.path.suffix == ".json" else {}
 
     @property
     def corrected(self) -> Score | None:

@@ -75,13 +75,17 @@ def measured_by(config: JsonDict, scored: int | None) -> JsonDict:
     return {name: prints.get(name) for name in ("scorer", "service", "solver", "template")} | {"scored": scored}
 
 
+def stored(path: Path) -> JsonDict:
+    """A document beside a run; empty where there is none, or what there is cannot be read."""
+    try:
+        return as_dict(read_json(path)) if path.is_file() else {}
+    except orjson.JSONDecodeError:
+        return {}
+
+
 def read_calibration(folder: Path, tie: JsonDict, headline: str) -> Calibration | None:
     """The calibration beside a bundle; None where there is none, or what there is cannot be read."""
-    path = TaskPaths(folder).calibration
-    try:
-        document = as_dict(read_json(path)) if path.is_file() else {}
-    except orjson.JSONDecodeError:
-        return None
+    document = stored(TaskPaths(folder).calibration)
     found = as_dict(document.get("corrected"))
     value, was = as_number(found.get("value")), as_dict(document.get("measured_by"))
     if value is None:

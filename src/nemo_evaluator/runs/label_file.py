@@ -7,22 +7,28 @@ import math
 from pathlib import Path
 from typing import Any, Final
 
+import orjson
+
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import iter_jsonl
 from nemo_evaluator.core.json_coerce import as_number, as_whole
 from nemo_evaluator.runs.labels import Label, Verdict
 
 _RIGHT: Final = ("right", "correct", "true", "pass", "yes", "1", "1.0")
+_FORM: Final = ".csv or .jsonl with problem_idx, repeat, and label (right, wrong, unsure) or grade"
 _WRONG: Final = ("wrong", "incorrect", "false", "fail", "no", "0", "0.0")
 
 
 def read_label_file(file: Path, scale: tuple[float, float]) -> dict[tuple[int, int], Label]:
     """The labels of a .csv or .jsonl; ``scale`` has the grades of a reward of 0 and 1. Raises UsageError."""
-    if file.suffix.lower() == ".csv":
-        with file.open(newline="", encoding="utf-8-sig") as text:
-            lines: list[Any] = list(csv.DictReader(text))
-    else:
-        lines = list(iter_jsonl(file))
+    try:
+        if file.suffix.lower() == ".csv":
+            with file.open(newline="", encoding="utf-8-sig") as text:
+                lines: list[Any] = list(csv.DictReader(text))
+        else:
+            lines = list(iter_jsonl(file))
+    except (csv.Error, UnicodeDecodeError, orjson.JSONDecodeError) as error:
+        raise UsageError(f"{file} is not a file of labels: {error}", hint=_FORM) from error
     found = [_label(line, scale, f"{file}, entry {at}") for at, line in enumerate(lines, 1)]
     return {label.key: label for label in found}
 
@@ -38,9 +44,7 @@ def _label(line: Any, scale: tuple[float, float], where: str) -> Label:
     if verdict is None and reward is not None:
         verdict = "right" if reward >= 0.5 else "wrong"
     if problem is None or (verdict is None and word != "unsure") or not 0 <= (reward or 0.0) <= 1:
-        raise UsageError(
-            f"{where} is not a label", hint="problem_idx, repeat, and label (right, wrong, unsure) or grade"
-        )
+        raise UsageError(f"{where} is not a label", hint=_FORM)
     note, who, when = (str(data.get(name) or "") for name in ("note", "who", "when"))
     return Label(problem, as_whole(_number(data.get("repeat"))) or 0, verdict or "unsure", note, who, when, reward)
 
