@@ -5,6 +5,7 @@ that is written, and ``before`` or ``after``); it answers with the pid of the fo
 """
 
 import contextlib
+import importlib
 import json
 import os
 import signal
@@ -13,6 +14,14 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+# What every run loads, one way or another.
+LOADED = (
+    *("executors.start", "executors.worker", "executors.local", "executors.status", "cli.eval.run", "cli.eval.status"),
+    *("suite.run", "suite.build", "suite.summary", "suite.preflight", "suite.console", "engine.api"),
+    *("environments.registry", "solvers.simple", "services.api", "services.runner", "adapters.in_process"),
+    *("reports", "runs.index", "models.batch.transport", "models.batch.openai", "models.batch.anthropic"),
+)
 
 
 class ForkedNel:
@@ -74,6 +83,8 @@ def _crash_at(state: str, when: str) -> None:
 def _main() -> None:
     from nemo_evaluator.cli.main import main
 
+    for name in LOADED:
+        importlib.import_module(f"nemo_evaluator.{name}")
     for line in sys.stdin:
         order = json.loads(line)
         pid = os.fork()
