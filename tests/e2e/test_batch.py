@@ -39,7 +39,8 @@ def write(folder: Path, server: BatchServer, size: int, judge: dict[str, Any] | 
     (folder / "sums.py").write_text(SUMS.format(size=size))
     provider = next(name for name, kind in SERVERS.items() if isinstance(server, kind))
     batch = {"provider": provider, "max_requests": size, **more}
-    waits = {"first_byte": 1.0, "outage": 5.0}
+    # The stand-in answers a whole batch at once: thousands take it a while.
+    waits = {"first_byte": 1.0, "outage": 5.0} if size < 100 else {"first_byte": 10.0, "outage": 60.0}
     generation = {"max_tokens": 16}
     model = api(server.url, api_key="k", batch=batch, timeouts=waits, generation=generation)
     config = {"services": {"model": model}, "benchmarks": [bench("sums.py")], "output": {"dir": "out"}}
@@ -265,3 +266,22 @@ def test_a_judge_in_batches_survives_a_kill_while_its_model_is_asked_directly(fo
         assert len(next(iter(judging.batches.values())).requests) == 6
         assert judging.direct in (checked, 2 * checked)
         assert checked > 0
+
+
+def test_a_vendor_out_of_reach_stops_the_run_and_its_batch_goes_on(fork: ForkedNel, tmp_path: Path):
+    def gone(name: str, when: str) -> None:
+        if name == "poll" and when == "before":
+            raise Refused(503, "down")
+
+    with OpenAIBatches(double) as server:
+        write(tmp_path, server, 5)
+        config = json.loads((tmp_path / "c.yaml").read_text())
+        config["services"]["model"]["timeouts"]["outage"] = 0.5
+        (tmp_path / "c.yaml").write_text(json.dumps(config))
+        server.on_call = gone
+        assert fork(tmp_path, "eval", "run", "c.yaml") == 2, (tmp_path / "nel.log").read_text()
+        assert "--resume" in (tmp_path / "nel.log").read_text()
+        server.on_call = None
+        ended(fork, tmp_path)
+        check_whole(tmp_path, server, 5)
+        assert server.calls["cancel"] == 0

@@ -92,7 +92,7 @@ class Desk:
             self._waiting.pop(custom_id, None)
 
     async def close(self) -> None:
-        """Let go: batches that are under way are cancelled, unless they were left on purpose.
+        """Let go: batches that are under way are cancelled, unless they were left on purpose or out of reach.
 
         What they have done is collected by the next session.
         """
@@ -103,7 +103,7 @@ class Desk:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for wave in self._ledger.waves.values():
-            if wave.state is State.SUBMITTED and not self._detached:
+            if wave.state is State.SUBMITTED and wave.error is None and not self._detached:
                 await self._cancel(wave)
         self._ledger.close()
 
