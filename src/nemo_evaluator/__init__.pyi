@@ -22,6 +22,8 @@ from nemo_evaluator.scoring import multichoice_regex as multichoice_regex
 from nemo_evaluator.scoring import needs_judge as needs_judge
 from nemo_evaluator.scoring import numeric_match as numeric_match
 from nemo_evaluator.solvers.base import Solver as Solver
+from nemo_evaluator.solvers.nat import NatSolver as NatSolver
+from nemo_evaluator.solvers.openclaw import OpenClawSolver as OpenClawSolver
 from nemo_evaluator.solvers.simple import ChatSolver as ChatSolver
 from nemo_evaluator.solvers.simple import CompletionSolver as CompletionSolver
 from nemo_evaluator.solvers.simple import VLMSolver as VLMSolver

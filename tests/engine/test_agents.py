@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 from nel_support import Nel, api, rows
 
-from nemo_evaluator.testing import Rule, Say, ScriptedServer
+from nemo_evaluator.adapters.outside import AgentSession, ModelAccess
+from nemo_evaluator.core.secrets import Secret
+from nemo_evaluator.core.types import ModelResponse, SolveResult, ToolCallInfo
+from nemo_evaluator.engine.agents import with_calls
+from nemo_evaluator.models.types import CallScope
+from nemo_evaluator.testing import Rule, Say, ScriptedServer, validate_trajectory
 
 AGENT = """
 import sys
@@ -121,3 +126,26 @@ def test_a_model_that_is_gone_is_no_fault_of_the_agent(run: Any) -> None:
     with ScriptedServer([Rule(say=Say(status=503))]) as server:
         found = run({"type": "local"}, server, max_problems=1, max_system_retries=1)
     assert [(row["status"], row["failure"]["cause"]) for row in found] == [("failed", "transport")]
+
+
+def test_an_agent_that_rewrites_ids_and_closes_with_a_note_is_told_once() -> None:
+    """As OpenClaw does: ``call_1`` goes back as ``call1``, and each request ends with a note of the moment."""
+    ask, note = {"role": "user", "content": "work"}, {"role": "user", "content": "a note"}
+    back = {"role": "assistant", "content": None, "tool_calls": [{"id": "call1", "type": "function"}]}
+    done = {"role": "tool", "tool_call_id": "call1", "content": "ran"}
+    first = ModelResponse("I run it.", tool_calls=[ToolCallInfo("call_1", "exec", {"command": "true"})])
+    second = ModelResponse("And again.", tool_calls=[ToolCallInfo("call_2", "exec", {})])
+    again = [back | {"tool_calls": [{"id": "call2"}]}, done | {"tool_call_id": "call2"}]
+    calls = [
+        ([ask, note], first),
+        ([ask, back, done, note], second),
+        ([ask, back, done, *again], ModelResponse("Done.")),
+    ]
+    session = AgentSession(ModelAccess("http://x/v1", Secret("k"), "m"), CallScope("s"), calls)
+    (document,) = with_calls(SolveResult("Done."), session, "openclaw").trajectory
+    assert validate_trajectory(document) == []
+    told = [(step["source"], step["message"]) for step in document["steps"]]
+    agent = [("agent", "I run it."), ("agent", "And again."), ("agent", "Done.")]
+    assert told == [("user", "work"), ("user", "a note"), agent[0], ("user", "a note"), *agent[1:]]
+    results = [step["observation"]["results"] for step in document["steps"] if "observation" in step]
+    assert results == [[{"source_call_id": name, "content": "ran"}] for name in ("call_1", "call_2")]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from nemo_evaluator.core.errors import BoundaryError, BudgetError
 from nemo_evaluator.core.failures import POLICY, Cause
 from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.registry import load_object
-from nemo_evaluator.core.types import JsonDict, SolveResult
+from nemo_evaluator.core.types import JsonDict, SolveResult, ToolCallInfo
 from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
 
 if TYPE_CHECKING:
@@ -47,32 +48,45 @@ def check_reached(answer: SolveResult, session: AgentSession | None) -> None:
         raise fault
 
 
-def with_calls(answer: SolveResult, session: AgentSession | None) -> SolveResult:
+def with_calls(answer: SolveResult, session: AgentSession | None, agent: str = "outside") -> SolveResult:
     """The answer with the usage and the trajectory that went through the door, unless the solver brought its own."""
     if session is None or not session.calls:
         return answer
     if answer.model_response is None:
         answer.model_response = session.usage()
     if not answer.trajectory:
-        answer.trajectory = _trajectory(session)
+        answer.trajectory = _trajectory(session, agent)
     return answer
 
 
-def _trajectory(session: AgentSession) -> list[JsonDict]:
-    """Every call in order. What a call repeats of the conversation before it is not told again."""
-    builder = TrajectoryBuilder(agent="outside", model=session.access.model)
+def _trajectory(session: AgentSession, agent: str) -> list[JsonDict]:
+    """Every call in order. What a call repeats of the conversation before it is not told again.
+
+    Agents close requests with notes that do not stay, and send calls back under ids of their own.
+    """
+    builder = TrajectoryBuilder(agent=agent, model=session.access.model)
     told: list[JsonDict] = []
+    asked: Sequence[ToolCallInfo] = ()
+    # The id under which a call is told, by every id it goes under.
+    ids: dict[str, str] = {}
+    observed: set[tuple[str, str]] = set()
     for sent, reply in session.calls:
-        known = len(told) if sent[: len(told)] == told else 0
+        pairs = enumerate(zip(sent, told, strict=False))
+        known = next((at for at, (now, before) in pairs if now != before), min(len(sent), len(told)))
         for message in sent[known:]:
-            call = message.get("tool_call_id")
-            if message.get("role") == "tool" and call and len(builder):
-                text = message.get("content")
-                builder.observe(str(call), str(text), latency_ms=0.0, is_error=False, source="agent")
+            made = message.get("tool_calls")
+            for back, call in zip(made if isinstance(made, list) else (), asked, strict=False):
+                ids.setdefault(str(as_dict(back).get("id")), call.id)
+            if message.get("role") == "tool" and (name := ids.get(str(message.get("tool_call_id")))):
+                result = (name, str(message.get("content")))
+                if result not in observed:
+                    builder.observe(*result, latency_ms=0.0, is_error=False, source="agent")
+                observed.add(result)
             elif message.get("role") != "assistant" or not known:
                 builder.message(str(message.get("role", "user")), message.get("content"))
         builder.agent(reply, reply.tool_calls)
-        told = sent
+        told, asked = sent, reply.tool_calls
+        ids |= {call.id: call.id for call in asked}
     return builder.finish(calls=len(session.calls))
 
 

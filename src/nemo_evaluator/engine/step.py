@@ -214,7 +214,7 @@ class StepRunner:
             why = f"{error.cause} ({error.message})"
             answer = (agent.partial and agent.partial(why)) or SolveResult(response="", error=error.message)
             work.label = Cause.BUDGET
-        answer = with_calls(answer, session)
+        answer = with_calls(answer, session, str(self._ctx.solver.settings.get("type", "outside")))
         if work.seed.tripwires and (seen := tripped(work.seed.tripwires, answer.trajectory)):
             answer.scoring_details = noted(answer.scoring_details, {TRIPWIRES: seen})
         work.timing["model_ms"] = _since(started)

@@ -10,9 +10,9 @@ from typing import Any, Final, Self
 import jinja2
 from jinja2.sandbox import SandboxedEnvironment
 
-from nemo_evaluator.core.errors import SandboxError, UsageError
+from nemo_evaluator.core.errors import SandboxError, SolverError, UsageError
 from nemo_evaluator.core.json_coerce import as_dict, as_number
-from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.types import ErrorKind, JsonDict, SolveResult
 from nemo_evaluator.sandbox.base import Sandbox
 
 RUN: Final = "run.sh.j2"
@@ -29,6 +29,20 @@ class AgentEnd:
     error: str | None = None
     timed_out: bool = False
     details: JsonDict = field(default_factory=dict)
+
+
+def answer_of(ended: AgentEnd, limit: float, agent: str) -> SolveResult:
+    """What the row gets of it. Raises SolverError when the agent broke; time that is up is no failure."""
+    if ended.error and not ended.timed_out:
+        raise SolverError(f"agent {agent} broke: {ended.error}")
+    late = f"the agent did not end within {limit:g} s" if ended.timed_out else None
+    return SolveResult(
+        response=ended.response,
+        trajectory=ended.trajectory,
+        error=late,
+        error_kind=ErrorKind.SOLVE_TIMEOUT if late else ErrorKind.NONE,
+        scoring_details=ended.details,
+    )
 
 
 @dataclass(frozen=True, slots=True)

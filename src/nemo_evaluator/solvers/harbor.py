@@ -11,10 +11,10 @@ from pydantic import Field
 
 from nemo_evaluator.config.fields import Above0, EnvMap, Name, ServiceName
 from nemo_evaluator.config.solver_base import SolverBase, TimeoutStrategy
-from nemo_evaluator.core.errors import SandboxError, SolverError, UsageError
+from nemo_evaluator.core.errors import SandboxError, UsageError
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.core.types import ErrorKind, JsonDict, SeedResult, SolveResult
-from nemo_evaluator.solvers._folder_agent import AgentEnd, FolderAgent
+from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult
+from nemo_evaluator.solvers._folder_agent import FolderAgent, answer_of
 from nemo_evaluator.solvers._harbor_agent import HarborRun, harbor_python
 from nemo_evaluator.solvers.oracle import time_limit, writable_place
 
@@ -90,7 +90,7 @@ class HarborSolver:
         else:
             job = self._job(task, sandbox, model, instruction) | {"env": env, "url": model.url, "url_inside": inside}
             ended = await HarborRun(sandbox, limit, config.cmd_timeout).work(job)
-        return _answer(ended, limit, config.agent)
+        return answer_of(ended, limit, config.agent)
 
     def describe(self) -> JsonDict:
         """The settings that change answers, with the agent's own text or Harbor's version."""
@@ -137,19 +137,6 @@ class HarborSolver:
             "environment_dir": str(task.folder / "environment" if task.folder else Path.cwd()),
             "path": [str(Path.cwd())],
         }
-
-
-def _answer(ended: AgentEnd, limit: float, agent: str) -> SolveResult:
-    if ended.error and not ended.timed_out:
-        raise SolverError(f"agent {agent} broke: {ended.error}")
-    late = f"the agent did not end within {limit:g} s" if ended.timed_out else None
-    return SolveResult(
-        response=ended.response,
-        trajectory=ended.trajectory,
-        error=late,
-        error_kind=ErrorKind.SOLVE_TIMEOUT if late else ErrorKind.NONE,
-        scoring_details=ended.details,
-    )
 
 
 KIND: Final = Kind(HarborSolverConfig, lambda config, context: HarborSolver(config))
