@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from nemo_evaluator.cli._peers import better_command, better_option, planned
+from nemo_evaluator.cli._peers import better_command, better_option
 from nemo_evaluator.cli.eval.run import run
 from nemo_evaluator.cli.main import LAZY, main, nel
 
@@ -37,35 +37,12 @@ def test_suggestion(
     assert meant in said
 
 
-@pytest.mark.parametrize(
-    ("words", "meanwhile"),
-    [
-        (("view",), "nel report RUN -f html"),
-    ],
-)
-def test_what_is_not_built_says_so(
-    words: tuple[str, ...], meanwhile: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["nel", *words])
-    monkeypatch.setattr("nemo_evaluator.cli.main.hide_arguments", lambda: None)
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 1
-    said = capsys.readouterr().err
-    assert f"`nel {words[0]}` is not supported yet" in said
-    assert meanwhile in said
-
-
 def test_what_is_suggested_exists() -> None:
     for word in ("score", "log", "tasks", "retry"):
         meant = better_command("nel", word, list(LAZY))
         assert meant is not None
         assert meant.split()[1] in LAZY
         assert word not in nel.commands
-    for word in ("view",):
-        meanwhile = planned(word)
-        assert meanwhile is not None and meanwhile.split()[1].strip(",") in LAZY
-        assert word not in LAZY, "it is built: take it out of the list"
     options = {name for parameter in run.params for name in parameter.opts}
     for word in ("--tasks", "--model_args", "--epochs", "--max-samples", "--num-concurrent", "--log-dir", "--samples"):
         assert better_option(word) in options

@@ -33,8 +33,6 @@ class LazyGroup(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             peers = importlib.import_module("nemo_evaluator.cli._peers")
-            if ctx.parent is None and (meanwhile := peers.planned(args[0])) is not None:
-                raise click.UsageError(f"`nel {args[0]}` is not supported yet. Use: {meanwhile}", ctx) from None
             meant = peers.better_command(ctx.command_path, args[0], self.list_commands(ctx))
             if meant is None:
                 raise

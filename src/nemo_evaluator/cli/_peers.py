@@ -8,11 +8,6 @@ import yaml
 
 from nemo_evaluator.core.registry import nearest
 
-# Commands that are known and not built, and what does the same, or some of it, here.
-_PLANNED: Final = {
-    "view": "nel report RUN -f html, or nel show RUN --wrong",
-}
-
 
 def better_command(group: str, word: str, known: Sequence[str]) -> str | None:
     """What was probably meant by a command that ``group`` does not have."""
@@ -24,11 +19,6 @@ def better_command(group: str, word: str, known: Sequence[str]) -> str | None:
     if close is None and group.endswith(" eval"):
         return f"nel eval run --bench {word}"
     return f"{group} {close}" if close is not None else _same("commands", word)
-
-
-def planned(word: str) -> str | None:
-    """What to do meanwhile, for a command that is known and not built."""
-    return _PLANNED.get(word.replace("_", "-").lower())
 
 
 def better_option(name: str) -> str | None:

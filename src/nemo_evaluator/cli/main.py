@@ -31,6 +31,7 @@ LAZY: Final = {
     "validate": (f"{_HERE}.validate:validate", "Run a few problems from a benchmark as a sanity check."),
     "config": (f"{_HERE}.config:config", "Check a config, print its schema, keep user settings."),
     "models": (f"{_HERE}.models:models", "Packaged small models: list, fetch, locate."),
+    "view": (f"{_HERE}.view:view", "View runs in a browser: rows, comparisons, labels."),
     "report": (f"{_HERE}.report:report", "Render reports from finished runs."),
     "export": (f"{_HERE}.export:export", "Send finished runs to a tracker."),
     "compare": (f"{_HERE}.compare:compare", "Compare a candidate with a baseline."),

@@ -1,7 +1,6 @@
 """The status of a run: its life, which its executor knows, and its numbers, read from its folder."""
 
 import time
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +17,8 @@ from nemo_evaluator.models.batch.ledger import open_batches
 from nemo_evaluator.runs.bundle import newest_bundle
 from nemo_evaluator.runs.find import task_folders
 from nemo_evaluator.runs.folder import BenchmarkFolder
-from nemo_evaluator.runs.query import RowFilter
+from nemo_evaluator.runs.index import add_lookups
+from nemo_evaluator.runs.query import RowFilter, tally
 from nemo_evaluator.runs.unfinished import read_checkpoint
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.runs import RunMeta
@@ -93,7 +93,7 @@ def _read_part(root: Path, checkpoint: JsonDict, running: bool) -> Iterator[Benc
     waiting = {safe_name(str(key)) for key in as_list(checkpoint.get("planned_benchmarks")) if key not in failed}
     waiting -= {task.name for task in begun}
     for task in begun:
-        yield _read_benchmark(task, by_folder.get(task.name, {}), running=running)
+        yield benchmark_status(task, by_folder.get(task.name, {}), running=running)
     for name in sorted(waiting):
         yield BenchmarkStatus(name, "not started")
 
@@ -141,12 +141,13 @@ def _together(parts: list[BenchmarkStatus]) -> Iterator[BenchmarkStatus]:
 
 def _failures(folder: Path) -> list[str]:
     """Per cause how many, one example, and where the rest is; from the index, so while the run goes on, too."""
-    counts: Counter[str] = Counter()
-    examples: dict[str, str] = {}
-    for row in BenchmarkFolder(folder).rows(RowFilter(status="failed")):
-        counts[row.cause] += 1
-        examples.setdefault(row.cause, one_line(row.error, 200))
-    lines = [f"{count:,} failed with {cause}, such as: {examples[cause]}" for cause, count in counts.most_common()]
+    benchmark = BenchmarkFolder(folder)
+    with benchmark.reading() as (db, _):
+        add_lookups(db, ["cause"])
+        counts = {cause: count for cause, count, _ in tally(db, "cause")}
+    firsts = {cause: next(benchmark.rows(RowFilter(cause=cause), limit=1)) for cause in counts}
+    examples = {cause: one_line(row.error, 200) for cause, row in firsts.items()}
+    lines = [f"{count:,} failed with {cause}, such as: {examples[cause]}" for cause, count in counts.items()]
     task = TaskPaths(folder)
     return [*lines, f"all failed rows: {task.results if task.results.is_file() else task.journal} (status: failed)"]
 
@@ -161,7 +162,7 @@ def _describe_benchmark(one: BenchmarkStatus) -> str:
     return f"{one.name}: {', '.join(parts)} [{one.status}]"
 
 
-def _read_benchmark(folder: Path, session: JsonDict, *, running: bool) -> BenchmarkStatus:
+def benchmark_status(folder: Path, session: JsonDict, *, running: bool) -> BenchmarkStatus:
     """The numbers of one benchmark; ``session`` is what was noted when it was last started."""
     done = BenchmarkFolder(folder).progress()
     rows, total, began = done.scored + done.failed, as_count(session.get("planned")), as_number(session.get("at"))

@@ -2,10 +2,16 @@
 
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
+
+
+def style_sheet() -> str:
+    """The style of all pages."""
+    return (Path(__file__).parent / "templates" / "report.css").read_text()
 
 
 @cache

@@ -52,6 +52,12 @@ def set_html(found: ComparisonSet) -> str:
     return words.printable(page)
 
 
+def section_figures(entry: Entry) -> list[Figure]:
+    """The plots of one comparison."""
+    section = _section("", entry)
+    return [figure for figure in (section["outcomes"], section["categories"]) if figure is not None]
+
+
 def _limit(entry: Entry) -> float:
     sign = -1 if entry.report.direction == "higher_is_better" else 1
     return sign * entry.report.threshold

@@ -26,7 +26,7 @@ def render_html(report: EvalReport) -> str:
     names = words.labels(report.benchmarks)
     colour = {model: at % _COLOURS for at, model in enumerate(report.models)}
     sections = [
-        {"anchor": f"b{at}", "label": names[at], "bench": bench, "figures": _figures(bench)}
+        {"anchor": f"b{at}", "label": names[at], "bench": bench, "figures": figures_of(bench)}
         for at, bench in enumerate(report.benchmarks)
     ]
     return template("report.html.j2").render(
@@ -68,7 +68,13 @@ def _score_figures(report: EvalReport, names: dict[int, str], colour: dict[str, 
     return [rows_figure(title, marks) for title, marks in titled.items()]
 
 
-def _figures(bench: BenchmarkReport) -> list[Figure]:
+def figures_html(figures: Sequence[Figure]) -> str:
+    """Plots alone, for a page that has the style of reports."""
+    return template("figures.html.j2").render(figures=figures)
+
+
+def figures_of(bench: BenchmarkReport) -> list[Figure]:
+    """The plots of a benchmark, as far as its details are known."""
     figures = [_outcomes(bench)]
     if bench.categories:
         figures.append(_groups("Categories", bench.categories, bench.repeats))

@@ -22,16 +22,13 @@ import orjson
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.lazy import optional
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.bundle import Bundle, load_bundle, newest_bundle
 from nemo_evaluator.runs.find import find_bundles, task_folders
 from nemo_evaluator.runs.index import add_lookups, open_index
 from nemo_evaluator.runs.query import Order, RowFilter, count, places
 from nemo_evaluator.runs.row import Row
-from nemo_evaluator.runs.row_file import read_rows
+from nemo_evaluator.runs.row_file import RowReader, read_rows
 from nemo_evaluator.store.layout import TaskPaths
-from nemo_evaluator.store.sealed import read_record
-from nemo_evaluator.store.view_rows import result_row
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -98,21 +95,23 @@ class BenchmarkFolder:
         if not which and order == "problem_idx" and not offset and not task.journal.is_file():
             yield from islice(read_rows(task.results), limit)
             return
+        with self.reading() as (db, reader):
+            add_lookups(db, [*(which.fields() if which else ()), order.removeprefix("-")])
+            for place in places(db, which or RowFilter(), order, offset, limit):
+                yield reader.row(place)
+
+    @contextmanager
+    def reading(self) -> Iterator[tuple[sqlite3.Connection, RowReader]]:
+        """The index of the rows, up to date, for the questions of ``runs.query``, and a reader of what it finds."""
+        task = TaskPaths(self.path)
         db, source = open_index(task)
         with self._removed_if_damaged(), closing(db), source.open("rb") as file:
-            add_lookups(db, [*(which.fields() if which else ()), order.removeprefix("-")])
-            for at, length, answer in places(db, which or RowFilter(), order, offset, limit):
-                file.seek(at)
-                data: JsonDict = orjson.loads(file.read(length))
-                if source == task.journal:
-                    asked = None if answer is None else read_record(file.fileno(), answer)
-                    data = result_row(asked, data)
-                yield Row(data)
+            yield db, RowReader(file, journal=source == task.journal)
 
     def count(self, which: RowFilter | None = None) -> int:
         """How many rows there are."""
-        db, _ = open_index(TaskPaths(self.path))
-        with self._removed_if_damaged(), closing(db):
+        with self.reading() as (db, _):
+            add_lookups(db, which.fields() if which else ())
             return count(db, which or RowFilter())
 
     @contextmanager

@@ -22,7 +22,7 @@ from nemo_evaluator.runs.row import Row, category_of
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.records import ANSWER, OUTCOME, total_tokens
 from nemo_evaluator.store.sealed import open_line
-from nemo_evaluator.store.view_rows import TRUNCATED, is_refusal, is_unparsed
+from nemo_evaluator.store.view_rows import TRUNCATED, is_refusal, is_tripped, is_unparsed
 
 if TYPE_CHECKING:
     from nemo_evaluator.store.journal import Journal
@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 TRUNCATED_FLAG: Final = 1
 UNPARSED_FLAG: Final = 2
 REFUSED_FLAG: Final = 4
+TRIPPED_FLAG: Final = 8
 # A row's number: problems above, repeats in the lower bits, so that the order of numbers is the order of rows.
 REPEAT_BITS: Final = 20
-_VERSION: Final = 1
+_VERSION: Final = 2
 _WAIT: Final = 10.0
 _BATCH: Final = 5_000
 # How often a run writes what its journal got, in seconds.
@@ -51,11 +52,12 @@ _TABLES: Final = frozenset(part.strip() for part in _SCHEMA.split(";") if part.s
 _INSERT: Final = "INTO rows VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
 # For looking up, made when somebody looks: a run that nobody watches does not pay for them.
 _LOOKUPS: Final = {
-    **{name: f"rows ({name})" for name in ("reward", "category", "finish_reason", "tokens", "latency_ms")},
+    **{name: f"rows ({name})" for name in ("reward", "category", "finish_reason", "tokens", "latency_ms", "cost")},
     "cause": "rows (cause, category) WHERE cause IS NOT NULL",
     "truncated": f"rows (category) WHERE flags & {TRUNCATED_FLAG}",
     "unparsed": f"rows (category) WHERE flags & {UNPARSED_FLAG}",
     "refused": f"rows (category) WHERE flags & {REFUSED_FLAG}",
+    "tripped": f"rows (category) WHERE flags & {TRIPPED_FLAG}",
 }
 _Entry = tuple[Any, ...]
 
@@ -85,7 +87,7 @@ class IndexWriter:
             answer, (finish, tokens, latency, flags, category, cost) = self._answers.pop(number, _NO_ANSWER)
             cause = record["failure"]["cause"] if record["status"] == "failed" else None
             if cause not in _ABSENT:
-                flags |= is_unparsed(record) * UNPARSED_FLAG
+                flags |= is_unparsed(record) * UNPARSED_FLAG | is_tripped(record) * TRIPPED_FLAG
                 category = category or _clean(category_of(record))
                 at = (number, offset, length, answer, record.get("reward"), cause)
                 self.entries.append((*at, category, finish, tokens, latency, flags, cost))
@@ -96,13 +98,9 @@ class IndexWriter:
 
     def add(self, offset: int, length: int, data: JsonDict) -> None:
         """Take in a line of ``results.jsonl``."""
-        row = Row(data)
         self._end = offset + length
-        flags = row.truncated * TRUNCATED_FLAG | row.unparsed * UNPARSED_FLAG | row.refused * REFUSED_FLAG
-        at = (_number(*row.key), offset, length, None, row.reward, row.cause or None)
-        self.entries.append((*at, row.category, row.finish_reason, row.tokens, row.latency_ms, flags, row.cost_usd))
-        if len(self.entries) >= _BATCH:
-            self.flush()
+        facts = _plain_facts(data) or _facts(Row(data))
+        self.entries.append((facts[0], offset, length, None, *facts[1:]))
 
     def batch(self) -> Callable[[], None] | None:
         """The writing of what was taken in, for another thread to do; None until it is due again."""
@@ -173,6 +171,41 @@ def _totals(entries: list[_Entry]) -> tuple[int, int, int, float, float]:
     return len(entries), sum(entry[5] is not None for entry in entries), len(rewards), float(sum(rewards)), cost
 
 
+def _facts(row: Row) -> _Entry:
+    """What the index keeps of a row, whoever wrote it."""
+    flags = row.truncated * TRUNCATED_FLAG | row.unparsed * UNPARSED_FLAG | row.refused * REFUSED_FLAG
+    flags |= is_tripped(row.data) * TRIPPED_FLAG
+    about = row.category, row.finish_reason, row.tokens, row.latency_ms, flags, row.cost_usd
+    return (_number(*row.key), row.reward, row.cause or None, *about)
+
+
+def _plain_facts(data: JsonDict) -> _Entry | None:
+    """The same of a scored row as nel writes it, in a fifth of the time; None for any other."""
+    get = data.get
+    reward, finish, tokens, latency = get("reward"), get("finish_reason"), get("tokens"), get("latency_ms")
+    text, details, meta, cost = get("model_response"), get("scoring_details"), get("metadata"), get("cost_usd")
+    repeat, kinds = get("repeat"), (type(reward), type(finish), type(tokens), type(latency), type(text))
+    if kinds != _KINDS or type(details) is not dict or type(meta) is not dict or type(repeat) is not int:
+        return None
+    if get("status") != "scored" or get("failure") or (cost is not None and type(cost) is not float):
+        return None
+    flags = TRUNCATED_FLAG if finish in TRUNCATED else 0
+    if details.get("unparsed") or get("unparsed"):
+        flags |= UNPARSED_FLAG
+    if is_refusal(text, finish):
+        flags |= REFUSED_FLAG
+    if details.get("tripwires"):
+        flags |= TRIPPED_FLAG
+    category = meta.get("category")
+    if type(category) is not str:
+        category = category_of(data)
+    number = (data["problem_idx"] << REPEAT_BITS) | repeat
+    return number, reward, None, category, finish, tokens, latency, flags, cost
+
+
+_KINDS: Final = (float, str, int, float, str)
+
+
 def _clean(word: Any) -> Any:
     """A word of a record without secrets: the journal masks its lines as it writes them, which is later."""
     return word if word is None or word == "stop" else scrub(str(word))
@@ -204,7 +237,7 @@ def open_index(task: TaskPaths) -> tuple[sqlite3.Connection, Path]:
         return _connect(task.index), source
     memory = sqlite3.connect(":memory:")
     memory.executescript(_SCHEMA)
-    _put(memory, _take(IndexWriter(task, source), source, 0))
+    _put(memory, _take(IndexWriter(task, source), source, 0, hold=True))
     return memory, source
 
 
@@ -266,7 +299,12 @@ def _covers(task: TaskPaths) -> tuple[str, int, int]:
     if task.index.is_file():
         try:
             with _connect(task.index) as db:
-                tables = {sql for (sql,) in db.execute("SELECT sql FROM sqlite_master WHERE type = 'table'")}
+                tables = {
+                    sql
+                    for (sql,) in db.execute(
+                        "SELECT sql FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+                    )
+                }
                 if db.execute("PRAGMA user_version").fetchone() == (_VERSION,) and tables == _TABLES:
                     name, upto, stamp = db.execute("SELECT name, upto, stamp FROM source").fetchone() or ("", 0, 0)
                     if (type(name), type(upto), type(stamp)) == (str, int, int):
@@ -276,8 +314,8 @@ def _covers(task: TaskPaths) -> tuple[str, int, int]:
     return "", 0, 0
 
 
-def _take(writer: IndexWriter, source: Path, start: int) -> list[_Entry]:
-    """Take in a source from a byte on; returns what is not yet written."""
+def _take(writer: IndexWriter, source: Path, start: int, *, hold: bool = False) -> list[_Entry]:
+    """Take in a source from a byte on, written in batches unless they are to be held; returns what is not written."""
     journal = source.name == TaskPaths(source.parent).journal.name
     for offset, line in _lines(source, start) if source.is_file() else ():
         record = open_line(line)
@@ -285,6 +323,8 @@ def _take(writer: IndexWriter, source: Path, start: int) -> list[_Entry]:
             writer.skip(offset + len(line))
         else:
             (writer.note if journal else writer.add)(offset, len(line), record)
+            if len(writer.entries) >= _BATCH and not hold:
+                writer.flush()
     return writer.entries
 
 

@@ -3,19 +3,52 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import orjson
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import iter_jsonl
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.runs.query import Place
 from nemo_evaluator.runs.row import Row
+from nemo_evaluator.store.sealed import open_line, read_record
 from nemo_evaluator.store.sums import verified
+from nemo_evaluator.store.view_rows import result_row
 
 # Where a line says which step it is of, and how near its beginning.
 _PLACE: Final = re.compile(rb'"problem_idx":\s?(\d+),\s?"repeat":\s?(\d+)')
 _PLACE_WITHIN: Final = 200
+
+
+class RowReader:
+    """Reads rows where the index found them: lines of ``results.jsonl``, or the two records of a journal."""
+
+    def __init__(self, file: BinaryIO, *, journal: bool) -> None:
+        self._file, self._journal = file, journal
+
+    def raw(self, place: Place, most: int = -1) -> bytes | None:
+        """What was written of a row, not parsed; None where that is longer than ``most`` bytes."""
+        starts = [place.at, *([] if place.answer is None else [place.answer])]
+        lines = [self._line(start, most) for start in starts]
+        whole = most < 0 or all(line.endswith(b"\n") or len(line) == place.length for line in lines)
+        return b"".join(lines) if whole else None
+
+    def records(self, place: Place) -> tuple[JsonDict | None, JsonDict | None]:
+        """The answer and the outcome of the journal, None where there is none; of ``results.jsonl`` neither."""
+        if not self._journal:
+            return None, None
+        answer = None if place.answer is None else read_record(self._file.fileno(), place.answer)
+        return answer, orjson.loads(self._line(place.at, -1))
+
+    def row(self, place: Place) -> Row:
+        """The row."""
+        answer, outcome = self.records(place)
+        return Row(orjson.loads(self._line(place.at, -1)) if outcome is None else result_row(answer, outcome))
+
+    def _line(self, start: int, most: int) -> bytes:
+        self._file.seek(start)
+        return self._file.readline(most)
 
 
 def scan_rows(path: Path, start: int = 0) -> Iterator[tuple[int, Any]]:
@@ -42,6 +75,16 @@ def read_rows(path: Path, *, lenient: bool = False) -> Iterator[Row]:
             yield Row(row)
         elif not lenient and _line(path, offset).endswith(b"\n"):
             raise UsageError(f"{path} holds no row at byte {offset}", hint="was the file cut or overwritten?")
+
+
+def answer_of(journal: Path, key: tuple[int, int]) -> JsonDict | None:
+    """The last answer of a step in a journal, found without the index: no other line is parsed."""
+    begins, found = b'{"kind":"answer","problem_idx":%d,"repeat":%d,' % key, None
+    with journal.open("rb", buffering=1 << 20) as file:
+        for line in file:
+            if line.startswith(begins):
+                found = open_line(line) or found
+    return found
 
 
 def row_at(path: Path, offset: int) -> JsonDict:

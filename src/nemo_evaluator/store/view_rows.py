@@ -129,6 +129,12 @@ def is_unparsed(outcome: JsonDict) -> bool:
     return bool(outcome.get("scoring_details", {}).get("unparsed"))
 
 
+def is_tripped(row: JsonDict) -> bool:
+    """True when an agent was seen to reach for its own grading."""
+    details = row.get("scoring_details")
+    return bool(type(details) is dict and details.get("tripwires"))
+
+
 def is_refusal(text: str, finish_reason: str | None) -> bool:
     """True for an answer that begins like a refusal, or was filtered."""
     if finish_reason == "content_filter":

@@ -34,6 +34,9 @@ class Flip:
     prompt: str
     scoring_details: JsonDict
     candidate_scoring_details: JsonDict
+    # Where the candidate's answer is: the same problem may have another number there.
+    candidate_problem_idx: int = 0
+    candidate_repeat: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +149,8 @@ class _Texts:
             prompt=_text(before.get("prompt")),
             scoring_details=before.get("scoring_details") or {},
             candidate_scoring_details=after.get("scoring_details") or {},
+            candidate_problem_idx=int(self._rows[1].problem[found[1]]),
+            candidate_repeat=int(self._rows[1].repeat[found[1]]),
         )
 
 

@@ -1,0 +1,72 @@
+"""``nel view``: runs in a browser."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import sys
+import webbrowser
+from pathlib import Path
+
+import click
+import uvloop
+
+from nemo_evaluator.adapters.http_server import HttpServer
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.store.legacy import convert_legacy
+from nemo_evaluator.view.library import Library
+from nemo_evaluator.view.server import Viewer
+
+_PORT = 7117
+_HOST = "127.0.0.1"
+
+
+@click.command("view")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--port", type=click.IntRange(0, 65535), help=f"[default: {_PORT}, or a free one where it is taken]")
+@click.option("--no-open", is_flag=True, help="Only print the URL.")
+def view(paths: tuple[Path, ...], port: int | None, no_open: bool) -> None:
+    """View runs in a browser: summaries, rows, comparisons, labels; also while they run.
+
+    PATH is the folder of a run, or one above several (default: your registered runs and ./eval_results). The server
+    listens on this machine alone; from elsewhere forward its port: ssh -L 7117:127.0.0.1:7117 HOST.
+    """
+    for path in paths:
+        if not path.exists():
+            raise UsageError(f"{path} does not exist", hint="`nel eval runs` lists runs and their folders")
+        convert_legacy(path)
+    chosen = paths or tuple(path for path in (Path("eval_results"),) if path.is_dir())
+    library = Library(chosen, registry=not paths)
+    if not library.look():
+        raise UsageError("no run was found", hint="give the output folder of a run; `nel eval runs` lists runs")
+    uvloop.run(_serve(library, port, opens=not no_open and _has_desktop()))
+
+
+async def _serve(library: Library, port: int | None, *, opens: bool) -> None:
+    token = secrets.token_urlsafe(18)
+    server = HttpServer(Viewer(library).app(token), _HOST, _PORT if port is None else port)
+    try:
+        await server.start()
+    except UsageError:
+        if port is not None:
+            raise
+        server = HttpServer(Viewer(library).app(token), _HOST, 0)
+        await server.start()
+    runs = library.look()
+    place = f"#/run/{next(iter(runs))}" if len(runs) == 1 else ""
+    url = f"{server.root}/{token}/{place}"
+    click.echo(f"{url}\nstop with Ctrl-C")
+    sys.stdout.flush()
+    if opens:
+        webbrowser.open(url)
+    ended = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    await ended.wait()
+    await server.stop()
+
+
+def _has_desktop() -> bool:
+    return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

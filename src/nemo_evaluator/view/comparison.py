@@ -1,0 +1,69 @@
+"""Runs side by side: the verdict, flips and categories of ``nel compare``, worked out in a process of their own.
+
+A comparison holds the columns of every row; apart, the server stays small whatever is compared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import orjson
+
+from nemo_evaluator.core.errors import NelError, UsageError
+from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.decisions.compare.compare_set import compare_paths
+from nemo_evaluator.decisions.compare.options import CompareOptions
+from nemo_evaluator.reports.compare_pages import section_figures
+from nemo_evaluator.reports.html import figures_html
+
+
+def compared(paths: Sequence[Path]) -> JsonDict:
+    """The first run against all others."""
+    found = compare_paths(paths[0], paths[1:], CompareOptions())
+    entries = [
+        {
+            "candidate": entry.candidate,
+            "benchmark": entry.benchmark,
+            "folders": [Path(side.path).parent.name for side in (entry.report.baseline, entry.report.candidate)],
+            "report": entry.report.to_dict(),
+            "figures": figures_html(section_figures(entry)),
+        }
+        for entry in found.entries
+    ]
+    return {"verdict": str(found.verdict), "warnings": found.warnings, "entries": entries}
+
+
+async def compared_apart(paths: Sequence[Path], keys: Mapping[Path, str]) -> JsonDict:
+    """The same from another process. Raises UsageError with its words when it cannot be done."""
+    if len(paths) < 2:
+        raise UsageError("a comparison needs two runs", hint="pick two or more in the list of runs")
+    command = [sys.executable, "-m", "nemo_evaluator.view.comparison", *map(str, paths)]
+    pipe = asyncio.subprocess.PIPE
+    child = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
+    try:
+        out, errors = await child.communicate()
+    except asyncio.CancelledError:
+        child.kill()
+        raise
+    if child.returncode:
+        raise UsageError(errors.decode(errors="replace").strip().splitlines()[-1] if errors else "it was ended")
+    found: JsonDict = orjson.loads(out)
+    for entry in found["entries"]:
+        entry["keys"] = [keys.get(paths[0]), keys.get(Path(entry["candidate"]))]
+    return found
+
+
+def main() -> None:
+    """Compare the paths of the command line; prints JSON."""
+    try:
+        sys.stdout.buffer.write(dumps(compared([Path(path) for path in sys.argv[1:]])))
+    except NelError as error:
+        sys.exit(f"{error.message}{f' ({error.hint})' if error.hint else ''}")
+
+
+if __name__ == "__main__":
+    main()

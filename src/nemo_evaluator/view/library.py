@@ -1,0 +1,162 @@
+"""Which runs are shown: those under the given paths, or of the registry. Pages name them by keys, never by paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import files_under
+from nemo_evaluator.core.hashing import digest_parts
+from nemo_evaluator.core.json_coerce import as_count, as_dict
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.runs.bundle import Bundle, newest_bundle
+from nemo_evaluator.runs.find import task_folders
+from nemo_evaluator.runs.folder import BenchmarkFolder, RunFolder
+from nemo_evaluator.runs.unfinished import find_unfinished, read_checkpoint
+from nemo_evaluator.store.layout import PREVIOUS, TaskPaths
+from nemo_evaluator.store.lock import holder_of
+from nemo_evaluator.store.runs import FILE, list_runs, load_run
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One benchmark of a run as the list shows it; what is not known is None."""
+
+    name: str
+    model: str = ""
+    status: str = ""
+    metric: str | None = None
+    score: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    coverage: float | None = None
+    scored: int | None = None
+    failed: int | None = None
+    planned: int | None = None
+    cost_usd: float | None = None
+    finished: str = ""
+
+
+class Library:
+    """The runs, found anew at each look; nothing outside of its paths is ever opened."""
+
+    def __init__(self, paths: Sequence[Path], *, registry: bool) -> None:
+        self._paths, self._registry = [path.resolve() for path in paths], registry
+        self._folders: dict[str, Path] = {}
+        self._known: dict[Path, tuple[int, Line]] = {}
+
+    def look(self) -> dict[str, Path]:
+        """The folders of runs by their keys."""
+        found = [folder for path in self._paths for folder in _run_folders(path)]
+        if self._registry:
+            found += [Path(run.output_dir) for run in list_runs() if not run.remote and Path(run.output_dir).is_dir()]
+        self._folders = {digest_parts(str(path))[:12]: path for path in dict.fromkeys(map(Path.resolve, found))}
+        return self._folders
+
+    def run(self, key: str) -> RunFolder:
+        """The run of a key. Raises UsageError for any other word."""
+        if key not in self._folders and key not in self.look():
+            raise UsageError(f"no run has the key {key!r}", hint="open the list of runs again")
+        return RunFolder(self._folders[key])
+
+    def benchmark(self, key: str, name: str) -> BenchmarkFolder:
+        """A benchmark of a run. Raises UsageError where there is none, or its files lie outside of the run."""
+        run = self.run(key)
+        if name not in run.benchmarks:
+            raise UsageError(f"the run has no benchmark {name!r}", hint=f"it has: {', '.join(run.benchmarks)}")
+        found, task = run.benchmarks[name], TaskPaths(run.benchmarks[name].path)
+        for path in (task.journal, task.results, task.trajectories, task.labels, task.index):
+            if path.is_symlink() and not path.resolve().is_relative_to(run.path):
+                raise UsageError(
+                    f"{path.name} of {name!r} leads out of the run's folder", hint="open that folder itself"
+                )
+        return found
+
+    def listed(self) -> list[JsonDict]:
+        """All runs, the newest first."""
+        runs = [self.described(key) for key in self.look()]
+        return sorted(runs, key=lambda run: (str(run["started"]), str(run["path"])), reverse=True)
+
+    def described(self, key: str) -> JsonDict:
+        """A run as the list shows it."""
+        run = self.run(key)
+        meta, running = load_run(run.path), holder_of(run.path) is not None
+        lines = list(self._lines(run, running=running))
+        models = [line.model for line in lines if line.model] or [str(meta.details.get("model") or "") if meta else ""]
+        started = meta.started_at if meta else max((line.finished for line in lines), default="")
+        age = meta.age(datetime.now(UTC)) if meta else None
+        waiting = any(not line.finished for line in lines) or not lines
+        return {
+            "key": key,
+            "path": str(run.path),
+            "run_id": meta.run_id if meta else "",
+            "model": ", ".join(dict.fromkeys(models)),
+            "state": "running" if running else "unfinished" if waiting else "finished",
+            "started": started,
+            "age_seconds": age.total_seconds() if age else None,
+            "benchmarks": [asdict(line) for line in lines],
+            "cost_usd": sum(line.cost_usd or 0.0 for line in lines) or None,
+        }
+
+    def _lines(self, run: RunFolder, *, running: bool) -> Iterator[Line]:
+        sessions = as_dict(read_checkpoint(run.path).get("sessions"))
+        open_ones = {one.folder: one for one in find_unfinished(run.path)}
+        for name, folder in run.benchmarks.items():
+            try:
+                yield self._finished(folder) or _unfinished(folder, as_dict(sessions.get(name)), running=running)
+            except UsageError as error:
+                yield Line(name, status=f"unreadable: {error.message}")
+        for path, one in open_ones.items():
+            if path.name not in run.benchmarks:
+                yield Line(one.name, status="waiting" if running else "not started")
+
+    def _finished(self, folder: BenchmarkFolder) -> Line | None:
+        """Bundles do not change once they are written: each is read once."""
+        files = TaskPaths(folder.path).bundles()
+        if not files:
+            return None
+        stamp = files[-1].stat().st_mtime_ns
+        if self._known.get(files[-1], (0, None))[0] != stamp:
+            bundle = newest_bundle(folder.path)
+            assert bundle is not None
+            self._known[files[-1]] = stamp, _line(folder.name, bundle)
+        return self._known[files[-1]][1]
+
+
+def _run_folders(root: Path) -> Iterator[Path]:
+    """The folders of runs at and under a path: those that say so, and those above folders of benchmarks."""
+    if root.is_file():
+        root = root.parent
+    tasks = [*task_folders(root), *(path.parent for path in files_under(root, "eval-*.json"))]
+    for path in files_under(root, FILE):
+        yield path.parent
+    for task in dict.fromkeys(tasks):
+        if PREVIOUS not in task.relative_to(root).parts:
+            yield task if task == root else task.parent
+
+
+def _line(name: str, bundle: Bundle) -> Line:
+    head, cover = bundle.headline, bundle.coverage
+    line = Line(name, bundle.model, bundle.status, finished=bundle.timestamp or "-", cost_usd=bundle.runtime.cost_usd)
+    line = replace(line, coverage=cover.share, scored=cover.scored, failed=cover.failed, planned=cover.planned)
+    if head is None:
+        return line
+    return replace(line, metric=head.name, score=head.value, lower=head.ci_lower, upper=head.ci_upper)
+
+
+def _unfinished(folder: BenchmarkFolder, session: JsonDict, *, running: bool) -> Line:
+    done, planned = folder.progress(), as_count(session.get("planned"))
+    return Line(
+        folder.name,
+        status="running" if running else "not finished",
+        metric="mean reward so far" if done.mean_reward is not None else None,
+        score=done.mean_reward,
+        coverage=done.scored / planned if planned else None,
+        scored=done.scored,
+        failed=done.failed,
+        planned=planned,
+        cost_usd=done.cost_usd,
+    )

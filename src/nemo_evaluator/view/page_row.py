@@ -1,0 +1,108 @@
+"""The page of a row: what was asked and answered, as far as it was kept; long texts come in parts."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.runs.folder import BenchmarkFolder
+from nemo_evaluator.runs.labels import read_labels
+from nemo_evaluator.runs.query import Place, RowFilter, places
+from nemo_evaluator.runs.row import Row
+from nemo_evaluator.runs.row_file import answer_of, trajectories_of
+from nemo_evaluator.store.layout import TaskPaths
+from nemo_evaluator.view.page_rows import listed
+
+# Characters of a text, and of one in an agent's step, that are sent at first; and of each further part.
+FIRST: Final = 65_536
+_IN_A_STEP: Final = 4_096
+PART: Final = 1 << 18
+# A journal up to this size is searched for an answer that the index does not point to.
+_SEARCHED: Final = 1 << 29
+_ASKED: Final = ("messages", "prompt", "model", "content", "reasoning_content", "time_to_first_token_ms", "queue_ms")
+_KEPT: Final = (*_ASKED, "reasoning_tokens", "cached_tokens", "from_cache", "error", "at", "attempts")
+
+
+def row_page(folder: BenchmarkFolder, problem: int, repeat: int) -> JsonDict:
+    """Everything that is known of a row. Texts that were cut are named in ``cut`` with their lengths."""
+    whole, repeats = _read(folder, problem, repeat)
+    cut: dict[str, int] = {}
+    steps = _shortened(whole.pop("steps"), "steps", _IN_A_STEP, cut)
+    label = read_labels(folder.path).get((problem, repeat))
+    return {
+        **_shortened(whole, "", FIRST, cut),
+        "steps": steps,
+        "cut": cut,
+        "repeats": repeats,
+        "label": asdict(label) if label else None,
+        "commands": _commands(folder, Row(whole["row"])),
+    }
+
+
+def text_part(folder: BenchmarkFolder, problem: int, repeat: int, path: str, start: int) -> str:
+    """A part of a text that was cut. Raises UsageError for a path that leads to no text."""
+    value: Any = _read(folder, problem, repeat)[0]
+    for name in path.split("/"):
+        try:
+            value = value[int(name)] if isinstance(value, list) else value[name]
+        except (KeyError, ValueError, IndexError, TypeError) as error:
+            raise UsageError(f"the row has no text {path!r}") from error
+    return str(value)[max(0, start) : max(0, start) + PART]
+
+
+def _read(folder: BenchmarkFolder, problem: int, repeat: int) -> tuple[JsonDict, list[JsonDict]]:
+    labels = read_labels(folder.path)
+    with folder.reading() as (db, reader):
+        found = list(places(db, RowFilter(problem_idx=problem), "problem_idx", 0, 1000))
+        place = next((one for one in found if one.key == (problem, repeat)), None)
+        if place is None:
+            raise UsageError(f"{folder.name} has no row of problem {problem}, repeat {repeat}")
+        row, (answer, outcome) = reader.row(place), reader.records(place)
+        repeats = [listed(one, None, labels) for one in found] if len(found) > 1 else []
+    task = TaskPaths(folder.path)
+    if outcome is None and task.journal.is_file() and task.journal.stat().st_size < _SEARCHED:
+        answer = answer_of(task.journal, row.key)
+    kept = row if row.trajectory else next(trajectories_of(task.trajectories, {row.key}), row)
+    data = {name: value for name, value in row.data.items() if name != "trajectory"}
+    asked = {name: answer[name] for name in _KEPT if name in answer} if answer else {}
+    timing = outcome.get("timing", {}) if outcome else {}
+    sent = asked.get("messages") or (outcome or {}).get("messages") or _told(row)
+    shown = _facts(place, row)
+    return {"row": data, "sent": sent, "answer": asked, "timing": timing, "facts": shown, "steps": kept.steps}, repeats
+
+
+def _told(row: Row) -> list[JsonDict]:
+    return [{"role": "user", "content": row.prompt}]
+
+
+def _facts(place: Place, row: Row) -> JsonDict:
+    facts = ("status", "cause", "error", "reward", "label", "truncated", "unparsed", "refused", "tokens")
+    return {name: getattr(row, name) for name in facts} | {"bytes": place.length, "attempts": row.attempts}
+
+
+def _shortened(value: Any, path: str, most: int, cut: dict[str, int]) -> Any:
+    """A value with the beginnings of its long texts; ``cut`` gets the paths and lengths of those."""
+    if isinstance(value, str) and len(value) > most:
+        cut[path] = len(value)
+        return value[:most]
+    inner = f"{path}/" if path else ""
+    if isinstance(value, dict):
+        return {name: _shortened(part, f"{inner}{name}", most, cut) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_shortened(part, f"{inner}{at}", most, cut) for at, part in enumerate(value)]
+    return value
+
+
+def _commands(folder: BenchmarkFolder, row: Row) -> Sequence[JsonDict]:
+    """How to show this very problem in a terminal, and how to ask it again."""
+    run, only = folder.path.parent, row.problem_hash[:12] or str(row.problem_idx)
+    show = ["nel", "show", str(folder.path), "--row", str(row.problem_idx)]
+    found = [{"what": "Show it", "command": shlex.join(show)}]
+    if (config := run / "full_config.yaml").is_file():
+        again = ["nel", "eval", "run", str(config), "--only", only, "--output-dir", f"{run}_again"]
+        found.append({"what": "Ask it again", "command": shlex.join(again)})
+    return found

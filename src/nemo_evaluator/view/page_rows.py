@@ -1,0 +1,148 @@
+"""Rows as the table shows them: which, in which order, how many, and the search through their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, cast
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.runs.folder import BenchmarkFolder
+from nemo_evaluator.runs.index import add_lookups
+from nemo_evaluator.runs.labels import Label, read_labels
+from nemo_evaluator.runs.query import FLAGS, Order, Place, RowFilter, count, places, tally
+from nemo_evaluator.runs.row import Row
+from nemo_evaluator.runs.row_file import RowReader
+
+MOST: Final = 500
+# Rows longer than this are listed without their texts; a search still reads them.
+_LONG: Final = 1 << 20
+_PEEK: Final = 160
+_TEXTS: Final = ("status", "cause", "category", "finish_reason")
+_NUMBERS: Final = tuple(f"{end}_{name}" for end in ("min", "max") for name in ("reward", "tokens", "latency_ms"))
+# How many bytes a search reads before it says how far it is.
+_STRIDE: Final = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a page asks for: a filter of the index, an order, and what only the rows themselves can tell."""
+
+    which: RowFilter = field(default_factory=RowFilter)
+    order: str = "problem_idx"
+    text: str = ""
+    place: str = "any"
+    metadata: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def scans(self) -> bool:
+        """Whether rows must be read to know which are meant."""
+        return bool(self.text or self.metadata)
+
+    def fits(self, row: Row) -> bool:
+        """Whether a row has the text and the metadata that are asked for."""
+        said = {"prompt": (row.prompt,), "answer": (row.response,)}.get(self.place, (row.prompt, row.response))
+        found = not self.text or any(self.text.lower() in text.lower() for text in said)
+        return found and all(_has(row.metadata, name, value) for name, value in self.metadata)
+
+
+def read_wish(query: Mapping[str, str], folder: BenchmarkFolder) -> Wish:
+    """The wish in the parameters of a URL. Raises UsageError for what is none."""
+    given = {name: value for name, value in query.items() if value != ""}
+    asked: dict[str, Any] = {name: given[name] for name in _TEXTS if name in given}
+    try:
+        asked |= {name: float(given[name]) for name in _NUMBERS if name in given}
+        asked |= {name: int(given[name]) for name in ("problem_idx",) if name in given}
+    except ValueError as error:
+        raise UsageError(f"not a number: {error}") from error
+    asked |= {name: given[name] == "1" for name in FLAGS if name in given}
+    which = _labelled(RowFilter(**asked), given.get("label"), folder)
+    metadata = tuple((name[5:], value) for name, value in given.items() if name.startswith("meta."))
+    return Wish(which, given.get("sort", "problem_idx"), given.get("text", ""), given.get("in", "any"), metadata)
+
+
+def _labelled(which: RowFilter, label: str | None, folder: BenchmarkFolder) -> RowFilter:
+    if label is None:
+        return which
+    found = read_labels(folder.path)
+    if label == "none":
+        return replace(which, beyond=frozenset(found))
+    keys = (key for key, one in found.items() if label in ("any", one.label))
+    return replace(which, among=frozenset(keys))
+
+
+def page_of(folder: BenchmarkFolder, wish: Wish, offset: int, limit: int) -> JsonDict:
+    """One page of rows, and how many there are of that wish."""
+    labels = read_labels(folder.path)
+    with folder.reading() as (db, reader):
+        add_lookups(db, [*wish.which.fields(), wish.order.removeprefix("-")])
+        total = count(db, wish.which)
+        found = places(db, wish.which, cast(Order, wish.order), offset, min(limit, MOST))
+        return {"total": total, "rows": [listed(place, _short_row(reader, place), labels) for place in found]}
+
+
+def facets(folder: BenchmarkFolder) -> JsonDict:
+    """What rows can be filtered by: the values of columns with their counts, and the names of metadata fields."""
+    with folder.reading() as (db, reader):
+        add_lookups(db, ["cause", "category", "finish_reason"])
+        columns = {name: tally(db, name) for name in ("cause", "category", "finish_reason")}
+        rows = [_short_row(reader, place) for place in places(db, RowFilter(), "problem_idx", 0, 20)]
+    names = dict.fromkeys(name for row in rows if row is not None for name in row.metadata)
+    return {name: [value[:2] for value in values] for name, values in columns.items()} | {"metadata": list(names)}
+
+
+def search(folder: BenchmarkFolder, wish: Wish) -> Iterator[JsonDict | tuple[Place, Row]]:
+    """The rows that fit, in the order of problems, and now and then how far the search is; stops when it is closed."""
+    labels_needed = wish.text.isascii() and wish.text.isprintable() and not set(wish.text) & set('"\\/')
+    needle = wish.text.lower().encode() if wish.text and labels_needed else b""
+    read = 0
+    with folder.reading() as (db, reader):
+        total = count(db, wish.which)
+        for at, place in enumerate(places(db, wish.which, "problem_idx", 0, None)):
+            raw = reader.raw(place) or b""
+            read += len(raw)
+            if needle in raw.lower() if needle else True:
+                row = reader.row(place)
+                if wish.fits(row):
+                    yield place, row
+            if read > _STRIDE:
+                read = 0
+                yield {"searched": at + 1, "of": total}
+        yield {"searched": total, "of": total, "done": True}
+
+
+def listed(place: Place, row: Row | None, labels: Mapping[tuple[int, int], Label]) -> JsonDict:
+    """A row of the table; without texts where it is too long to be read for them."""
+    label = labels.get(place.key)
+    return {
+        "problem_idx": place.key[0],
+        "repeat": place.key[1],
+        "reward": place.reward,
+        "cause": place.cause,
+        "category": place.category,
+        "finish_reason": place.finish_reason,
+        "tokens": place.tokens,
+        "latency_ms": place.latency_ms,
+        "cost_usd": place.cost_usd,
+        **{name: bool(place.flags & flag) for name, flag in FLAGS.items()},
+        "label": label.label if label else "",
+        "prompt": _peek(row.prompt) if row else f"(long row, {place.length / 2**20:,.1f} MB)",
+        "answer": _peek(row.error if row.failed else row.response) if row else "",
+        "extracted": _peek(row.extracted) if row else "",
+        "expected": _peek(row.expected) if row else "",
+        "metadata": {name: _peek(value) for name, value in row.metadata.items()} if row else {},
+    }
+
+
+def _short_row(reader: RowReader, place: Place) -> Row | None:
+    return None if reader.raw(place, _LONG) is None else reader.row(place)
+
+
+def _peek(value: Any) -> str:
+    text = "" if value is None else str(value)[: 4 * _PEEK]
+    return " ".join(text.split())[:_PEEK]
+
+
+def _has(metadata: JsonDict, name: str, value: str) -> bool:
+    return name in metadata and value.lower() in str(metadata[name]).lower()

@@ -1,0 +1,233 @@
+"""The server of the viewer: pages and data under a token that is part of every URL, on loopback names alone."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import hmac
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from nemo_evaluator.core.errors import NelError
+from nemo_evaluator.core.files import dumps, scrub_json
+from nemo_evaluator.core.json_coerce import as_whole
+from nemo_evaluator.reports import style_sheet
+from nemo_evaluator.runs.folder import BenchmarkFolder
+from nemo_evaluator.runs.labels import Label, append_label, read_labels
+from nemo_evaluator.view import page_row, page_rows, page_run
+from nemo_evaluator.view.library import Library
+from nemo_evaluator.view.live import changes
+from nemo_evaluator.view.row_export import KINDS, exported
+
+STATIC: Final = Path(__file__).parent / "static"
+PAGE: Final = "index.html"
+_NAMES: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
+_MOST_HITS: Final = 5_000
+_MOST_NOTE: Final = 100_000
+_HEADERS: Final = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "style-src-attr 'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+class Guard:
+    """Lets through what names this machine as the host and has the token as the first part of its path."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app, self._token = app, token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse, or hand on with the token taken off the path."""
+        headers = dict(scope["headers"])
+        host, _, port = headers.get(b"host", b"").decode("latin-1").rpartition(":")
+        given, _, rest = scope["path"].removeprefix("/").partition("/")
+        origin = headers.get(b"origin", b"").decode("latin-1")
+        refusal = None
+        if (host if port.isdecimal() else f"{host}:{port}".strip(":")) not in _NAMES:
+            refusal = PlainTextResponse("This server answers to 127.0.0.1 and localhost alone.", 421)
+        elif not hmac.compare_digest(given.encode(), self._token):
+            refusal = PlainTextResponse("The token is missing or wrong: open the URL that `nel view` printed.", 403)
+        elif origin and origin.partition("://")[2] != headers[b"host"].decode("latin-1"):
+            refusal = PlainTextResponse("Requests of other pages are not answered.", 403)
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *((k.encode(), v.encode()) for k, v in _HEADERS.items())]
+            await send(message)
+
+        await (refusal or self._app)({**scope, "path": f"/{rest}", "raw_path": None, "root_path": ""}, receive, guarded)
+
+
+class Viewer:
+    """The routes."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._labelling = asyncio.Lock()
+
+    def app(self, token: str) -> ASGIApp:
+        """The application, guarded."""
+        answers: dict[str, Callable[[Request], Any]] = {
+            "runs": lambda _: {"runs": self._library.listed(), "who": getpass.getuser()},
+            "run": self._run,
+            "figures": lambda request: {"html": page_run.figures(self._folder(request))},
+            "facets": lambda request: page_rows.facets(self._folder(request)),
+            "rows": self._rows,
+            "row": lambda request: page_row.row_page(self._folder(request), *_step(request)),
+            "labels": lambda request: list(map(_plain, read_labels(self._folder(request).path).values())),
+        }
+        routes = [Route(f"/api/{name}", _answering(answer)) for name, answer in answers.items()]
+        routes += [
+            Route("/api/text", _guarding(self._text)),
+            Route("/api/search", _guarding(self._search)),
+            Route("/api/export", _guarding(self._export)),
+            Route("/api/compare", _guarding(self._compare)),
+            Route("/api/live", _guarding(self._live)),
+            Route("/api/label", _guarding(self._label), methods=["POST"]),
+            Route("/{path:path}", _static),
+        ]
+        return Guard(Starlette(routes=routes), token)
+
+    def _folder(self, request: Request) -> BenchmarkFolder:
+        return self._library.benchmark(_said(request, "run"), _said(request, "bench"))
+
+    def _run(self, request: Request) -> Any:
+        described = self._library.described(_said(request, "run"))
+        folders, running = self._library.run(described["key"]).benchmarks, described["state"] == "running"
+        parts = [page_run.summary(self._library.benchmark(described["key"], name), running=running) for name in folders]
+        return described | {"parts": parts}
+
+    def _rows(self, request: Request) -> Any:
+        folder = self._folder(request)
+        wish = page_rows.read_wish(request.query_params, folder)
+        return page_rows.page_of(folder, wish, _number(request, "offset"), _number(request, "limit", 100))
+
+    async def _text(self, request: Request) -> Response:
+        part = partial(page_row.text_part, self._folder(request), *_step(request))
+        text = await asyncio.to_thread(part, _said(request, "path"), _number(request, "from"))
+        return PlainTextResponse(text.encode("utf-8", "replace"))
+
+    async def _search(self, request: Request) -> Response:
+        folder = self._folder(request)
+        wish = page_rows.read_wish(request.query_params, folder)
+        labels = read_labels(folder.path)
+
+        def lines() -> Iterator[bytes]:
+            hits = 0
+            for found in page_rows.search(folder, wish):
+                said = found if isinstance(found, dict) else page_rows.listed(*found, labels)
+                yield scrub_json(dumps(said)) + b"\n"
+                hits += not isinstance(found, dict)
+                if hits == _MOST_HITS:
+                    yield b'{"full":true}\n'
+                    return
+
+        return StreamingResponse(lines(), media_type="application/x-ndjson")
+
+    async def _export(self, request: Request) -> Response:
+        folder, kind = self._folder(request), request.query_params.get("format", "jsonl")
+        if kind not in KINDS:
+            raise HTTPException(400, f"the format is one of: {', '.join(KINDS)}")
+        wish = page_rows.read_wish(request.query_params, folder)
+        named = {"content-disposition": f'attachment; filename="rows.{kind}"'}
+        return StreamingResponse(exported(folder, wish, kind), media_type=KINDS[kind], headers=named)
+
+    async def _compare(self, request: Request) -> Response:
+        from nemo_evaluator.view.comparison import compared_apart  # noqa: PLC0415
+
+        paths = [self._library.run(key).path for key in _said(request, "runs").split(",")]
+        return _json(await compared_apart(paths, {path: key for key, path in self._library.look().items()}))
+
+    async def _live(self, request: Request) -> Response:
+        keys = [key for key in request.query_params.get("runs", "").split(",") if key]
+
+        async def events() -> AsyncIterator[bytes]:
+            async for change in changes(self._library, keys):
+                yield b"data: " + scrub_json(dumps(change)) + b"\n\n"
+
+        return StreamingResponse(events(), media_type="text/event-stream")
+
+    async def _label(self, request: Request) -> Response:
+        folder = self._folder(request)
+        said = orjson.loads(await request.body() or b"null")
+        if not isinstance(said, dict) or len(str(said.get("note") or "")) > _MOST_NOTE:
+            raise HTTPException(400, "a label is an object with label, note and who")
+        texts = [str(said.get(name) or "") for name in ("label", "note", "who")]
+        label = Label(*_step(request), texts[0], texts[1], texts[2] or getpass.getuser())  # type: ignore[arg-type]
+        async with self._labelling:
+            return _json(_plain(await asyncio.to_thread(append_label, folder.path, label)))
+
+
+def _answering(answer: Callable[[Request], Any]) -> Callable[[Request], Awaitable[Response]]:
+    """A route that reads in another thread and answers JSON."""
+
+    async def respond(request: Request) -> Response:
+        return _json(await asyncio.to_thread(answer, request))
+
+    return _guarding(respond)
+
+
+def _guarding(respond: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    """Errors that are for people are answered as such."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await respond(request)
+        except (NelError, orjson.JSONDecodeError) as error:
+            hint = getattr(error, "hint", None)
+            return _json({"error": getattr(error, "message", str(error)), "hint": hint}, 400)
+
+    return answer
+
+
+async def _static(request: Request) -> Response:
+    """A page's file: only names that are there, so that no path leads elsewhere."""
+    name = request.path_params["path"] or PAGE
+    if name == "report.css":
+        return Response(style_sheet(), media_type="text/css")
+    files = {path.relative_to(STATIC).as_posix(): path for path in STATIC.rglob("*") if path.is_file()}
+    if name not in files:
+        raise HTTPException(404)
+    return FileResponse(files[name])
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    return Response(scrub_json(dumps(value)), status, media_type="application/json")
+
+
+def _plain(label: Label) -> dict[str, Any]:
+    return {name: getattr(label, name) for name in label.__slots__}
+
+
+def _said(request: Request, name: str) -> str:
+    value = request.query_params.get(name)
+    if not value:
+        raise HTTPException(400, f"the parameter {name} is missing")
+    return value
+
+
+def _number(request: Request, name: str, default: int = 0) -> int:
+    value = request.query_params.get(name)
+    number = default if value is None else as_whole(int(value) if value.isdecimal() and len(value) < 16 else None)
+    if number is None:
+        raise HTTPException(400, f"the parameter {name} is not a number")
+    return number
+
+
+def _step(request: Request) -> tuple[int, int]:
+    return _number(request, "problem"), _number(request, "repeat")
