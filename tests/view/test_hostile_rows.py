@@ -110,7 +110,7 @@ def test_hostile_rows_are_shown_and_do_nothing(served: Any, page: Any) -> None:
     for at in range(len(HOSTILE)):
         page.goto(f"{served.url}#/row/{base}/sums/{at}/0")
         until(page, f"document.querySelector('h1')?.innerText.startsWith('Problem {at}')")
-        page.wait_for_selector(".answer .md, .answer pre")
+        page.wait_for_selector(".answer > .text-box :is(.md, pre)", state="attached")
         page.evaluate("document.querySelectorAll('details').forEach(part => part.open = true)")
         _harmless(page, json.dumps(HOSTILE[at][:40]))
         if page.locator(".answer .md img, .timeline img").count():

@@ -73,7 +73,7 @@ function Listed({ run, bench, query, shown, fresh }) {
       setTotal(found.total); setError(null); redraw(n => n + 1);
     } catch (problem) { if (cache === pages.current) { delete cache[page]; setError(problem); } }
   };
-  useEffect(() => { pages.current = {}; load(Math.floor((Number(query.at) || 0) / PAGE)); });
+  useEffect(() => { pages.current = {}; load(Math.floor((Number(query.at) || 0) / PAGE)); }, [said]);
   // New rows: what is shown stays until the new ones are there.
   useEffect(() => { if (!fresh) return; const timer = setTimeout(() => { const kept = Object.keys(pages.current); pages.current = {}; (kept.length ? kept : [0]).slice(0, 4).forEach(page => load(Number(page))); }, 200); return () => clearTimeout(timer); }, [fresh]);
   const rowAt = at => { const page = pages.current[Math.floor(at / PAGE)]; return Array.isArray(page) ? page[at % PAGE] : null; };
