@@ -188,4 +188,14 @@ def test_a_damaged_index_is_built_anew_or_removed_with_a_word(tmp_path: Path, pa
     for _ in range(2):
         with contextlib.suppress(UsageError):
             assert len(list(folder.rows(RowFilter(finish_reason="stop")))) == 2_000
+            assert len(list(folder.rows(RowFilter(min_reward=0.5)))) == 1_000
     assert len(list(folder.rows(RowFilter(min_reward=0.5)))) == 1_000
+
+
+def test_looking_rows_up_does_not_have_the_index_built_anew(tmp_path: Path) -> None:
+    task = _write(tmp_path / "b", [_row(number) for number in range(100)])
+    folder = BenchmarkFolder(task.root)
+    assert folder.count(RowFilter(finish_reason="stop")) == 100
+    built = task.index.stat().st_ino
+    assert [folder.count(RowFilter(min_reward=0.5)) for _ in range(3)] == [50, 50, 50]
+    assert task.index.stat().st_ino == built
