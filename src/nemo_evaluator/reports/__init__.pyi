@@ -1,3 +1,4 @@
+from nemo_evaluator.reports._page import style_sheet as style_sheet
 from nemo_evaluator.reports.formats import RENDERERS as RENDERERS
 from nemo_evaluator.reports.formats import SUFFIXES as SUFFIXES
 from nemo_evaluator.reports.formats import render as render
