@@ -192,7 +192,7 @@ def _plain_facts(data: JsonDict) -> _Entry | None:
     flags = TRUNCATED_FLAG if finish in TRUNCATED else 0
     if details.get("unparsed") or get("unparsed"):
         flags |= UNPARSED_FLAG
-    if is_refusal(text, finish):
+    if is_refusal(str(text), finish):
         flags |= REFUSED_FLAG
     if details.get("tripwires"):
         flags |= TRIPPED_FLAG
