@@ -32,6 +32,7 @@ def show_report(paths: Sequence[Path], fmt: str, output: Path | None) -> None:
         write_atomic(target, text)
         update_sums(target.parent, [target])
     click.echo(f"written: {target}", err=True)
+    click.echo(f"rows in a browser: nel view {paths[0]}", err=True)
 
 
 def show_all(paths: Sequence[Path], folder: Path) -> None:

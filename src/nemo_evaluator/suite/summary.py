@@ -28,6 +28,7 @@ def summary_text(result: SuiteResult, output_dir: Path, *, width: int | None = N
     lines += [f"Report: {path}" for path in result.reports]
     if any(one.bundle is not None for one in result.benchmarks):
         lines.append(f"Wrong answers: nel show {output_dir} --wrong")
+        lines.append(f"In a browser: nel view {output_dir}")
     if result.exit_code:
         lines.append("Run the same command with --resume to continue; finished answers are reused.")
     return "\n".join(lines)
