@@ -23,7 +23,6 @@ class LabelledPair:
 
     baseline: Labelled
     candidate: Labelled
-    note: str
 
     def difference(self, better: float = 1.0, share: float = 1.0) -> Difference:
         """What the candidate gained over ``share`` of the baseline; with ``better`` below 0, what it lost."""
@@ -68,7 +67,7 @@ def labelled_pair(
     hints = [note]
     if both < min(base.labels, other.labels) / 2:
         hints.append(f"people labelled {counted(both, 'problem')} on both sides: `nel judge sample --like` tells more")
-    return LabelledPair(base, other, note), hints
+    return LabelledPair(base, other), hints
 
 
 def _labelled_on(data: Labelled) -> set[int]:
