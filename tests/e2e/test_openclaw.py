@@ -127,7 +127,7 @@ def test_a_budget_that_is_spent_is_verified_with_the_workspace_left(nel: Nel) ->
 async def test_a_command_that_is_not_there_is_said_with_the_fix(unchecked: bool) -> None:
     config = OpenClawSolverConfig(service="m", openclaw_bin="no-such-claw", skip_preflight=unchecked)
     async with LocalSandbox(SandboxSpec()) as sandbox:
-        with pytest.raises(SandboxError, match=r"no-such-claw cannot be run .* npm install -g openclaw"):
+        with pytest.raises(SandboxError, match=r"no-such-claw cannot be run .*npm install -g openclaw"):
             await OpenClawSolver(config).solve(SeedResult("p", ""), sandbox, ACCESS)
 
 
