@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -199,3 +200,13 @@ def test_looking_rows_up_does_not_have_the_index_built_anew(tmp_path: Path) -> N
     built = task.index.stat().st_ino
     assert [folder.count(RowFilter(min_reward=0.5)) for _ in range(3)] == [50, 50, 50]
     assert task.index.stat().st_ino == built
+
+
+def test_rows_may_be_read_by_several_threads_in_turn(tmp_path: Path) -> None:
+    task = _write(tmp_path / "b", [_row(number) for number in range(20)])
+    rows = BenchmarkFolder(task.root).rows(RowFilter(min_reward=0.5))
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+        first, second = one.submit(next, rows).result(), other.submit(next, rows).result()
+        other.submit(rows.close).result()  # type: ignore[attr-defined]
+    assert (first.problem_idx, second.problem_idx) == (1, 3)
+    assert task.index.is_file()

@@ -119,6 +119,9 @@ class BenchmarkFolder:
         """An index holds nothing that cannot be read again: a damaged one goes, with a word."""
         try:
             yield
+        except sqlite3.ProgrammingError:
+            # A mistake of the program says nothing about the file.
+            raise
         except (sqlite3.DatabaseError, orjson.JSONDecodeError) as error:
             index = TaskPaths(self.path).index
             index.unlink(missing_ok=True)

@@ -224,7 +224,8 @@ class _Connection(sqlite3.Connection):
 
 
 def _connect(path: Path | str) -> _Connection:
-    db = sqlite3.connect(path, timeout=_WAIT, factory=_Connection)
+    # A reader that hands out rows one by one may be driven by several threads, one after another.
+    db = sqlite3.connect(path, timeout=_WAIT, factory=_Connection, check_same_thread=False)
     # Nothing is lost with the index: what a crash of the machine leaves half written is built anew.
     db.execute("PRAGMA synchronous = OFF")
     return db
@@ -235,7 +236,7 @@ def open_index(task: TaskPaths) -> tuple[sqlite3.Connection, Path]:
     source = _source(task)
     if not _refresh(task, source).broken:
         return _connect(task.index), source
-    memory = sqlite3.connect(":memory:")
+    memory = sqlite3.connect(":memory:", check_same_thread=False)
     memory.executescript(_SCHEMA)
     _put(memory, _take(IndexWriter(task, source), source, 0, hold=True))
     return memory, source
