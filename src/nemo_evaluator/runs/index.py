@@ -347,6 +347,8 @@ def add_lookups(db: sqlite3.Connection, names: Iterable[str]) -> None:
         for name in missing:
             db.execute(f"CREATE INDEX IF NOT EXISTS by_{name} ON {_LOOKUPS[name]}")
         if missing:
+            # A sample is enough to choose between lookups.
+            db.execute("PRAGMA analysis_limit = 1000")
             db.execute("ANALYZE")
             db.commit()
     except sqlite3.OperationalError:
