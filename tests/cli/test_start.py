@@ -71,3 +71,10 @@ def test_the_version_is_said() -> None:
     done = subprocess.run([nel, "--version"], capture_output=True, text=True, check=True)
     machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
     assert done.stdout == f"nel {nemo_evaluator.__version__} ({machine})\n"
+
+
+def test_the_help_shows_every_command_once() -> None:
+    from nemo_evaluator.cli.main import _SECTIONS, LAZY
+
+    shown = [name for names in _SECTIONS.values() for name in names.split()]
+    assert sorted(shown) == sorted(LAZY)

@@ -119,6 +119,7 @@ EDITS = [
     ("max_problems: 5", "params: [1]", "benchmarks[0].params", "key: value"),
     ("max_problems: 5", "scoring2: 1", "benchmarks[0].scoring2", "'scoring'"),
     ("solver:\n      type: simple\n      service: model", "solver: simple", "benchmarks[0].solver", "types: agent"),
+    ("dir: ./out", "timestamped: true", "output.timestamped", "Only `false`"),
     ("dir: ./out", "report: pdf", "output.report", "choices: markdown"),
     ("dir: ./out", "report: [markdwn]", "output.report[0]", "'markdown'"),
     ("dir: ./out", "export: [{tpye: mlflow}]", "output.export[0]", "`type`"),

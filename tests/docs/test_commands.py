@@ -42,6 +42,9 @@ NOT_RUN = {
     "nel judge": "needs people or an endpoint; tests/decisions/test_calibrate.py, tests/scoring/test_attack.py",
     "nel noise": "asks the reader's endpoint; tests/suite/test_noise.py",
     **{f"nel {word}": "on a run of the reader; tests/launcher/test_commands.py" for word in _OF_A_LAUNCHER},
+    "nel eval run config.yaml --detach-batch": "asks a vendor; tests/e2e/test_batch.py",
+    "nel eval status -o results": "of that run; tests/e2e/test_batch.py",
+    "nel view": "a server that does not end; tests/view",
     "nel proxy": "a server that does not end; tests/adapters starts it",
 }
 

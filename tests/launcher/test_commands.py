@@ -111,6 +111,23 @@ def test_convert_writes_a_config_that_runs(nel: Nel, serve: Serve) -> None:
     assert (nel.folder / "out" / "quickstart.1" / "results.jsonl").is_file()
 
 
+def test_a_config_that_the_assistant_wrote_runs_as_it_is(nel: Nel, serve: Serve) -> None:
+    server = serve("4")
+    settings = (
+        f"services.model.url={server.url}/chat/completions",
+        "services.model.model=m",
+        "services.model.api_key=null",
+    )
+    words = [word for setting in settings for word in ("--set", setting)]
+    nel("init", "--yes", "-e", "local", "-d", "none", "-m", "chat", "-b", "standard", *words, "-o", "mine.yaml")
+    own = "benchmarks=[{name: quickstart, solver: {type: simple, service: model}}]"
+    shown = nel("run", "--config", "mine.yaml", "-o", f"++{own}", "--dry-run")
+    assert "quickstart" in shown.stdout and server.count == 0
+    nel("run", "--config", "mine.yaml", "-o", f"++{own}", "-o", "benchmarks.0.max_problems=3", "--wait")
+    assert server.count == 3
+    assert "-t is for configs of the launcher" in nel("run", "--config", "mine.yaml", "-t", "x", code=1).stderr
+
+
 def test_a_missing_task_and_a_wrong_override_are_told(nel: Nel) -> None:
     written(nel, "http://127.0.0.1:9/v1")
     assert "quickstart.0, quickstart.1" in nel("run", "--config", "config.yaml", "-t", "mmlu", code=1).stderr

@@ -13,7 +13,8 @@ ROOT = Path(nemo_evaluator.__file__).parent
 # Writers that go through the store, with the paths that they may open themselves: a copy of lines as they are.
 _WRITERS = {
     "engine/merge_journals.py": "copies lines of journals as they are",
-    "engine/adopt.py": "copies records of earlier journals",
+    "engine/resume.py": "copies records of earlier journals",
+    "models/batch/ledger.py": "a journal of its own, of batches",
     "engine/merge.py": "copies traffic as it is",
 }
 _OPENING = re.compile(

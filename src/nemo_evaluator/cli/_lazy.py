@@ -7,11 +7,18 @@ import click
 
 
 class LazyGroup(click.Group):
-    """Commands by name: ``{"run": ("module:command", "one line of help")}``."""
+    """Commands by name: ``{"run": ("module:command", "one line of help")}``; ``sections`` groups them in the help."""
 
-    def __init__(self, *args: object, lazy: Mapping[str, tuple[str, str]] | None = None, **kwargs: object) -> None:
+    def __init__(
+        self,
+        *args: object,
+        lazy: Mapping[str, tuple[str, str]] | None = None,
+        sections: Mapping[str, str] | None = None,
+        **kwargs: object,
+    ) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         self._lazy = dict(lazy or {})
+        self._sections = {title: names.split() for title, names in (sections or {}).items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names, in the order they were given."""
@@ -40,7 +47,10 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, from the table, without importing any."""
-        rows = [(name, line) for name, (_, line) in self._lazy.items()]
-        rows += [(name, self.commands[name].get_short_help_str()) for name in sorted(self.commands)]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        rows = {name: line for name, (_, line) in self._lazy.items()}
+        rows |= {name: self.commands[name].get_short_help_str() for name in sorted(self.commands)}
+        width = max(map(len, rows))
+        for title, names in (self._sections or {"Commands": list(rows)}).items():
+            with formatter.section(title):
+                # All sections have their second column at the same place.
+                formatter.write_dl([(name.ljust(width), rows[name]) for name in names])

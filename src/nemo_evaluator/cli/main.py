@@ -53,6 +53,14 @@ LAZY: Final = {
     "recipe": (f"{_HERE}.recipe:recipe", "How named benchmarks are usually run."),
     "package": (f"{_HERE}.package:package", "Build a container image with a benchmark of your own inside."),
 }
+# How the help groups them.
+_SECTIONS: Final = {
+    "Evaluate": "eval init canary validate list recipe inspect-model config doctor",
+    "Look at results": "view show report export",
+    "Decide": "check compare gate power judge noise harvest",
+    "Serve and package": "serve proxy package models data sandbox cache cache-sqsh skills",
+    "Commands of the launcher": "run status info logs kill resume ls version",
+}
 
 
 def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
@@ -66,7 +74,7 @@ def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     ctx.exit()
 
 
-@click.group(cls=LazyGroup, lazy=LAZY, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, lazy=LAZY, sections=_SECTIONS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
 def nel() -> None:
     """nel evaluates language models and agents.

@@ -48,15 +48,25 @@ def run(
 ) -> None:
     """Run a config of the NeMo Evaluator Launcher: composed with Hydra, translated, then run by nel.
 
+    A config of nel itself, such as `nel init` writes, is run as it is.
+
     The run goes on in the background, or as a SLURM job; look after it with `nel status`, `nel logs` and `nel kill`.
     """
     from nemo_evaluator.config.env_file import use_env_file  # noqa: PLC0415 - heavy, only for this command
     from nemo_evaluator.launcher.compose import compose_launcher  # noqa: PLC0415
     from nemo_evaluator.launcher.convert import converted_text  # noqa: PLC0415
-    from nemo_evaluator.launcher.start import start_translated  # noqa: PLC0415
+    from nemo_evaluator.launcher.start import is_own, start_own, start_translated  # noqa: PLC0415
     from nemo_evaluator.launcher.translate import translate  # noqa: PLC0415
 
     use_env_file(Path(), env_file)
+    command = tuple(masked_arguments(sys.argv[1:]))
+    if is_own(file.expanduser()):
+        for flag, given in (("-t", tasks), ("--convert", convert), ("--containers", containers)):
+            if given:
+                raise UsageError(
+                    f"{flag} is for configs of the launcher, and {file} is one of nel", hint="leave it out"
+                )
+        ctx.exit(start_own(file.expanduser(), override, command, dry_run=dry_run, wait=wait))
     composed = compose_launcher(file.expanduser(), override, raw=config_mode == "raw")
     dry = dry_run or convert is not None
     translated = translate(composed, tasks, containers=containers, dry=dry)
@@ -71,5 +81,4 @@ def run(
         convert.write_text(text, encoding="utf-8")
         click.echo(f"Config written to: {convert}")
         return
-    command = tuple(masked_arguments(sys.argv[1:]))
     ctx.exit(start_translated(translated, text, command, folder=config_output, dry_run=dry_run, wait=wait))

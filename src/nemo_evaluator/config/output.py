@@ -50,7 +50,7 @@ class OutputConfig(Model):
     """The output of a run."""
 
     dir: Name = Field("./eval_results", description="Folder of the run.")
-    timestamped: bool = Field(True, description="On SLURM: append the run id to the folder.")
+    timestamped: bool = Field(False, description="Only `false`: a run is in `dir`, an earlier one in `previous/`.")
     progress_interval: Above0 = Field(60.0, description="Seconds between progress lines when not on a terminal.")
     report: Annotated[
         list[ReportFormat], BeforeValidator(_listed, json_schema_input_type=ReportFormat | list[ReportFormat])
@@ -65,6 +65,15 @@ class OutputConfig(Model):
     )
     traffic: Literal["none", "metadata", "bodies"] = Field("none", description="What `model_traffic.jsonl` keeps.")
     trajectories: TrajectoriesConfig = Field(default_factory=TrajectoriesConfig, description="Trajectory files.")
+
+    @field_validator("timestamped")
+    @classmethod
+    def _in_its_folder(cls, value: bool) -> bool:
+        if value:
+            raise PydanticCustomError(
+                "timestamped", "a run has no folder by time: --resume goes on in `dir`; for another run name another"
+            )
+        return value
 
     @model_validator(mode="before")
     @classmethod

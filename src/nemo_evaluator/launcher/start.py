@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
+import yaml
+
+from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import write_atomic
 from nemo_evaluator.executors.request import RunRequest
 from nemo_evaluator.executors.start import start
@@ -49,3 +53,29 @@ def start_translated(
         lines += [f"  nel {word} {invocation}" for word in ("status", "info", "logs", "kill")]
         print("\n".join(lines), flush=True)
     return code
+
+
+def is_own(file: Path) -> bool:
+    """Whether a file is a config of nel rather than of the launcher, such as one that `nel init` wrote."""
+    try:
+        data = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        # Whoever composes it says what is wrong with it.
+        return False
+    return (
+        isinstance(data, dict) and "benchmarks" in data and not {"evaluation", "deployment", "defaults"} & data.keys()
+    )
+
+
+def start_own(
+    file: Path, overrides: Sequence[str], command: tuple[str, ...], *, dry_run: bool = False, wait: bool = False
+) -> int:
+    """Start a config of nel as it is; the launcher's ``++a.b=c`` becomes ``a.b=c``. Returns the exit code."""
+    if removed := [one for one in overrides if one.startswith("~")]:
+        raise UsageError(
+            f"-o {removed[0]}: {file} is a config of nel, which has no `~`", hint="take it out of the file"
+        )
+    plain = tuple(one.lstrip("+") for one in overrides)
+    return start(
+        RunRequest(str(file), override=plain, dry_run=dry_run, background=not wait and not dry_run, command=command)
+    )
