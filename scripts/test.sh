@@ -18,7 +18,7 @@ export COVERAGE_FILE=$results/coverage
 # is no failure.
 lane() {
   local files
-  mapfile -t files < <(grep -rlE "$3" --include='test_*.py' "${tests[@]}")
+  mapfile -t files < <(grep -rlE "$3" --include='test_*.py' "${tests[@]}" | sort)
   [ ${#files[@]} = 0 ] || "$bin/python" -m pytest -q -m "$2" --junitxml "$results/$1.xml" "${@:4}" "${files[@]}" || [ $? = 5 ]
 }
 

@@ -44,7 +44,7 @@ OWN = {"user-agent", "accept", "accept-encoding", "connection", "host", "content
 
 
 @pytest.mark.parametrize(("path", "body"), [("/chat/completions", CHAT), ("/completions", TEXT)], ids=["chat", "text"])
-@pytest.mark.parametrize("name", interceptor_registry.names())
+@pytest.mark.parametrize("name", [name for name in interceptor_registry.names() if "_in_tests" not in name])
 async def test_both_doors_send_the_same(
     open_door: Any, tmp_path: Path, name: str, path: str, body: dict[str, Any]
 ) -> None:

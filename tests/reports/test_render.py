@@ -266,7 +266,10 @@ def test_where_a_report_is_written(run: Path, tmp_path: Path) -> None:
     folder, file = tmp_path / "folder", tmp_path / "file"
     folder.mkdir()
     file.touch()
-    assert said(report, "-f", "latex", "-o", str(folder)) == f"written: {folder}/report.tex\n"
+    assert said(report, "-f", "latex", "-o", str(folder)).splitlines() == [
+        f"written: {folder}/report.tex",
+        f"rows in a browser: nel view {run}",
+    ]
     assert said(report, "-o", str(file / "r.md")).startswith(f"cannot write {file}")
     assert said(eval_report, "--all-formats", "-o", str(file)).startswith(f"cannot write {file}")
     assert said(eval_report, "--all-formats", "-f", "json") == "give --format or --all-formats, not both"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import shlex
 import signal
 import sys
 import webbrowser
@@ -15,9 +16,11 @@ import uvloop
 
 from nemo_evaluator.adapters.http_server import HttpServer
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.wording import counted
 from nemo_evaluator.store.legacy import convert_legacy
 from nemo_evaluator.view.library import Library
 from nemo_evaluator.view.server import Viewer
+from nemo_evaluator.view.static_export import export_runs
 
 _PORT = 7117
 _HOST = "127.0.0.1"
@@ -27,7 +30,10 @@ _HOST = "127.0.0.1"
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--port", type=click.IntRange(0, 65535), help=f"[default: {_PORT}, or a free one where it is taken]")
 @click.option("--no-open", is_flag=True, help="Only print the URL.")
-def view(paths: tuple[Path, ...], port: int | None, no_open: bool) -> None:
+@click.option(
+    "--export", metavar="DIR", type=click.Path(path_type=Path), help="Write pages that any web server shows; no server."
+)
+def view(paths: tuple[Path, ...], port: int | None, no_open: bool, export: Path | None) -> None:
     """View runs in a browser: summaries, rows, comparisons, labels; also while they run.
 
     PATH is the folder of a run, or one above several (default: your registered runs and ./eval_results). The server
@@ -41,6 +47,10 @@ def view(paths: tuple[Path, ...], port: int | None, no_open: bool) -> None:
     library = Library(chosen, registry=not paths)
     if not library.look():
         raise UsageError("no run was found", hint="give the output folder of a run; `nel eval runs` lists runs")
+    if export is not None:
+        click.echo(f"{counted(export_runs(library, export), 'run')} written to {export}; to look at it:")
+        click.echo(f"  {shlex.join(['python3', '-m', 'http.server', '--bind', _HOST, '--directory', str(export)])}")
+        return
     uvloop.run(_serve(library, port, opens=not no_open and _has_desktop()))
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.folder import BenchmarkFolder
-from nemo_evaluator.runs.labels import read_labels
+from nemo_evaluator.runs.labels import Label, read_labels
 from nemo_evaluator.runs.query import Place, RowFilter, places
 from nemo_evaluator.runs.row import Row
 from nemo_evaluator.runs.row_file import answer_of, trajectories_of
@@ -30,9 +30,13 @@ _KEPT: Final = (*_ASKED, "reasoning_tokens", "cached_tokens", "from_cache", "err
 def row_page(folder: BenchmarkFolder, problem: int, repeat: int) -> JsonDict:
     """Everything that is known of a row. Texts that were cut are named in ``cut`` with their lengths."""
     whole, repeats = _read(folder, problem, repeat)
+    return page_of_row(folder, whole, read_labels(folder.path).get((problem, repeat)), repeats)
+
+
+def page_of_row(folder: BenchmarkFolder, whole: JsonDict, label: Label | None, repeats: list[JsonDict]) -> JsonDict:
+    """The page of what ``row_facts`` says of a row."""
     cut: dict[str, int] = {}
     steps = _shortened(whole.pop("steps"), "steps", _IN_A_STEP, cut)
-    label = read_labels(folder.path).get((problem, repeat))
     return {
         **_shortened(whole, "", FIRST, cut),
         "steps": steps,
@@ -67,12 +71,19 @@ def _read(folder: BenchmarkFolder, problem: int, repeat: int) -> tuple[JsonDict,
     if outcome is None and task.journal.is_file() and task.journal.stat().st_size < _SEARCHED:
         answer = answer_of(task.journal, row.key)
     kept = row if row.trajectory else next(trajectories_of(task.trajectories, {row.key}), row)
+    return row_facts(place, row, answer, outcome, kept.steps), repeats
+
+
+def row_facts(
+    place: Place, row: Row, answer: JsonDict | None, outcome: JsonDict | None, steps: list[JsonDict]
+) -> JsonDict:
+    """What is known of a row, at full length."""
     data = {name: value for name, value in row.data.items() if name != "trajectory"}
     asked = {name: answer[name] for name in _KEPT if name in answer} if answer else {}
     timing = outcome.get("timing", {}) if outcome else {}
     sent = asked.get("messages") or (outcome or {}).get("messages") or _told(row)
     shown = _facts(place, row)
-    return {"row": data, "sent": sent, "answer": asked, "timing": timing, "facts": shown, "steps": kept.steps}, repeats
+    return {"row": data, "sent": sent, "answer": asked, "timing": timing, "facts": shown, "steps": steps}
 
 
 def _told(row: Row) -> list[JsonDict]:

@@ -17,6 +17,16 @@ from nemo_evaluator.runs.index import add_lookups
 from nemo_evaluator.runs.query import distribution, outcomes, tally
 from nemo_evaluator.runs.unfinished import find_unfinished
 from nemo_evaluator.store.layout import TaskPaths
+from nemo_evaluator.view.library import Library
+
+
+def run_page(library: Library, key: str) -> JsonDict:
+    """A run as the list shows it, with the summary of each benchmark."""
+    described = library.described(key)
+    running = described["state"] == "running"
+    return described | {
+        "parts": [summary(library.benchmark(key, name), running=running) for name in library.run(key).benchmarks]
+    }
 
 
 def summary(folder: BenchmarkFolder, *, running: bool) -> JsonDict:

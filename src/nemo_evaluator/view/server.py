@@ -34,9 +34,12 @@ PAGE: Final = "index.html"
 _NAMES: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _MOST_HITS: Final = 5_000
 _MOST_NOTE: Final = 100_000
+CONTENT_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; style-src-attr 'unsafe-inline'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'"
+)
 _HEADERS: Final = {
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "style-src-attr 'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "content-security-policy": f"{CONTENT_POLICY}; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
@@ -84,7 +87,7 @@ class Viewer:
         """The application, guarded."""
         answers: dict[str, Callable[[Request], Any]] = {
             "runs": lambda _: {"runs": self._library.listed(), "who": getpass.getuser()},
-            "run": self._run,
+            "run": lambda request: page_run.run_page(self._library, _said(request, "run")),
             "figures": lambda request: {"html": page_run.figures(self._folder(request))},
             "facets": lambda request: page_rows.facets(self._folder(request)),
             "rows": self._rows,
@@ -105,12 +108,6 @@ class Viewer:
 
     def _folder(self, request: Request) -> BenchmarkFolder:
         return self._library.benchmark(_said(request, "run"), _said(request, "bench"))
-
-    def _run(self, request: Request) -> Any:
-        described = self._library.described(_said(request, "run"))
-        folders, running = self._library.run(described["key"]).benchmarks, described["state"] == "running"
-        parts = [page_run.summary(self._library.benchmark(described["key"], name), running=running) for name in folders]
-        return described | {"parts": parts}
 
     def _rows(self, request: Request) -> Any:
         folder = self._folder(request)

@@ -1,13 +1,8 @@
-// Where data comes from: the server, or files that `nel view --export` wrote beside this page (or into it).
+// Where data comes from: the server, or files that `nel view --export` wrote beside this page.
 let made = null;
 
 export async function start() {
-  const inside = document.getElementById("nel-data");
-  if (inside) made = JSON.parse(inside.textContent);
-  else {
-    const mark = document.querySelector("meta[name=nel-export]");
-    if (mark) made = await (await fetch("data/export.json")).json();
-  }
+  if (document.querySelector("meta[name=nel-export]")) made = await (await fetch("data/export.json")).json();
   return Boolean(made);
 }
 
@@ -27,13 +22,13 @@ export const runs = signal => made ? Promise.resolve({ runs: made.runs, who: "" 
 export const run = (key, signal) => made ? Promise.resolve(made.pages[key]) : json("run", { run: key }, { signal });
 export const figures = (key, bench, signal) => made ? Promise.resolve({ html: made.figures[`${key}/${bench}`] || "" }) : json("figures", { run: key, bench }, { signal });
 export const facets = (key, bench, signal) => made ? Promise.resolve(made.facets[`${key}/${bench}`]) : json("facets", { run: key, bench }, { signal });
-export const compare = (keys, signal) => made ? Promise.resolve(made.compare) : json("compare", { runs: keys.join(",") }, { signal });
+export const compare = (keys, signal) => made ? Promise.reject(new Error("an export holds no comparisons")) : json("compare", { runs: keys.join(",") }, { signal });
 
 // Rows of an export: the table is one file, filtered here; bodies lie in chunks.
 const tables = {};
 async function table(key, bench) {
   const name = `${key}/${bench}`;
-  tables[name] ||= made.tables ? made.tables[name] : fetch(`data/${made.places[name]}/index.json`).then(reply => reply.json());
+  tables[name] ||= fetch(`data/${made.places[name]}/index.json`).then(reply => reply.json());
   return tables[name];
 }
 
@@ -68,7 +63,6 @@ export async function rows(key, bench, query, offset, limit, signal) {
 }
 
 async function chunked(entry, place) {
-  if (made.bodies) return JSON.parse(made.bodies[entry]);
   const [chunk, start, length] = entry;
   const reply = await fetch(`data/${place}/rows-${chunk}.jsonl`, { headers: { Range: `bytes=${start}-${start + length - 1}` } });
   const bytes = new Uint8Array(await reply.arrayBuffer());
