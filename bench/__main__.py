@@ -11,8 +11,8 @@ import sys
 import time
 from pathlib import Path
 
-MODULES = ("start", "spine", "traffic", "compare", "sandbox", "lm_eval", "calibration", "judges", "scaling")
-SLOW = ("calibration", "judges", "scaling")
+MODULES = ("start", "spine", "traffic", "compare", "sandbox", "lm_eval", "calibration", "judges", "scaling", "view")
+SLOW = ("calibration", "judges", "scaling", "view")
 
 
 def main() -> int:
