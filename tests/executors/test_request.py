@@ -47,6 +47,7 @@ FULL = RunRequest(
     strict_export=True,
     frozen=True,
     allow_fallback=True,
+    detach_batch=True,
     as_json=True,
     no_progress=True,
     verbose=True,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from nel_support import Nel, Serve, Sums, api, bench, nel, serve, sums
 
 from nemo_evaluator.config import parse_eval_config
-from nemo_evaluator.suite.site_checks import check_site, registry_cautions
+from nemo_evaluator.suite.site_checks import check_site, disk_cautions, registry_cautions
 
 __all__ = ["nel", "serve", "sums"]
 
@@ -88,3 +89,11 @@ def test_env_files_hold_what_the_config_needs(nel: Nel) -> None:
         "JUDGE=",
         "# URL=",
     ]
+
+
+def test_a_disk_that_is_nearly_full_is_a_caution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = {"services": {"model": api("http://127.0.0.1:9/v1")}, "benchmarks": [bench("gsm8k")]}
+    config = parse_eval_config(data | {"output": {"dir": str(tmp_path / "not" / "there")}})
+    assert disk_cautions(config) == []
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=50 * 1024**2))
+    assert disk_cautions(config) == [f"only 50 MB are free in {tmp_path}; free some, or write elsewhere: -o FOLDER"]

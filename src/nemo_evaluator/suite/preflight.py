@@ -20,7 +20,7 @@ from nemo_evaluator.solvers.base import SANDBOX
 from nemo_evaluator.suite.export import check_exports
 from nemo_evaluator.suite.names import check_names
 from nemo_evaluator.suite.run import use_datasets
-from nemo_evaluator.suite.site_checks import check_site, ping, registry_cautions
+from nemo_evaluator.suite.site_checks import check_site, disk_cautions, ping, registry_cautions
 from nemo_evaluator.suite.stop_rule import check_baselines
 
 Path = tuple[str | int, ...]
@@ -42,7 +42,8 @@ async def preflight(loaded: LoadedConfig, shard: Shard | None = None, *, pinging
     found = [*_raised(lambda: check_exports(config.output), ("output", "export")), *_prices(config)]
     found += _raised(lambda: check_baselines(config, shard), ("benchmarks",))
     found += check_site(config)
-    loaded.warnings += [words for words in registry_cautions(config) if words not in loaded.warnings]
+    cautions = [*disk_cautions(config), *registry_cautions(config)]
+    loaded.warnings += [words for words in cautions if words not in loaded.warnings]
     if pinging:
         found += [one async for one in ping(config)]
     if config.cluster.type == "local":

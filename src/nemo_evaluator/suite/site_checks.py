@@ -55,14 +55,15 @@ def check_site(config: EvalConfig) -> Iterator[Found]:
                 f"{wanted} GPUs are needed, and there are {gpus}",
                 "nel inspect-model",
             )
+
+
+def disk_cautions(config: EvalConfig) -> list[str]:
+    """A disk that a run of ordinary size would fill; a short run may fit, so it is no error."""
     folder = Path(config.output.dir).absolute()
     there = next(one for one in (folder, *folder.parents) if one.exists())
-    if config.cluster.type == "local" and (free := shutil.disk_usage(there).free) < _SCARCE:
-        yield (
-            ("output", "dir"),
-            f"only {free // 1024**2} MB are free in {there}",
-            "free some, or write elsewhere: -o FOLDER",
-        )
+    if config.cluster.type != "local" or (free := shutil.disk_usage(there).free) >= _SCARCE:
+        return []
+    return [f"only {free // 1024**2} MB are free in {there}; free some, or write elsewhere: -o FOLDER"]
 
 
 def registry_cautions(config: EvalConfig) -> list[str]:
