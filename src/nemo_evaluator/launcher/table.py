@@ -49,7 +49,7 @@ class Rule:
     def worth(self, given: Any) -> Any:
         """A field's value as it is written in our config."""
         if self.value is not None:
-            return copy.deepcopy(self.value) if given else None
+            return self.value if given else None
         if self.form is not None and given is not None:
             return (
                 [one % given if "%" in one else one for one in self.form]
@@ -87,7 +87,10 @@ class Draft:
 
 
 def put_in(tree: JsonDict, path: str, value: Any) -> None:
-    """Write a value under a dotted path; lists and mappings that are there already are added to."""
+    """Write a value under a dotted path; lists and mappings that are there already are added to.
+
+    A copy is written: what the table holds must not change with the config that is made of it.
+    """
     *above, last = path.split(".")
     for key in above:
         tree = tree.setdefault(key, {})
@@ -96,7 +99,7 @@ def put_in(tree: JsonDict, path: str, value: Any) -> None:
         value = [*there, *value]
     elif isinstance(there, dict) and isinstance(value, dict):
         value = {**there, **value}
-    tree[last] = value
+    tree[last] = copy.deepcopy(value)
 
 
 class Scope:
