@@ -152,10 +152,10 @@ def _stop_rules(data: dict[str, Any]) -> Iterator[Finding]:
 def _batches(data: dict[str, Any]) -> Iterator[Finding]:
     """Batches take single requests, of one process, and hours."""
     services = data.get("services")
-    batched = {name for name in services if get_in(services, name, "batch")} if isinstance(services, dict) else set()
+    batched = [name for name in services if get_in(services, name, "batch")] if isinstance(services, dict) else []
     if batched and get_in(data, "cluster", "type") == "ray":
         message = "workers of a Ray cluster cannot share a batch"
-        yield Finding(("services", min(batched), "batch"), message, "remove batch, or use another cluster.type")
+        yield Finding(("services", batched[0], "batch"), message, "remove batch, or use another cluster.type")
     for path, benchmark in benchmarks_of(data):
         solver = benchmark.get("solver")
         if get_in(solver, "service") not in batched:
