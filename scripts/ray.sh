@@ -7,6 +7,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=${VENV:-.venv}/bin
+# Where this is set, every process of every node would compile Ray's libraries anew, which outlasts its patience.
+unset PYTHONDONTWRITEBYTECODE
 # Short, because the path of a socket may not be longer than about 100 characters.
 run=/tmp/nel-ray-$(id -u)
 # Ports from 10002 to 19999 are for Ray's workers.
@@ -27,18 +29,21 @@ node() {
 }
 
 start_cluster() {
+  local number
   [ -x "$bin/ray" ] || { echo "ray: not installed; make parts" >&2; return 1; }
   stop_cluster
   mkdir "$run" && chmod 700 "$run"
   od -An -N32 -tx1 /dev/urandom | tr -d ' \n' >"$run/token"
   node head --head --port "$port" --num-cpus 0 --include-dashboard false --temp-dir "$run/t"
   wait_for up || return 1
-  local number
-  for number in 1 2 3; do node "node$number" --address "127.0.0.1:$port" --num-cpus 2; done
-  wait_for three_nodes
+  # One after another: nodes that start at the same moment get in each other's way.
+  for number in 1 2 3; do
+    node "node$number" --address "127.0.0.1:$port" --num-cpus 2
+    wait_for has_all_nodes || return 1
+  done
 }
 
-three_nodes() { timeout 30 "$bin/ray" status --address "127.0.0.1:$port" 2>/dev/null | grep -F '/6.0 CPU' >/dev/null; }
+has_all_nodes() { timeout 30 "$bin/ray" status --address "127.0.0.1:$port" 2>/dev/null | grep -F "/$((2 * number)).0 CPU" >/dev/null; }
 
 wait_for() {
   local until=$((SECONDS + 300)) pid
