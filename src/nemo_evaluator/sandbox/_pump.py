@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable
 from typing import IO, Final
 
+import uvloop
+
 _CHUNK: Final = 1 << 16
 # Reads in one turn of the loop: a command that floods us must not hold up the others.
 _TURNS: Final = 16
@@ -117,5 +119,8 @@ async def stdin_pipe() -> tuple[int, asyncio.StreamWriter]:
     far, near = os.pipe()
     loop = asyncio.get_running_loop()
     protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
-    transport, _ = await loop.connect_write_pipe(lambda: protocol, os.fdopen(near, "wb", 0))
+    # uvloop closes the descriptor and then the file: a file that owned it would close what another thread has opened
+    # meanwhile under its number. asyncio's own loop closes the file alone.
+    owned = not isinstance(loop, uvloop.Loop)
+    transport, _ = await loop.connect_write_pipe(lambda: protocol, os.fdopen(near, "wb", 0, closefd=owned))
     return far, asyncio.StreamWriter(transport, protocol, None, loop)
