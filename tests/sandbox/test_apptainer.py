@@ -17,6 +17,7 @@ import pytest
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.processes import start_time
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
+from nemo_evaluator.sandbox import _wrapper
 from nemo_evaluator.sandbox._backend import Limits
 from nemo_evaluator.sandbox._nodes import NodeSlots
 from nemo_evaluator.sandbox.apptainer import ApptainerConfig, ApptainerSandbox
@@ -164,6 +165,16 @@ async def test_an_instance_that_is_gone_is_no_failure_of_the_command() -> None:
     with pytest.raises(SandboxError, match="no instance found"):
         await box.exec("true")
     await box.stop()
+
+
+async def test_a_command_that_takes_all_words_of_its_wrapper_has_failed_and_not_its_sandbox() -> None:
+    """It may read its own stdout and stderr, which are pipes, before we do."""
+    async with ApptainerSandbox(SandboxSpec(), settings=Limits(memory=MEMORY, cpus=1), image_file=SIF) as box:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_wrapper, "_WRAP", _wrapper._WRAP.replace("printf", ": printf"))
+            result = await box.exec("echo said; exit 0")
+        assert (result.exit_code, result.timed_out) == (137, False)
+        assert (await box.exec("echo alive")).stdout == "alive\n"
 
 
 @pytest.mark.parametrize("nodes", [False, pytest.param(True, marks=pytest.mark.needs("slurm"))])
