@@ -84,3 +84,14 @@ def test_nothing_is_replayed_from_the_command_line(on: Bench, monkeypatch: pytes
 def test_submit_is_refused(on: Bench) -> None:
     with pytest.raises(UsageError, match="nothing to submit to"):
         on.start(3, submit=True)
+
+
+@only_local
+def test_an_unfinished_shard_keeps_the_whole_from_starting_over_it(on: Bench) -> None:
+    on.pace = 0.3
+    on.start(40, background=True, shard="0/2")
+    part = on.run("o/shard_0")
+    on.until(lambda: on.server.count > 8)
+    on.executor.stop(part)
+    with pytest.raises(UsageError, match="shard_0/sums holds an unfinished run"):
+        on.start(40)

@@ -5,12 +5,10 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from nel_support import Serve, api, nel, rows, serve, sums
-from slurm_support import POOL, Cluster, on, squeue
+from slurm_support import POOL, Cluster, jobs_of, kill_script, on, processes_of, squeue
 
 from nemo_evaluator.testing import Say, ScriptedServer
 
@@ -29,26 +27,12 @@ def stand_in(on: Cluster, name: str, text: str) -> None:
         on.nel.env["PATH"] = f"{tools}:{on.nel.env['PATH']}"
 
 
-def jobs_of(on: Cluster) -> list[str]:
-    """Jobs of this test's runs that wait or run."""
-    listed = squeue("-t", "pending,running,completing", "-o", "%A %r %Z").splitlines()
-    return [line for line in listed if str(on.nel.folder) in line and "DependencyNeverSatisfied" not in line]
-
-
 def asked(server: ScriptedServer, more_than: int) -> None:
     """Wait until the server was asked so often; ``nel`` itself would take longer to tell."""
     deadline = time.monotonic() + 120
     while server.count <= more_than:
         assert time.monotonic() < deadline
         time.sleep(0.1)
-
-
-def kill_script(job: str) -> None:
-    """SIGKILL to the script of a job, as the kernel sends it when memory runs out."""
-    scripts = [line.split()[0] for line in _processes() if f"job{int(job):05d}/slurm_script" in line]
-    assert scripts
-    for pid in scripts:
-        os.kill(int(pid), signal.SIGKILL)
 
 
 def test_a_preempted_run_goes_on_when_there_is_room_again(on: Cluster, serve: Serve) -> None:
@@ -183,15 +167,15 @@ def test_a_killed_follower_or_stopper_leaves_a_run_that_is_known(on: Cluster, se
     assert jobs_of(on) == [] and processes_of(on.nel.folder) == []
 
 
-def processes_of(folder: Path) -> list[str]:
-    """Command lines that name a folder, but for our own."""
-    return [line for line in _processes() if str(folder) in line and line.split()[0] != str(os.getpid())]
-
-
-def _processes() -> Iterator[str]:
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        yield f"{process.name} {line}"
+def test_a_run_leaves_the_request_of_one_that_waits_for_its_folder(on: Cluster, serve: Serve) -> None:
+    server = serve(lambda seen: Say("6"))
+    later = {"main": POOL | {"sbatch_extra_flags": {"mem": "900M", "begin": "now+1hour"}}}
+    config = on.config(2, {"model": api(server.url)}, node_pools=later)
+    waiting = json.loads(on.nel("eval", "run", config, "--submit", "--json").stdout)["run_id"]
+    (request,) = (on.nel.folder / "o").glob("nel_request-*.json")
+    parts = json.loads((on.nel.folder / config).read_text()) | {"cluster": {"type": "local"}}
+    on.nel("eval", "run", on.nel.config("here.json", **parts))
+    assert request.exists()
+    subprocess.run(["scancel", *(on.nel.folder / "o" / ".nel_submitted").read_text().split()], check=True, timeout=60)
+    on.nel("eval", "run", "here.json", "--fresh")
+    assert waiting in request.name and not request.exists()

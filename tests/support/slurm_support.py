@@ -1,9 +1,12 @@
 """For tests on a real SLURM cluster: configs for it, and a look at what became of them."""
 
 import json
+import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,6 +54,34 @@ class Cluster:
 def squeue(*words: str) -> str:
     done = subprocess.run(["squeue", "-h", *words], capture_output=True, text=True, timeout=60, check=True)
     return done.stdout.strip()
+
+
+def jobs_of(on: Cluster) -> list[str]:
+    """Jobs of this test's runs that wait or run."""
+    listed = squeue("-t", "pending,running,completing", "-o", "%A %r %Z").splitlines()
+    return [line for line in listed if str(on.nel.folder) in line and "DependencyNeverSatisfied" not in line]
+
+
+def kill_script(job: str) -> None:
+    """SIGKILL to the script of a job, as the kernel sends it when memory runs out."""
+    scripts = [line.split()[0] for line in _processes() if f"job{int(job):05d}/slurm_script" in line]
+    assert scripts
+    for pid in scripts:
+        os.kill(int(pid), signal.SIGKILL)
+
+
+def processes_of(folder: Path) -> list[str]:
+    """Command lines that name a folder, but for our own."""
+    return [line for line in _processes() if str(folder) in line and line.split()[0] != str(os.getpid())]
+
+
+def _processes() -> Iterator[str]:
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        yield f"{process.name} {line}"
 
 
 @pytest.fixture

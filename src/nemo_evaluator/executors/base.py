@@ -69,8 +69,9 @@ class Job:
         """An unfinished run is continued or set aside on purpose, never by the way."""
         if self.request.resume or self.request.fresh:
             return
-        for bench in self.loaded.config.benchmarks:
-            task = TaskPaths(self.folder / safe_name(bench.key))
+        names = [safe_name(bench.key) for bench in self.loaded.config.benchmarks]
+        folders = [self.folder, *sorted(self.folder.glob("shard_*"))]
+        for task in (TaskPaths(folder / name) for folder in folders for name in names):
             answers, batches = unfinished_answers(task), open_batches(task.batches)
             if answers or batches:
                 again = shlex.join(["nel", *self.request.command])

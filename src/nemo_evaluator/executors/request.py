@@ -6,6 +6,7 @@ The file holds no secret: what is one travels to the worker in an environment va
 import json
 import os
 import re
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Final
@@ -136,10 +137,10 @@ def read_request(path: Path) -> RunRequest:
     return replace(request, override=tuple(request.override))
 
 
-def remove_requests(folder: Path, *, but: str) -> None:
-    """Remove the request files of earlier runs in a folder."""
+def remove_requests(folder: Path, *, but: Callable[[str], bool]) -> None:
+    """Remove the request files in a folder but those of some runs, asked for by their ids."""
     for path in folder.glob(_file(folder, "*").name):
-        if path != _file(folder, but):
+        if not but(path.stem.removeprefix("nel_request-")):
             path.unlink(missing_ok=True)
 
 

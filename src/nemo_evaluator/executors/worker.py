@@ -13,15 +13,15 @@ from typing import Final
 import uvloop
 
 from nemo_evaluator.config import SNAPSHOT, EvalConfig, write_snapshot
-from nemo_evaluator.core.errors import NelError
+from nemo_evaluator.core.errors import NelError, TransportError
 from nemo_evaluator.core.files import dumps, scrub_json, write_atomic
 from nemo_evaluator.core.logs import CleanFormatter
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.terminal import coloured, harmless, terminal_width
-from nemo_evaluator.executors.base import Job, executor_of
+from nemo_evaluator.executors.base import Job, executor_of, status_of
 from nemo_evaluator.executors.request import remove_requests, shard_of
 from nemo_evaluator.store.lock import folder_lock
-from nemo_evaluator.store.runs import RunMeta, load_run, refreshed
+from nemo_evaluator.store.runs import RunMeta, load_run, refreshed, registry_dir
 from nemo_evaluator.store.sums import FILE as SUMS
 from nemo_evaluator.store.sums import record_sums
 from nemo_evaluator.suite.console import Console
@@ -37,7 +37,7 @@ def work(job: Job) -> int:
     """Run to the end while holding the folder; returns the exit code, which is noted with the run."""
     with folder_lock(job.folder, run_id=job.run.run_id, say=partial(print, file=sys.stderr, flush=True)):
         job.refuse_unfinished()
-        remove_requests(job.folder, but=job.run.run_id)
+        remove_requests(job.folder, but=lambda run_id: run_id == job.run.run_id or _lives(run_id))
         run = _noted(job)
         run.save()
         code: int | None = None
@@ -61,6 +61,15 @@ def _noted(job: Job) -> RunMeta:
     details = details | job.run.details | {"pid": os.getpid(), "host": socket.gethostname()}
     details.pop("exit_code", None)
     return replace(job.run, details=details)
+
+
+def _lives(run_id: str) -> bool:
+    """Whether a run that was to write here may still want its request. Its folder is here, so it is asked for here."""
+    run = load_run(registry_dir() / run_id)
+    try:
+        return run is not None and status_of(replace(run, details=run.details | {"hostname": None})).alive
+    except TransportError:
+        return True
 
 
 def _run(job: Job) -> int:

@@ -86,7 +86,7 @@ class Slurm(Executor):
         files = files_of(replace(job, run=run), plan)
         run.save()
         try:
-            handle = submit(plan, handle, files, left)
+            handle = submit(plan, handle, files, job.request, left)
         except NelError:
             if earlier is None:
                 forget_run(run.run_id)
@@ -126,7 +126,7 @@ class Slurm(Executor):
         going = " ".join(one.job_id for one in seen.going)
         waiting = " ".join(one.job_id for one in seen.waiting)
         # A job that begins just now sees the mark, or is seen by the next look.
-        commands = [f"touch {folder}/.nel_stop"]
+        commands = [f"mkdir -p {folder} && touch {folder}/.nel_stop"]
         commands += [f"scancel {waiting}"] if waiting else []
         commands += [f"scancel --batch --signal=USR1 {going}"] if going else []
         handle.host.run("\n".join(commands))
@@ -136,7 +136,9 @@ class Slurm(Executor):
             if time.monotonic() > until or not seen.going:
                 handle.host.run(f"scancel {left}")
             time.sleep(_pause(handle))
-        handle.host.run(f"rm -f {folder}/{SECRETS}")
+        # A shard that never began has noted no end of its own.
+        note = f"[ -e .nel_exit ] || echo {EXIT_INTERRUPTED} >.nel_exit" if handle.only_shard is not None else ":"
+        handle.host.run(f"cd {folder}; rm -f {SECRETS}; {note}")
 
     def shard(self, run: RunMeta, index: int) -> RunMeta:
         """One shard as a run: its folder, its job of the array, and those that follow it."""

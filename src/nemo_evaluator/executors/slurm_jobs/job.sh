@@ -123,20 +123,25 @@ serve() {
   done
 }
 
+# The last shard merges. Until it has, its follow-up job waits: one that is killed meanwhile is followed by one that merges.
 merge_shards() {
-  local n owner
+  local n owner lock=$root/.merge_lock own=$root/.merge_lock-$SLURM_JOB_ID
   for ((n = 0; n < shards; n++)); do [ -e "$root/shard_$n/.shard_done" ] || return 0; done
-  if ! mkdir "$root/.merge_lock" 2>/dev/null; then
-    [ ! -e "$root/.merge_lock/.done" ] || return 0
-    owner=$(cat "$root/.merge_lock/owner" 2>/dev/null)
+  mkdir -p "$own" && echo "$SLURM_JOB_ID" >"$own/owner"
+  # A folder takes the place of another one only when that is empty.
+  if ! mv -T "$own" "$lock" 2>/dev/null; then
+    rm -rf "$own"
+    owner=$(cat "$lock/owner" 2>/dev/null)
     # Whoever began to merge is at it, unless the job is gone.
-    if [ -z "$owner" ] || [ -n "$(squeue -h -j "$owner" 2>/dev/null)" ]; then return 0; fi
+    if [ -e "$lock/.done" ] || [ -n "$(squeue -h -j "${owner:-0}" 2>/dev/null)" ]; then return 0; fi
+    echo "$SLURM_JOB_ID" >"$lock/owner"
+    rm -f "$root/nel.lock"
   fi
-  echo "$SLURM_JOB_ID" >"$root/.merge_lock/owner"
   (with_secrets "${step[@]}" "${merge[@]}") </dev/null >>"$root/nel_eval.log" 2>&1
   code=$?
   say "merged $shards shards: exit code $code"
-  echo "$code" >"$root/.merge_lock/.done"
+  if [ "$code" -gt 128 ] && [ -n "$next" ] && ! stopped; then exit "$code"; fi
+  echo "$code" >"$lock/.done"
 }
 
 trap 'why=walltime; [ -z "$worker_pid" ] || kill -USR1 "$worker_pid"' USR1
@@ -167,9 +172,12 @@ rm -rf "$relay"
 account "$SECONDS"
 case $code in
   0 | 3 | 4)
-    [ "$shards" = 0 ] || touch .shard_done
-    settle "$code"
-    [ "$shards" = 0 ] || merge_shards
+    ended=$code
+    if [ "$shards" -gt 0 ]; then
+      touch .shard_done
+      merge_shards
+    fi
+    settle "$ended"
     ;;
   126 | 127)
     say "cannot run ${worker[0]} on this node; cluster.conda_env or cluster.eval_image say where nel is installed"

@@ -50,7 +50,7 @@ class SlurmHandle:
 
 
 def submit(
-    plan: JobPlan, handle: SlurmHandle, files: Mapping[str, Upload], shards: Sequence[int] | None = None
+    plan: JobPlan, handle: SlurmHandle, uploads: Mapping[str, Upload], request: RunRequest, shards: Sequence[int] | None
 ) -> SlurmHandle:
     """Bring the files and submit the job, or an array of the given shards. Raises TransportError as sbatch says.
 
@@ -68,7 +68,9 @@ def submit(
     # Into the file first: nobody may be listening any more.
     keep = f'echo "${{id%%;*}}" >>{_SUBMITTED}; echo "${{id%%;*}}"'
     script = f"rm -rf {shlex.join(old)}\n{command}\n{keep}\n"
-    said = handle.host.put_and_run(str(plan.root), files, script).strip()
+    if plan.shards and not request.resume:
+        script = f"set -- {plan.shards} {'fresh' if request.fresh else shlex.quote('')}\n{_text('aside.sh')}{script}"
+    said = handle.host.put_and_run(str(plan.root), uploads, script).strip()
     job_id = said.rpartition("\n")[2]
     if not job_id.isdecimal():
         raise TransportError(f"sbatch answered {said!r}, which holds no job id")
@@ -115,17 +117,17 @@ def _secrets(job: Job, snapshot: str) -> dict[str, str]:
     return {name: os.environ[name] for name in sorted(named) if name in os.environ} | cluster.container_env
 
 
-_BODY: Final = "job.sh"
-
-
 def render(plan: JobPlan) -> str:
     """The text of the script. It holds no secret."""
     lines = ["#!/bin/bash", *_header(plan), "", f"# Run {plan.run_id}; `nel eval resume` writes this file anew."]
     lines += _variables(plan)
     lines += _function("activate", _activate(plan.conda_env))
     lines += _function("place", _place(plan.pools))
-    body = files(__package__).joinpath(_BODY).read_text(encoding="utf-8")
-    return "\n".join([*lines, "", body])
+    return "\n".join([*lines, "", _text("job.sh")])
+
+
+def _text(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _header(plan: JobPlan) -> Iterable[str]:
