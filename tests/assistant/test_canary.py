@@ -108,6 +108,25 @@ def test_a_failing_dry_run_is_the_last(nel: Nel, serve: Serve) -> None:
     assert not Path(nel.folder, "out-canary").exists()
 
 
+@pytest.mark.parametrize(("service", "most"), [({"max_concurrent": 3}, 3), ({}, 32)])
+def test_the_advice_stays_within_the_limit_of_the_service(
+    service: Any, most: int, nel: Nel, serve: Serve, sums: Sums
+) -> None:
+    file = config(nel, serve(adds), sums(40), service=service)
+    (advice,) = json.loads(nel("canary", file, "--limit", "6", "--json").stdout)["advice"]
+    assert f"max_concurrent {most} can stay" in advice
+
+
+@pytest.mark.needs("model", "xllamacpp")
+def test_the_advice_counts_the_slots_of_a_server(nel: Nel, sums: Sums) -> None:
+    model = {"type": "llama_cpp", "model": "smollm2-135m", "context_size": 512, "slots": 2, "threads": 1}
+    solver = {"type": "simple", "service": "model", "generation": {"max_tokens": 8}}
+    benchmarks = [bench(sums(8)) | {"solver": solver}]
+    file = nel.config("c.yaml", services={"model": model}, benchmarks=benchmarks, output={"dir": "out"})
+    report = json.loads(nel("canary", file, "--limit", "4", "--json", code=None).stdout)
+    assert "max_concurrent 2 can stay" in " ".join(report["advice"])
+
+
 def test_nothing_is_exported_and_retries_lower_the_concurrency(nel: Nel, serve: Serve, sums: Sums) -> None:
     failing = iter([Say(status=503)] * 2)
     server = serve(lambda seen: next(failing, None) or adds(seen))

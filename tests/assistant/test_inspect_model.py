@@ -26,7 +26,9 @@ LLAMA = {
 }
 QWEN3 = LLAMA | {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "max_position_embeddings": 40960}
 MOE = LLAMA | {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "num_experts": 128}
-THINKS = {"chat_template": "{% if enable_thinking %}<think>{% endif %}"}
+THINKS = {"chat_template": "{% if tools %}<tools>{% endif %}{% if enable_thinking %}<think>{% endif %}"}
+TOOLS = {"chat_template": "{% if tools %}<tools>{% endif %}"}
+NO_TOOLS = {"chat_template": "{% if enable_thinking %}<think>{% endif %}"}
 PLAIN = {"chat_template": "{{ messages }}"}
 GB = 10**9
 
@@ -236,14 +238,16 @@ def test_flags_follow_from_the_files(tmp_path: Path) -> None:
     ("name", "config", "template", "reasoning", "tools"),
     [
         ("Qwen3-32B", QWEN3, THINKS, "qwen3", "hermes"),
-        ("Qwen3-4B-Instruct-2507", QWEN3, PLAIN, None, "hermes"),
+        ("Qwen3-32B", QWEN3, NO_TOOLS, "qwen3", None),
+        ("Qwen3-32B", QWEN3, {}, "qwen3", "hermes"),
+        ("Qwen3-4B-Instruct-2507", QWEN3, TOOLS, None, "hermes"),
         ("Qwen3-30B-A3B-Thinking-2507", MOE, THINKS, "qwen3", "hermes"),
-        ("Llama-3.1-8B-Instruct", LLAMA, PLAIN, None, "llama3_json"),
+        ("Llama-3.1-8B-Instruct", LLAMA, TOOLS, None, "llama3_json"),
         ("DeepSeek-R1-Distill-Llama-8B", LLAMA, THINKS, "deepseek_r1", None),
         (
             "gpt-oss-20b",
             LLAMA | {"model_type": "gpt_oss"},
-            {"chat_template": "reasoning_effort"},
+            {"chat_template": "{{ tools }}{{ reasoning_effort }}"},
             "openai_gptoss",
             "openai",
         ),
@@ -254,6 +258,7 @@ def test_parsers_of_families(
 ) -> None:
     found = advise(read(tmp_path, name, config=config, tokenizer_config=template)).serving["vllm"]
     assert (found.reasoning_parser, found.tool_parser) == (reasoning, tools)
+    assert ("--enable-auto-tool-choice" in found.flags) == (tools is not None), "vLLM parses no tool calls without it"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from pathlib import Path
@@ -10,8 +11,11 @@ from typing import Any
 import pexpect
 import pytest
 import yaml
+from click.testing import CliRunner
 from nel_support import NEL, Nel, Serve
 
+from nemo_evaluator.assistant.build_config import questions
+from nemo_evaluator.cli.main import nel as command
 from nemo_evaluator.testing import ScriptedServer
 
 ASKED = [
@@ -80,6 +84,22 @@ def test_it_is_answered_at_a_terminal(
     nel("config", "check", path.name, "--file-only")
 
 
+def test_an_empty_value_is_asked_for_again_with_a_word(tmp_path: Path) -> None:
+    env = os.environ | {"TERM": "dumb", "COLUMNS": "200"}
+    words = ["init", "-e", "local", "-d", "vllm", "-x", "none", "-m", "chat", "-b", "safety"]
+    child = pexpect.spawn(NEL, words, cwd=str(tmp_path), env=env, encoding="utf-8", timeout=60)
+    child.expect_exact("Value: ")
+    child.sendline("")
+    child.expect_exact("Error: a value is needed")
+    child.expect_exact("Value: ")
+    child.sendline("org/m")
+    child.expect_exact("? [Y/n]: ")
+    child.sendline("")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+
+
 def test_wrong_answers_are_asked_again_and_no_writes_nothing(tmp_path: Path) -> None:
     env = os.environ | {"TERM": "dumb", "COLUMNS": "200"}
     words = [
@@ -100,6 +120,7 @@ def test_wrong_answers_are_asked_again_and_no_writes_nothing(tmp_path: Path) -> 
         child.expect_exact("Answer [local]: ")
         child.sendline(wrong)
         child.expect_exact("Error: ")
+        child.expect_exact("local, slurm" if wrong != "1,2" else "one of the numbers or words above")
     child.sendline("1")
     child.expect_exact("? [Y/n]: ")
     child.sendline("n")
@@ -107,6 +128,66 @@ def test_wrong_answers_are_asked_again_and_no_writes_nothing(tmp_path: Path) -> 
     child.close()
     assert child.exitstatus == 130
     assert list(tmp_path.iterdir()) == []
+
+
+TYPED = {
+    "model.url": "URL",
+    "model.model": "org/m",
+    "api_key": "null",
+    "image": "nvcr.io/nim/m:1",
+    "tracking_uri": "sqlite:///m.db",
+    "experiment_name": "e",
+    "project": "p",
+    "entity": "team",
+}
+
+
+@pytest.mark.large
+@pytest.mark.needs("mirror", "mlflow", "wandb")
+def test_every_combination_of_the_five_questions_at_a_terminal(
+    nel: Nel, serve: Serve, mirror_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All 450: each config passes the check; those of an external endpoint on this machine are run."""
+    monkeypatch.setenv("NGC_API_KEY", "k-0123456789")
+    nel.env |= {"NEL_DATA_MIRROR": str(mirror_dir), "WANDB_MODE": "offline"}
+    server, numbers = serve("The answer is A."), [range(1, len(one.words) + 1) for one in questions().values()]
+    ran, absent = 0, {}
+    for place, chosen in enumerate(itertools.product(*numbers)):
+        folder = nel.folder / str(place)
+        folder.mkdir()
+        words = [list(one.words)[n - 1] for one, n in zip(questions().values(), chosen, strict=True)]
+        path = "completions" if words[3] == "base" else "chat/completions"
+        drive(folder, [str(n) for n in chosen], TYPED | SLURM | {"model.url": f"{server.url}/{path}"})
+        (file,) = folder.glob("*.yaml")
+        done = CliRunner().invoke(command, ["config", "check", str(file), "--file-only"])
+        assert done.exception is None, (words, done.output, done.exception)
+        if words[:2] == ["local", "none"]:
+            asked = server.count
+            kept = _run_what_opens(nel, file, absent.setdefault((words[3], words[4]), set()))
+            assert server.count >= asked + kept, words
+            ran += 1
+    assert (place + 1, ran) == (450, 45)
+
+
+def _run_what_opens(nel: Nel, file: Path, absent: set[str]) -> int:
+    """Run a problem of each benchmark that the mirror holds; ``absent`` are those that it does not."""
+    data = yaml.safe_load(file.read_text())
+    if "sandboxes" in data:
+        data["sandboxes"]["code"] = {"type": "local", "timeout": 60.0}
+    data["output"]["dir"] = str(file.parent / "out")
+    for again in (True, False):
+        kept = [one | {"repeats": 1} for one in data["benchmarks"] if one["name"] not in absent]
+        assert kept
+        file.write_text(yaml.safe_dump(data | {"benchmarks": kept}))
+        said = nel("eval", "run", str(file), "--limit", "1", "--no-progress", code=None)
+        if said.returncode in (0, 3) or not again:
+            break
+        numbers = set(re.findall(r"benchmarks\[(\d+)\]\.name: ", said.stderr))
+        absent |= {kept[int(number)]["name"] for number in numbers}
+        assert numbers, said.stderr
+    # 3: a single problem of which nothing could be read.
+    assert said.returncode in (0, 3), said.stderr
+    return len(kept)
 
 
 @pytest.mark.needs("mirror")

@@ -76,6 +76,12 @@ def test_ping_finds_wrong_keys_models_and_silence(nel: Nel, serve: Serve, sums: 
         nel("config", "check", file, "--ping", "-O", "services.judge.model=other-judge", code=1).stderr.count("judge")
         == 0
     )
+    services["model"]["api_key"] = "right-key-0123456789"
+    right = {"model": services["model"], "judge": services["judge"] | {"model": "other-judge"}}
+    file = nel.config("c.yaml", services=right, benchmarks=[bench(sums(2))], output={"dir": "o"})
+    assert "answered: model, judge" in nel("config", "check", file, "--ping").stdout
+    assert '"answered": [' in nel("config", "check", file, "--ping", "--json").stdout
+    assert "answered" not in nel("config", "check", file).stdout
 
 
 def test_env_files_hold_what_the_config_needs(nel: Nel) -> None:

@@ -182,7 +182,8 @@ def _advice(bundle: Bundle, loaded: LoadedConfig) -> Iterator[str]:
     if bench is None or not runtime.p50_ms or not runtime.steps_per_second:
         return
     service = loaded.config.model_services().get(bench.solver.model_service or "")
-    most = min(bench.max_concurrent, (service.max_concurrent if service else None) or bench.max_concurrent)
+    limits = [bench.max_concurrent, *(getattr(service, name, None) for name in ("max_concurrent", "slots"))]
+    most = min(filter(None, limits))
     used = max(1, round(runtime.steps_per_second * runtime.p50_ms / 1000))
     pace = f"{bench.key}: median {runtime.p50_ms / 1000:.2g} s per answer at concurrency {used}"
     if retries:

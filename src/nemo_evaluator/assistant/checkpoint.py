@@ -52,6 +52,7 @@ class Checkpoint:
     vision: bool = False
     chat_template: bool | None = None
     thinks: bool = False
+    tools: bool = False
     weight_bytes: int | None = None
     generation: JsonDict = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -112,6 +113,7 @@ def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
         vision=any(config.get(key) is not None for key in _VISION),
         chat_template=bool(template) if template or (folder / "tokenizer_config.json").is_file() else None,
         thinks=any(word in template for word in ("<think>", "enable_thinking", "reasoning_effort", "[THINK]")),
+        tools="tool" in template,
         weight_bytes=weights,
         generation={k: v for k, v in as_dict(_json(folder / "generation_config.json")).items() if k in _SAMPLING},
         warnings=tuple(warnings),

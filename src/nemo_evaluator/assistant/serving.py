@@ -21,6 +21,8 @@ RUNTIMES: Final = ("vllm", "sglang", "trt_llm")
 _FOR_WEIGHTS: Final = 0.75
 _DAMAGE: Final = ("very high", "high", "medium")
 _GPUS_OF_A_NODE: Final = 8
+_DASHED: Final = ("--reasoning-parser", "--tool-call-parser")
+_PARSER_FLAGS: Final = {"vllm": _DASHED, "sglang": _DASHED, "trt_llm": ("--reasoning_parser", "--tool_parser")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +38,12 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What one engine needs."""
+    """What one engine needs: settings of the service, and ``flags``, the same as its command line takes them."""
 
     runtime: str
     reasoning_parser: str | None = None
     tool_parser: str | None = None
+    flags: list[str] = field(default_factory=list)
     args: list[str] = field(default_factory=list)
     env: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -170,16 +173,24 @@ def _facts(checkpoint: Checkpoint, gpus: int) -> set[str]:
 
 
 def _serving(runtime: str, checkpoint: Checkpoint, family: dict[str, Any], facts: set[str]) -> Serving:
-    # A template that shows no reasoning has none to parse; without a template the family is all that is known.
-    thinks = checkpoint.thinks or not checkpoint.chat_template
-    parsers = [as_dict(family.get(kind)).get(runtime) for kind in ("reasoning", "tools")]
-    found = Serving(runtime, parsers[0] if thinks else None, parsers[1])
+    # A template that shows no reasoning or tools has none to parse; without one the family is all that is known.
+    shown = {"reasoning": checkpoint.thinks, "tools": checkpoint.tools}
+    parsers = [
+        as_dict(family.get(kind)).get(runtime) if there or not checkpoint.chat_template else None
+        for kind, there in shown.items()
+    ]
+    found = Serving(runtime, *parsers)
+    for flag, parser in zip(_PARSER_FLAGS[runtime], parsers, strict=True):
+        found.flags.extend([flag, parser] if parser else [])
+    if runtime == "vllm" and found.tool_parser:
+        found.flags.append("--enable-auto-tool-choice")
     found.notes.extend([str(family["note"])] if family.get("note") else [])
     for rule in read_data("runtimes.yaml"):
         if rule["runtime"] == runtime and facts.issuperset(rule["if"]):
             found.args.extend(word.format(context=checkpoint.context) for word in rule.get("args", ()))
             found.env.update(rule.get("env", {}))
             found.notes.extend([rule["note"]] if "note" in rule else [])
+    found.flags.extend(found.args)
     return found
 
 

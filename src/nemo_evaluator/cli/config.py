@@ -63,14 +63,17 @@ def check(
         else:
             click.echo(render_error(shown), err=True)
         context.exit(error.exit_code)
+    asked = importlib.import_module("nemo_evaluator.suite.site_checks").pinged(loaded.config) if ping else None
     if as_json:
-        click.echo(json.dumps(_success(loaded, file), indent=2))
+        click.echo(json.dumps(_success(loaded, file) | ({"answered": asked} if ping else {}), indent=2))
         return
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
     click.echo(f"ok: {file}")
     for line in _summary(loaded):
         click.echo(f"  {line}")
+    if asked is not None:
+        click.echo(f"  answered: {', '.join(asked) or 'no endpoint to ask; nel starts the services itself'}")
 
 
 @config.command()

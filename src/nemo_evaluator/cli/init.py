@@ -35,7 +35,7 @@ def _choose(question: Question, default: str) -> str:
         try:
             return ",".join(question.check(part) for part in named)
         except UsageError as error:
-            raise click.BadParameter(error.message) from error
+            raise click.BadParameter(f"{error.message}; {error.hint}") from error
 
     found: str = click.prompt("Answer", default=default, value_proc=checked)
     return found
@@ -43,11 +43,13 @@ def _choose(question: Question, default: str) -> str:
 
 def _value(missing: Missing) -> str:
     def checked(text: str) -> str:
+        if not text.strip():
+            raise click.BadParameter("a value is needed; Ctrl-C leaves without writing anything")
         if missing.path[-1] == "api_key" and not (text == "null" or text.isidentifier() or text.startswith("${")):
             raise click.BadParameter("give the name of the variable that holds the key, not the key")
         return text
 
-    found: str = click.prompt(f"\n{missing.name}\n  {missing.hint}\nValue", value_proc=checked)
+    found: str = click.prompt(f"\n{missing.name}\n  {missing.hint}\nValue", "", value_proc=checked, show_default=False)
     return found
 
 

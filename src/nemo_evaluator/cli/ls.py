@@ -32,9 +32,18 @@ def tasks(as_json: bool) -> None:
         click.echo(dumps({"tasks": [_facts(one) for one in catalogue()]}, indent=True).decode())
         return
     head = ("TASK", "ENDPOINT", "RUNS AS", "NEEDS")
-    rows = [(one.full_name, one.endpoint, one.nel or "its container only", ", ".join(one.needs)) for one in catalogue()]
-    click.echo("\n".join(table([head, *rows], terminal_width())))
-    click.echo("\nA name with * or ?? is a family. Details of one: nel ls task NAME")
+    rows = [
+        (one.name, one.endpoint, one.nel or "its container only", "".join(need[0].upper() for need in one.needs))
+        for one in catalogue()
+    ]
+    first, *lines = table([head, *rows], terminal_width(), narrow=(2, 0))
+    click.echo(first)
+    for place, (one, line) in enumerate(zip(catalogue(), lines, strict=True)):
+        if not place or one.harness != catalogue()[place - 1].harness:
+            click.echo(f"\n{one.harness}\n{one.image}")
+        click.echo(line)
+    click.echo("\nNEEDS: J judge, S sandbox for code, G gated dataset (HF_TOKEN), L logprobs.")
+    click.echo("A name with * or ?? is a family. Details of one: nel ls task HARNESS.NAME")
 
 
 @ls.command("task")
@@ -55,15 +64,9 @@ def runs(limit: int | None, executor: str | None, since: str | None) -> None:
     """List runs, newest first; `nel eval runs` shows their scores as well."""
     found = [run for run in list_runs() if executor in (None, run.executor) and _is_recent(run.started_at, since)]
     rows = [
-        (
-            invocation_of(run.run_id),
-            run.started_at[:19],
-            str(len(jobs)),
-            run.executor,
-            ", ".join(one.name for one in jobs),
-        )
+        (invocation_of(run.run_id), run.started_at[:19], str(len(jobs)), run.executor, ", ".join(jobs))
         for run in found[:limit]
-        for jobs in [overview(run)]
+        for jobs in [run.details.get("benchmarks") or [one.name for one in overview(run)]]
     ]
     head = ("INVOCATION", "STARTED", "JOBS", "EXECUTOR", "BENCHMARKS")
     click.echo(harmless("\n".join(table([head, *rows], terminal_width()))) if rows else "No runs.")

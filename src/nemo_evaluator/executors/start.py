@@ -100,7 +100,7 @@ def _run(request: RunRequest, loaded: LoadedConfig, output_dir: Path, config_dir
         config_summary=summary_of([bench.name for bench in loaded.config.benchmarks]),
         details=places(output_dir, cwd=Path.cwd(), config_dir=config_dir)
         | ({"shard": request.shard} if request.shard else {})
-        | {"model": _models(loaded.config)},
+        | {"model": _models(loaded.config), "benchmarks": [bench.key for bench in loaded.config.benchmarks]},
     )
 
 

@@ -1,7 +1,7 @@
 """The status of a run: its life, which its executor knows, and its numbers, read from its folder."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -69,7 +69,9 @@ def read_status(run: RunMeta) -> RunStatus:
     for part in parts:
         checkpoint, prefix = read_checkpoint(part), "" if part == root else f"{part.name}/"
         failed |= {prefix + key: entry for key, entry in as_dict(checkpoint.get("failed_benchmarks")).items()}
-        benchmarks += [replace(one, name=prefix + one.name) for one in _read_part(part, checkpoint, life.alive)]
+        planned = as_list(checkpoint.get("planned_benchmarks")) or as_list(run.details.get("benchmarks"))
+        found = _read_part(part, checkpoint, map(str, planned), life.alive)
+        benchmarks += [replace(one, name=prefix + one.name) for one in found]
     return RunStatus(
         run_id=run.run_id,
         executor=run.executor,
@@ -85,17 +87,17 @@ def read_status(run: RunMeta) -> RunStatus:
     )
 
 
-def _read_part(root: Path, checkpoint: JsonDict, running: bool) -> Iterator[BenchmarkStatus]:
-    """The benchmarks of a run, or of one shard: those that have begun, then those that wait."""
+def _read_part(root: Path, checkpoint: JsonDict, planned: Iterable[str], running: bool) -> Iterator[BenchmarkStatus]:
+    """The benchmarks of a run, or of one shard, in the order of its config; then those that are no longer in it."""
     failed, sessions = as_dict(checkpoint.get("failed_benchmarks")), as_dict(checkpoint.get("sessions"))
     by_folder = {safe_name(key): as_dict(session) for key, session in sessions.items()}
-    begun = [folder for folder in task_folders(root) if folder.parent == root]
-    waiting = {safe_name(str(key)) for key in as_list(checkpoint.get("planned_benchmarks")) if key not in failed}
-    waiting -= {task.name for task in begun}
-    for task in begun:
-        yield benchmark_status(task, by_folder.get(task.name, {}), running=running)
-    for name in sorted(waiting):
-        yield BenchmarkStatus(name, "not started")
+    begun = {folder.name: folder for folder in task_folders(root) if folder.parent == root}
+    names = {safe_name(key): key for key in planned}
+    for name in dict.fromkeys([*names, *begun]):
+        if name in begun:
+            yield benchmark_status(begun[name], by_folder.get(name, {}), running=running)
+        elif names[name] not in failed:
+            yield BenchmarkStatus(name, "not started")
 
 
 def describe(status: RunStatus) -> str:

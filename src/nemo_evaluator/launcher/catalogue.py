@@ -58,15 +58,15 @@ def find_task(name: str, container: str | None = None) -> Task:
     """
     name = _file()["aliases"].get(name, name)
     harness, dot, short = name.rpartition(".")
-    if "://" in name or (not dot and not container and not _fitting("", name) and name in builtin_modules()):
-        return Task(name, "", "chat", "", nel=name)
     found = _fitting(harness, short)
+    if "://" in name or (not dot and not container and not found and name in builtin_modules()):
+        return Task(name, "", "chat", "", nel=name)
     if container:
         one = found[0] if found else Task(short, harness, "chat", container, listed=False)
         return replace(one, image=container)
-    if len(found) > 1:
-        names = ", ".join(one.full_name for one in found)
-        raise UsageError(f"the task name {name!r} is ambiguous", hint=f"write one of: {names}")
+    names = _file()["ambiguous"].get(name) or [one.full_name for one in found]
+    if len(names) > 1:
+        raise UsageError(f"the task name {name!r} is ambiguous", hint=f"write one of: {', '.join(names)}")
     if found:
         return found[0]
     if harness in _file()["harnesses"]:

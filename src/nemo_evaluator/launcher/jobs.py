@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.executors.status import BenchmarkStatus, RunStatus, read_status
 from nemo_evaluator.store.runs import RunMeta, find_run, invocation_of
 
@@ -46,7 +47,7 @@ def run_of(which: str) -> tuple[RunMeta, int | None]:
 def find_jobs(which: str) -> list[Job]:
     """The jobs of a run, or the one that a job id names. Raises UsageError when there is none."""
     run, number = run_of(which)
-    jobs = list(_jobs(run, read_status(run)))
+    jobs = sorted(_jobs(run, read_status(run)), key=lambda one: one.number)
     if number is not None and all(one.number != number for one in jobs):
         known = ", ".join(one.job_id for one in jobs) or "none has begun"
         raise UsageError(f"run {invocation_of(run.run_id)} has no job {number}", hint=f"its jobs: {known}")
@@ -55,8 +56,9 @@ def find_jobs(which: str) -> list[Job]:
 
 def _jobs(run: RunMeta, status: RunStatus) -> Iterator[Job]:
     """The number of a launcher's task ends the benchmark's key; of other runs it is the benchmark's place."""
-    waiting = [BenchmarkStatus(run.config_summary, "not started")] if not status.benchmarks else []
-    for place, one in enumerate([*status.benchmarks, *waiting]):
+    begun = {safe_name(one.name) for one in status.benchmarks}
+    broken = [BenchmarkStatus(name, "INVALID") for name in status.failed if safe_name(name) not in begun]
+    for place, one in enumerate([*status.benchmarks, *broken]):
         end = one.name.rpartition(".")[2]
         word = _WORDS.get(one.status, "SUCCESS")
         if one.status in _WORDS and status.state in ("stopped", "killed"):

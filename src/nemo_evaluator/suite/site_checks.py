@@ -83,12 +83,15 @@ def registry_cautions(config: EvalConfig) -> list[str]:
     ]
 
 
+def pinged(config: EvalConfig) -> list[str]:
+    """The services that can be asked before a run: those that nel does not start itself."""
+    return [name for name, service in config.model_services().items() if service.type == "api"]
+
+
 async def ping(config: EvalConfig) -> AsyncIterator[Found]:
     """Endpoints, the judges' too, that do not answer, refuse the key, or do not know the model: one short question."""
-    for name, service in config.model_services().items():
-        if service.type != "api":
-            continue
-        endpoint = endpoint_of(name, service, url=config.base_url(name))
+    for name in pinged(config):
+        endpoint = endpoint_of(name, config.services[name], url=config.base_url(name))
         async with Client(replace(endpoint, retry=RetryConfig(max_retries=0))) as client:
             try:
                 await asyncio.wait_for(client.chat(_HELLO, generation={"max_tokens": _SHORT}), _PATIENCE)
