@@ -12,7 +12,10 @@ from nemo_evaluator.executors.base import Life
 from nemo_evaluator.launcher.jobs import find_jobs
 from nemo_evaluator.store.runs import RunMeta
 
-_KEYS = [f"{name}.{number}" for number, name in enumerate("zeta mmlu gsm8k drop a b c d e f alpha".split())]
+_KEYS = [
+    f"{name}.{number}"
+    for number, name in enumerate(["zeta", "mmlu", "gsm8k", "drop", "a", "b", "c", "d", "e", "f", "alpha"])
+]
 
 
 @pytest.fixture
