@@ -75,6 +75,28 @@ def test_the_same_list_everywhere_and_nothing_is_written(nel: Nel, config: str) 
     assert nel("config", "check", config, "--file-only").stdout.startswith("ok: ")
 
 
+def test_a_broken_schema_hides_nothing_that_opening_the_benchmarks_shows(nel: Nel, config: str) -> None:
+    """The wrong parts are taken out, and what is left is checked; what follows from them is not told."""
+    wrong = {
+        "services.model.proxy.interceptors=[{name: payload_modifier, config: {params_to_add: 7}}]": (
+            "services.model.proxy.interceptors[0].config.params_to_add"
+        ),
+        "benchmarks.1.max_concurrent=0": "benchmarks[1].max_concurrent",
+        "benchmarks.3.solver.service=modl": "benchmarks[3].solver.service",
+        "benchmarks.5.scoring.metrics=[{type: jugde}]": "benchmarks[5].scoring.metrics[0].type",
+        "outptu={}": "outptu",
+    }
+    words = [word for override in wrong for word in ("-O", override)]
+    said = json.loads(nel("config", "check", config, *words, "--json", code=1).stdout)
+    assert sorted(one["path"] for one in said["problems"]) == sorted([*EXPECTED, *wrong.values()])
+    shown = nel("config", "check", config, *words, code=1).stderr
+    assert shown == nel("eval", "run", config, *words, "--dry-run", code=1).stderr
+    assert shown == nel("eval", "run", config, *words, code=1).stderr
+    file_only = json.loads(nel("config", "check", config, *words, "--json", "--file-only", code=1).stdout)
+    assert sorted(one["path"] for one in file_only["problems"]) == sorted(wrong.values())
+    assert not (nel.folder / "o").exists()
+
+
 def test_a_plan_that_can_be_run_ends_with_0(nel: Nel, sums: Sums) -> None:
     services = {"model": api("http://127.0.0.1:9/v1")}
     config = nel.config("c.yaml", services=services, benchmarks=[bench(sums(3))], output={"dir": "o"})

@@ -128,6 +128,18 @@ def test_a_config_that_the_assistant_wrote_runs_as_it_is(nel: Nel, serve: Serve)
     assert "-t is for configs of the launcher" in nel("run", "--config", "mine.yaml", "-t", "x", code=1).stderr
 
 
+def test_what_is_wrong_is_told_of_the_fields_that_the_user_wrote(nel: Nel) -> None:
+    written(nel, "http://127.0.0.1:9/v1")
+    wrong = ["-o", "++evaluation.nemo_evaluator_config.config.params.parallelism=0"]
+    for dry in (["--dry-run"], []):
+        said = nel("run", "--config", "config.yaml", "-t", "quickstart.1", *wrong, *dry, code=1).stderr
+        field = "evaluation.nemo_evaluator_config.config.params.parallelism (benchmarks[0].max_concurrent)"
+        assert f"error: 1 problem in config.yaml\n\n  config.yaml: {field}: 0 is out of range" in said
+    named = ["-o", "evaluation.tasks.1.name=./nowhere.py:nobody"]
+    unknown = nel("run", "--config", "config.yaml", *named, "-n", code=1).stderr
+    assert "evaluation.tasks[1]" in unknown and "tmp" not in unknown
+
+
 def test_a_missing_task_and_a_wrong_override_are_told(nel: Nel) -> None:
     written(nel, "http://127.0.0.1:9/v1")
     assert "quickstart.0, quickstart.1" in nel("run", "--config", "config.yaml", "-t", "mmlu", code=1).stderr

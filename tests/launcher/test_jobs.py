@@ -12,10 +12,7 @@ from nemo_evaluator.executors.base import Life
 from nemo_evaluator.launcher.jobs import find_jobs
 from nemo_evaluator.store.runs import RunMeta
 
-_KEYS = [
-    f"{name}.{number}"
-    for number, name in enumerate(["zeta", "mmlu", "gsm8k", "drop", "a", "b", "c", "d", "e", "f", "alpha"])
-]
+_KEYS = [f"{name}.{number}" for number, name in enumerate(["zeta", "mmlu", "gsm8k", *"abcdefg", "alpha"])]
 
 
 @pytest.fixture

@@ -179,7 +179,7 @@ def _serving(runtime: str, checkpoint: Checkpoint, family: dict[str, Any], facts
         as_dict(family.get(kind)).get(runtime) if there or not checkpoint.chat_template else None
         for kind, there in shown.items()
     ]
-    found = Serving(runtime, *parsers)
+    found = Serving(runtime, parsers[0], parsers[1])
     for flag, parser in zip(_PARSER_FLAGS[runtime], parsers, strict=True):
         found.flags.extend([flag, parser] if parser else [])
     if runtime == "vllm" and found.tool_parser:

@@ -49,9 +49,12 @@ def check(
     """Report all problems in FILE, or that there are none."""
     try:
         use_env_file(Path(file).parent, env_file)
-        loaded = load_config(file, overrides)
         # By name: the other subcommands need no benchmark, scorer or exporter.
         look: Any = importlib.import_module("nemo_evaluator.suite.preflight")
+        try:
+            loaded = load_config(file, overrides)
+        except ConfigError as error:
+            raise look.whole_error(error, look.check_file if file_only else None) from None
         if file_only and (problems := look.check_file(loaded)):
             raise ConfigError(problems)
         if not file_only:

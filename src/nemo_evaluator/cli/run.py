@@ -81,4 +81,4 @@ def run(
         convert.write_text(text, encoding="utf-8")
         click.echo(f"Config written to: {convert}")
         return
-    ctx.exit(start_translated(translated, text, command, folder=config_output, dry_run=dry_run, wait=wait))
+    ctx.exit(start_translated(translated, text, command, str(file), folder=config_output, dry_run=dry_run, wait=wait))

@@ -3,7 +3,7 @@
 import copy
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from nemo_evaluator.config import playbooks, user_settings
 from nemo_evaluator.config._document import Document, prune_nulls
 from nemo_evaluator.config._environment import expand_environment
 from nemo_evaluator.config._explain import explain
+from nemo_evaluator.config._salvage import path_of, salvage
 from nemo_evaluator.config._self_references import resolve_self_references
 from nemo_evaluator.config.compose import as_mapping, compose_document, drop_variables
 from nemo_evaluator.config.cross_check import cross_check
@@ -40,6 +41,29 @@ class LoadedConfig:
     document: Document = field(default_factory=lambda: Document({}))
 
 
+class BrokenConfigError(ConfigError):
+    """A config whose schema is broken; what is left without the wrong parts can be checked as well."""
+
+    def __init__(self, problems: list[Problem], document: Document, data: Any) -> None:
+        super().__init__(problems)
+        self._document, self._data = document, data
+
+    def with_rest(self, look: Callable[[LoadedConfig], Iterable[Problem]]) -> ConfigError:
+        """The error with what ``look`` finds wrong with the rest; not where something is wrong, or missing, anyway."""
+        found = salvage(self._data, self.problems)
+        if found is None:
+            return self
+        config, numbers = found
+        known, more = [path_of(one.path) for one in self.problems], []
+        for one in look(LoadedConfig(config, {})):
+            path = path_of(one.path)
+            if path[0] == "benchmarks" and path[1:]:
+                path = ("benchmarks", numbers[int(path[1])], *path[2:])
+            if not any(path[: len(other)] == other[: len(path)] for other in known):
+                more.append(self._document.problem(path, one.message, one.hint))
+        return ConfigError(_in_order([*self.problems, *more]), source=self.source)
+
+
 def load_config(
     path: str | Path,
     overrides: Iterable[str] = (),
@@ -58,7 +82,8 @@ def load_config(
     try:
         return _load(compose_document(source), tuple(overrides), output_dir, source, environment)
     except ConfigError as error:
-        raise ConfigError(error.problems, source=str(source)) from None
+        error.source = str(source)
+        raise
 
 
 def load_mapping(
@@ -109,11 +134,11 @@ def _validate(document: Document, environment: Mapping[str, str]) -> tuple[EvalC
             remember_urls(data)
             config = EvalConfig.model_validate(data)
         except ValidationError as error:
-            raise ConfigError(_all_problems(problems, error, document, data)) from None
+            raise BrokenConfigError(_all_problems(problems, error, document, data), document, data) from None
         except RecursionError:
             raise ConfigError([document.problem((), "is nested too deeply", "flatten it")]) from None
     if problems:
-        raise ConfigError(problems)
+        raise BrokenConfigError(problems, document, data)
     said = [str(item.message) for item in caught if issubclass(item.category, UserWarning)]
     return config, [*said, *config.cluster.cautions(config.services, config.benchmarks)]
 
@@ -125,4 +150,8 @@ def _all_problems(problems: list[Problem], error: ValidationError, document: Doc
     together: dict[str, Problem] = {}
     for problem in (*problems, *schema, *references):
         together.setdefault(problem.path, problem)
-    return sorted(together.values(), key=lambda problem: (problem.line is None, problem.line or 0))
+    return _in_order(together.values())
+
+
+def _in_order(problems: Iterable[Problem]) -> list[Problem]:
+    return sorted(problems, key=lambda problem: (problem.line is None, problem.line or 0))

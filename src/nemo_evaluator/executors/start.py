@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nemo_evaluator.config import EvalConfig, LoadedConfig
 from nemo_evaluator.config.env_file import use_env_file
-from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_OK, UsageError
+from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_OK, ConfigError, UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.storage import storage_error
 from nemo_evaluator.executors.base import Job, executor_of
@@ -18,7 +18,7 @@ from nemo_evaluator.executors.worker import work
 from nemo_evaluator.store.lock import ensure_free
 from nemo_evaluator.store.runs import RunMeta, load_run, new_run_id, places, summary_of
 from nemo_evaluator.suite.dry_run import describe_plan
-from nemo_evaluator.suite.preflight import preflight
+from nemo_evaluator.suite.preflight import preflight, whole_error
 
 
 def start(request: RunRequest) -> int:
@@ -77,7 +77,10 @@ def _prepare(request: RunRequest) -> Job:
     place = config_dir or Path()
     if names := use_env_file(place, request.env_file):
         print(f"variables from {request.env_file or place / '.env'}: {', '.join(names)}", file=sys.stderr)
-    loaded = load_request(request, config_dir)
+    try:
+        loaded = load_request(request, config_dir)
+    except ConfigError as error:
+        raise whole_error(error) from None
     shard = shard_of(request)
     whole = request.run_id if shard is not None and request.shard is None else None
     # Elsewhere, the environment may not say it.

@@ -26,15 +26,17 @@ _HARNESS: Final = 120 * 3600
 class TaskScope(Scope):
     """A benchmark in the making (``bench``), and the way in which it asks the model (``service``).
 
-    ``own`` is the task's entry, ``shared`` the evaluation around it; ``contained``: the harness itself runs.
+    ``index`` is its place among those that run, ``number`` that in the config; ``own`` is the task's entry, ``shared``
+    the evaluation around it; ``contained``: the harness itself runs.
     """
 
     section: ClassVar[str] = "task"
 
     def __init__(
-        self, head: Head, number: int, task: Task, own: JsonDict, shared: JsonDict, *, contained: bool
+        self, head: Head, index: int, number: int, task: Task, own: JsonDict, shared: JsonDict, *, contained: bool
     ) -> None:
         super().__init__(head.draft)
+        self.index = index
         self.head, self.number, self.task, self.own, self.contained = head, number, task, own, contained
         self.trees = {f"evaluation.tasks[{number}]": own, "evaluation": shared}
         self.bench: JsonDict = {
@@ -70,7 +72,7 @@ class TaskScope(Scope):
         else:
             path = path.replace("skills.", "params.")
             put_in(self.bench, path, value)
-            self.say(field, "translated", f"benchmarks[{self.number}].{path}")
+            self.say(field, "translated", f"benchmarks[{self.index}].{path}")
 
     def apply(self, field: str, rule: Rule, value: Any) -> None:
         """A harness gets its parameters as they are."""
@@ -171,3 +173,4 @@ class TaskScope(Scope):
         self.service |= {"cache": adapter.cache} if adapter.cache else {}
         if adapter.interceptors:
             put_in(self.service, "interceptors", adapter.interceptors)
+            self.say(field, "translated", "services.model.proxy.interceptors")

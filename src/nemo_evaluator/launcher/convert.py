@@ -14,9 +14,7 @@ _WIDTH: Final = 120
 
 def converted_text(translated: Translated, source: str) -> str:
     """The YAML; warnings stand at its head, and each value has the launcher's field beside it."""
-    origins: dict[str, str] = {}
-    for one in translated.of("translated"):
-        origins.setdefault(one.detail.replace("[", ".").replace("]", ""), one.field)
+    origins = {path.replace("[", ".").replace("]", ""): field for path, field in translated.origins.items()}
     body = yaml.safe_dump(translated.config, sort_keys=False, allow_unicode=True, width=_WIDTH)
     lines = body.splitlines()
     for path, line in _lines(yaml.compose(body), ""):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.errors import ConfigError, UsageError
 from nemo_evaluator.core.files import write_atomic
 from nemo_evaluator.executors.request import RunRequest
 from nemo_evaluator.executors.start import start
@@ -20,18 +20,22 @@ def start_translated(
     translated: Translated,
     text: str,
     command: tuple[str, ...],
+    source: str,
     *,
     folder: Path | None = None,
     dry_run: bool = False,
     wait: bool = False,
 ) -> int:
-    """Keep the translated config as ``<invocation>_config.yml`` and start it; returns the exit code."""
+    """Keep the translated config as ``<invocation>_config.yml`` and start it; returns the exit code.
+
+    What is wrong with it is told of the fields of ``source``, the launcher's file.
+    """
     run_id = new_run_id()
     if dry_run:
         with tempfile.TemporaryDirectory() as place:
             file = Path(place) / "config.yaml"
             file.write_text(text, encoding="utf-8")
-            return start(RunRequest(str(file), dry_run=True, command=command))
+            return _started(RunRequest(str(file), dry_run=True, command=command), translated, source)
     invocation = invocation_of(run_id)
     file = (folder or registry_dir().parent / "run_configs").expanduser() / f"{invocation}_config.yml"
     write_atomic(file, text)
@@ -45,7 +49,7 @@ def start_translated(
         submit=not wait and slurm,
         command=command,
     )
-    code = start(request)
+    code = _started(request, translated, source)
     if code == 0 and not wait:
         lines = [f"Config: {file}", f"Job submission successful | Invocation ID: {invocation}"]
         jobs = [bench["id"].rpartition(".") for bench in translated.config["benchmarks"]]
@@ -53,6 +57,13 @@ def start_translated(
         lines += [f"  nel {word} {invocation}" for word in ("status", "info", "logs", "kill")]
         print("\n".join(lines), flush=True)
     return code
+
+
+def _started(request: RunRequest, translated: Translated, source: str) -> int:
+    try:
+        return start(request)
+    except ConfigError as error:
+        raise translated.blamed(error, source) from error
 
 
 def is_own(file: Path) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from nemo_evaluator.config.compose import deep_merge
@@ -35,6 +36,25 @@ class Translated:
         """The fields with this outcome."""
         return [one for one in self.report if one.outcome == outcome]
 
+    @property
+    def origins(self) -> dict[str, str]:
+        """The launcher's fields by the paths to which they went; the first of several."""
+        return {one.detail: one.field for one in reversed(self.of("translated"))}
+
+    def blamed(self, error: ConfigError, source: str) -> ConfigError:
+        """What is wrong with the translated config, told of the launcher's fields, which the user wrote."""
+        problems = [replace(one, path=self._field(one.path), line=None, source=None) for one in error.problems]
+        return ConfigError(problems, source=source)
+
+    def _field(self, path: str) -> str:
+        words = re.split(r"(?=[.\[])", re.sub(r"^services\.model_\d+", "services.model", path))
+        above = ["".join(words[:size]) for size in range(len(words), 0, -1)]
+        field = next((self.origins[place] for place in above if place in self.origins), None)
+        if field is None and path.startswith("benchmarks["):
+            number = self.config["benchmarks"][int(words[1][1:-1])]["id"].rpartition(".")[2]
+            field = f"evaluation.tasks[{number}]"
+        return f"{field} ({path})" if field else path
+
     def check(self, source: str | None = None) -> None:
         """Raise a ConfigError with everything that was refused."""
         if refused := self.of("refused"):
@@ -54,7 +74,7 @@ def translate(config: JsonDict, only: Sequence[str] = (), *, containers: bool = 
     rest = {key: value for key, value in evaluation.items() if key not in ("tasks", "nemo_evaluator_config")}
     head.translate({**config, "evaluation": rest})
     chosen = list(_chosen(evaluation, only, draft))
-    tasks = [task for number, own in chosen if (task := _task(head, number, own, containers)) is not None]
+    tasks = [task for place, one in enumerate(chosen) if (task := _task(head, place, *one, containers)) is not None]
     _services(head, tasks)
     draft.out["benchmarks"] = [one.bench for one in tasks]
     if report := as_dict(draft.out.get("output")).get("report"):
@@ -80,7 +100,7 @@ def _chosen(evaluation: JsonDict, only: Sequence[str], draft: Draft) -> Iterator
     return ((number, task) for number, task in enumerate(tasks) if not only or number in kept)
 
 
-def _task(head: Head, number: int, own: JsonDict, containers: bool) -> TaskScope | None:
+def _task(head: Head, index: int, number: int, own: JsonDict, containers: bool) -> TaskScope | None:
     place, image = f"evaluation.tasks[{number}].name", own.get("container")
     try:
         task = find_task(str(own.get("name")), image)
@@ -94,7 +114,7 @@ def _task(head: Head, number: int, own: JsonDict, containers: bool) -> TaskScope
     shared = head.config["evaluation"]
     given = deep_merge(as_dict(shared.get("nemo_evaluator_config")), as_dict(own.get("nemo_evaluator_config")))
     asked = [as_dict(as_dict(tree.get("target")).get("api_endpoint")).get("type") for tree in (given, head.config)]
-    scope = TaskScope(head, number, task, own, shared, contained=contained)
+    scope = TaskScope(head, index, number, task, own, shared, contained=contained)
     scope.surround(str(next(filter(None, (own.get("endpoint_type"), *asked)), task.endpoint)))
     fields = {key: value for key, value in own.items() if key != "nemo_evaluator_config"}
     scope.translate(fields | (given if contained else deep_merge(_defaults(task, given), given)))

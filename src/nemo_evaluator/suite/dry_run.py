@@ -33,12 +33,14 @@ class DryRun:
     def text(self) -> str:
         """For people."""
         lines = [f"{counted(len(self.entries), 'benchmark')}, results in {self.output_dir}"]
-        for entry in self.entries:
-            problems, steps = counted(entry["problems"], "problem"), counted(entry["steps"], "step")
-            where = f"{entry['solver']} on {entry['model']}, concurrency {entry['max_concurrent']}"
-            about = f"{problems} x {entry['repeats']} = {steps}, {where}"
-            lines.append(f"  {entry['id']}: {entry.get('error') or about}")
+        lines += [f"  {entry['id']}: {entry.get('error') or _about(entry)}" for entry in self.entries]
         return "\n".join(lines)
+
+
+def _about(entry: JsonDict) -> str:
+    problems, steps = counted(entry["problems"], "problem"), counted(entry["steps"], "step")
+    where = f"{entry['solver']} on {entry['model']}, concurrency {entry['max_concurrent']}"
+    return f"{problems} x {entry['repeats']} = {steps}, {where}"
 
 
 async def describe_plan(config: EvalConfig, output_dir: Path, shard: Shard | None) -> DryRun:

@@ -3,9 +3,11 @@
 ``nel config check``, ``nel eval run`` and ``--dry-run`` show the same list.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
 from nemo_evaluator.config import BenchmarkConfig, EvalConfig, LoadedConfig, check_runtime
+from nemo_evaluator.config.load import BrokenConfigError
 from nemo_evaluator.core.errors import ConfigError, NelError, Problem, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.registry import load_object
@@ -54,6 +56,19 @@ async def preflight(loaded: LoadedConfig, shard: Shard | None = None, *, pinging
     problems += [document.problem(*one) for one in dict.fromkeys(found)]
     if problems:
         raise ConfigError(problems, source=str(loaded.source) if loaded.source else None)
+
+
+def whole_error(error: ConfigError, look: Callable[[LoadedConfig], Iterable[Problem]] | None = None) -> ConfigError:
+    """A config's error with what the rest of the config would be refused for, so that all of it is told at once."""
+    return error.with_rest(look or _refused) if isinstance(error, BrokenConfigError) else error
+
+
+def _refused(loaded: LoadedConfig) -> list[Problem]:
+    try:
+        asyncio.run(preflight(loaded))
+    except ConfigError as error:
+        return error.problems
+    return []
 
 
 def check_file(loaded: LoadedConfig) -> list[Problem]:
