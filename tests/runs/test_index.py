@@ -91,7 +91,7 @@ def test_a_folder_that_cannot_be_written_is_read_all_the_same(tmp_path: Path, mo
     task = _write(tmp_path / "b", [_row(0), _row(1)])
     task.index.mkdir()
     db, _ = open_index(task)
-    assert db.execute("SELECT count(*) FROM rows").fetchone() == (2,)
+    assert db.execute("SELECT sum(rows) FROM pieces").fetchone() == (2,)
     db.close()
     assert BenchmarkFolder(task.root).count(RowFilter(min_reward=1)) == 1
 
@@ -114,10 +114,10 @@ def test_it_follows_the_journal_while_a_run_writes(tmp_path: Path) -> None:
 
     asyncio.run(run())
     with sqlite3.connect(task.index) as db:
-        name, upto, _ = db.execute("SELECT * FROM source").fetchone()
+        name, upto, known, _ = db.execute("SELECT * FROM source").fetchone()
     assert name == "journal.jsonl"
     # An answer without an outcome is read again next time.
-    assert 0 < upto < task.journal.stat().st_size
+    assert 0 < upto < known == task.journal.stat().st_size
     first = folder.row(0)
     assert (first.reward, first.category, first.truncated, first.refused, first.unparsed) == (1.0, "sums", *(True,) * 3)
     assert (first.prompt, first.response, folder.row(1).cause) == ("?", "I cannot", "transport")

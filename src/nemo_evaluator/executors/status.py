@@ -17,7 +17,6 @@ from nemo_evaluator.models.batch.ledger import open_batches
 from nemo_evaluator.runs.bundle import newest_bundle
 from nemo_evaluator.runs.find import task_folders
 from nemo_evaluator.runs.folder import BenchmarkFolder
-from nemo_evaluator.runs.index import add_lookups
 from nemo_evaluator.runs.query import RowFilter, tally
 from nemo_evaluator.runs.unfinished import read_checkpoint
 from nemo_evaluator.store.layout import TaskPaths
@@ -144,9 +143,8 @@ def _together(parts: list[BenchmarkStatus]) -> Iterator[BenchmarkStatus]:
 def _failures(folder: Path) -> list[str]:
     """Per cause how many, one example, and where the rest is; from the index, so while the run goes on, too."""
     benchmark = BenchmarkFolder(folder)
-    with benchmark.reading() as (db, _):
-        add_lookups(db, ["cause"])
-        counts = {cause: count for cause, count, _ in tally(db, "cause")}
+    with benchmark.reading() as (columns, _):
+        counts = {cause: count for cause, count, _ in tally(columns, "cause")}
     firsts = {cause: next(benchmark.rows(RowFilter(cause=cause), limit=1)) for cause in counts}
     examples = {cause: one_line(row.error, 200) for cause, row in firsts.items()}
     lines = [f"{count:,} failed with {cause}, such as: {examples[cause]}" for cause, count in counts.items()]

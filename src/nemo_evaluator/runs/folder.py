@@ -24,8 +24,8 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.lazy import optional
 from nemo_evaluator.runs.bundle import Bundle, load_bundle, newest_bundle
 from nemo_evaluator.runs.find import find_bundles, task_folders
-from nemo_evaluator.runs.index import add_lookups, open_index
-from nemo_evaluator.runs.query import Order, RowFilter, count, places
+from nemo_evaluator.runs.index import open_index, remove_index
+from nemo_evaluator.runs.query import Columns, Order, RowFilter, count, places
 from nemo_evaluator.runs.row import Row
 from nemo_evaluator.runs.row_file import RowReader, read_rows
 from nemo_evaluator.store.layout import TaskPaths
@@ -84,7 +84,8 @@ class BenchmarkFolder:
         """Counts of the rows so far, from the index."""
         db, _ = open_index(TaskPaths(self.path))
         with self._removed_if_damaged(), closing(db):
-            rows, failed, rewards, total, cost = db.execute("SELECT * FROM totals").fetchone()
+            sums = ", ".join(f"coalesce(sum({name}), 0)" for name in ("rows", "failed", "rewards", "sum", "cost"))
+            rows, failed, rewards, total, cost = db.execute(f"SELECT {sums} FROM pieces").fetchone()
         return Progress(rows - failed, failed, total / rewards if rewards else None, cost or None)
 
     def rows(
@@ -95,24 +96,22 @@ class BenchmarkFolder:
         if not which and order == "problem_idx" and not offset and not task.journal.is_file():
             yield from islice(read_rows(task.results), limit)
             return
-        with self.reading() as (db, reader):
-            add_lookups(db, [*(which.fields() if which else ()), order.removeprefix("-")])
-            for place in places(db, which or RowFilter(), order, offset, limit):
+        with self.reading() as (columns, reader):
+            for place in places(columns, which or RowFilter(), order, offset, limit):
                 yield reader.row(place)
 
     @contextmanager
-    def reading(self) -> Iterator[tuple[sqlite3.Connection, RowReader]]:
-        """The index of the rows, up to date, for the questions of ``runs.query``, and a reader of what it finds."""
+    def reading(self) -> Iterator[tuple[Columns, RowReader]]:
+        """The columns of the index, up to date, for the questions of ``runs.query``, and a reader of what it finds."""
         task = TaskPaths(self.path)
         db, source = open_index(task)
         with self._removed_if_damaged(), closing(db), source.open("rb") as file:
-            yield db, RowReader(file, journal=source == task.journal)
+            yield Columns(db), RowReader(file, journal=source == task.journal)
 
     def count(self, which: RowFilter | None = None) -> int:
         """How many rows there are."""
-        with self.reading() as (db, _):
-            add_lookups(db, which.fields() if which else ())
-            return count(db, which or RowFilter())
+        with self.reading() as (columns, _):
+            return count(columns, which or RowFilter())
 
     @contextmanager
     def _removed_if_damaged(self) -> Iterator[None]:
@@ -123,10 +122,10 @@ class BenchmarkFolder:
             # A mistake of the program says nothing about the file.
             raise
         except (sqlite3.DatabaseError, orjson.JSONDecodeError) as error:
-            index = TaskPaths(self.path).index
-            index.unlink(missing_ok=True)
+            task = TaskPaths(self.path)
+            remove_index(task)
             hint = "run the command again: the index is rebuilt from the rows"
-            raise UsageError(f"{index} was damaged ({error}) and has been removed", hint=hint) from error
+            raise UsageError(f"{task.index} was damaged ({error}) and has been removed", hint=hint) from error
 
     def row(self, problem_idx: int, repeat: int = 0) -> Row:
         """One row. Raises UsageError when there is none."""

@@ -1,254 +1,227 @@
-"""The index beside the rows: where each one is, and the fields it is looked up by, in SQLite.
+"""The index beside the rows: where each one is, and the fields it is looked up by, in pieces in SQLite.
 
 While a run writes, the index covers the journal and the run keeps it; afterwards it covers ``results.jsonl``. It holds
-nothing that cannot be read again: an index that is missing, older than its file or broken is built anew.
+nothing that cannot be read again: an index that is missing, older than its file or broken is built anew. Whoever reads
+and whoever runs may write it at once: nothing is written that does not follow on what is there.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from array import array
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
 
-from nemo_evaluator.core.failures import POLICY, Cause
-from nemo_evaluator.core.failures import Row as RowPolicy
-from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.runs.row import Row, category_of
+from nemo_evaluator.runs.index_apart import LARGE, entries_of, pieces_apart
+from nemo_evaluator.runs.index_entry import Entry, JournalEntries
+from nemo_evaluator.runs.index_piece import COLUMNS, MOST_ROWS, Piece, Words, packed, unpacked
 from nemo_evaluator.store.layout import TaskPaths
-from nemo_evaluator.store.records import ANSWER, OUTCOME, total_tokens
 from nemo_evaluator.store.sealed import open_line
-from nemo_evaluator.store.view_rows import TRUNCATED, is_refusal, is_tripped, is_unparsed
 
 if TYPE_CHECKING:
     from nemo_evaluator.store.journal import Journal
 
-TRUNCATED_FLAG: Final = 1
-UNPARSED_FLAG: Final = 2
-REFUSED_FLAG: Final = 4
-TRIPPED_FLAG: Final = 8
-# A row's number: problems above, repeats in the lower bits, so that the order of numbers is the order of rows.
-REPEAT_BITS: Final = 20
-_VERSION: Final = 2
+_VERSION: Final = 3
 _WAIT: Final = 10.0
-_BATCH: Final = 5_000
 # How often a run writes what its journal got, in seconds.
 _EVERY: Final = 2.0
-_ABSENT: Final = frozenset(cause.value for cause in Cause if POLICY[cause].row is RowPolicy.ABSENT)
+# Of the source everything before ``known`` is in; whoever goes on reads from ``upto``, where an answer may wait.
 _SCHEMA: Final = f"""
-CREATE TABLE source (name TEXT, upto INTEGER, stamp INTEGER);
-CREATE TABLE totals (rows INTEGER, failed INTEGER, rewards INTEGER, sum REAL, cost REAL);
-INSERT INTO totals VALUES (0, 0, 0, 0.0, 0.0);
-CREATE TABLE rows (id INTEGER PRIMARY KEY, at INTEGER, length INTEGER, answer INTEGER, reward REAL, cause TEXT,
-                   category TEXT, finish_reason TEXT, tokens INTEGER, latency_ms REAL, flags INTEGER, cost REAL);
+CREATE TABLE source (name TEXT, upto INTEGER, known INTEGER, stamp INTEGER);
+CREATE TABLE words (code INTEGER PRIMARY KEY, word TEXT);
+CREATE TABLE pieces (piece INTEGER PRIMARY KEY, rows INTEGER, failed INTEGER, rewards INTEGER, sum REAL, cost REAL,
+                     low INTEGER, high INTEGER);
+CREATE TABLE cells (id INTEGER PRIMARY KEY, crc INTEGER, data BLOB);
 PRAGMA user_version = {_VERSION};
 """
+_BEGIN: Final = "INSERT INTO source VALUES ('{}', 0, 0, 0);"
+_EMPTY: Final = "DELETE FROM source; DELETE FROM words; DELETE FROM pieces; DELETE FROM cells;"
 # As SQLite keeps them: an index whose tables read otherwise is damaged.
 _TABLES: Final = frozenset(part.strip() for part in _SCHEMA.split(";") if part.strip().startswith("CREATE TABLE"))
-_INSERT: Final = "INTO rows VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
-# For looking up, made when somebody looks: a run that nobody watches does not pay for them.
-_LOOKUPS: Final = {
-    **{name: f"rows ({name})" for name in ("reward", "category", "finish_reason", "tokens", "latency_ms", "cost")},
-    "cause": "rows (cause, category) WHERE cause IS NOT NULL",
-    "truncated": f"rows (category) WHERE flags & {TRUNCATED_FLAG}",
-    "unparsed": f"rows (category) WHERE flags & {UNPARSED_FLAG}",
-    "refused": f"rows (category) WHERE flags & {REFUSED_FLAG}",
-    "tripped": f"rows (category) WHERE flags & {TRIPPED_FLAG}",
-}
-_Entry = tuple[Any, ...]
+# A cell's number: its column above its piece, so that a column is read in one go.
+_PIECE_BITS: Final = 32
+_TRIES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Covers:
+    """What an index says of itself: the name of its source, how much of it is in, and of which time the rows are."""
+
+    name: str = ""
+    upto: int = 0
+    known: int = 0
+    stamp: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Rows of a stretch of the source, and what the index covers with them."""
+
+    rows: Callable[[Words], Piece]
+    begin: int
+    covers: _Covers
+
+    def append(self, db: sqlite3.Connection) -> bool:
+        """Write them where they follow on what the index has; False where they do not."""
+        with db:
+            db.execute("BEGIN IMMEDIATE")
+            there = _said(db)
+            if there.name != self.covers.name or there.known < self.begin:
+                return False
+            if there.known < self.covers.known or self.covers.stamp:
+                _put(db, self.rows)
+                new = self.covers.upto, self.covers.known, self.covers.stamp
+                db.execute("UPDATE source SET upto = ?, known = ?, stamp = ?", new)
+            return True
 
 
 class IndexWriter:
-    """Takes in rows or records and writes them in batches; several may write, what they write is the same."""
+    """Follows a journal and writes what it gets, now and then."""
 
-    def __init__(self, task: TaskPaths, source: Path) -> None:
-        self.path, self._source = task.index, source
-        self.entries: list[_Entry] = []
-        # Answers without an outcome yet, by number: where they begin, and what the row takes from them.
-        self._answers: dict[int, tuple[int, _Entry]] = {}
-        self._end = 0
+    def __init__(self, task: TaskPaths) -> None:
+        self._task = task
+        self._rows, self._entries = JournalEntries(), list[Entry]()
+        self._begin = self._end = 0
         self._due = 0.0
-        self._lock, self.broken = threading.Lock(), False
+        self._lock = threading.Lock()
 
     def note(self, offset: int, length: int, record: JsonDict) -> None:
         """Take in a record of the journal."""
-        self._end, kind = offset + length, record.get("kind")
-        if kind == ANSWER:
-            text, finish = record.get("response") or "", record.get("finish_reason")
-            flags = (finish in TRUNCATED) * TRUNCATED_FLAG | is_refusal(text, finish) * REFUSED_FLAG
-            facts = _clean(finish), total_tokens(record), record.get("latency_ms"), flags, _clean(category_of(record))
-            self._answers[_number(record["problem_idx"], record["repeat"])] = offset, (*facts, record.get("cost_usd"))
-        elif kind == OUTCOME:
-            number = _number(record["problem_idx"], record["repeat"])
-            answer, (finish, tokens, latency, flags, category, cost) = self._answers.pop(number, _NO_ANSWER)
-            cause = record["failure"]["cause"] if record["status"] == "failed" else None
-            if cause not in _ABSENT:
-                flags |= is_unparsed(record) * UNPARSED_FLAG | is_tripped(record) * TRIPPED_FLAG
-                category = category or _clean(category_of(record))
-                at = (number, offset, length, answer, record.get("reward"), cause)
-                self.entries.append((*at, category, finish, tokens, latency, flags, cost))
-
-    def skip(self, end: int) -> None:
-        """Pass over a line that holds nothing."""
-        self._end = end
-
-    def add(self, offset: int, length: int, data: JsonDict) -> None:
-        """Take in a line of ``results.jsonl``."""
+        entry = self._rows.entry(offset, length, record)
+        if entry is not None:
+            self._entries.append(entry)
         self._end = offset + length
-        facts = _plain_facts(data) or _facts(Row(data))
-        self.entries.append((facts[0], offset, length, None, *facts[1:]))
+
+    def take(self, start: int) -> Iterator[_Batch]:
+        """Take in what the journal has from a byte on, in batches to be written."""
+        self._begin = self._end = start
+        for offset, line in _whole_lines(self._task.journal, start):
+            record = open_line(line)
+            if record is None:
+                self._end = offset + len(line)
+            else:
+                self.note(offset, len(line), record)
+            if len(self._entries) >= MOST_ROWS:
+                yield self._batch()
+        yield self._batch()
 
     def batch(self) -> Callable[[], None] | None:
         """The writing of what was taken in, for another thread to do; None until it is due again."""
-        if not self.entries or time.monotonic() < self._due:
+        if not self._entries or time.monotonic() < self._due:
             return None
         self._due = time.monotonic() + _EVERY
-        return self._batch(0)
+        return partial(self._write, self._batch())
 
-    def flush(self, *, whole: bool = False) -> None:
-        """Write what was taken in; ``whole`` when the source is finished, so that its time stands for its content."""
-        self._batch(self._source.stat().st_mtime_ns if whole else 0)()
+    def flush(self) -> None:
+        """Write what was taken in."""
+        self._write(self._batch())
 
-    def _batch(self, stamp: int) -> Callable[[], None]:
-        entries, self.entries = self.entries, []
-        upto = min((at for at, _ in self._answers.values()), default=self._end)
-        source = self._source.name, upto, stamp
+    def _batch(self) -> _Batch:
+        entries, begin, end = self._entries, self._begin, self._end
+        self._entries, self._begin = [], end
+        covers = _Covers(self._task.journal.name, self._rows.open_from(end), end)
+        return _Batch(partial(packed, entries), begin, covers)
 
-        def write() -> None:
-            with self._lock:
-                if self.broken:
-                    return
-                try:
-                    with _connect(self.path) as db:
-                        _put(db, entries)
-                        db.execute("DELETE FROM source")
-                        db.execute("INSERT INTO source VALUES (?, ?, ?)", source)
-                except sqlite3.Error:
-                    # The rows are safe in their files: whoever reads next goes on from where the index ends.
-                    self.broken = True
-
-        return write
-
-    def start(self) -> None:
-        """Begin an empty index."""
-        try:
-            self.path.unlink(missing_ok=True)
-            with _connect(self.path) as db:
-                db.executescript(_SCHEMA)
-        except (sqlite3.Error, OSError):
-            self.broken = True
+    def _write(self, batch: _Batch) -> None:
+        # What is not written is safe in its file: whoever reads next goes on from where the index ends.
+        with self._lock, suppress(sqlite3.Error), _opened(self._task.index) as db:
+            batch.append(db)
 
 
-_NO_ANSWER: Final[tuple[int | None, _Entry]] = (None, (None, 0, None, 0, None, None))
+def _put(db: sqlite3.Connection, make: Callable[[Words], Piece]) -> None:
+    """Write a piece: rows that are there already are taken out first, and a small last piece is filled up."""
+    words = read_words(db)
+    known = len(words)
+    added = make(words)
+    if not len(added):
+        return
+    db.executemany("INSERT INTO words VALUES (?, ?)", list(zip(words.values(), words, strict=True))[known:])
+    numbers = set(added.columns[0])
+    near = "SELECT piece FROM pieces WHERE low <= ? AND high >= ?"
+    for (at,) in db.execute(near, (max(numbers), min(numbers))).fetchall():
+        if not numbers.isdisjoint(array("q", b"".join(read_cells(db, 0, at, at)))):
+            _write(db, at, _piece(db, at).without(numbers))
+    last, rows = db.execute("SELECT piece, rows FROM pieces ORDER BY piece DESC LIMIT 1").fetchone() or (-1, MOST_ROWS)
+    if rows + len(added) <= MOST_ROWS:
+        added = _piece(db, last) + added
+        last -= 1
+    for number, part in enumerate(added.parts(), last + 1):
+        _write(db, number, part)
 
 
-def _put(db: sqlite3.Connection, entries: list[_Entry]) -> None:
-    """Write entries, and keep the totals: those of rows that are there already are taken off first."""
-    db.execute("SAVEPOINT entries")
-    try:
-        db.executemany(f"INSERT {_INSERT}", entries)
-        old: list[_Entry] = []
-    except sqlite3.IntegrityError:
-        db.execute("ROLLBACK TO entries")
-        entries = list({entry[0]: entry for entry in entries}.values())
-        found = (db.execute("SELECT * FROM rows WHERE id = ?", entry[:1]).fetchone() for entry in entries)
-        old = [row for row in found if row is not None]
-        db.executemany(f"INSERT OR REPLACE {_INSERT}", entries)
-    db.execute("RELEASE entries")
-    added, gone = _totals(entries), _totals(old)
-    change = [plus - minus for plus, minus in zip(added, gone, strict=True)]
-    changes = ", ".join(f"{name} = {name} + ?" for name in ("rows", "failed", "rewards", "sum", "cost"))
-    db.execute(f"UPDATE totals SET {changes}", change)
+def _piece(db: sqlite3.Connection, at: int) -> Piece:
+    return unpacked(data for column in range(len(COLUMNS)) for data in read_cells(db, column, at, at))
 
 
-def _totals(entries: list[_Entry]) -> tuple[int, int, int, float, float]:
-    cost = float(sum(entry[11] or 0.0 for entry in entries))
-    rewards = [entry[4] for entry in entries if entry[4] is not None]
-    return len(entries), sum(entry[5] is not None for entry in entries), len(rewards), float(sum(rewards)), cost
+def _write(db: sqlite3.Connection, at: int, piece: Piece) -> None:
+    ids = [column << _PIECE_BITS | at for column in range(len(COLUMNS))]
+    if not len(piece):
+        db.execute("DELETE FROM pieces WHERE piece = ?", (at,))
+        db.executemany("DELETE FROM cells WHERE id = ?", [(one,) for one in ids])
+        return
+    db.execute("INSERT OR REPLACE INTO pieces VALUES (?,?,?,?,?,?,?,?)", (at, *piece.sums()))
+    cells = [(one, crc32(data), data) for one, data in zip(ids, piece.cells(), strict=True)]
+    db.executemany("INSERT OR REPLACE INTO cells VALUES (?, ?, ?)", cells)
 
 
-def _facts(row: Row) -> _Entry:
-    """What the index keeps of a row, whoever wrote it."""
-    flags = row.truncated * TRUNCATED_FLAG | row.unparsed * UNPARSED_FLAG | row.refused * REFUSED_FLAG
-    flags |= is_tripped(row.data) * TRIPPED_FLAG
-    about = row.category, row.finish_reason, row.tokens, row.latency_ms, flags, row.cost_usd
-    return (_number(*row.key), row.reward, row.cause or None, *about)
+def read_cells(db: sqlite3.Connection, column: int, first: int = 0, last: int = (1 << _PIECE_BITS) - 1) -> list[bytes]:
+    """A column of some pieces, or of all. Raises sqlite3.DatabaseError for what is not as it was written."""
+    bounds = column << _PIECE_BITS | first, column << _PIECE_BITS | last
+    cells = db.execute("SELECT data, crc FROM cells WHERE id BETWEEN ? AND ? ORDER BY id", bounds).fetchall()
+    if any(type(data) is not bytes or crc32(data) != crc for data, crc in cells):
+        raise sqlite3.DatabaseError("a checksum does not fit")
+    return [data for data, _ in cells]
 
 
-def _plain_facts(data: JsonDict) -> _Entry | None:
-    """The same of a scored row as nel writes it, in a fifth of the time; None for any other."""
-    get = data.get
-    reward, finish, tokens, latency = get("reward"), get("finish_reason"), get("tokens"), get("latency_ms")
-    text, details, meta, cost = get("model_response"), get("scoring_details"), get("metadata"), get("cost_usd")
-    repeat, kinds = get("repeat"), (type(reward), type(finish), type(tokens), type(latency), type(text))
-    if kinds != _KINDS or type(details) is not dict or type(meta) is not dict or type(repeat) is not int:
-        return None
-    if get("status") != "scored" or get("failure") or (cost is not None and type(cost) is not float):
-        return None
-    flags = TRUNCATED_FLAG if finish in TRUNCATED else 0
-    if details.get("unparsed") or get("unparsed"):
-        flags |= UNPARSED_FLAG
-    if is_refusal(str(text), finish):
-        flags |= REFUSED_FLAG
-    if details.get("tripwires"):
-        flags |= TRIPPED_FLAG
-    category = meta.get("category")
-    if type(category) is not str:
-        category = category_of(data)
-    number = (data["problem_idx"] << REPEAT_BITS) | repeat
-    return number, reward, None, category, finish, tokens, latency, flags, cost
+def read_words(db: sqlite3.Connection) -> Words:
+    """The words of all columns by their codes."""
+    return Words(word for (word,) in db.execute("SELECT word FROM words ORDER BY code"))
 
 
-_KINDS: Final = (float, str, int, float, str)
-
-
-def _clean(word: Any) -> Any:
-    """A word of a record without secrets: the journal masks its lines as it writes them, which is later."""
-    return word if word is None or word == "stop" else scrub(str(word))
-
-
-def _number(problem: int, repeat: int) -> int:
-    return (problem << REPEAT_BITS) | repeat
-
-
-class _Connection(sqlite3.Connection):
-    """Closed at the end of its ``with``, and its transaction with it."""
-
-    def __exit__(self, *exception: Any) -> None:  # type: ignore[override]
-        super().__exit__(*exception)
-        self.close()
-
-
-def _connect(path: Path | str) -> _Connection:
+def _connect(path: Path | str) -> sqlite3.Connection:
     # A reader that hands out rows one by one may be driven by several threads, one after another.
-    db = sqlite3.connect(path, timeout=_WAIT, factory=_Connection, check_same_thread=False)
+    db = sqlite3.connect(path, timeout=_WAIT, check_same_thread=False, isolation_level=None)
     # Nothing is lost with the index: what a crash of the machine leaves half written is built anew.
     db.execute("PRAGMA synchronous = OFF")
     return db
 
 
+def _opened(path: Path) -> closing[sqlite3.Connection]:
+    return closing(_connect(path))
+
+
 def open_index(task: TaskPaths) -> tuple[sqlite3.Connection, Path]:
     """The index of a benchmark's folder, up to date, and the file it covers; in memory where nothing can be written."""
     source = _source(task)
-    if not _refresh(task, source).broken:
+    if _refresh(task, source):
         return _connect(task.index), source
-    memory = sqlite3.connect(":memory:", check_same_thread=False)
-    memory.executescript(_SCHEMA)
-    _put(memory, _take(IndexWriter(task, source), source, 0, hold=True))
+    memory = _connect(":memory:")
+    memory.executescript(_SCHEMA + _BEGIN.format(source.name))
+    for batch in _batches(task, source, 0):
+        batch.append(memory)
     return memory, source
 
 
 def settle_index(task: TaskPaths, rows: int) -> None:
     """The rows were written: the index of the journal stands for them if it holds as many, and is of no use if not."""
-    if _refresh(task, task.journal).broken:
-        return
-    with _connect(task.index) as db:
-        stamp = task.results.stat().st_mtime_ns
-        db.execute("UPDATE source SET stamp = ? WHERE (SELECT rows FROM totals) = ?", (stamp, rows))
+    settled = "UPDATE source SET stamp = ? WHERE (SELECT sum(rows) FROM pieces) = ?"
+    # A reader may put another file in its place at any moment: then that one is settled.
+    for _ in range(_TRIES):
+        with suppress(sqlite3.Error):
+            if _refresh(task, task.journal):
+                with _opened(task.index) as db:
+                    db.execute(settled, (task.results.stat().st_mtime_ns, rows))
+                return
 
 
 def _source(task: TaskPaths) -> Path:
@@ -258,15 +231,21 @@ def _source(task: TaskPaths) -> Path:
         return results
     if not results.is_file() or results.stat().st_mtime_ns < journal.stat().st_mtime_ns:
         return journal
+    covers = _covers(task)
     settled = (journal.name, journal.stat().st_size, results.stat().st_mtime_ns)
-    return journal if _covers(task) == settled else results
+    return journal if (covers.name, covers.known, covers.stamp) == settled else results
 
 
 @contextmanager
 def kept_index(task: TaskPaths, journal: Journal) -> Iterator[None]:
     """Keep the index of a journal while it is written; a folder in which that cannot be done has none."""
     journal.flush()
-    journal.listener = writer = _refresh(task, task.journal)
+    _refresh(task, task.journal)
+    writer = IndexWriter(task)
+    for batch in writer.take(_covers(task).upto):
+        # It is in the index already: only the answers that wait were wanted.
+        del batch
+    journal.listener = writer
     try:
         yield
     finally:
@@ -275,82 +254,105 @@ def kept_index(task: TaskPaths, journal: Journal) -> Iterator[None]:
         writer.flush()
 
 
-def _refresh(task: TaskPaths, source: Path) -> IndexWriter:
-    writer, upto = IndexWriter(task, source), _covered(task, source)
-    if upto is None:
-        writer.start()
-    if source.is_file() and upto != source.stat().st_size:
-        _take(writer, source, upto or 0)
-        writer.flush(whole=source == task.results)
-    return writer
+def _refresh(task: TaskPaths, source: Path) -> bool:
+    """Bring the index up to date, one process at a time; whether it is."""
+    try:
+        with _alone(task.root):
+            covers = _covers(task)
+            if not _fits(task, source, covers):
+                _start(task, source, covers)
+                covers = _Covers(source.name)
+            if not source.is_file() or covers.known == source.stat().st_size:
+                return True
+            with _opened(task.index) as db:
+                return all(batch.append(db) for batch in _batches(task, source, covers.upto))
+    except (sqlite3.Error, OSError):
+        return False
 
 
-def _covered(task: TaskPaths, source: Path) -> int | None:
-    """Up to which byte of its source the index goes; None when it is to be built anew."""
-    name, upto, stamp = _covers(task)
-    if name != source.name:
-        return None
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep others from building here meanwhile; a disk that knows no locks does without."""
+    guard = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(guard, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(guard)
+
+
+def _start(task: TaskPaths, source: Path, covers: _Covers) -> None:
+    """Begin an empty index. What a run writes into the old one is refused or lost, and read again."""
+    begin = _BEGIN.format(source.name)
+    if covers.name:
+        with suppress(sqlite3.DatabaseError), _opened(task.index) as db:
+            db.executescript(f"BEGIN IMMEDIATE; {_EMPTY} {begin} COMMIT;")
+            return
+    remove_index(task)
+    with _opened(task.index) as db:
+        db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} {begin} COMMIT;")
+
+
+def remove_index(task: TaskPaths) -> None:
+    """Remove the index, and what an interrupted write to it left; it is built anew when it is wanted."""
+    for path in (task.index, task.index.with_name(f"{task.index.name}-journal")):
+        path.unlink(missing_ok=True)
+
+
+def _batches(task: TaskPaths, source: Path, start: int) -> Iterator[_Batch]:
+    """What a source has from a byte on."""
+    if source == task.journal:
+        yield from IndexWriter(task).take(start)
+        return
     state = source.stat()
-    fits = upto <= state.st_size if source == task.journal else (upto, stamp) == (state.st_size, state.st_mtime_ns)
-    return upto if fits else None
+    begin = start
+    if state.st_size - start > LARGE:
+        for piece, end in pieces_apart(source, start, state.st_size):
+            yield _Batch(piece, begin, _Covers(source.name, end, end))
+            begin = end
+    entries = list[Entry]()
+    end = begin
+    for end, entry in entries_of(source, begin, state.st_size):
+        if entry is not None:
+            entries.append(entry)
+        if len(entries) == MOST_ROWS:
+            yield _Batch(partial(packed, entries), begin, _Covers(source.name, end, end))
+            entries, begin = [], end
+    yield _Batch(partial(packed, entries), begin, _Covers(source.name, state.st_size, state.st_size, state.st_mtime_ns))
 
 
-def _covers(task: TaskPaths) -> tuple[str, int, int]:
-    """What the index says of itself: the name of its source, up to where, and of which time the rows are."""
+def _fits(task: TaskPaths, source: Path, covers: _Covers) -> bool:
+    """Whether the index is one of this source, and can be gone on with."""
+    if covers.name != source.name or not source.is_file():
+        return covers.name == source.name
+    state = source.stat()
+    if source == task.journal:
+        return covers.known <= state.st_size
+    return (covers.known, covers.stamp) == (state.st_size, state.st_mtime_ns)
+
+
+def _covers(task: TaskPaths) -> _Covers:
+    """What the index says of itself; nothing when there is none, or a damaged one."""
     if task.index.is_file():
-        try:
-            with _connect(task.index) as db:
-                tables = {
-                    sql
-                    for (sql,) in db.execute(
-                        "SELECT sql FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
-                    )
-                }
-                if db.execute("PRAGMA user_version").fetchone() == (_VERSION,) and tables == _TABLES:
-                    name, upto, stamp = db.execute("SELECT name, upto, stamp FROM source").fetchone() or ("", 0, 0)
-                    if (type(name), type(upto), type(stamp)) == (str, int, int):
-                        return name, upto, stamp
-        except sqlite3.DatabaseError:
-            return "", 0, 0
-    return "", 0, 0
+        with suppress(sqlite3.DatabaseError), _opened(task.index) as db:
+            tables = db.execute("SELECT sql FROM sqlite_master WHERE type = 'table'").fetchall()
+            if db.execute("PRAGMA user_version").fetchone() == (_VERSION,) and _TABLES == {sql for (sql,) in tables}:
+                return _said(db)
+    return _Covers()
 
 
-def _take(writer: IndexWriter, source: Path, start: int, *, hold: bool = False) -> list[_Entry]:
-    """Take in a source from a byte on, written in batches unless they are to be held; returns what is not written."""
-    journal = source.name == TaskPaths(source.parent).journal.name
-    for offset, line in _lines(source, start) if source.is_file() else ():
-        record = open_line(line)
-        if record is None or (not journal and type(record.get("problem_idx")) is not int):
-            writer.skip(offset + len(line))
-        else:
-            (writer.note if journal else writer.add)(offset, len(line), record)
-            if len(writer.entries) >= _BATCH and not hold:
-                writer.flush()
-    return writer.entries
+def _said(db: sqlite3.Connection) -> _Covers:
+    found = _Covers(*(db.execute("SELECT name, upto, known, stamp FROM source").fetchone() or ()))
+    kinds = type(found.name), type(found.upto), type(found.known), type(found.stamp)
+    return found if kinds == (str, int, int, int) else _Covers()
 
 
-def _lines(path: Path, start: int) -> Iterator[tuple[int, bytes]]:
+def _whole_lines(path: Path, start: int) -> Iterator[tuple[int, bytes]]:
     offset = start
     with path.open("rb", buffering=1 << 20) as file:
         file.seek(start)
         for line in file:
-            if line.endswith(b"\n") or path.name == TaskPaths(path.parent).results.name:
+            if line.endswith(b"\n"):
                 yield offset, line
             offset += len(line)
-
-
-def add_lookups(db: sqlite3.Connection, names: Iterable[str]) -> None:
-    """What makes looking up by these fields quick, unless it is there."""
-    known = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
-    missing = [name for name in names if name in _LOOKUPS and f"by_{name}" not in known]
-    try:
-        for name in missing:
-            db.execute(f"CREATE INDEX IF NOT EXISTS by_{name} ON {_LOOKUPS[name]}")
-        if missing:
-            # A sample is enough to choose between lookups.
-            db.execute("PRAGMA analysis_limit = 1000")
-            db.execute("ANALYZE")
-            db.commit()
-    except sqlite3.OperationalError:
-        # A folder that cannot be written, or a run that holds the index: looking up takes longer.
-        db.rollback()

@@ -1,20 +1,23 @@
-"""Rows by what is known of them: which, in which order, and how many."""
+"""Rows by what is known of them: which, in which order, and how many; from the columns of the index."""
 
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final, Literal
 
-import orjson
+import numpy as np
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import did_you_mean
-from nemo_evaluator.runs.index import REFUSED_FLAG, REPEAT_BITS, TRIPPED_FLAG, TRUNCATED_FLAG, UNPARSED_FLAG
+from nemo_evaluator.runs.index import read_cells, read_words
+from nemo_evaluator.runs.index_entry import REFUSED_FLAG, REPEAT_BITS, TRIPPED_FLAG, TRUNCATED_FLAG, UNPARSED_FLAG
+from nemo_evaluator.runs.index_piece import COLUMNS, WORDS
 
 Order = Literal["problem_idx", "-problem_idx", "reward", "-reward", "tokens", "-tokens", "latency_ms", "-latency_ms"]
-_ORDERS: Final = {"problem_idx": "id"} | {name: name for name in ("reward", "tokens", "latency_ms", "cost")}
+_ORDERS: Final = {"problem_idx": "number"} | {name: name for name in ("reward", "tokens", "latency_ms", "cost")}
 _RANGES: Final = ("reward", "tokens", "latency_ms")
-_LOOKED_UP: Final = {"status": "cause"} | {f"{end}_{name}": name for end in ("min", "max") for name in _RANGES}
+_AT_ONCE: Final = 4_096
 FLAGS: Final = {
     "truncated": TRUNCATED_FLAG,
     "unparsed": UNPARSED_FLAG,
@@ -49,34 +52,6 @@ class RowFilter:
     def __bool__(self) -> bool:
         return self != RowFilter()
 
-    def fields(self) -> list[str]:
-        """What is asked about, by the names of lookups."""
-        asked = {name for name in self.__slots__ if getattr(self, name) not in (None, False)}
-        return [_LOOKED_UP.get(name, name) for name in asked if self.status != "scored" or name != "status"]
-
-    def where(self) -> tuple[str, list[Any]]:
-        """The condition in SQL, and its values."""
-        parts: list[tuple[str, list[Any]]] = []
-        if self.status is not None:
-            parts.append(("cause IS NULL" if self.status == "scored" else "cause IS NOT NULL", []))
-        texts = {"cause": self.cause, "category": self.category, "finish_reason": self.finish_reason}
-        parts += [(f"{name} = ?", [value]) for name, value in texts.items() if value is not None]
-        for name, flag in FLAGS.items():
-            if (value := getattr(self, name)) is not None:
-                parts.append((f"flags & {flag}" if value else f"NOT flags & {flag}", []))
-        for end, sign in (("min", ">="), ("max", "<=")):
-            bounds = [(name, getattr(self, f"{end}_{name}")) for name in _RANGES]
-            parts += [(f"{name} {sign} ?", [value]) for name, value in bounds if value is not None]
-        for keys, within in ((self.among, "IN"), (self.beyond, "NOT IN")):
-            if keys is not None:
-                numbers = orjson.dumps([(problem << REPEAT_BITS) | repeat for problem, repeat in keys]).decode()
-                parts.append((f"id {within} (SELECT value FROM json_each(?))", [numbers]))
-        if self.problem_idx is not None:
-            first = self.problem_idx << REPEAT_BITS
-            parts.append(("id BETWEEN ? AND ?", [first, first + (1 << REPEAT_BITS) - 1]))
-        words = " AND ".join(text for text, _ in parts)
-        return (f" WHERE {words}" if words else ""), [value for _, values in parts for value in values]
-
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -101,65 +76,159 @@ class Place:
         return self.number >> REPEAT_BITS, self.number & ((1 << REPEAT_BITS) - 1)
 
 
+class Columns:
+    """The columns of an index, each read when it is asked for."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self._read, self.chosen = cache(self._column), cache(self._chosen)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._read(name)
+
+    def words(self) -> list[str | None]:
+        """The words by their codes."""
+        return list(read_words(self._db))
+
+    def _chosen(self, which: RowFilter) -> np.ndarray:
+        """The positions of the rows that are meant."""
+        tests = list(self._tests(which))
+        if not tests:
+            return np.arange(len(self["number"]))
+        return np.flatnonzero(np.logical_and.reduce(tests))
+
+    def places(self, positions: np.ndarray) -> list[Place]:
+        """What the index knows of rows at some positions; of all pieces only those are read where one lies."""
+        words = self.words()
+        ends = np.cumsum([rows for (rows,) in self._db.execute("SELECT rows FROM pieces ORDER BY piece")])
+        numbers = [piece for (piece,) in self._db.execute("SELECT piece FROM pieces ORDER BY piece")]
+        homes = np.searchsorted(ends, positions, side="right")
+        found: dict[int, Place] = {}
+        for home in np.unique(homes):
+            inside = positions[homes == home]
+            offsets = inside - (ends[home - 1] if home else 0)
+            cells = [b"".join(read_cells(self._db, column, numbers[home], numbers[home])) for column in range(len(COLUMNS))]
+            values = [np.frombuffer(cell, kind)[offsets].tolist() for cell, kind in zip(cells, COLUMNS.values(), strict=True)]
+            found |= zip(inside.tolist(), (_place(row, words) for row in zip(*values, strict=True)), strict=True)
+        return [found[position] for position in positions.tolist()]
+
+    def _column(self, name: str) -> np.ndarray:
+        cells = read_cells(self._db, list(COLUMNS).index(name))
+        return np.frombuffer(b"".join(cells), COLUMNS[name])
+
+    def _tests(self, which: RowFilter) -> Iterator[np.ndarray]:
+        if which.status is not None:
+            yield (self["cause"] == 0) == (which.status == "scored")
+        for name in WORDS:
+            if (word := getattr(which, name)) is not None:
+                yield self[name] == read_words(self._db).get(word, -1)
+        for name, flag in FLAGS.items():
+            if (value := getattr(which, name)) is not None:
+                yield (self["flags"] & flag != 0) == value
+        for name in _RANGES:
+            if (low := getattr(which, f"min_{name}")) is not None:
+                yield self[name] >= low
+            if (high := getattr(which, f"max_{name}")) is not None:
+                yield self[name] <= high
+        for keys, within in ((which.among, True), (which.beyond, False)):
+            if keys is not None:
+                known = [(problem << REPEAT_BITS) | repeat for problem, repeat in keys]
+                yield np.isin(self["number"], np.array(known, np.int64)) == within
+        if which.problem_idx is not None:
+            yield self["number"] >> REPEAT_BITS == which.problem_idx
+
+
+def _place(row: tuple[Any, ...], words: list[str | None]) -> Place:
+    number, at, length, answer, reward, cause, category, finish, tokens, latency, flags, cost = row
+    said = words[cause], words[category], words[finish]
+    numbers = _known(reward), *said, None if tokens != tokens else int(tokens), _known(latency), flags, _known(cost)
+    return Place(number, at, length, None if answer < 0 else answer, *numbers)
+
+
+def _known(value: float) -> float | None:
+    return None if value != value else value
+
+
 def places(
-    db: sqlite3.Connection, which: RowFilter, order: Order | str, offset: int, limit: int | None
+    columns: Columns, which: RowFilter, order: Order | str, offset: int = 0, limit: int | None = None
 ) -> Iterator[Place]:
     """The rows asked for, as the index knows them."""
     name = order.removeprefix("-")
     if name not in _ORDERS:
         hint = did_you_mean(name, _ORDERS, f"known: {', '.join(_ORDERS)}; with - before it, descending")
         raise UsageError(f"rows cannot be ordered by {order!r}", hint=hint)
-    direction = " DESC" if order.startswith("-") else ""
-    where, values = which.where()
-    by = f"{_ORDERS[name]}{direction}" + ("" if name == "problem_idx" else f", id{direction}")
-    page = f"rows{where} ORDER BY {by} LIMIT ? OFFSET ?"
-    if limit is not None:
-        # Numbers first, which a lookup alone can give; then the places of those few.
-        page = f"rows WHERE id IN (SELECT id FROM {page}) ORDER BY {by}"
-    found = db.execute(f"SELECT * FROM {page}", [*values, -1 if limit is None else limit, offset])
-    return (Place(*row) for row in found)
+    found = columns.chosen(which)
+    end = len(found) if limit is None else min(len(found), offset + limit)
+    if offset >= end:
+        return iter(())
+    sign = -1 if order.startswith("-") else 1
+    # Rows without a value come before those with the lowest one.
+    keys = np.nan_to_num(columns[_ORDERS[name]][found], nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+    found = found[_ranked(sign * keys, sign * columns["number"][found], offset, end)]
+    return (one for at in range(0, len(found), _AT_ONCE) for one in columns.places(found[at : at + _AT_ONCE]))
 
 
-def count(db: sqlite3.Connection, which: RowFilter) -> int:
+def _ranked(keys: np.ndarray, numbers: np.ndarray, start: int, end: int) -> np.ndarray:
+    """The positions with some ranks by key and then number; no more is put in order than has to be."""
+    if end - start == len(keys):
+        return np.lexsort((numbers, keys))
+    edges = np.partition(keys, (start, end - 1))
+    low, high = edges[start], edges[end - 1]
+    before = np.count_nonzero(keys < low)
+    inside = np.flatnonzero((keys >= low) & (keys <= high))
+    if low == high:
+        # One value, many rows: by number, of which there are no two alike.
+        return inside[_ranked(numbers[inside], numbers[inside], start - before, end - before)]
+    return inside[np.lexsort((numbers[inside], keys[inside]))[start - before : end - before]]
+
+
+def count(columns: Columns, which: RowFilter) -> int:
     """How many rows there are."""
-    where, values = which.where()
-    found: int = db.execute(f"SELECT count(*) FROM rows{where}", values).fetchone()[0]
-    return found
+    return len(columns.chosen(which))
 
 
-def tally(
-    db: sqlite3.Connection, column: Literal["cause", "category", "finish_reason"]
-) -> list[tuple[str, int, float]]:
+def tally(columns: Columns, column: Literal["cause", "category", "finish_reason"]) -> list[tuple[str, int, float]]:
     """The values of a column, the most frequent first, each with its rows and their mean reward (0 without any)."""
-    said = f"SELECT {column}, count(*), coalesce(avg(reward), 0.0) FROM rows WHERE {column} IS NOT NULL"
-    return db.execute(f"{said} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 1000").fetchall()
+    codes, rewards, words = columns[column], columns["reward"], columns.words()
+    scored = ~np.isnan(rewards)
+    rows = np.bincount(codes, minlength=len(words))
+    scores = np.bincount(codes[scored], minlength=len(words))
+    sums = np.bincount(codes[scored], rewards[scored], minlength=len(words))
+    means = np.divide(sums, scores, out=np.zeros(len(words)), where=scores > 0)
+    found = [(str(words[code]), int(rows[code]), float(means[code])) for code in np.flatnonzero(rows) if code]
+    return sorted(found, key=lambda one: (-one[1], one[0]))[:1000]
 
 
-def outcomes(db: sqlite3.Connection) -> tuple[dict[str, int], bool]:
+def outcomes(columns: Columns) -> tuple[dict[str, int], bool]:
     """Rows by what became of them, in the words of reports; and whether every reward is 0 or 1."""
-    kind = (
-        "CASE WHEN cause IS NOT NULL THEN 'failed' WHEN reward IS NULL THEN 'unscored' WHEN reward >= 1 THEN 'right'"
-        f" WHEN flags & {UNPARSED_FLAG} THEN 'unparsed' WHEN flags & {TRUNCATED_FLAG} THEN 'truncated' ELSE 'wrong' END"
+    reward, flags = columns["reward"], columns["flags"]
+    kinds = {
+        "failed": columns["cause"] != 0,
+        "unscored": np.isnan(reward),
+        "right": reward >= 1,
+        "unparsed": flags & UNPARSED_FLAG != 0,
+        "truncated": flags & TRUNCATED_FLAG != 0,
+        "wrong": np.full(len(reward), True),
+    }
+    kind = np.select(list(kinds.values()), range(len(kinds)))
+    counts = np.bincount(kind, minlength=len(kinds)).tolist()
+    return {name: n for name, n in zip(kinds, counts, strict=True) if n}, bool(
+        np.all(np.isnan(reward) | (reward == 0) | (reward == 1))
     )
-    found = db.execute(f"SELECT {kind}, count(*), max(reward NOT IN (0, 1)) FROM rows GROUP BY 1").fetchall()
-    return {name: count for name, count, _ in found}, not any(graded for *_, graded in found)
 
 
 def distribution(
-    db: sqlite3.Connection, column: Literal["latency_ms", "tokens"], bins: int = 24
+    columns: Columns, column: Literal["latency_ms", "tokens"], bins: int = 24
 ) -> tuple[list[float], list[int]] | None:
     """Edges and counts of a column above 0, the last percent in a bin of its own; None where there is nothing."""
-    known = f"FROM rows WHERE {column} > 0"
-    number, low, top = db.execute(f"SELECT count(*), min({column}), max({column}) {known}").fetchone()
-    if not number:
+    values = columns[column][columns[column] > 0]
+    if not len(values):
         return None
-    place = max(0, -(-99 * number // 100) - 1)
-    high = db.execute(f"SELECT {column} {known} ORDER BY 1 LIMIT 1 OFFSET ?", [place]).fetchone()[0]
+    low, top = float(values.min()), float(values.max())
+    place = max(0, -(-99 * len(values) // 100) - 1)
+    high = float(np.partition(values, place)[place])
     if high <= low:
-        return [low, top if top > low else low + 1.0], [number]
-    width, tail = (high - low) / bins, int(top > high)
-    # What is exactly on the last edge belongs to the bin before it.
-    part = f"CASE WHEN {column} > ? THEN {bins} ELSE min(CAST(({column} - ?) / ? AS INTEGER), {bins - 1}) END"
-    counts = dict(db.execute(f"SELECT {part}, count(*) {known} GROUP BY 1", [high, low, width]).fetchall())
-    edges = [low + width * at for at in range(bins)] + [high] + [top] * tail
-    return edges, [counts.get(at, 0) for at in range(bins + tail)]
+        return [low, top if top > low else low + 1.0], [len(values)]
+    counts, edges = np.histogram(values[values <= high], bins, (low, high))
+    beyond = np.count_nonzero(values > high)
+    return [*edges.tolist(), *([top] if beyond else [])], [*counts.tolist(), *([int(beyond)] if beyond else [])]

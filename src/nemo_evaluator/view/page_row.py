@@ -60,8 +60,8 @@ def text_part(folder: BenchmarkFolder, problem: int, repeat: int, path: str, sta
 
 def _read(folder: BenchmarkFolder, problem: int, repeat: int) -> tuple[JsonDict, list[JsonDict]]:
     labels = read_labels(folder.path)
-    with folder.reading() as (db, reader):
-        found = list(places(db, RowFilter(problem_idx=problem), "problem_idx", 0, 1000))
+    with folder.reading() as (columns, reader):
+        found = list(places(columns, RowFilter(problem_idx=problem), "problem_idx", 0, 1000))
         place = next((one for one in found if one.key == (problem, repeat)), None)
         if place is None:
             raise UsageError(f"{folder.name} has no row of problem {problem}, repeat {repeat}")

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.folder import BenchmarkFolder
-from nemo_evaluator.runs.index import add_lookups
+from nemo_evaluator.runs.index_piece import WORDS
 from nemo_evaluator.runs.labels import Label, read_labels
 from nemo_evaluator.runs.query import FLAGS, Order, Place, RowFilter, count, places, tally
 from nemo_evaluator.runs.row import Row
@@ -75,21 +75,19 @@ def _labelled(which: RowFilter, label: str | None, folder: BenchmarkFolder) -> R
 def page_of(folder: BenchmarkFolder, wish: Wish, offset: int, limit: int) -> JsonDict:
     """One page of rows, and how many there are of that wish."""
     labels = read_labels(folder.path)
-    with folder.reading() as (db, reader):
-        add_lookups(db, [*wish.which.fields(), wish.order.removeprefix("-")])
-        total = count(db, wish.which)
-        found = places(db, wish.which, cast(Order, wish.order), offset, min(limit, MOST))
+    with folder.reading() as (columns, reader):
+        total = count(columns, wish.which)
+        found = places(columns, wish.which, cast(Order, wish.order), offset, min(limit, MOST))
         return {"total": total, "rows": [listed(place, _short_row(reader, place), labels) for place in found]}
 
 
 def facets(folder: BenchmarkFolder) -> JsonDict:
     """What rows can be filtered by: the values of columns with their counts, and the names of metadata fields."""
-    with folder.reading() as (db, reader):
-        add_lookups(db, ["cause", "category", "finish_reason"])
-        columns = {name: tally(db, name) for name in ("cause", "category", "finish_reason")}
-        rows = [_short_row(reader, place) for place in places(db, RowFilter(), "problem_idx", 0, 20)]
+    with folder.reading() as (columns, reader):
+        values = {name: tally(columns, name) for name in WORDS}
+        rows = [_short_row(reader, place) for place in places(columns, RowFilter(), "problem_idx", 0, 20)]
     names = dict.fromkeys(name for row in rows if row is not None for name in row.metadata)
-    return {name: [value[:2] for value in values] for name, values in columns.items()} | {"metadata": list(names)}
+    return {name: [one[:2] for one in found] for name, found in values.items()} | {"metadata": list(names)}
 
 
 def search(folder: BenchmarkFolder, wish: Wish) -> Iterator[JsonDict | tuple[Place, Row]]:
@@ -97,9 +95,9 @@ def search(folder: BenchmarkFolder, wish: Wish) -> Iterator[JsonDict | tuple[Pla
     labels_needed = wish.text.isascii() and wish.text.isprintable() and not set(wish.text) & set('"\\/')
     needle = wish.text.lower().encode() if wish.text and labels_needed else b""
     read = 0
-    with folder.reading() as (db, reader):
-        total = count(db, wish.which)
-        for at, place in enumerate(places(db, wish.which, "problem_idx", 0, None)):
+    with folder.reading() as (columns, reader):
+        total = count(columns, wish.which)
+        for at, place in enumerate(places(columns, wish.which, "problem_idx", 0, None)):
             raw = reader.raw(place) or b""
             read += len(raw)
             if needle in raw.lower() if needle else True:

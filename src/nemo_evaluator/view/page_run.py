@@ -13,7 +13,6 @@ from nemo_evaluator.reports.html import figures_html, figures_of
 from nemo_evaluator.reports.model import BenchmarkReport, Histogram, RowDetails
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.folder import BenchmarkFolder
-from nemo_evaluator.runs.index import add_lookups
 from nemo_evaluator.runs.query import distribution, outcomes, tally
 from nemo_evaluator.runs.unfinished import find_unfinished
 from nemo_evaluator.store.layout import TaskPaths
@@ -57,12 +56,11 @@ def summary(folder: BenchmarkFolder, *, running: bool) -> JsonDict:
 def figures(folder: BenchmarkFolder) -> str:
     """The plots of a benchmark, finished or not; what reports read from all rows comes from the index here."""
     bundle, _ = _bundle(folder)
-    with folder.reading() as (db, _):
-        add_lookups(db, ["latency_ms", "tokens", "cause"])
-        seen, binary = outcomes(db)
-        spread = [distribution(db, name) for name in ("latency_ms", "tokens")]
-        causes = {name: number for name, number, _ in tally(db, "cause")}
-        groups = {name: {"n": n, "mean_reward": mean} for name, n, mean in tally(db, "category")} if not bundle else {}
+    with folder.reading() as (columns, _):
+        seen, binary = outcomes(columns)
+        spread = [distribution(columns, name) for name in ("latency_ms", "tokens")]
+        causes = {name: number for name, number, _ in tally(columns, "cause")}
+        groups = {name: {"n": n, "mean_reward": mean} for name, n, mean in tally(columns, "category")} if not bundle else {}
     latency, tokens = (Histogram(tuple(one[0]), tuple(one[1])) if one else None for one in spread)
     details = RowDetails(sum(seen.values()), latency, tokens, outcomes=seen, causes=causes, binary=binary)
     document = bundle.document if bundle else {"benchmark": {"categories": groups}}

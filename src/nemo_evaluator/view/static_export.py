@@ -77,10 +77,10 @@ def _next(path: Path, file: BinaryIO | None) -> BinaryIO:
 def _pages(folder: BenchmarkFolder) -> Iterator[tuple[JsonDict, JsonDict]]:
     """Each row as the table shows it, and its page."""
     labels, under_way = read_labels(folder.path), list[Place]()
-    with folder.reading() as (db, reader):
+    with folder.reading() as (columns, reader):
 
         def rows() -> Iterator[Row]:
-            for place in places(db, RowFilter(), "problem_idx", 0, None):
+            for place in places(columns, RowFilter(), "problem_idx", 0, None):
                 under_way[:] = [place]
                 yield reader.row(place)
 

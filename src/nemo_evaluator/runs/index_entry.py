@@ -1,0 +1,109 @@
+"""What the index keeps of a row, from the records of a journal or from a line of ``results.jsonl``."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from nemo_evaluator.core.failures import POLICY, Cause
+from nemo_evaluator.core.failures import Row as RowPolicy
+from nemo_evaluator.core.secrets import scrub
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.runs.row import Row, category_of
+from nemo_evaluator.store.records import ANSWER, OUTCOME, total_tokens
+from nemo_evaluator.store.view_rows import TRUNCATED, is_refusal, is_tripped, is_unparsed
+
+TRUNCATED_FLAG: Final = 1
+UNPARSED_FLAG: Final = 2
+REFUSED_FLAG: Final = 4
+TRIPPED_FLAG: Final = 8
+# A row's number: problems above, repeats in the lower bits, so that the order of numbers is the order of rows.
+REPEAT_BITS: Final = 20
+_MOST: Final = 1 << (62 - REPEAT_BITS)
+_ABSENT: Final = frozenset(cause.value for cause in Cause if POLICY[cause].row is RowPolicy.ABSENT)
+_KINDS: Final = (float, str, int, float, str)
+# Number, offset, length, offset of the answer, reward, cause, category, finish reason, tokens, latency, flags, cost.
+Entry = tuple[Any, ...]
+_NO_ANSWER: Final[tuple[int | None, Entry]] = (None, (None, 0, None, 0, None, None))
+
+
+class JournalEntries:
+    """Entries of a journal: an answer waits for its outcome."""
+
+    def __init__(self) -> None:
+        # Answers without an outcome yet, by number: where they begin, and what the row takes from them.
+        self._answers: dict[int, tuple[int, Entry]] = {}
+
+    def entry(self, offset: int, length: int, record: JsonDict) -> Entry | None:
+        """Take in a record; an outcome makes an entry, unless its step was cancelled."""
+        kind = record.get("kind")
+        if kind == ANSWER:
+            text, finish = record.get("response") or "", record.get("finish_reason")
+            flags = (finish in TRUNCATED) * TRUNCATED_FLAG | is_refusal(text, finish) * REFUSED_FLAG
+            facts = _clean(finish), total_tokens(record), record.get("latency_ms"), flags, _clean(category_of(record))
+            self._answers[_number(record)] = offset, (*facts, record.get("cost_usd"))
+        if kind != OUTCOME:
+            return None
+        number = _number(record)
+        answer, (finish, tokens, latency, flags, category, cost) = self._answers.pop(number, _NO_ANSWER)
+        cause = record["failure"]["cause"] if record["status"] == "failed" else None
+        if cause in _ABSENT:
+            return None
+        flags |= is_unparsed(record) * UNPARSED_FLAG | is_tripped(record) * TRIPPED_FLAG
+        category = category or _clean(category_of(record))
+        at = (number, offset, length, answer, record.get("reward"), cause)
+        return (*at, category, finish, tokens, latency, flags, cost)
+
+    def open_from(self, end: int) -> int:
+        """Where somebody who goes on later must begin: at the first answer that waits, or at the end."""
+        return min((at for at, _ in self._answers.values()), default=end)
+
+
+def row_entry(offset: int, length: int, data: JsonDict) -> Entry | None:
+    """The entry of a line of ``results.jsonl``, whoever wrote it; None when it does not say which step it is of."""
+    plain = _plain(offset, length, data)
+    if plain is not None:
+        return plain
+    row = Row(data)
+    problem, repeat = row.key
+    if type(data.get("problem_idx")) is not int or not 0 <= repeat < 1 << REPEAT_BITS or not -_MOST < problem < _MOST:
+        return None
+    flags = row.truncated * TRUNCATED_FLAG | row.unparsed * UNPARSED_FLAG | row.refused * REFUSED_FLAG
+    flags |= is_tripped(row.data) * TRIPPED_FLAG
+    at = (problem << REPEAT_BITS) | repeat, offset, length, None, row.reward, row.cause or None
+    return (*at, row.category, row.finish_reason, row.tokens, row.latency_ms, flags, row.cost_usd)
+
+
+def _plain(offset: int, length: int, data: JsonDict) -> Entry | None:
+    """The same of a scored row as nel writes it, in a fifth of the time; None for any other."""
+    get = data.get
+    reward, finish, tokens, latency = get("reward"), get("finish_reason"), get("tokens"), get("latency_ms")
+    text, details, meta, cost = get("model_response"), get("scoring_details"), get("metadata"), get("cost_usd")
+    repeat, problem, kinds = get("repeat"), get("problem_idx"), (type(reward), type(finish), type(tokens), type(latency), type(text))
+    if kinds != _KINDS or type(details) is not dict or type(meta) is not dict or type(repeat) is not int:
+        return None
+    if get("status") != "scored" or get("failure") or (cost is not None and type(cost) is not float):
+        return None
+    if type(problem) is not int or not 0 <= problem < _MOST or not 0 <= repeat < 1 << REPEAT_BITS:
+        return None
+    flags = TRUNCATED_FLAG if finish in TRUNCATED else 0
+    if details.get("unparsed") or get("unparsed"):
+        flags |= UNPARSED_FLAG
+    if is_refusal(text, finish):
+        flags |= REFUSED_FLAG
+    if details.get("tripwires"):
+        flags |= TRIPPED_FLAG
+    category = meta.get("category")
+    if type(category) is not str:
+        category = category_of(data)
+    number = (problem << REPEAT_BITS) | repeat
+    return number, offset, length, None, reward, None, category, finish, tokens, latency, flags, cost
+
+
+def _clean(word: Any) -> Any:
+    """A word of a record without secrets: the journal masks its lines as it writes them, which is later."""
+    return word if word is None or word == "stop" else scrub(str(word))
+
+
+def _number(record: JsonDict) -> int:
+    number: int = (record["problem_idx"] << REPEAT_BITS) | record["repeat"]
+    return number
