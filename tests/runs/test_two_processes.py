@@ -1,4 +1,4 @@
-"""One index, several writers: the run that writes, and whoever looks at it meanwhile; no row is lost, no run is ended."""
+"""One index, several writers: the run that writes, and whoever looks at it meanwhile; no row is lost, no run ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from nemo_evaluator.runs import index
+from nemo_evaluator.runs import index, index_file
 from nemo_evaluator.runs.folder import BenchmarkFolder
 from nemo_evaluator.runs.index import kept_index, open_index, settle_index
 from nemo_evaluator.store.journal import Journal
@@ -98,7 +98,7 @@ def test_an_index_that_another_puts_in_its_place_does_not_end_the_run(
 
     asyncio.run(run())
     task.results.write_text('{"problem_idx": 0, "repeat": 0, "reward": 1.0}\n')
-    connect, calls = index._connect, list[Any]()
+    connect, calls = index_file.connect, list[Any]()
 
     def swapping(path: Any) -> Any:
         db = connect(path)
@@ -110,7 +110,7 @@ def test_an_index_that_another_puts_in_its_place_does_not_end_the_run(
             task.index.write_bytes(whole)
         return db
 
-    monkeypatch.setattr(index, "_connect", swapping)
+    monkeypatch.setattr(index_file, "connect", swapping)
     settle_index(task, 1)
     monkeypatch.undo()
     assert len(calls) > 2

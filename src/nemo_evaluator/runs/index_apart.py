@@ -81,11 +81,9 @@ def main() -> None:
     first, step, start, end = map(int, sys.argv[2:])
     words = Words()
     for begin in range(start + first * _STRETCH, end, step * _STRETCH):
-        known, upto, entries = len(words), begin, list[Entry]()
-        for upto, entry in entries_of(path, begin, min(end, begin + _STRETCH)):
-            if entry is not None:
-                entries.append(entry)
-        cells = packed(entries, words).cells()
+        known, found = len(words), list(entries_of(path, begin, min(end, begin + _STRETCH)))
+        cells = packed((entry for _, entry in found if entry is not None), words).cells()
+        upto = found[-1][0] if found else begin
         said = {"words": list(words)[known:], "sizes": list(map(len, cells)), "end": upto}
         sys.stdout.buffer.write(b"".join([orjson.dumps(said), b"\n", *cells]))
         sys.stdout.buffer.flush()

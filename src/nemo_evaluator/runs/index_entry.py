@@ -78,7 +78,11 @@ def _plain(offset: int, length: int, data: JsonDict) -> Entry | None:
     get = data.get
     reward, finish, tokens, latency = get("reward"), get("finish_reason"), get("tokens"), get("latency_ms")
     text, details, meta, cost = get("model_response"), get("scoring_details"), get("metadata"), get("cost_usd")
-    repeat, problem, kinds = get("repeat"), get("problem_idx"), (type(reward), type(finish), type(tokens), type(latency), type(text))
+    repeat, problem, kinds = (
+        get("repeat"),
+        get("problem_idx"),
+        (type(reward), type(finish), type(tokens), type(latency), type(text)),
+    )
     if kinds != _KINDS or type(details) is not dict or type(meta) is not dict or type(repeat) is not int:
         return None
     if get("status") != "scored" or get("failure") or (cost is not None and type(cost) is not float):
@@ -88,7 +92,7 @@ def _plain(offset: int, length: int, data: JsonDict) -> Entry | None:
     flags = TRUNCATED_FLAG if finish in TRUNCATED else 0
     if details.get("unparsed") or get("unparsed"):
         flags |= UNPARSED_FLAG
-    if is_refusal(text, finish):
+    if is_refusal(str(text), finish):
         flags |= REFUSED_FLAG
     if details.get("tripwires"):
         flags |= TRIPPED_FLAG

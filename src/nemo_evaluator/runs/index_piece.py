@@ -85,7 +85,9 @@ class Piece:
 def packed(entries: Iterable[Entry], words: Words) -> Piece:
     """Entries as a piece; the last one of a number counts."""
     columns = list(zip(*{entry[0]: entry for entry in entries}.values(), strict=True)) or [()] * len(COLUMNS)
-    return Piece([_column(name, kind, values, words) for (name, kind), values in zip(COLUMNS.items(), columns)])
+    return Piece(
+        [_column(name, kind, values, words) for (name, kind), values in zip(COLUMNS.items(), columns, strict=True)]
+    )
 
 
 def unpacked(cells: Iterable[bytes]) -> Piece:

@@ -3,15 +3,15 @@
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, reduce
 from typing import Any, Final, Literal
 
 import numpy as np
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import did_you_mean
-from nemo_evaluator.runs.index import read_cells, read_words
 from nemo_evaluator.runs.index_entry import REFUSED_FLAG, REPEAT_BITS, TRIPPED_FLAG, TRUNCATED_FLAG, UNPARSED_FLAG
+from nemo_evaluator.runs.index_file import read_cells, read_words
 from nemo_evaluator.runs.index_piece import COLUMNS, WORDS
 
 Order = Literal["problem_idx", "-problem_idx", "reward", "-reward", "tokens", "-tokens", "latency_ms", "-latency_ms"]
@@ -93,27 +93,28 @@ class Columns:
     def _chosen(self, which: RowFilter) -> np.ndarray:
         """The positions of the rows that are meant."""
         tests = list(self._tests(which))
-        if not tests:
-            return np.arange(len(self["number"]))
-        return np.flatnonzero(np.logical_and.reduce(tests))
+        return np.flatnonzero(reduce(np.logical_and, tests)) if tests else np.arange(len(self["number"]))
 
-    def places(self, positions: np.ndarray) -> list[Place]:
+    def walk(self, positions: np.ndarray) -> Iterator[Place]:
         """What the index knows of rows at some positions; of all pieces only those are read where one lies."""
+        for at in range(0, len(positions), _AT_ONCE):
+            yield from self._places(positions[at : at + _AT_ONCE])
+
+    def _places(self, positions: np.ndarray) -> list[Place]:
         words = self.words()
-        ends = np.cumsum([rows for (rows,) in self._db.execute("SELECT rows FROM pieces ORDER BY piece")])
-        numbers = [piece for (piece,) in self._db.execute("SELECT piece FROM pieces ORDER BY piece")]
+        pieces = self._db.execute("SELECT piece, rows FROM pieces ORDER BY piece").fetchall()
+        ends = np.cumsum([rows for _, rows in pieces])
         homes = np.searchsorted(ends, positions, side="right")
         found: dict[int, Place] = {}
         for home in np.unique(homes):
             inside = positions[homes == home]
             offsets = inside - (ends[home - 1] if home else 0)
-            cells = [b"".join(read_cells(self._db, column, numbers[home], numbers[home])) for column in range(len(COLUMNS))]
-            values = [np.frombuffer(cell, kind)[offsets].tolist() for cell, kind in zip(cells, COLUMNS.values(), strict=True)]
+            values = [self._column(name, pieces[home][0])[offsets].tolist() for name in COLUMNS]
             found |= zip(inside.tolist(), (_place(row, words) for row in zip(*values, strict=True)), strict=True)
         return [found[position] for position in positions.tolist()]
 
-    def _column(self, name: str) -> np.ndarray:
-        cells = read_cells(self._db, list(COLUMNS).index(name))
+    def _column(self, name: str, piece: int | None = None) -> np.ndarray:
+        cells = read_cells(self._db, list(COLUMNS).index(name), piece)
         return np.frombuffer(b"".join(cells), COLUMNS[name])
 
     def _tests(self, which: RowFilter) -> Iterator[np.ndarray]:
@@ -161,11 +162,12 @@ def places(
     end = len(found) if limit is None else min(len(found), offset + limit)
     if offset >= end:
         return iter(())
-    sign = -1 if order.startswith("-") else 1
+    sign, numbers = -1 if order.startswith("-") else 1, columns["number"]
+    if name == "problem_idx" and bool(np.all(numbers[1:] > numbers[:-1])):
+        return columns.walk(found[::sign][offset:end])
     # Rows without a value come before those with the lowest one.
     keys = np.nan_to_num(columns[_ORDERS[name]][found], nan=-np.inf, posinf=np.inf, neginf=-np.inf)
-    found = found[_ranked(sign * keys, sign * columns["number"][found], offset, end)]
-    return (one for at in range(0, len(found), _AT_ONCE) for one in columns.places(found[at : at + _AT_ONCE]))
+    return columns.walk(found[_ranked(sign * keys, sign * numbers[found], offset, end)])
 
 
 def _ranked(keys: np.ndarray, numbers: np.ndarray, start: int, end: int) -> np.ndarray:
@@ -174,12 +176,15 @@ def _ranked(keys: np.ndarray, numbers: np.ndarray, start: int, end: int) -> np.n
         return np.lexsort((numbers, keys))
     edges = np.partition(keys, (start, end - 1))
     low, high = edges[start], edges[end - 1]
-    before = np.count_nonzero(keys < low)
+    before = int(np.count_nonzero(keys < low))
     inside = np.flatnonzero((keys >= low) & (keys <= high))
     if low == high:
         # One value, many rows: by number, of which there are no two alike.
-        return inside[_ranked(numbers[inside], numbers[inside], start - before, end - before)]
-    return inside[np.lexsort((numbers[inside], keys[inside]))[start - before : end - before]]
+        ranks = _ranked(numbers[inside], numbers[inside], start - before, end - before)
+    else:
+        ranks = np.lexsort((numbers[inside], keys[inside]))[start - before : end - before]
+    chosen: np.ndarray = inside[ranks]
+    return chosen
 
 
 def count(columns: Columns, which: RowFilter) -> int:

@@ -60,7 +60,9 @@ def figures(folder: BenchmarkFolder) -> str:
         seen, binary = outcomes(columns)
         spread = [distribution(columns, name) for name in ("latency_ms", "tokens")]
         causes = {name: number for name, number, _ in tally(columns, "cause")}
-        groups = {name: {"n": n, "mean_reward": mean} for name, n, mean in tally(columns, "category")} if not bundle else {}
+        groups = (
+            {name: {"n": n, "mean_reward": mean} for name, n, mean in tally(columns, "category")} if not bundle else {}
+        )
     latency, tokens = (Histogram(tuple(one[0]), tuple(one[1])) if one else None for one in spread)
     details = RowDetails(sum(seen.values()), latency, tokens, outcomes=seen, causes=causes, binary=binary)
     document = bundle.document if bundle else {"benchmark": {"categories": groups}}
