@@ -54,7 +54,7 @@ def test_a_run_and_somebody_who_looks_lose_no_row_between_them(tmp_path: Path) -
                     _append(journal, number)
                     if number % 50 == 0:
                         await asyncio.sleep(0)
-                        journal.listener.flush()  # type: ignore[union-attr]
+                        journal.listener.flush()  # type: ignore[union-attr, attr-defined]
             journal.close()
             (task.root / "over").touch()
             assert looking.wait(60) == 0
@@ -76,7 +76,7 @@ def test_what_does_not_follow_on_the_index_is_not_written(tmp_path: Path) -> Non
                 # Somebody begins the index anew, and has not read anything yet.
                 if number == 1:
                     index._start(task, task.journal, index._covers(task))
-                journal.listener.flush()  # type: ignore[union-attr]
+                journal.listener.flush()  # type: ignore[union-attr, attr-defined]
         journal.close()
 
     asyncio.run(run())
