@@ -60,7 +60,7 @@ def scores(
     """Coverage of the corrected score over the grid."""
     found: dict[str, list[Judged]] = {}
     for draw in DRAWS:
-        for at, (n, judge, truth) in enumerate(itertools.product(labels, JUDGES, TRUTHS)):
+        for at, (n, judge, truth) in enumerate(itertools.product(labels, JUDGES, truths)):
             rng = np.random.default_rng([seed, at, DRAWS.index(draw)])
             hits, half, alone = 0, 0.0, 0.0
             for _ in range(runs):

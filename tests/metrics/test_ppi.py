@@ -87,6 +87,17 @@ def test_no_contradiction_among_few_labels_is_no_proof() -> None:
     assert found.width is not None and found.width > 0.1
 
 
+def test_labels_that_all_agree_leave_the_interval_of_their_number() -> None:
+    """Drawn with unequal chances, the last digit of a mean of ones differs from 1: that is rounding, not spread."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        judge = (rng.random(2000) < 0.97).astype(float)
+        chance = 25 * (rng.random(2000) / 1000 + 1 / 2000)
+        data = Labelled(judge, np.where(rng.random(2000) < chance, 1.0, np.nan), chance)
+        found = corrected_mean(data).interval
+        assert found.lower is not None and found.lower < 1 - 3 / data.labels
+
+
 def test_equal_chances_are_no_weights_and_unequal_ones_are() -> None:
     data = made(7)
     equal = ppi_mean(Labelled(data.judge, data.human, np.full(400, 0.2)))
@@ -166,6 +177,7 @@ def test_the_difference_of_a_run_with_itself_is_zero() -> None:
 def test_corrected_intervals_cover_the_truth(judges: ModuleType) -> None:
     """The small grid: nothing far below 95 %, and narrower than the labels alone where the judge is informative."""
     for draw, cells in judges.scores(80, labels=(100,), truths=(0.2, 0.7)).items():
+        assert {one.cell.where["truth"] for one in cells} == {0.2, 0.7}
         assert 0.925 <= float(np.mean([one.cell.rate for one in cells])) <= 0.985, draw
         assert not [one.cell for one in cells if one.cell.rate < 0.85], draw
         good = [one for one in cells if one.cell.where["sensitivity"] >= 0.9 and one.cell.where["specificity"] >= 0.85]

@@ -35,6 +35,10 @@ class Harvested:
     n: int | None
     repeats: int
     coverage: float | None
+    # The headline as people would have scored it, where labels say so (`nel judge calibrate`).
+    corrected: float | None = None
+    corrected_lower: float | None = None
+    corrected_upper: float | None = None
 
 
 def harvest(path: Path) -> list[Harvested]:
@@ -43,7 +47,7 @@ def harvest(path: Path) -> list[Harvested]:
 
 
 def _line(bundle: Bundle) -> Harvested:
-    score, scale = _canonical(bundle), None
+    score, scale, people = _canonical(bundle), None, bundle.corrected
     if score is not None:
         scale = 1 if abs(score.value) <= 1 else 100
     return Harvested(
@@ -58,6 +62,9 @@ def _line(bundle: Bundle) -> Harvested:
         n=bundle.samples or None,
         repeats=bundle.repeats,
         coverage=bundle.coverage.share,
+        corrected=people.value if people else None,
+        corrected_lower=people.ci_lower if people else None,
+        corrected_upper=people.ci_upper if people else None,
     )
 
 
@@ -65,7 +72,8 @@ def _canonical(bundle: Bundle) -> Score | None:
     """The score that the benchmark's recipe names, else the headline."""
     names = (bundle.path.parent.name, bundle.name)
     recipe = next((one for one in recipes().values() if {one.name, one.benchmark["name"]} & set(names)), None)
-    fitting = [score for score in bundle.scores if recipe and re.search(recipe.metric, score.name)]
+    own = [score for score in bundle.scores if score is not bundle.corrected]
+    fitting = [score for score in own if recipe and re.search(recipe.metric, score.name)]
     exact = [score for score in fitting if recipe and score.name == recipe.metric]
     averages = sorted(exact or fitting, key=lambda score: int((_AVERAGE.search(score.name) or (0, 0))[1]))
     return averages[-1] if averages else bundle.headline

@@ -35,8 +35,9 @@ def harvest(run: str, form: str) -> None:
         writer.writeheader()
         writer.writerows(map(asdict, lines))
     else:
-        rows = [tuple(_shown(getattr(one, name)) for name in _COLUMNS) for one in lines]
-        click.echo(harmless("\n".join(table([_COLUMNS, *rows], terminal_width(), narrow=(1, 2)))))
+        columns = (*_COLUMNS, *(["corrected"] if any(one.corrected is not None for one in lines) else []))
+        rows = [tuple(_shown(getattr(one, name)) for name in columns) for one in lines]
+        click.echo(harmless("\n".join(table([columns, *rows], terminal_width(), narrow=(1, 2)))))
 
 
 def _shown(value: object) -> str:

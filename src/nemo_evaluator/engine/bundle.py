@@ -13,6 +13,7 @@ import numpy as np
 from nemo_evaluator._version import __version__
 from nemo_evaluator.core.files import write_json
 from nemo_evaluator.core.hashing import canonical
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.engine.columns import Columns, Labels
@@ -25,6 +26,8 @@ from nemo_evaluator.metrics import (
     spending_of,
     summary_scores,
 )
+from nemo_evaluator.runs.bundle import Bundle, calibrated
+from nemo_evaluator.runs.calibration import PLACE, stored
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.sums import record_sums
 
@@ -136,9 +139,15 @@ def validity(columns: Columns, facts: BundleFacts) -> JsonDict:
 
 def write_bundle(task: TaskPaths, columns: Columns, facts: BundleFacts) -> JsonDict:
     """Write the bundle and its two companions; returns the bundle."""
-    bundle = build_bundle(columns, facts, task.bundle(facts.name, facts.finished).stem)
+    bundle = kept_calibration(task, build_bundle(columns, facts, task.bundle(facts.name, facts.finished).stem))
     store_bundle(task, bundle, columns.digests)
     return bundle
+
+
+def kept_calibration(task: TaskPaths, bundle: JsonDict) -> JsonDict:
+    """The bundle with what labels made of the one before it: that stays, or shows to be stale."""
+    earlier = [as_dict(as_dict(stored(path).get("benchmark")).get(PLACE)) for path in task.bundles()[-1:]]
+    return calibrated(Bundle(task.root, bundle), earlier[0]).document if any(earlier) else bundle
 
 
 def store_bundle(task: TaskPaths, bundle: JsonDict, digests: dict[Path, str]) -> None:
@@ -149,10 +158,11 @@ def store_bundle(task: TaskPaths, bundle: JsonDict, digests: dict[Path, str]) ->
         write_json(task.failure_analysis, scores["failures"])
     else:
         task.failure_analysis.unlink(missing_ok=True)
-    for old in task.bundles():
-        old.unlink()
     path = task.root / f"{bundle['run_id']}.json"
     write_json(path, bundle)
+    for old in task.bundles():
+        if old != path:
+            old.unlink()
     views = (task.results, task.trajectories, task.runtime_stats, task.failure_analysis, path)
     record_sums(task.root, views, known=digests)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.engine.bundle import BundleFacts, build_bundle, store_bundle
+from nemo_evaluator.engine.bundle import BundleFacts, build_bundle, kept_calibration, store_bundle
 from nemo_evaluator.engine.columns import Columns, write_views
 from nemo_evaluator.engine.merge_journals import Gathering
 from nemo_evaluator.engine.plan import Plan, make_plan
@@ -52,6 +52,7 @@ def _merge_task(task: TaskPaths, shards: Sequence[ShardResult], aggregate: Aggre
         if aggregate is not None and columns.scored:
             facts.extra_scores = aggregate(shards[0].folder, made.results)
         bundle = build_bundle(columns, facts, task.bundle(facts.name, facts.finished).stem)
+        bundle = kept_calibration(task, bundle)
         if lost := _lost_scores(shards, facts.extra_scores):
             bundle["scores_not_merged"] = lost
         # From here on there are only renames, and no bundle until everything that it speaks of is in its place.

@@ -24,6 +24,8 @@ _RESAMPLES: Final = 2000
 # Weight of the labels' own spread when few labels contradict the judge; both numbers were chosen by simulation.
 _SPREAD_PRIOR: Final = 0.6
 _TELLING_POWER: Final = 1.5
+# What is less than this is rounding: no row of a run adds so little.
+_ROUNDING: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +182,7 @@ def _cautious(variance: float, widest: float, influence: Floats, size: float) ->
     """A variance that few labels tell of, drawn towards the one that the labels alone would have."""
     influence = influence - influence.mean()
     squares = float(influence @ influence)
+    squares = squares if squares > len(influence) * _ROUNDING else 0.0
     # The number of labels that carry the variance: those that contradict the judge, where it is right or wrong.
     telling = squares**2 / float((influence**2) @ (influence**2)) if squares > 0 else 0.0
     weight = telling**_TELLING_POWER

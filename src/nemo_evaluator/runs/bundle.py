@@ -14,7 +14,7 @@ from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.json_coerce import as_dict, as_list, as_number, as_whole
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.runs.calibration import Calibration, measured_by, read_calibration, stored
+from nemo_evaluator.runs.calibration import PLACE, Calibration, measured_by, read_calibration, stored
 from nemo_evaluator.runs.row import Row
 from nemo_evaluator.runs.row_file import read_rows
 from nemo_evaluator.runs.scores import (
@@ -201,13 +201,12 @@ class Bundle:
 
     @cached_property
     def calibration(self) -> Calibration | None:
-        """What labels beside the rows made of the headline."""
-        if self.path.suffix != ".json":
-            return None
+        """What labels made of the headline."""
+        document = as_dict(self.benchmark.get(PLACE))
         raw = (read_score(name, entry, self.samples) for name, entry in self._raw_scores.items())
-        headline = pick_headline(tuple(score for score in raw if score is not None))
+        headline = pick_headline(tuple(score for score in raw if score is not None)) if document else None
         tie = measured_by(self.config, self.coverage.scored)
-        return read_calibration(self.path.parent, tie, headline.name) if headline is not None else None
+        return read_calibration(document, tie, headline.name) if headline is not None else None
 
     @property
     def noise(self) -> JsonDict:
@@ -224,7 +223,8 @@ class Bundle:
     def scores(self) -> tuple[Score, ...]:
         """Every score, as it was named."""
         found = (read_score(name, raw, self.samples) for name, raw in self._raw_scores.items())
-        return tuple(score for score in (*found, self.corrected) if score is not None)
+        told = self.calibration.score.name if self.calibration is not None else None
+        return tuple(score for score in (*found, self.corrected) if score and (score is self.corrected or score.name != told))
 
     @property
     def _raw_scores(self) -> JsonDict:
@@ -308,6 +308,16 @@ def load_bundle(path: Path) -> Bundle:
     if not isinstance(document, dict) or not isinstance(document.get("benchmark"), dict):
         raise UsageError(f"{path} is not a bundle", hint="a bundle is the eval-*.json file in a task folder")
     return Bundle(path, document)
+
+
+def calibrated(bundle: Bundle, document: JsonDict) -> Bundle:
+    """The bundle with a calibration in it; the corrected score stands among the others while that holds."""
+    made = Bundle(bundle.path, {**bundle.document, "benchmark": {**bundle.benchmark, PLACE: document}})
+    if (found := made.calibration) is not None:
+        scores = {name: raw for name, raw in made._raw_scores.items() if name != found.score.name}
+        scores |= {} if found.stale else {found.score.name: document["corrected"]}
+        made.benchmark["scores"] = scores
+    return made
 
 
 def newest_bundle(folder: Path) -> Bundle | None:

@@ -1,5 +1,4 @@
-"""What stands beside a run's labels: the draw they answer to (``label_draw.json``) and what came of it
-(``calibration.json``)."""
+"""What comes of a run's labels: the draw they answer to (``label_draw.json``), and the calibration in the bundle."""
 
 from __future__ import annotations
 
@@ -16,6 +15,8 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.scores import Score
 from nemo_evaluator.store.layout import TaskPaths
 
+# Where a bundle has its calibration, among what it says of its benchmark.
+PLACE: Final = "calibration"
 _PREFIX: Final = "corrected "
 
 
@@ -83,9 +84,8 @@ def stored(path: Path) -> JsonDict:
         return {}
 
 
-def read_calibration(folder: Path, tie: JsonDict, headline: str) -> Calibration | None:
-    """The calibration beside a bundle; None where there is none, or what there is cannot be read."""
-    document = stored(TaskPaths(folder).calibration)
+def read_calibration(document: JsonDict, tie: JsonDict, headline: str) -> Calibration | None:
+    """The calibration of a bundle; None where there is none."""
     found = as_dict(document.get("corrected"))
     value, was = as_number(found.get("value")), as_dict(document.get("measured_by"))
     if value is None:

@@ -24,6 +24,8 @@ class BenchmarkLine:
     metric: str | None = None
     score: float | None = None
     coverage: float | None = None
+    # The score as people would have given it, where labels say so.
+    corrected: float | None = None
 
 
 def overview(run: RunMeta) -> list[BenchmarkLine]:
@@ -48,7 +50,8 @@ def _line(folder: Path, key: str, model: str, session: JsonDict) -> BenchmarkLin
         if bundle is not None:
             score, share = bundle.headline, bundle.coverage.share
             metric, value = (score.name, score.value) if score is not None else (None, None)
-            return BenchmarkLine(key, bundle.model or model, bundle.status, metric, value, share)
+            people = bundle.corrected.value if bundle.corrected is not None else None
+            return BenchmarkLine(key, bundle.model or model, bundle.status, metric, value, share, people)
         if not TaskPaths(folder).journal.is_file():
             return BenchmarkLine(key, model) if session else None
         done, total = BenchmarkFolder(folder).progress(), as_count(session.get("planned"))

@@ -18,7 +18,7 @@ LOG: Final = "nel_eval.log"
 # The files of a benchmark that nel writes; whatever else lies in its folder is somebody's own.
 _OWN: Final = re.compile(
     r"journal(\.damaged)?\.jsonl|results\.jsonl|trajectories(_enriched)?\.jsonl|model_traffic\.jsonl|labels\.jsonl"
-    r"|(label_draw|calibration|noise)\.json|runtime_stats\.json|failure_analysis\.json|SHA256SUMS|errors\.log|index\.sqlite(-journal)?"
+    r"|(label_draw|noise)\.json|runtime_stats\.json|failure_analysis\.json|SHA256SUMS|errors\.log|index\.sqlite(-journal)?"
     r"|eval-.+\.json|.+_inspect\.(eval|json)|workspaces|batches"
 )
 
@@ -73,11 +73,6 @@ class TaskPaths:
     def label_draw(self) -> Path:
         """Which rows were drawn to be labelled, each with its chance."""
         return self.root / "label_draw.json"
-
-    @property
-    def calibration(self) -> Path:
-        """What labels say of the judge, and the corrected score."""
-        return self.root / "calibration.json"
 
     @property
     def noise(self) -> Path:

@@ -45,13 +45,15 @@ def _about(one: BenchmarkResult) -> Iterator[str]:
     if one.bundle is None:
         return
     yield from one.bundle["validity"]["reasons"]
-    failures = Bundle(Path(), one.bundle).failures
-    for line in failures:
+    bundle = Bundle(Path(), one.bundle)
+    for line in bundle.failures:
         example = one_line(line.examples[0], _EXAMPLE) if line.examples else ""
         yield f"{line.count:,} failed with {line.cause}" + (f", such as: {example}" if example else "")
-    if failures and one.task_dir is not None:
+    if bundle.failures and one.task_dir is not None:
         yield f"all failed rows: {one.task_dir / 'results.jsonl'} (status: failed)"
-    yield from one.bundle["benchmark"].get("notes", ())
+    if (people := bundle.corrected) is not None:
+        yield f"{people.name} {people.value:.4f} {_interval(people.ci_lower, people.ci_upper)}"
+    yield from bundle.notes
 
 
 def summary_json(result: SuiteResult, output_dir: Path) -> JsonDict:
@@ -89,21 +91,22 @@ def _row(one: BenchmarkResult) -> tuple[str, ...]:
         return (_status(one), one.key, *"-------")
     name, score = found
     bench = one.bundle["benchmark"]
-    interval = "-"
-    if score.get("ci_lower") is not None:
-        interval = f"[{score['ci_lower']:.3f}, {score['ci_upper']:.3f}]"
     repeats = f" x{bench['repeats']}" if bench["repeats"] > 1 else ""
     return (
         _status(one),
         one.key,
         f"{name} (fallback)" if bench.get("fallback") else name,
         f"{score['value']:.4f}",
-        interval,
+        _interval(score.get("ci_lower"), score.get("ci_upper")),
         f"{bench['samples']:,}{repeats}",
         f"{bench['coverage']['share']:.1%}",
         f"{bench['truncated_share']:.1%}",
         f"{bench['unparsed_share']:.1%}",
     )
+
+
+def _interval(lower: float | None, upper: float | None) -> str:
+    return "-" if lower is None or upper is None else f"[{lower:.3f}, {upper:.3f}]"
 
 
 def _status(one: BenchmarkResult) -> str:

@@ -38,6 +38,8 @@ class Line:
     planned: int | None = None
     cost_usd: float | None = None
     finished: str = ""
+    # The corrected score as the list of scores has it.
+    corrected: JsonDict | None = None
 
 
 class Library:
@@ -144,7 +146,10 @@ def _line(name: str, bundle: Bundle) -> Line:
     line = replace(line, coverage=cover.share, scored=cover.scored, failed=cover.failed, planned=cover.planned)
     if head is None:
         return line
-    return replace(line, metric=head.name, score=head.value, lower=head.ci_lower, upper=head.ci_upper)
+    people = asdict(bundle.corrected) if bundle.corrected is not None else None
+    return replace(
+        line, metric=head.name, score=head.value, lower=head.ci_lower, upper=head.ci_upper, corrected=people
+    )
 
 
 def _unfinished(folder: BenchmarkFolder, session: JsonDict, *, running: bool) -> Line:

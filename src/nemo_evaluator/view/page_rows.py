@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.runs.calibration import read_draw
 from nemo_evaluator.runs.folder import BenchmarkFolder
 from nemo_evaluator.runs.index_piece import WORDS
 from nemo_evaluator.runs.labels import Label, read_labels
@@ -66,6 +67,9 @@ def _labelled(which: RowFilter, label: str | None, folder: BenchmarkFolder) -> R
     if label is None:
         return which
     found = read_labels(folder.path)
+    if label == "drawn":
+        draw = read_draw(folder.path)
+        return replace(which, among=frozenset(row.key for row in draw.rows if row.key not in found) if draw else frozenset())
     if label == "none":
         return replace(which, beyond=frozenset(found))
     keys = (key for key, one in found.items() if label in ("any", one.label))

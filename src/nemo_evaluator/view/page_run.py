@@ -50,6 +50,7 @@ def summary(folder: BenchmarkFolder, *, running: bool) -> JsonDict:
         "runtime": asdict(bundle.runtime),
         "config": bundle.config,
         "version": bundle.sdk_version,
+        "drawn": TaskPaths(folder.path).label_draw.is_file(),
     }
 
 

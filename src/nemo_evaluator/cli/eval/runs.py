@@ -39,7 +39,8 @@ class _Listed:
                 age if not number else "",
                 one.name,
                 one.model or "-",
-                "-" if one.score is None else f"{one.score:.4f}",
+                ("-" if one.score is None else f"{one.score:.4f}")
+                + ("" if one.corrected is None else f" (corrected {one.corrected:.4f})"),
                 "-" if one.coverage is None else f"{one.coverage:.1%}",
                 self.run.output_dir if not number else "",
             )

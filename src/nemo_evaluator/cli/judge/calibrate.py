@@ -41,7 +41,7 @@ def calibrate_runs(
 ) -> None:
     """Set the judge of each RUN against its labels: agreement, bias, and the corrected score with its interval.
 
-    The result is kept beside the rows (calibration.json); reports and exports show it until the judge changes.
+    The result is kept in the run's bundle; reports and exports show it until the judge changes.
     """
     if (file is not None or source is not None) and (len(runs) > 1 or (file is not None and source is not None)):
         raise UsageError("--labels and --from are for one run, one of them at a time")

@@ -9,7 +9,7 @@ import numpy as np
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.calibrate.judged_rows import JudgedRows, read_judged
-from nemo_evaluator.decisions.calibrate.report import LEAST, check_draw
+from nemo_evaluator.decisions.calibrate.report import LEAST, check_draw, drawn_only
 from nemo_evaluator.metrics import Difference, Spending
 from nemo_evaluator.metrics.ppi import Labelled, corrected_difference
 from nemo_evaluator.runs.bundle import Bundle
@@ -49,6 +49,7 @@ def labelled_pair(
     sides: list[tuple[JudgedRows, Labelled]] = []
     for run, labels, folder in zip((left, right), given, folders, strict=True):
         rows, draw = read_judged(run), read_draw(folder)
+        labels = drawn_only(labels, draw)
         try:
             check_draw(rows, labels, draw, convenience=False)
         except UsageError as error:

@@ -16,10 +16,10 @@ from nemo_evaluator.metrics import Interval, score, unpaired_difference
 from nemo_evaluator.metrics.groups import Floats
 from nemo_evaluator.metrics.judge_agreement import Agreement, agreement
 from nemo_evaluator.metrics.ppi import Corrected, Labelled, corrected_mean, rogan_gladen
-from nemo_evaluator.runs.bundle import Bundle
+from nemo_evaluator.runs.bundle import Bundle, calibrated
 from nemo_evaluator.runs.calibration import LabelDraw, measured_by
 from nemo_evaluator.runs.labels import Label
-from nemo_evaluator.store.layout import TaskPaths
+from nemo_evaluator.store.sums import update_sums
 
 LEAST = 10
 _ASSUMPTION = "it assumes that the judge errs on this run as often as it did there"
@@ -75,7 +75,7 @@ class CalibrationReport:
         return f"the corrected score rests on {counted(self.labels, 'label')} of {self.rows:,} rows{doubt}"
 
     def to_dict(self) -> JsonDict:
-        """What is stored beside the run."""
+        """What the bundle keeps of it."""
         return {
             "version": 1,
             "benchmark": self.run.name,
@@ -95,17 +95,19 @@ class CalibrationReport:
         }
 
     def save(self) -> None:
-        """Write it beside the rows."""
-        write_json(TaskPaths(self.run.path.parent).calibration, self.to_dict())
+        """Write it into the bundle."""
+        write_json(self.run.path, calibrated(self.run, self.to_dict()).document)
+        update_sums(self.run.path.parent, [self.run.path])
 
 
 def calibrate(
     run: Bundle, labels: dict[tuple[int, int], Label], draw: LabelDraw | None, *, convenience: bool = False
 ) -> CalibrationReport:
     """Set the judges of a run against its labels. Raises UsageError when the labels do not allow it."""
-    rows = read_judged(run)
-    check_draw(rows, labels, draw, convenience=convenience)
+    rows, given = read_judged(run), labels
     used = None if convenience else draw
+    labels = drawn_only(labels, used)
+    check_draw(rows, labels, draw, convenience=convenience)
     data = rows.labelled(labels, used)
     if data.labels < LEAST:
         raise UsageError(
@@ -117,6 +119,8 @@ def calibrate(
     notes = []
     if used is not None and (left := sum(row.key not in labels for row in used.rows)):
         notes.append(f"{counted(left, 'drawn row')} without a label: if those are the hard ones, the score is biased")
+    if stray := len(given) - len(labels):
+        notes.append(f"{counted(stray, 'label')} on rows that were not drawn, left out")
     if unsure := sum(label.value is None for label in labels.values()):
         notes.append(f"{counted(unsure, 'label')} unsure, left out")
     return CalibrationReport(
@@ -131,6 +135,12 @@ def calibrate(
         position_bias=float(np.nanmean(position)) if not np.isnan(position).all() else None,
         notes=notes,
     )
+
+
+def drawn_only(labels: dict[tuple[int, int], Label], draw: LabelDraw | None) -> dict[tuple[int, int], Label]:
+    """The labels that count: those of drawn rows, where rows were drawn. A look at further rows does no harm."""
+    drawn = {row.key for row in draw.rows} if draw is not None else set(labels)
+    return {key: label for key, label in labels.items() if key in drawn}
 
 
 def check_draw(

@@ -48,7 +48,7 @@ export function Rows({ words: [, key, bench], query }) {
       <${Choice} name="status" title="Status" values=${[["scored"], ["failed"]]} />
       <${Choice} name="cause" title="Cause" values=${facets?.cause || []} /><${Choice} name="category" title="Category" values=${facets?.category || []} /><${Choice} name="finish_reason" title="Finish reason" values=${facets?.finish_reason || []} />
       ${[["truncated", "Truncated"], ["unparsed", "Unparsed"], ["refused", "Refused"], ["tripped", "Tripwires"]].map(([name, title]) => html`<label>${title}<select aria-label=${title} value=${query[name] || ""} onChange=${event => set(name, event.target.value)}><option value="">all</option><option value="1">yes</option><option value="0">no</option></select></label>`)}
-      <${Choice} name="label" title="Label" values=${[["any"], ["none"], ["right"], ["wrong"], ["unsure"]]} />
+      <${Choice} name="label" title="Label" values=${[["any"], ["none"], ["drawn"], ["right"], ["wrong"], ["unsure"]]} />
       <${Range} name="reward" title="Reward" /><${Range} name="tokens" title="Tokens" /><${Range} name="latency_ms" title="Latency, ms" />
       ${(facets?.metadata || []).slice(0, 12).map(name => html`<label>${visible(name)}<input type="text" placeholder="contains" value=${query["meta." + name] || ""} onChange=${event => set("meta." + name, event.target.value)} /></label>`)}
     </div></details>

@@ -24,7 +24,7 @@ function Benchmark({ run, part, line, live, state }) {
   const done = (line.scored ?? 0) + (line.failed ?? 0);
   return html`<section class="benchmark" data-benchmark=${part.name}>
     <h2><a href=${rows()}><bdi>${visible(part.title || part.name)}</bdi></a> <${Chip} kind=${line.status}>${visible(line.status)}<//></h2>
-    <p class="facts"><span class="headline"><b>${plain(line.score)}</b> ${visible(line.metric || "")} <i>${bounds(line.lower, line.upper)}</i></span>
+    <p class="facts"><span class="headline"><b>${plain(line.score)}</b> ${visible(line.metric || "")} <i>${bounds(line.lower, line.upper)}</i></span>${line.corrected && html`<span class="headline corrected"><b>${plain(line.corrected.value)}</b> ${visible(line.corrected.name)} <i>${bounds(line.corrected.ci_lower, line.corrected.ci_upper)}</i></span>`}
       <span>coverage <b>${percent(line.coverage)}</b> (${count(line.scored)}${line.planned ? ` of ${count(line.planned)}` : ""})</span>
       ${part.truncated_share > 0 && html`<span>truncated <b>${percent(part.truncated_share)}</b></span>`}${part.unparsed_share > 0 && html`<span>unparsed <b>${percent(part.unparsed_share)}</b></span>`}
       ${part.runtime?.total_tokens && html`<span><b>${count(part.runtime.total_tokens)}</b> tokens</span>`}${part.runtime?.p50_ms && html`<span>P50 <b>${ms(part.runtime.p50_ms)}</b></span>`}
@@ -34,7 +34,7 @@ function Benchmark({ run, part, line, live, state }) {
     ${part.missing.length > 0 && html`<div class="mind"><b>Missing</b><ul>${part.missing.map(said => html`<li>${visible(said)}</li>`)}</ul></div>`}
     ${part.notes.map(said => html`<p class="note">${visible(said)}</p>`)}
     <p class="ways"><a class="button main" href=${rows()}>All rows</a> <a class="button" href=${rows({ max_reward: "0.999", status: "scored" })}>Wrong</a> <a class="button" href=${rows({ status: "failed" })}>Failed</a>
-      <a class="button" href=${rows({ truncated: "1" })}>Truncated</a> <a class="button" href=${rows({ unparsed: "1" })}>Unparsed</a> <a class="button" href=${rows({ review: "1" })}>Review</a></p>
+      <a class="button" href=${rows({ truncated: "1" })}>Truncated</a> <a class="button" href=${rows({ unparsed: "1" })}>Unparsed</a> <a class="button" href=${rows(part.drawn && !source.exported() ? { review: "1", blind: "1", label: "drawn" } : { review: "1" })}>Review</a></p>
     ${figures ? html`<div class="panels" dangerouslySetInnerHTML=${{ __html: figures.html }} />` : html`<p class="wait">Drawing plots …</p>`}
     ${part.failures.length > 0 && html`<details open><summary>Failures by cause</summary><div class="scroll"><table><thead><tr><th scope="col">Cause</th><th scope="col" class="r">Rows</th><th scope="col" class="r">Share</th><th scope="col">Example</th></tr></thead>
       <tbody>${part.failures.map(one => html`<tr><td><a href=${rows({ cause: one.cause })}>${visible(one.cause)}</a></td><td class="r">${count(one.count)}</td><td class="r">${percent(one.share)}</td><td class="text">${visible(one.examples[0] || "")}</td></tr>`)}</tbody></table></div></details>`}

@@ -26,7 +26,7 @@ export function Runs({ query }) {
       <td>${!at && !source.exported() && html`<input type="checkbox" aria-label=${`Pick ${run.path}`} checked=${picked.includes(run.key)} onChange=${() => pick(run.key)} />`}</td>
       <td class="name">${!at && html`<a href=${link(["run", run.key])}><bdi>${visible(run.model) || "unnamed"}</bdi></a><small class="where"><bdi>${visible(run.path.split("/").slice(-2).join("/"))}</bdi></small>`}</td>
       <td data-label="Benchmark">${one.scored !== undefined ? html`<a href=${link(["rows", run.key, one.name])}><bdi>${visible(one.name)}</bdi></a>` : visible(one.name)}</td>
-      <td class="r big" data-label="Score">${plain(one.score)}<small>${one.metric ? ` ${visible(one.metric)}` : ""}</small></td><td class="r" data-label="95% interval">${bounds(one.lower, one.upper)}</td>
+      <td class="r big" data-label="Score">${plain(one.score)}<small>${one.metric ? ` ${visible(one.metric)}` : ""}${one.corrected ? ` · ${plain(one.corrected.value)} ${visible(one.corrected.name)}` : ""}</small></td><td class="r" data-label="95% interval">${bounds(one.lower, one.upper)}</td>
       <td data-label="Status"><${Chip} kind=${one.status.startsWith("unreadable") ? "invalid" : one.status}>${visible(one.finished ? one.status : run.state === "running" && one.scored !== undefined ? "running" : one.status)}<//></td>
       <td class="r" data-label="Coverage">${one.finished || !one.planned ? percent(one.coverage) : html`<progress max=${one.planned} value=${one.scored + one.failed} aria-label=${`${one.name}: progress`} /> ${count(one.scored + one.failed)}/${count(one.planned)}`}</td>
       <td class="r" data-label="Cost">${money(one.cost_usd)}</td><td class="r" data-label="Age">${!at ? ago(run.age_seconds) : ""}</td></tr>`)}</tbody>`)}
