@@ -39,7 +39,7 @@ class Cell:
     @property
     def few(self) -> bool:
         """Whether outcomes are so few that no rule can be near 95 % everywhere."""
-        return self.rare <= FEW
+        return round(self.rare, 9) <= FEW
 
     @property
     def low(self) -> bool:

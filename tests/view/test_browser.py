@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +10,10 @@ from typing import Any
 
 import pytest
 from browsing import until
+from click.testing import CliRunner
 from made_runs import PICTURE, finish, records, trajectory, write_run
 
+from nemo_evaluator.cli.main import nel
 from nemo_evaluator.runs.labels import read_labels
 from nemo_evaluator.store.lock import folder_lock
 from nemo_evaluator.store.sealed import seal
@@ -147,6 +150,30 @@ def test_labels_by_keys_blind_and_kept(served: Any, page: Any, runs: Path) -> No
         ("wrong", "", "ada"),
         ("unsure", "hard to say", "ada"),
     ]
+
+
+def test_labels_of_the_drawn_rows_correct_the_score(served: Any, page: Any, runs: Path) -> None:
+    folder = runs / "base" / "sums"
+    assert CliRunner().invoke(nel, ["judge", "sample", str(folder), "--labels", "12"]).exit_code == 0
+    page.goto(f"{served.url}#/run/{served.key('base')}")
+    page.get_by_role("link", name="Review").click()
+    page.wait_for_selector(".review")
+    drawn = {(row["problem_idx"], row["repeat"]) for row in json.loads((folder / "label_draw.json").read_text())["rows"]}
+    # The judge's verdict is out of sight, and only drawn rows come up.
+    assert page.locator("h1 .chip").count() == 0
+    for number in range(12):
+        until(page, f"document.querySelector('.pager span')?.innerText === '{number + 1} of 12'")
+        until(page, "document.querySelector('.review .note')?.innerText.startsWith('no label')")
+        page.keyboard.press("1" if number % 2 else "2")
+    until(page, "document.querySelector('.review .note')?.innerText.includes('12 of 12 labelled')")
+    assert set(read_labels(folder)) == drawn
+    found = json.loads(CliRunner().invoke(nel, ["judge", "calibrate", str(folder), "--json"]).output)
+    assert (found["labels"], found["convenience"]) == (12, False)
+    page.goto(f"{served.url}#/run/{served.key('base')}")
+    page.reload()
+    until(page, f"document.querySelector('.corrected b')?.innerText == {found['corrected']['value']:.4f}")
+    page.goto(f"{served.url}#/")
+    until(page, "document.querySelector('.runs')?.innerText.includes('corrected ')")
 
 
 def test_rows_appear_while_a_run_writes(served: Any, page: Any, browser: Any, runs: Path) -> None:

@@ -161,14 +161,17 @@ def _bounds(data: Labelled, found: Estimate, confidence: float) -> Interval:
     labels, size = data.labels, data.effective
     if labels < 2:
         return Interval(found.value, None, None, "ppi", labels)
-    quantile = t_quantile(0.5 + confidence / 2, max(2 * (size - 1), 1.0))
+    carried = _telling(found.influence[data.known > 0])
+    # With unequal chances few labels may stand for many rows: the spread is as sure as those that tell of it are many.
+    sure = 2 * (size - 1) if data.uniform or not carried else min(2 * (size - 1), max(2 * carried, 4.0))
+    quantile = t_quantile(0.5 + confidence / 2, max(sure, 1.0))
     seen = data.human[data.known > 0]
     if min(seen.min(), data.judge.min()) < 0 or max(seen.max(), data.judge.max()) > 1:
         half = quantile * found.error * math.sqrt(labels / max(labels - 2, 1))
         return Interval(found.value, found.value - half, found.value + half, "ppi", labels)
     value = min(max(found.value, 0.0), 1.0)
     widest = value * (1 - value) / size
-    variance = _cautious(found.error**2, widest, found.influence[data.known > 0], size)
+    variance = _cautious(found.error**2, widest, carried, size)
     size = max(widest * size / variance, size) if variance > 0 else size
     plain = wilson_modified(value * size, size, confidence=confidence, quantile=quantile)
     lower, upper = plain.lower, plain.upper
@@ -178,13 +181,15 @@ def _bounds(data: Labelled, found: Estimate, confidence: float) -> Interval:
     return Interval(value, lower, upper, "ppi", labels)
 
 
-def _cautious(variance: float, widest: float, influence: Floats, size: float) -> float:
+def _telling(influence: Floats) -> float:
+    """How many labels carry the variance: those that contradict the judge, where it is right or wrong."""
+    squares = (influence - influence.mean()) ** 2
+    total = float(squares.sum())
+    return total**2 / float(squares @ squares) if total > len(influence) * _ROUNDING else 0.0
+
+
+def _cautious(variance: float, widest: float, telling: float, size: float) -> float:
     """A variance that few labels tell of, drawn towards the one that the labels alone would have."""
-    influence = influence - influence.mean()
-    squares = float(influence @ influence)
-    squares = squares if squares > len(influence) * _ROUNDING else 0.0
-    # The number of labels that carry the variance: those that contradict the judge, where it is right or wrong.
-    telling = squares**2 / float((influence**2) @ (influence**2)) if squares > 0 else 0.0
     weight = telling**_TELLING_POWER
     known = variance * size / max(size - 2, 1.0)
     return float((weight * known + _SPREAD_PRIOR * widest) / (weight + _SPREAD_PRIOR))
@@ -232,7 +237,7 @@ def corrected_difference(baseline: Labelled, candidate: Labelled, *, share: floa
         sign * sign * max(low.value * (1 - low.value), 1 / (data.labels + 2)) / data.effective
         for (data, sign), (low, _) in zip(sides, ends, strict=True)
     )
-    variance = _cautious(float(error @ error), widest, error[known], min(data.effective for data, _ in sides))
+    variance = _cautious(float(error @ error), widest, _telling(error[known]), min(data.effective for data, _ in sides))
     return Difference(
         float(value), Centred(float(value), math.sqrt(variance)), 2.0 * max(labels - 1, 1), "ppi_paired", len(keys), 1.0
     )

@@ -66,10 +66,10 @@ def read_wish(query: Mapping[str, str], folder: BenchmarkFolder) -> Wish:
 def _labelled(which: RowFilter, label: str | None, folder: BenchmarkFolder) -> RowFilter:
     if label is None:
         return which
-    found = read_labels(folder.path)
     if label == "drawn":
         draw = read_draw(folder.path)
-        return replace(which, among=frozenset(row.key for row in draw.rows if row.key not in found) if draw else frozenset())
+        return replace(which, among=frozenset(row.key for row in draw.rows) if draw is not None else frozenset())
+    found = read_labels(folder.path)
     if label == "none":
         return replace(which, beyond=frozenset(found))
     keys = (key for key, one in found.items() if label in ("any", one.label))
