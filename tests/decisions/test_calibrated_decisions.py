@@ -13,6 +13,7 @@ from nemo_evaluator.cli.main import nel
 from nemo_evaluator.config.gate_policy import GatePolicy
 from nemo_evaluator.decisions.compare.runs import compare_runs
 from nemo_evaluator.decisions.gate.runs import gate_runs
+from nemo_evaluator.runs.calibration import read_draw
 from nemo_evaluator.runs.labels import Label, append_label
 
 from .conftest import make_row, write
@@ -89,10 +90,14 @@ def test_labels_on_one_side_are_said_and_not_used(tmp_path: Path) -> None:
 def test_labels_that_were_not_drawn_are_said_and_not_used(tmp_path: Path) -> None:
     sides = two_runs(tmp_path)
     label(sides, 50)
+    before = compare_runs(sides[0][0], sides[1][0])
+    drawn = {(row.problem_idx, row.repeat) for row in read_draw(sides[0][0]).rows}  # type: ignore[union-attr]
     for at in range(800):
-        append_label(sides[0][0], Label(at, 0, "right"))
+        if (at, 0) not in drawn:
+            append_label(sides[0][0], Label(at, 0, "right"))
     found = compare_runs(sides[0][0], sides[1][0])
-    assert found.difference.method == "flips" and any("labels are left out" in line for line in found.warnings)
+    assert found.difference == before.difference
+    assert any(line.startswith(f"{800 - len(drawn)} labels on rows that were not drawn") for line in found.warnings)
 
 
 def test_power_plans_labels_against_problems(tmp_path: Path) -> None:

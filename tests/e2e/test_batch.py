@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,15 +13,17 @@ import pytest
 from forked_nel import ForkedNel, forked_nel
 from nel_support import SUMS, api, bench, rows
 
+from nemo_evaluator.models.batch.ledger import State, read_waves
 from nemo_evaluator.testing import AnthropicBatches, Fate, OpenAIBatches, Rule, Say, Seen
 from nemo_evaluator.testing.batch_server import BatchServer, Refused
 
 SERVERS = {"openai": OpenAIBatches, "anthropic": AnthropicBatches}
 # In the order in which a run meets them: each is met by the run that goes on where the one before was killed.
 ORDER = {
-    "openai": "prepared uploading UPLOAD uploaded submitting SUBMIT submitted POLL DOWNLOAD collected",
-    "anthropic": "submitting SUBMIT submitted RESULTS collected",
+    "openai": "prepared uploading UPLOAD uploaded submitting LISTED absent SUBMIT submitted POLL DOWNLOAD collected",
+    "anthropic": "prepared uploading uploaded submitting LISTED absent SUBMIT submitted POLL RESULTS collected",
 }
+CANCEL = "cancelling CANCEL"
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +55,7 @@ def check_whole(folder: Path, server: BatchServer, size: int) -> None:
     scored = rows(folder / "out" / "sums")
     assert [row["reward"] for row in scored] == [1.0] * size, (folder / "nel.log").read_text()
     assert sorted(server.answered.values()) == [1] * size
-    submitted = Counter(row.custom_id for batch in server.batches.values() for row in batch.requests)
+    submitted = Counter(row.custom_id.rpartition("-")[2] for one in server.batches.values() for row in one.requests)
     assert set(submitted.values()) == {1}
     records = map(json.loads, (folder / "out" / "sums" / "journal.jsonl").read_text().splitlines())
     answers = Counter(record["problem_idx"] for record in records if record["kind"] == "answer")
@@ -78,6 +81,12 @@ def kill_at(fork: ForkedNel, folder: Path, server: BatchServer, point: str, when
 
 
 @pytest.mark.parametrize("provider", SERVERS)
+def test_every_call_and_every_write_is_a_point_at_which_runs_are_killed(provider: str):
+    calls = {name.upper() for name in SERVERS[provider].routes} - {"ASK"}
+    assert {*ORDER[provider].split(), *CANCEL.split()} == {*State, *calls}
+
+
+@pytest.mark.parametrize("provider", SERVERS)
 @pytest.mark.parametrize("size", [30, pytest.param(5000, marks=pytest.mark.large)])
 def test_killed_at_each_point_nothing_is_lost_or_asked_twice(fork: ForkedNel, tmp_path: Path, provider: str, size: int):
     # A batch that was found again may have been looked at often.
@@ -89,6 +98,62 @@ def test_killed_at_each_point_nothing_is_lost_or_asked_twice(fork: ForkedNel, tm
         assert fork(tmp_path, "eval", "run", "c.yaml", "--resume") == 0, (tmp_path / "nel.log").read_text()
         check_whole(tmp_path, server, size)
         assert len(server.batches) == 1
+
+
+@pytest.mark.parametrize("provider", SERVERS)
+def test_killed_while_a_batch_is_cancelled_nothing_is_lost_or_asked_twice(
+    fork: ForkedNel, tmp_path: Path, provider: str
+):
+    with SERVERS[provider](double, fates=[Fate("never", done=0.5), Fate()]) as server:
+        write(tmp_path, server, 10, max_wait=0.5)
+        for point in CANCEL.split():
+            for when in ("before", "after"):
+                kill_at(fork, tmp_path, server, point, when)
+        # What was done before the end counts, and whoever resumes the run wants the rest.
+        assert [row["reward"] for row in ended(fork, tmp_path)] == [1.0] * 10
+        assert sorted(server.answered.values()) == [1] * 10
+        assert [len(batch.requests) for batch in server.batches.values()] == [10, 5]
+
+
+@pytest.mark.parametrize("provider", SERVERS)
+def test_a_cancel_that_never_got_there_does_not_keep_the_run_from_its_batch(
+    fork: ForkedNel, tmp_path: Path, provider: str
+):
+    pids: list[int] = []
+    with SERVERS[provider](double, fates=[Fate("never")]) as server:
+
+        def stop(name: str, when: str) -> None:
+            if name == "poll":
+                server.on_call = None
+                os.kill(pids[0], signal.SIGINT)
+
+        server.on_call = stop
+        write(tmp_path, server, 5)
+        killed = fork(tmp_path, "eval", "run", "c.yaml", crash=("cancelling", "after"), started=pids.append)
+        assert (killed, server.calls["cancel"]) == (-signal.SIGKILL, 0)
+        # Later than a cancelled batch may take to end: this one goes on, since nobody told the vendor.
+        time.sleep(1.2)
+        (batch,) = server.batches.values()
+        batch.fate = Fate(polls=batch.looks + 3)
+        ended(fork, tmp_path)
+        check_whole(tmp_path, server, 5)
+        assert server.calls["cancel"] == 0
+
+
+@pytest.mark.parametrize("provider", SERVERS)
+def test_two_killed_runs_of_one_config_find_their_own_batches(fork: ForkedNel, tmp_path: Path, provider: str):
+    folders = [tmp_path / name for name in ("one", "other")]
+    with SERVERS[provider](double, fates=[Fate(polls=2)]) as server:
+        for folder in folders:
+            folder.mkdir()
+            write(folder, server, 5)
+            kill_at(fork, folder, server, "SUBMIT", "after")
+        for folder in folders:
+            assert [row["reward"] for row in ended(fork, folder)] == [1.0] * 5
+        ledgers = [folder / "out" / "sums" / "batches" / "model" / "batches.jsonl" for folder in folders]
+        claimed = [{wave.batch for wave in read_waves(path).values()} for path in ledgers]
+        assert claimed == [{batch} for batch in server.batches]
+        assert sorted(server.answered.values()) == [2] * 5
 
 
 def ended(fork: ForkedNel, folder: Path, code: int = 0) -> list[dict[str, Any]]:
@@ -217,6 +282,31 @@ def test_costs_and_budgets_are_at_the_batch_price(fork: ForkedNel, tmp_path: Pat
         assert {row["cost_usd"] for row in found} == {0.001}
         assert 4 <= len(found) <= 9
         assert len(server.batches) == 1
+
+
+@pytest.mark.parametrize(
+    ("generation", "said"),
+    [
+        ({"max_tokens": 16, "seed": 1}, "seed: Anthropic's batches do not know it"),
+        ({"max_tokens": 16, "presence_penalty": 1}, "presence_penalty: Anthropic's batches do not know it"),
+        ({"max_tokens": 16, "temperature": 1.5}, "Anthropic takes 0 to 1"),
+        ({}, "Anthropic's batches need max_tokens"),
+    ],
+)
+@pytest.mark.parametrize("place", ["service", "solver"])
+def test_what_anthropic_does_not_know_is_refused_before_anything_is_asked(
+    fork: ForkedNel, tmp_path: Path, generation: dict[str, Any], said: str, place: str
+):
+    with AnthropicBatches(double) as server:
+        write(tmp_path, server, 2)
+        config = json.loads((tmp_path / "c.yaml").read_text())
+        config["services"]["model"].pop("generation")
+        owner = config["services"]["model"] if place == "service" else config["benchmarks"][0]["solver"]
+        owner["generation"] = generation
+        (tmp_path / "c.yaml").write_text(json.dumps(config))
+        assert fork(tmp_path, "eval", "run", "c.yaml") == 1
+        assert said in " ".join((tmp_path / "nel.log").read_text().split())
+        assert not server.calls
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,9 @@ def test_labels_of_the_drawn_rows_correct_the_score(served: Any, page: Any, runs
     page.goto(f"{served.url}#/run/{served.key('base')}")
     page.get_by_role("link", name="Review").click()
     page.wait_for_selector(".review")
-    drawn = {(row["problem_idx"], row["repeat"]) for row in json.loads((folder / "label_draw.json").read_text())["rows"]}
+    drawn = {
+        (row["problem_idx"], row["repeat"]) for row in json.loads((folder / "label_draw.json").read_text())["rows"]
+    }
     # The judge's verdict is out of sight, and only drawn rows come up.
     assert page.locator("h1 .chip").count() == 0
     for number in range(12):

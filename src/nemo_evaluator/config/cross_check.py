@@ -13,6 +13,7 @@ from nemo_evaluator.config.fields import STEP_TIMEOUT, Refers, Role
 from nemo_evaluator.config.findings import Finding, Path, benchmarks_of, get_in
 from nemo_evaluator.config.groups import CLUSTERS, METRICS, SERVICES, SOLVERS
 from nemo_evaluator.config.kinds import marks
+from nemo_evaluator.config.urls import protocol_of_url
 from nemo_evaluator.core.kinds import Kinds
 from nemo_evaluator.core.registry import did_you_mean
 
@@ -30,6 +31,7 @@ def cross_check(data: Any) -> list[Finding]:
         _dependencies,
         _stop_rules,
         _batches,
+        _anthropic,
         _cluster,
     )
     return [finding for check in checks for finding in check(data)]
@@ -167,6 +169,35 @@ def _batches(data: dict[str, Any]) -> Iterator[Finding]:
             if get_in(benchmark, *keys) not in (None, STEP_TIMEOUT):
                 message = "has no effect on a step that waits for a batch"
                 yield Finding((*path, *keys), message, "set max_wait of the service's batch instead")
+
+
+def _anthropic(data: dict[str, Any]) -> Iterator[Finding]:
+    """What Anthropic's messages have no word for, or cannot do without; found before anything is asked."""
+    found = data.get("services")
+    services = found if isinstance(found, dict) else {}
+    named = [name for name in services if get_in(services, name, "batch", "provider") == "anthropic"]
+    for name in named:
+        yield from _unknown_there(services[name].get("generation"), ("services", name, "generation"))
+        protocol = services[name].get("protocol") or protocol_of_url(str(services[name].get("url")))
+        if protocol not in (None, "chat_completions"):
+            message = f"Anthropic's batches are asked as chat_completions, not as {protocol}"
+            yield Finding(("services", name, "protocol"), message, "set protocol: chat_completions, and a URL of that")
+    for path, benchmark in benchmarks_of(data):
+        solver, asked = benchmark.get("solver"), get_in(benchmark, "solver", "service")
+        if asked not in named:
+            continue
+        yield from _unknown_there(get_in(solver, "generation"), (*path, "solver", "generation"))
+        if not any(get_in(one, "generation", "max_tokens") for one in (solver, services[asked])):
+            hint = "set generation.max_tokens on the service or the solver"
+            yield Finding(("services", asked, "generation"), "Anthropic's batches need max_tokens", hint)
+
+
+def _unknown_there(generation: Any, path: Path) -> Iterator[Finding]:
+    for key in ("seed", "frequency_penalty", "presence_penalty"):
+        if get_in(generation, key) is not None:
+            yield Finding((*path, key), "Anthropic's batches do not know it", "remove it, or leave out batch")
+    if isinstance(heat := get_in(generation, "temperature"), int | float) and heat > 1:
+        yield Finding((*path, "temperature"), "Anthropic takes 0 to 1", "lower it, or leave out batch")
 
 
 def _cluster(data: dict[str, Any]) -> Iterator[Finding]:

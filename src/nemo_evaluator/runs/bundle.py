@@ -224,7 +224,9 @@ class Bundle:
         """Every score, as it was named."""
         found = (read_score(name, raw, self.samples) for name, raw in self._raw_scores.items())
         told = self.calibration.score.name if self.calibration is not None else None
-        return tuple(score for score in (*found, self.corrected) if score and (score is self.corrected or score.name != told))
+        return tuple(
+            score for score in (*found, self.corrected) if score and (score is self.corrected or score.name != told)
+        )
 
     @property
     def _raw_scores(self) -> JsonDict:

@@ -147,9 +147,7 @@ def _line(name: str, bundle: Bundle) -> Line:
     if head is None:
         return line
     people = asdict(bundle.corrected) if bundle.corrected is not None else None
-    return replace(
-        line, metric=head.name, score=head.value, lower=head.ci_lower, upper=head.ci_upper, corrected=people
-    )
+    return replace(line, metric=head.name, score=head.value, lower=head.ci_lower, upper=head.ci_upper, corrected=people)
 
 
 def _unfinished(folder: BenchmarkFolder, session: JsonDict, *, running: bool) -> Line:

@@ -47,14 +47,16 @@ def labelled_pair(
     if spending.looking:
         return None, ["labels are left out: no corrected interval allows for the looks of a stop rule"]
     sides: list[tuple[JudgedRows, Labelled]] = []
+    stray = 0
     for run, labels, folder in zip((left, right), given, folders, strict=True):
         rows, draw = read_judged(run), read_draw(folder)
-        labels = drawn_only(labels, draw)
+        used = drawn_only(labels, draw)
+        stray += len(labels) - len(used)
         try:
-            check_draw(rows, labels, draw, convenience=False)
+            check_draw(rows, used, draw, convenience=False)
         except UsageError as error:
             return None, [f"labels are left out: {error.message}"]
-        sides.append((rows, rows.labelled(labels, draw)))
+        sides.append((rows, rows.labelled(used, draw)))
     named = [[str(key[0]) for key in rows.keys] if by_index else rows.content for rows, _ in sides]
     codes = {name: code for code, name in enumerate(sorted({*named[0]} & {*named[1]}))}
     base, other = (_shared(data, names, codes) for (_, data), names in zip(sides, named, strict=True))
@@ -65,7 +67,7 @@ def labelled_pair(
         "it is what people would find, not what the judge says"
     )
     both = len(_labelled_on(base) & _labelled_on(other))
-    hints = [note]
+    hints = [note, *([f"{counted(stray, 'label')} on rows that were not drawn, left out"] if stray else [])]
     if both < min(base.labels, other.labels) / 2:
         hints.append(f"people labelled {counted(both, 'problem')} on both sides: `nel judge sample --like` tells more")
     return LabelledPair(base, other), hints

@@ -1,8 +1,13 @@
-"""Anthropic's Message Batches: requests inline, and nothing to name a batch by but its time, its size and its ids."""
+"""Anthropic's Message Batches: requests inline, and nothing to name a batch by but the ids of its requests.
+
+So these ids begin with the name of the batch: another run of the same config asks the same, and is not this one. They
+show when a batch has ended and not before; until then, time and size tell which batches it cannot be.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime
 from typing import ClassVar, Final
@@ -11,7 +16,7 @@ import orjson
 
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.models.batch.ledger import Wave
+from nemo_evaluator.models.batch.ledger import MARK, Wave
 from nemo_evaluator.models.batch.messages import chat_of_message, to_messages
 from nemo_evaluator.models.batch.vendor import SKEW, Result, Standing, Vendor
 from nemo_evaluator.models.types import ModelRequest
@@ -47,11 +52,13 @@ class Anthropic(Vendor):
 
     async def submit(self, wave: Wave, path: str, file: str | None, lines: Sequence[bytes]) -> str:
         """The batch, with all its requests."""
-        data = b'{"requests":[' + b",".join(lines) + b"]}"
+        head = b'{"custom_id":"'
+        named = (head + _mark(wave).encode() + line.removeprefix(head) for line in lines)
+        data = b'{"requests":[' + b",".join(named) + b"]}"
         return str((await self.call("POST", _PATH, data=data, headers={"content-type": "application/json"}))["id"])
 
     async def find(self, wave: Wave, taken: Collection[str]) -> str | None:
-        """A batch of that time and size whose results have our ids; while one may be it, that is open."""
+        """The batch whose results have ids that begin with its name; while one may be it, that is open."""
         open_yet = False
         async for one in self.listed(_PATH, "after_id"):
             if datetime.fromisoformat(one["created_at"]).timestamp() < wave.sent_at - SKEW:
@@ -60,13 +67,17 @@ class Anthropic(Vendor):
                 continue
             if one["processing_status"] != "ended":
                 open_yet = True
-            elif await self._has(one["id"], set(wave.ids)):
+            elif await self._named(one["id"], _mark(wave)):
                 return str(one["id"])
         return None if open_yet else ""
 
-    async def _has(self, batch: str, ids: Collection[str]) -> bool:
-        data = b"".join([part async for part in self.download([f"{_PATH}/{batch}/results"])])
-        return any(orjson.loads(line)["custom_id"] in ids for line in data.splitlines() if line)
+    async def _named(self, batch: str, mark: str) -> bool:
+        start = b""
+        async with aclosing(self.download([f"{_PATH}/{batch}/results"])) as parts:
+            while b"\n" not in start:
+                start += await anext(parts)
+        line = start.partition(b"\n")[0]
+        return bool(line) and str(orjson.loads(line)["custom_id"]).startswith(mark)
 
     async def look(self, batch: str) -> Standing:
         """How it stands."""
@@ -98,3 +109,8 @@ class Anthropic(Vendor):
     def read(self, body: JsonDict) -> JsonDict:
         """As a chat answer."""
         return chat_of_message(body)
+
+
+def _mark(wave: Wave) -> str:
+    """What its ids begin with; they have 64 characters at most, and 32 of them are the request's own."""
+    return wave.nonce[:24] + MARK

@@ -103,7 +103,7 @@ class Desk:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for wave in self._ledger.waves.values():
-            if wave.state is State.SUBMITTED and wave.error is None and not self._detached:
+            if wave.batch and wave.state.open and not wave.asked_at and wave.error is None and not self._detached:
                 await self._cancel(wave)
         self._ledger.close()
 
@@ -208,10 +208,10 @@ class Desk:
         while not (standing := await self._steady(self._vendor.look, wave.batch)).end:
             wave.looked = True
             late = time.time() - wave.sent_at > self._settings.max_wait
-            if wave.state is State.SUBMITTED and (late or self._interrupted()):
+            if not wave.asked_at and (late or self._interrupted()):
                 wave.overdue = late
                 await self._cancel(wave)
-            elif wave.state is State.CANCELLING and time.time() - wave.at > self._waits.first_byte:
+            elif wave.asked_at and time.time() - wave.asked_at > self._waits.first_byte:
                 text = f"batch {wave.batch} was cancelled {self._waits.first_byte:g} s ago and has not ended"
                 stuck = TransportError(text, hint="run again with --resume later: what it has done is collected then")
                 stuck.final = True
@@ -236,12 +236,15 @@ class Desk:
             await self._pause(wave.sent_at)
 
     async def _cancel(self, wave: Wave) -> None:
+        """Ask for the end of a batch. A session that was killed may have meant to: asking twice does no harm."""
         self._ledger.note(wave, State.CANCELLING)
         try:
             await self._vendor.cancel(wave.batch)
-        except BoundaryError:
-            # It may have ended meanwhile; if not, it ends by itself, and is looked at again either way.
-            return
+        except BoundaryError as error:
+            # It may have ended meanwhile, which the next look tells; out of reach, it is asked again after that.
+            if isinstance(error, TransportError | RateLimitError):
+                return
+        wave.asked_at = time.time()
 
     async def _hand_out(self, wave: Wave, standing: Standing) -> None:
         """Give everybody who waits the result: answers first, so that they count before failures do."""

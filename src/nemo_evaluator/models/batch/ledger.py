@@ -25,6 +25,8 @@ from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.sealed import Damage, scan_records
 
 NAME: Final = "batches.jsonl"
+# Between the name of a batch and the id of a request, where the vendor has no other place for the former.
+MARK: Final = "-"
 
 
 class State(StrEnum):
@@ -57,8 +59,9 @@ class Wave:
     sent_at: float = 0.0
     batch: str = ""
     end: str = ""
-    # Whether we asked for its end, and whether this session did so because of its deadline.
+    # Whether we meant to ask for its end; when this session did so, and whether because of its deadline.
     cancelled: bool = False
+    asked_at: float = 0.0
     overdue: bool = False
     looked: bool = False
     error: BaseException | None = None
@@ -120,7 +123,7 @@ class Ledger:
         with self._results(wave).open("rb") as file:
             for line in file:
                 if line.strip():
-                    wave.offsets[orjson.loads(line)["custom_id"]] = offset
+                    wave.offsets[str(orjson.loads(line)["custom_id"]).rpartition(MARK)[2]] = offset
                 offset += len(line)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -127,7 +127,7 @@ class Vendor:
                 return
             query = f"&{after}={page['last_id']}"
 
-    async def download(self, sources: Iterable[str]) -> AsyncIterator[bytes]:
+    async def download(self, sources: Iterable[str]) -> AsyncGenerator[bytes, None]:
         """The bytes of the results, one source after another."""
         for path in sources:
             try:
