@@ -156,3 +156,18 @@ def test_decimals_read_back_in_both_conventions(whole: int, cents: int) -> None:
         number = parse_number(text)
         assert number is not None
         assert number.readings[0] == value
+
+
+@pytest.mark.parametrize(
+    "before", ["It is not 12", "One might think 7", "Wait, e.g", "The answer is 3", "Perhaps \\boxed{9}"]
+)
+@pytest.mark.parametrize("between", [". ", ".\n", ": ", ", ", " or "])
+@pytest.mark.parametrize(
+    "end", ["The answer is 42.", "**Answer:** 42", "So the answer is 42.", "The answer is not 42."]
+)
+def test_the_short_way_of_a_plain_last_sentence_leads_where_the_long_one_does(
+    monkeypatch: pytest.MonkeyPatch, before: str, between: str, end: str
+) -> None:
+    short = extract_number(before + between + end)
+    monkeypatch.setattr("nemo_evaluator.scoring.number.plain_ending", lambda text, whole: None)
+    assert short == extract_number(before + between + end)

@@ -17,8 +17,14 @@ class Slots:
     def __init__(self, size: int) -> None:
         self.size = max(1, size)
         self._free = self.size
+        # For their turn, the longest first.
         self._waiters: deque[asyncio.Future[None]] = deque()
         self.lent = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for a slot."""
+        return len(self._waiters)
 
     @property
     def idle(self) -> bool:

@@ -39,6 +39,11 @@ def offer_answer(partial: PartialAnswer) -> None:
         listener.partial = partial
 
 
+def end_turns() -> None:
+    """Say that the current task has turned to something else: what it still hands over goes nowhere."""
+    _listener.set(None)
+
+
 def listen(record: Callable[[JsonDict], object]) -> Listener:
     """Say where the turns of the current task go."""
     listener = Listener(record)

@@ -1,13 +1,14 @@
-"""JSON lines on disk: an index of line offsets in memory (12 bytes a row), each row read with one ``pread``."""
+"""JSON lines on disk: an index of line offsets in memory (12 bytes a row), rows read as they are asked for."""
+
+from __future__ import annotations
 
 import hashlib
 import os
+from array import array
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Final
 
-import numpy as np
-import numpy.typing as npt
 import orjson
 
 from nemo_evaluator.core.errors import SeedError
@@ -16,8 +17,10 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets.base import Rows
 from nemo_evaluator.datasets.settings import cache_dir
 
-_CHUNK = 1 << 20
-_BOM = b"\xef\xbb\xbf"
+_CHUNK: Final = 1 << 20
+_BLOCK: Final = 1 << 15
+_BOM: Final = b"\xef\xbb\xbf"
+_WIDEST: Final = 1 << 31
 
 
 class JsonlRows(Rows):
@@ -28,6 +31,8 @@ class JsonlRows(Rows):
         self.source = source or str(path)
         self._starts, self._sizes = _index(path)
         self._fd = -1
+        # What was read last, where it begins, and which row a reader in order asks for next.
+        self._block, self._block_at, self._next = b"", 0, 0
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -35,9 +40,15 @@ class JsonlRows(Rows):
     def _read(self, index: int) -> JsonDict:
         if self._fd < 0:
             self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        line = os.pread(self._fd, int(self._sizes[index]), int(self._starts[index]))
+        size, at = self._sizes[index], self._starts[index] - self._block_at
+        if not 0 <= at <= len(self._block) - size:
+            # A reader in order is given a block of rows at a time, any other only what it asks for.
+            length = max(size, _BLOCK) if index == self._next else size
+            self._block_at, at = self._starts[index], 0
+            self._block = os.pread(self._fd, length, self._block_at)
+        self._next = index + 1
         try:
-            row = orjson.loads(line)
+            row = orjson.loads(memoryview(self._block)[at : at + size])
         except orjson.JSONDecodeError as error:
             raise SeedError(f"{self.source}: row {index} is not JSON: {error}") from error
         if not isinstance(row, dict):
@@ -73,20 +84,19 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _index(path: Path) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.signedinteger[Any]]]:
+def _index(path: Path) -> tuple[array[int], array[int]]:
     """Start and size of every line that is not blank."""
-    ends: list[npt.NDArray[np.int64]] = []
-    position = 0
-    with path.open("rb", buffering=0) as file:
-        skip = len(_BOM) if file.read(len(_BOM)) == _BOM else 0
-        file.seek(0)
-        while chunk := file.read(_CHUNK):
-            ends.append(np.flatnonzero(np.frombuffer(chunk, dtype=np.uint8) == 10) + position)
-            position += len(chunk)
-    stops = np.concatenate([*ends, np.array([position])]) if ends else np.array([position])
-    starts = np.concatenate([np.array([skip]), stops[:-1] + 1])
-    sizes = stops - starts
-    # A line of one byte cannot be a JSON object: it is blank, or the carriage return of a blank line.
-    kept = sizes > 1
-    narrow = np.int32 if len(sizes) and sizes.max() < 1 << 31 else np.int64
-    return starts[kept].astype(np.int64), sizes[kept].astype(narrow)
+    starts, sizes = array("q"), array("i")
+    with path.open("rb", buffering=_CHUNK) as file:
+        position = len(_BOM) if file.read(len(_BOM)) == _BOM else 0
+        file.seek(position)
+        for line in file:
+            size = len(line) - line.endswith(b"\n")
+            # A line of one byte cannot be a JSON object: it is blank, or the carriage return of a blank line.
+            if size > 1:
+                if size >= _WIDEST and sizes.typecode == "i":
+                    sizes = array("q", sizes)
+                starts.append(position)
+                sizes.append(size)
+            position += len(line)
+    return starts, sizes

@@ -20,16 +20,13 @@ from nemo_evaluator.solvers.trajectory import single_turn
 from nemo_evaluator.store.index import StepIndex
 from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import TaskPaths
-from nemo_evaluator.store.records import total_tokens
 from nemo_evaluator.store.sums import FILE as SUMS
 from nemo_evaluator.store.view_rows import (
     TRUNCATED,
     content_of,
     failure_category,
     is_unparsed,
-    prompt_of,
     result_row,
-    scorer_rewards,
     trajectory_row,
 )
 
@@ -85,10 +82,10 @@ class Columns:
     # What the views hold, by path.
     digests: dict[Path, str] = field(default_factory=dict)
 
-    def add(self, answer: JsonDict | None, outcome: JsonDict) -> str | None:
-        """Take in one step; returns its failure category, if it has one."""
+    def add(self, answer: JsonDict | None, outcome: JsonDict, row: JsonDict) -> str | None:
+        """Take in one step and its row; returns its failure category, if it has one."""
         if answer is not None:
-            self._add_answer(answer)
+            self._add_answer(answer, row["tokens"])
         category = failure_category(answer, outcome)
         if category is not None:
             self._add_failure(category, answer, outcome)
@@ -96,10 +93,10 @@ class Columns:
             self.failed += 1
             self.failed_by[str((outcome.get("failure") or {}).get("cause") or "unknown")] += 1
         else:
-            self._add_scored(answer, outcome)
+            self._add_scored(answer, outcome, row["scorer_rewards"])
         return category
 
-    def _add_answer(self, answer: JsonDict) -> None:
+    def _add_answer(self, answer: JsonDict, tokens: int) -> None:
         self.latency.append(answer.get("latency_ms") or 0.0)
         self.queue.append(answer.get("queue_ms") or 0.0)
         reason = answer.get("finish_reason")
@@ -110,7 +107,7 @@ class Columns:
             count = answer.get(key)
             if count:
                 self.totals[key] += count
-        self.totals["total_tokens"] += total_tokens(answer)
+        self.totals["total_tokens"] += tokens
         self.totals["attempts"] += answer.get("attempts") or 1
         self.cost_usd += answer.get("cost_usd") or 0.0
 
@@ -123,7 +120,7 @@ class Columns:
             where = {"problem_idx": outcome["problem_idx"], "repeat": outcome["repeat"]}
             shown.append(where | {"error": text[:_EXEMPLAR_CHARS]})
 
-    def _add_scored(self, answer: JsonDict | None, outcome: JsonDict) -> None:
+    def _add_scored(self, answer: JsonDict | None, outcome: JsonDict, more: JsonDict) -> None:
         self.scored += 1
         self.problem.append(outcome["problem_idx"])
         self.reward.append(outcome["reward"])
@@ -141,7 +138,7 @@ class Columns:
                 self.category.add("unknown")
         if self.has_category:
             self.category.add(str(category) if category else "unknown")
-        for name, reward in scorer_rewards(details).items():
+        for name, reward in more.items():
             if reward is not None:
                 rows = self.extra.setdefault(name, (array("i"), array("d")))
                 rows[0].append(outcome["problem_idx"])
@@ -191,18 +188,18 @@ def write_views(
                     continue
                 answer = journal.read_at(answer_at) if answer_at is not None else None
                 rows += 1
-                category = columns.add(answer, outcome)
-                turns = trajectory_of(answer) if answer is not None else []
                 row = result_row(answer, outcome)
+                category = columns.add(answer, outcome, row)
+                turns = trajectory_of(answer, row) if answer is not None else []
                 results(dumps(row | {"trajectory": turns} if full and turns else row) + b"\n")
-                trajectories(dumps(trajectory_row(answer, outcome, turns, category)) + b"\n")
+                trajectories(dumps(trajectory_row(answer, outcome, row, turns, category)) + b"\n")
             columns.samples += rows > 0
     columns.digests = {file.path: file.digest for file in (rows_file, turns_file)}
     return columns
 
 
-def trajectory_of(answer: JsonDict) -> list[JsonDict]:
-    """One ATIF document, in a list; empty when the answer came from no model."""
+def trajectory_of(answer: JsonDict, row: JsonDict) -> list[JsonDict]:
+    """One ATIF document, in a list; empty when the answer came from no model. ``row`` is the step's."""
     stored: list[JsonDict] = answer.get("trajectory") or []
     if stored or "finish_reason" not in answer:
         return stored
@@ -212,12 +209,11 @@ def trajectory_of(answer: JsonDict) -> list[JsonDict]:
         finish_reason=answer["finish_reason"],
         prompt_tokens=answer.get("prompt_tokens"),
         completion_tokens=answer.get("completion_tokens"),
-        total_tokens=total_tokens(answer),
         reasoning_tokens=answer.get("reasoning_tokens"),
         latency_ms=answer.get("latency_ms") or 0.0,
         reasoning_content=answer.get("reasoning_content"),
     )
-    return single_turn(prompt_of(answer), reply, messages=answer.get("messages"))
+    return single_turn(row["prompt"], reply, messages=answer.get("messages"))
 
 
 def _in_order(plan: Plan) -> Iterator[int]:

@@ -32,11 +32,17 @@ async def run_loop(
     slots = Slots(max_concurrent)
     most, fewer = max_concurrent + max(waiting, _WAITING_PER_SLOT * max_concurrent), asyncio.Event()
     running: set[asyncio.Task[None]] = set()
+    # Whether the producer waits for a slot, and nothing else.
+    asking = False
 
-    async def one(step: Step) -> None:
+    async def some(first: Step) -> None:
+        """A step, and further ones as long as nobody else wants the slot: a task for each would cost more."""
+        step: Step | None = first
         tally.in_flight += 1
         try:
-            await work(step)
+            while step is not None:
+                await work(step)
+                step = next(steps, None) if asking and room is None and slots.waiting == 1 and not halt else None
         except asyncio.CancelledError:
             raise
         except BaseException as error:
@@ -50,24 +56,28 @@ async def run_loop(
         running.discard(task)
         fewer.set()
         if not task.cancelled():
-            task.exception()  # Marks it as seen; ``one`` has handed it to ``halt``.
+            task.exception()  # Marks it as seen; ``some`` has handed it to ``halt``.
 
     async def produce() -> None:
+        nonlocal asking
         current_slots.set(slots)
-        for step in steps:
+        while True:
             if room is not None:
                 await room()
+            asking = True
             await slots.acquire()
-            if halt:
+            asking = False
+            step = None if halt else next(steps, None)
+            if step is None:
                 slots.release()
-                return
-            task = asyncio.create_task(one(step))
+                break
+            task = asyncio.create_task(some(step))
             running.add(task)
             task.add_done_callback(ended)
             while len(running) > most:
                 fewer.clear()
                 await fewer.wait()
-        while running:
+        while running and not halt:
             await asyncio.wait(running)
 
     producer = asyncio.create_task(produce())

@@ -59,6 +59,10 @@ class Scopes:
         call_scope.set(scope)
         return scope
 
+    def leave(self) -> None:
+        """Make the running task call models on nobody's behalf."""
+        call_scope.set(None)
+
     def enter_verify(self) -> None:
         """Judges spend on the budgets of the benchmark and the run, not on those of the step they judge.
 

@@ -22,7 +22,7 @@ from nemo_evaluator.core.failures import POLICY, Cause, Failure, Row, Stop
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.slots import lent_slot
 from nemo_evaluator.core.storage import out_of_files, storage_error
-from nemo_evaluator.core.turns import listen
+from nemo_evaluator.core.turns import end_turns, listen
 from nemo_evaluator.core.types import (
     ErrorKind,
     Failed,
@@ -131,6 +131,9 @@ class StepRunner:
     async def run(self, step: Step) -> None:
         """Bring one step to its outcome."""
         started = time.perf_counter()
+        # A task runs one step after another.
+        end_turns()
+        self._ctx.scopes.leave()
         try:
             with boundary(Cause.SEED):
                 raw = await self._ctx.environment.seed(step.problem_idx)

@@ -60,7 +60,7 @@ class ScorerRunner:
             started = perf_counter()
             scores = self.function(sample)
             self._note(perf_counter() - started)
-        if inspect.isawaitable(scores):
+        if type(scores) is not dict and inspect.isawaitable(scores):
             scores = await scores
         return verdict(scores, sample.response, self._method)
 

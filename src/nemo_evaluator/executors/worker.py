@@ -105,7 +105,7 @@ def _run(job: Job) -> int:
     )
     # Objects made so far live for the whole run: the collector need not look at them again.
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(200_000, 20, 100)
     try:
         result: SuiteResult = uvloop.run(_run_suite(config, options))
         _tell(console, result, folder)

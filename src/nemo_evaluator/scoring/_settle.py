@@ -35,10 +35,11 @@ def settle(text: str, reader: Reader[V], otherwise: Callable[[str], tuple[V, ...
 
 
 def plain_ending(text: str, whole: re.Pattern[str]) -> re.Match[str] | None:
-    """The last line when it is a plain announcement and nothing else: whatever stands before it, that is the answer."""
-    line = text.rstrip().rpartition("\n")[2]
-    match = whole.fullmatch(line) if len(line) < _LINE else None
-    return match if match is not None and match["cue"] and NEXT_TASK.search(text) is None else None
+    """The last sentence when it is a plain announcement: whatever stands before it, that is the answer."""
+    end = len(text.rstrip())
+    start = max(text.rfind("\n", 0, end), text.rfind(". ", 0, end)) + 1
+    match = whole.fullmatch(text, start, end) if end - start < _LINE else None
+    return match if match is not None and match["cue"] and next(tasks(text)) is text else None
 
 
 def declines(text: str) -> bool:

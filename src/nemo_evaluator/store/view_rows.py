@@ -32,6 +32,9 @@ def result_row(answer: JsonDict | None, outcome: JsonDict) -> JsonDict:
     """A line of results.jsonl."""
     asked = answer or outcome
     details = outcome.get("scoring_details", {})
+    given: JsonDict = answer or {}
+    said = given.get
+    metadata, more = asked.get("metadata", {}), outcome.get("scoring_metadata")
     row: JsonDict = {
         "problem_idx": outcome["problem_idx"],
         "repeat": outcome["repeat"],
@@ -39,66 +42,66 @@ def result_row(answer: JsonDict | None, outcome: JsonDict) -> JsonDict:
         "reward": outcome.get("reward"),
         "scorer_rewards": scorer_rewards(details),
         "prompt": prompt_of(asked),
-        "model_response": answer.get("response", "") if answer else "",
+        "model_response": said("response", ""),
         "extracted_answer": extracted_of(outcome),
         "expected_answer": asked.get("expected_answer", ""),
         "scoring_details": details,
-        "metadata": asked.get("metadata", {}) | outcome.get("scoring_metadata", {}),
+        "metadata": metadata | more if more else metadata,
         "tokens": total_tokens(answer) if answer else 0,
-        "prompt_tokens": answer.get("prompt_tokens") if answer else None,
-        "completion_tokens": answer.get("completion_tokens") if answer else None,
-        "finish_reason": answer.get("finish_reason", "") if answer else "",
-        "latency_ms": answer.get("latency_ms", 0.0) if answer else 0.0,
-        "queue_ms": answer.get("queue_ms", 0.0) if answer else 0.0,
+        "prompt_tokens": said("prompt_tokens"),
+        "completion_tokens": said("completion_tokens"),
+        "finish_reason": said("finish_reason", ""),
+        "latency_ms": said("latency_ms", 0.0),
+        "queue_ms": said("queue_ms", 0.0),
         "failure": outcome.get("failure"),
-        "attempts": _attempts(answer, outcome),
+        "attempts": int(outcome.get("attempts") or said("attempts") or 1),
         "problem_hash": asked.get("problem_hash", ""),
     }
     if is_unparsed(outcome):
         row["unparsed"] = True
     if outcome.get("label"):
         row["label"] = outcome["label"]
-    if answer and answer.get("cost_usd"):
-        row["cost_usd"] = answer["cost_usd"]
-    if answer and answer.get("trajectory"):
-        row["trajectory"] = answer["trajectory"]
+    if said("cost_usd"):
+        row["cost_usd"] = said("cost_usd")
+    if said("trajectory"):
+        row["trajectory"] = said("trajectory")
     return row
 
 
 def trajectory_row(
-    answer: JsonDict | None, outcome: JsonDict, trajectory: list[JsonDict], category: str | None
+    answer: JsonDict | None, outcome: JsonDict, result: JsonDict, trajectory: list[JsonDict], category: str | None
 ) -> JsonDict:
-    """A line of trajectories.jsonl."""
+    """A line of trajectories.jsonl; ``result`` is the step's line of results.jsonl."""
     asked = answer or outcome
-    details = outcome.get("scoring_details", {})
+    details = result["scoring_details"]
     row: JsonDict = {
         "step_id": str(asked.get("fp") or outcome["fp"])[:12],
-        "problem_idx": outcome["problem_idx"],
-        "repeat": outcome["repeat"],
+        "problem_idx": result["problem_idx"],
+        "repeat": result["repeat"],
         "timestamp": asked.get("at"),
-        "prompt": prompt_of(asked),
-        "expected_answer": asked.get("expected_answer", ""),
-        "status": outcome["status"],
-        "reward": outcome.get("reward"),
-        "extracted_answer": extracted_of(outcome),
+        "prompt": result["prompt"],
+        "expected_answer": result["expected_answer"],
+        "status": result["status"],
+        "reward": result["reward"],
+        "extracted_answer": result["extracted_answer"],
         "scoring_method": details.get("method", ""),
         "scoring_details": details,
         "seed_metadata": asked.get("metadata", {}),
         "timing": outcome.get("timing", {}),
         "failure_category": category,
-        "retries": _attempts(answer, outcome) - 1,
+        "retries": result["attempts"] - 1,
     }
-    if outcome.get("failure"):
-        row["failure"] = outcome["failure"]
+    if result["failure"]:
+        row["failure"] = result["failure"]
     if answer and "finish_reason" in answer:
         row["model"] = {
             "content": content_of(answer),
             "model": answer.get("model", ""),
             "finish_reason": answer["finish_reason"],
             "tokens": {
-                "prompt": answer.get("prompt_tokens"),
-                "completion": answer.get("completion_tokens"),
-                "total": total_tokens(answer),
+                "prompt": result["prompt_tokens"],
+                "completion": result["completion_tokens"],
+                "total": result["tokens"],
                 "reasoning": answer.get("reasoning_tokens"),
             },
             "latency_ms": answer.get("latency_ms"),
@@ -120,7 +123,7 @@ def scorer_rewards(details: JsonDict) -> dict[str, Any]:
     return {
         key: as_number(value.get("reward"))
         for key, value in details.items()
-        if key.startswith("scorer:") and isinstance(value, dict)
+        if type(value) is dict and key.startswith("scorer:")
     }
 
 
@@ -159,7 +162,3 @@ def failure_category(answer: JsonDict | None, outcome: JsonDict) -> str | None:
     if is_unparsed(outcome) and text:
         return "format_error"
     return None
-
-
-def _attempts(answer: JsonDict | None, outcome: JsonDict) -> int:
-    return int(outcome.get("attempts") or (answer or {}).get("attempts") or 1)
