@@ -1,7 +1,7 @@
 """Puts a report on a pull request: comment.py NUMBER REPORT.md KEY. The comment with the same KEY is replaced.
 
-Needs GH_TOKEN, GITHUB_REPOSITORY and, on a server of one's own, GITHUB_API_URL. A token that may not comment, as that of
-a pull request from a fork, is a warning: the report is in the summary of the job anyway.
+Needs GH_TOKEN, GITHUB_REPOSITORY and, on a server of one's own, GITHUB_API_URL. A token that may not comment, as
+that of a pull request from a fork, is a warning: the report is in the summary of the job anyway.
 """
 
 from __future__ import annotations

@@ -53,6 +53,14 @@ def test_an_example_runs_or_its_first_line_says_why_not(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_fewer_problems_are_the_first_ones_unless_the_example_says_at_random(path: Path) -> None:
+    """Who reads `max_problems: 5` takes it for the first five."""
+    for benchmark in load_config(path).config.benchmarks:
+        if benchmark.max_problems is not None:
+            assert benchmark.shuffle_seed is None or "at random" in path.read_text(), benchmark.key
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_a_config_comes_back_from_its_own_data(path: Path) -> None:
     config = load_config(path).config
     data = config.model_dump()

@@ -58,3 +58,14 @@ def test_a_bad_policy_says_how_to_mend_it(text: str, hint: str, tmp_path: Path) 
         load_gate_policy(path)
     (problem,) = error.value.problems
     assert hint in (problem.hint or "")
+
+
+def test_the_release_policy_needs_no_quickstart(write_run: Any, tmp_path: Path) -> None:
+    """It is for a suite of any benchmarks."""
+    release = next(path for path in POLICIES if path.stem == "release")
+    for side, rewards in {"a": [1.0] * 900 + [0.0] * 100, "worse": [1.0] * 500 + [0.0] * 500}.items():
+        write_run(f"{side}/gsm8k", rewards, name="gsm8k")
+        write_run(f"{side}/mmlu", rewards, name="mmlu")
+    assert gate_runs(tmp_path / "a", tmp_path / "a", release).verdict == "GO"
+    worse = gate_runs(tmp_path / "a", tmp_path / "worse", release)
+    assert (worse.verdict, [one.benchmark for one in worse.benchmarks]) == ("NO-GO", ["gsm8k", "mmlu"])

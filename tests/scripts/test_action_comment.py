@@ -1,4 +1,4 @@
-"""The last step of the action against a stand-in for GitHub's API: one comment for each config, replaced by each push."""
+"""The last step of the action, against a stand-in for GitHub's API: one comment per config, replaced by each push."""
 
 from __future__ import annotations
 

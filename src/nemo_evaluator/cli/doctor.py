@@ -20,6 +20,8 @@ from nemo_evaluator.config.providers import providers
 from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_OK, NelError, install_line
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.secrets import scrub
+from nemo_evaluator.core.terminal import terminal_width
+from nemo_evaluator.core.wording import wrapped
 from nemo_evaluator.datasets.settings import cache_dir, is_offline, mirror_dir
 
 _KEYS: Final = ("NEMO_API_KEY", "HF_TOKEN", "WANDB_API_KEY", "MLFLOW_TRACKING_URI", "AWS_ACCESS_KEY_ID")
@@ -51,9 +53,12 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         click.echo(dumps([asdict(one) for one in found]).decode())
     else:
+        width = terminal_width()
         for one in found:
-            mark = {True: "ok", False: "no", None: "--"}[one.ok]
-            click.echo(scrub(f"{mark}  {one.about:<20} {one.text}") + (f"\n      fix: {one.fix}" if one.fix else ""))
+            mark = f"{ {True: 'ok', False: 'no', None: '--'}[one.ok] }  {one.about:<20} "
+            lines = wrapped(scrub(one.text), "", width=width, mark=mark)
+            lines += wrapped(one.fix, "      ", width=width, mark="fix: ") if one.fix else []
+            click.echo("\n".join(lines))
     needed = ("python", "disk", "datasets")
     ctx.exit(EXIT_FAILED if any(one.ok is False and one.about in needed for one in found) else EXIT_OK)
 

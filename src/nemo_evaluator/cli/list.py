@@ -8,7 +8,9 @@ from typing import Final
 import click
 
 from nemo_evaluator.config.groups import SCHEMES
+from nemo_evaluator.core.terminal import terminal_width
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.wording import wrapped
 from nemo_evaluator.environments import lm_eval
 from nemo_evaluator.environments.registry import builtin_modules, environment_class, list_environments
 
@@ -64,9 +66,9 @@ def _print(facts: list[JsonDict]) -> None:
         for fact in members:
             size = f"{fact['size']:,}" if fact.get("size") else "-"
             needs = f"  needs {', '.join(fact['needs'])}" if fact.get("needs") else ""
-            click.echo(
-                f"  {fact['name']:<{width}}  {size:>7}  {fact.get('scorer', '')}{needs}  [{fact.get('license', '')}]"
-            )
+            text = f"{fact.get('scorer', '')}{needs}  [{fact.get('license', '')}]"
+            mark = f"{fact['name']:<{width}}  {size:>7}  "
+            click.echo("\n".join(wrapped(text, width=terminal_width(), mark=mark)))
 
 
 def _print_scheme(scheme: str, data_dir: str | None) -> None:
