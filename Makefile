@@ -6,10 +6,10 @@ DEV := $(VENV)/.with-dev
 LOCAL := $(VENV)/.with-local
 DOCS := $(VENV)/.with-docs
 
-.PHONY: help setup lock parts demo test test-all check resolve bench docs clean
+.PHONY: help setup lock parts demo test test-all check resolve first-hour bench docs clean
 
 help:  ## show this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 export VENV PYTHON
 
@@ -49,6 +49,9 @@ docs: $(DOCS)  ## build the documentation as a site, in site/
 
 resolve:  ## resolve every extra with plain pip in a fresh environment (needs a package index)
 	@bash scripts/resolve.sh
+
+first-hour: $(DEV)  ## README's first block on a bare Debian, to a first result (needs root, mmdebstrap, a package index)
+	@bash scripts/first_hour.sh
 
 bench: $(DEV)  ## speed, memory and disk as ratios, measured in one run
 	@$(BIN)/python -m bench
