@@ -17,15 +17,14 @@ mmdebstrap --quiet --variant=apt "$suite" "$tree"
 git ls-files -z --cached --others --exclude-standard | tar c --null -T - | tar x --one-top-level="$tree/root/nel"
 cp /etc/resolv.conf /etc/hosts "$tree/etc/"
 settings=$(pip config list 2>/dev/null | sed -n "s/^[^.]*\.\([a-z-]*\)='\(.*\)'$/\1 = \2/p" | awk '!seen[$1]++')
-printf '[global]\n%s\n' "$settings" >"$tree/etc/pip.conf"
-# Files and folders that pip's settings name must be there as well.
-folders=()
+# Folders that pip's settings name must be there as well; certificates elsewhere, because apt writes its own.
+cert=$(sed -n 's/^cert = //p' <<<"$settings") folders=()
+if [ -n "$cert" ]; then cp -L "$cert" "$tree/etc/pip.crt"; fi
+printf '[global]\n%s\n' "${settings/"cert = $cert"/cert = /etc/pip.crt}" >"$tree/etc/pip.conf"
 for setting in $settings; do
   place=${setting#file://}
   place=${place%/simple}
-  case $place in /*) ;; *) continue ;; esac
-  if [ -f "$place" ]; then mkdir -p "$tree$(dirname "$place")" && cp -L "$place" "$tree$place"; fi
-  if [ -d "$place" ]; then mkdir -p "$tree$place" && folders+=("$place"); fi
+  if [[ $place = /* && -d $place ]]; then mkdir -p "$tree$place" && folders+=("$place"); fi
 done
 
 # The commands as a reader finds them: how Python is installed, then the first block.

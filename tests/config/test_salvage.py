@@ -45,7 +45,15 @@ def test_a_benchmark_without_a_name_is_dropped_and_the_others_keep_their_numbers
     assert [one.name for one in config.benchmarks] == ["gsm8k", "gsm8k"]
 
 
-@pytest.mark.parametrize("data", [{}, {"benchmarks": "gsm8k"}, {"benchmarks": [3], "services": {"model": API}}])
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"benchmarks": "gsm8k"},
+        {"benchmarks": [], "services": {"model": API}},
+        {"benchmarks": [3], "services": {"model": API}},
+    ],
+)
 def test_too_little_is_nothing(data: dict[str, Any]) -> None:
     assert rest(data) is None
 

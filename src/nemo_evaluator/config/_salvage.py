@@ -14,6 +14,7 @@ from nemo_evaluator.config._schema_walk import value_at
 from nemo_evaluator.config.cross_check import cross_check
 from nemo_evaluator.config.eval_config import EvalConfig
 from nemo_evaluator.core.errors import Problem
+from nemo_evaluator.core.json_coerce import as_dict
 
 # In place of a service whose settings are wrong: benchmarks that name it can be opened all the same.
 _SERVICE: Final = {"type": "api", "url": "http://127.0.0.1:9/v1/chat/completions", "model": "none"}
@@ -56,15 +57,15 @@ def path_of(shown: str) -> Path:
 
 def _leave_out(data: Any, path: Path) -> None:
     around = value_at(data, path[:-1])
-    if isinstance(around, dict):
+    if isinstance(around, dict) and path not in {(key,) for key in _NEEDED}:
         around.pop(path[-1], None)
 
 
 def _replaced(data: dict[str, Any], path: Path) -> bool:
     """Take away the part around ``path``, or put something valid in its place; False for a benchmark: it has to go."""
-    services = data.get("services")
+    services = as_dict(data.get("services"))
     match path:
-        case ("services", str(name), *_) if isinstance(services, dict):
+        case ("services", str(name), *_) if services:
             services[name] = dict(_SERVICE)
         case ("services", *_):
             data["services"] = {"model": dict(_SERVICE)}
