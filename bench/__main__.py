@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 MODULES = ("start", "spine", "traffic", "compare", "sandbox", "lm_eval", "calibration", "judges", "scaling", "view")
-SLOW = ("calibration", "judges", "scaling", "view")
+SLOW = ("calibration", "judges", "scaling")
 
 
 def main() -> int:

@@ -28,6 +28,21 @@ def make_run(folder: Path, rows: int, size: int = 4096, seed: int = 1) -> Path:
     return task
 
 
+def make_journal(folder: Path, rows: int) -> Path:
+    """Write the journal of a run under way, outcomes alone; returns the benchmark's folder."""
+    task = folder / "made_up"
+    task.mkdir(parents=True)
+    with (task / "journal.jsonl").open("w") as file:
+        for at in range(rows):
+            verdict = (
+                '"failed","failure":{"cause":"transport","message":"reset"}'
+                if at % 100 == 99
+                else '"scored","reward":1.0'
+            )
+            file.write(f'{{"kind":"outcome","problem_idx":{at},"repeat":0,"fp":"f","status":{verdict}}}\n')
+    return task
+
+
 def _row(at: int, chance: random.Random, texts: list[str]) -> str:
     draw = chance.random()
     failed, right = draw < 0.01, draw < 0.7
