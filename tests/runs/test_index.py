@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import os
 import sqlite3
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 import pytest
 
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.runs import index, index_apart
 from nemo_evaluator.runs.folder import BenchmarkFolder, Progress, open_run
 from nemo_evaluator.runs.index import kept_index, open_index
 from nemo_evaluator.runs.query import RowFilter
@@ -210,3 +213,56 @@ def test_rows_may_be_read_by_several_threads_in_turn(tmp_path: Path) -> None:
         other.submit(rows.close).result()  # type: ignore[attr-defined]
     assert (first.problem_idx, second.problem_idx) == (1, 3)
     assert task.index.is_file()
+
+
+def test_columns_are_let_go_with_their_reader(tmp_path: Path) -> None:
+    folder = BenchmarkFolder(_write(tmp_path / "b", [_row(number) for number in range(20)]).root)
+    gc.disable()
+    try:
+        with folder.reading() as (columns, _):
+            column = weakref.ref(columns["tokens"])
+            assert len(columns.chosen(RowFilter(min_tokens=10))) == 10
+        del columns
+        # A million rows are 8 MB a column: they cannot wait for the collector, which counts objects and not bytes.
+        assert column() is None
+    finally:
+        gc.enable()
+
+
+def test_rows_without_a_value_come_first_and_equal_ones_by_number(tmp_path: Path) -> None:
+    rows = [_row(number, reward=(None, 0.0, 1.0)[number % 3], tokens=number % 4) for number in range(60)]
+    folder = BenchmarkFolder(_write(tmp_path / "b", rows).root)
+    for order, key in (
+        ("reward", lambda row: -1.0 if row.reward is None else row.reward),
+        ("tokens", lambda row: row.tokens),
+    ):
+        told = sorted(folder.rows(), key=lambda row: (key(row), row.problem_idx))
+        for offset, limit in ((0, 5), (3, 30), (18, 4), (19, 1), (38, 10), (55, 20), (60, 5), (0, None)):
+            for name, expected in ((order, told), (f"-{order}", told[::-1])):
+                found = list(folder.rows(order=name, offset=offset, limit=limit))  # type: ignore[arg-type]
+                wanted = expected[offset:] if limit is None else expected[offset : offset + limit]
+                assert [row.problem_idx for row in found] == [row.problem_idx for row in wanted], (name, offset, limit)
+
+
+def test_a_large_file_is_read_by_several_processes_with_the_same_outcome(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        _row(number, metadata={"category": f"c{number % 7}"}, prompt="?" * (number % 50)) for number in range(3_000)
+    ]
+    task, other = _write(tmp_path / "b", rows), _write(tmp_path / "c", rows)
+    for one in (task, other):
+        with one.results.open("a") as file:
+            file.write('not json\n{"problem_idx": 5000, "reward": 1}')
+    started = list[Any]()
+    real = index_apart._process
+    monkeypatch.setattr(index_apart, "_process", lambda *said: started.append(said) or real(*said))
+    monkeypatch.setattr(index, "LARGE", 100_000)
+    both = []
+    for one in (task, other):
+        with BenchmarkFolder(one.root).reading() as (columns, _):
+            words = columns.words()
+            codes = [words[code] for code in columns["category"]]
+            both.append([columns[name].tolist() for name in ("number", "at", "length", "flags")] + [codes])
+        monkeypatch.setattr(index, "LARGE", 1 << 40)
+    assert started and both[0] == both[1] and len(both[0][0]) == 3_001

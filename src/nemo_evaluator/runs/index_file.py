@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,14 +78,14 @@ def _write(db: sqlite3.Connection, at: int, piece: Piece) -> None:
     db.executemany("INSERT OR REPLACE INTO cells VALUES (?, ?, ?)", cells)
 
 
-def read_cells(db: sqlite3.Connection, column: int, piece: int | None = None) -> list[bytes]:
+def read_cells(db: sqlite3.Connection, column: int, piece: int | None = None) -> Iterator[bytes]:
     """A column of one piece, or of all. Raises sqlite3.DatabaseError for what is not as it was written."""
     first, last = (0, (1 << _PIECE_BITS) - 1) if piece is None else (piece, piece)
     bounds = column << _PIECE_BITS | first, column << _PIECE_BITS | last
-    cells = db.execute("SELECT data, crc FROM cells WHERE id BETWEEN ? AND ? ORDER BY id", bounds).fetchall()
-    if any(type(data) is not bytes or crc32(data) != crc for data, crc in cells):
-        raise sqlite3.DatabaseError("a checksum does not fit")
-    return [data for data, _ in cells]
+    for data, crc in db.execute("SELECT data, crc FROM cells WHERE id BETWEEN ? AND ? ORDER BY id", bounds):
+        if type(data) is not bytes or crc32(data) != crc:
+            raise sqlite3.DatabaseError("a checksum does not fit")
+        yield data
 
 
 def read_words(db: sqlite3.Connection) -> Words:

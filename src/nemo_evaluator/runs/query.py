@@ -3,7 +3,6 @@
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache, reduce
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -81,19 +80,26 @@ class Columns:
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
-        self._read, self.chosen = cache(self._column), cache(self._chosen)
+        self._read: dict[str, np.ndarray] = {}
+        self._found: dict[RowFilter, np.ndarray] = {}
 
     def __getitem__(self, name: str) -> np.ndarray:
-        return self._read(name)
+        if name not in self._read:
+            self._read[name] = self._column(name)
+        return self._read[name]
 
     def words(self) -> list[str | None]:
         """The words by their codes."""
         return list(read_words(self._db))
 
-    def _chosen(self, which: RowFilter) -> np.ndarray:
+    def chosen(self, which: RowFilter) -> np.ndarray:
         """The positions of the rows that are meant."""
-        tests = list(self._tests(which))
-        return np.flatnonzero(reduce(np.logical_and, tests)) if tests else np.arange(len(self["number"]))
+        if which not in self._found:
+            fits = np.full(len(self["number"]), True)
+            for test in self._tests(which):
+                fits &= test
+            self._found[which] = np.flatnonzero(fits)
+        return self._found[which]
 
     def walk(self, positions: np.ndarray) -> Iterator[Place]:
         """What the index knows of rows at some positions; of all pieces only those are read where one lies."""
@@ -114,8 +120,14 @@ class Columns:
         return [found[position] for position in positions.tolist()]
 
     def _column(self, name: str, piece: int | None = None) -> np.ndarray:
-        cells = read_cells(self._db, list(COLUMNS).index(name), piece)
-        return np.frombuffer(b"".join(cells), COLUMNS[name])
+        """All of a column, or a piece of it, filled in cell by cell: a column of many rows is in memory only once."""
+        which = "SELECT coalesce(sum(rows), 0) FROM pieces WHERE piece = ? OR ? IS NULL"
+        column, end = np.empty(self._db.execute(which, (piece, piece)).fetchone()[0], COLUMNS[name]), 0
+        for cell in read_cells(self._db, list(COLUMNS).index(name), piece):
+            values = np.frombuffer(cell, COLUMNS[name])
+            column[end : end + len(values)] = values
+            end += len(values)
+        return column
 
     def _tests(self, which: RowFilter) -> Iterator[np.ndarray]:
         if which.status is not None:
@@ -195,10 +207,9 @@ def count(columns: Columns, which: RowFilter) -> int:
 def tally(columns: Columns, column: Literal["cause", "category", "finish_reason"]) -> list[tuple[str, int, float]]:
     """The values of a column, the most frequent first, each with its rows and their mean reward (0 without any)."""
     codes, rewards, words = columns[column], columns["reward"], columns.words()
-    scored = ~np.isnan(rewards)
     rows = np.bincount(codes, minlength=len(words))
-    scores = np.bincount(codes[scored], minlength=len(words))
-    sums = np.bincount(codes[scored], rewards[scored], minlength=len(words))
+    scores = np.bincount(codes[~np.isnan(rewards)], minlength=len(words))
+    sums = np.bincount(codes, np.nan_to_num(rewards), minlength=len(words))
     means = np.divide(sums, scores, out=np.zeros(len(words)), where=scores > 0)
     found = [(str(words[code]), int(rows[code]), float(means[code])) for code in np.flatnonzero(rows) if code]
     return sorted(found, key=lambda one: (-one[1], one[0]))[:1000]
@@ -215,7 +226,7 @@ def outcomes(columns: Columns) -> tuple[dict[str, int], bool]:
         "truncated": flags & TRUNCATED_FLAG != 0,
         "wrong": np.full(len(reward), True),
     }
-    kind = np.select(list(kinds.values()), range(len(kinds)))
+    kind = np.select(list(kinds.values()), [np.uint8(at) for at in range(len(kinds))])
     counts = np.bincount(kind, minlength=len(kinds)).tolist()
     return {name: n for name, n in zip(kinds, counts, strict=True) if n}, bool(
         np.all(np.isnan(reward) | (reward == 0) | (reward == 1))

@@ -6,6 +6,7 @@ import asyncio
 import getpass
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -82,6 +83,8 @@ class Viewer:
     def __init__(self, library: Library) -> None:
         self._library = library
         self._labelling = asyncio.Lock()
+        # One page at a time reads columns of a million rows: side by side they would take the memory of all.
+        self._reading = ThreadPoolExecutor(1)
 
     def app(self, token: str) -> ASGIApp:
         """The application, guarded."""
@@ -94,7 +97,7 @@ class Viewer:
             "row": lambda request: page_row.row_page(self._folder(request), *_step(request)),
             "labels": lambda request: list(map(_plain, read_labels(self._folder(request).path).values())),
         }
-        routes = [Route(f"/api/{name}", _answering(answer)) for name, answer in answers.items()]
+        routes = [Route(f"/api/{name}", self._answering(answer)) for name, answer in answers.items()]
         routes += [
             Route("/api/text", _guarding(self._text)),
             Route("/api/search", _guarding(self._search)),
@@ -105,6 +108,14 @@ class Viewer:
             Route("/{path:path}", _static),
         ]
         return Guard(Starlette(routes=routes), token)
+
+    def _answering(self, answer: Callable[[Request], Any]) -> Callable[[Request], Awaitable[Response]]:
+        """A route that reads in another thread and answers JSON."""
+
+        async def respond(request: Request) -> Response:
+            return _json(await asyncio.get_running_loop().run_in_executor(self._reading, answer, request))
+
+        return _guarding(respond)
 
     def _folder(self, request: Request) -> BenchmarkFolder:
         return self._library.benchmark(_said(request, "run"), _said(request, "bench"))
@@ -168,15 +179,6 @@ class Viewer:
         label = Label(*_step(request), texts[0], texts[1], texts[2] or getpass.getuser())  # type: ignore[arg-type]
         async with self._labelling:
             return _json(_plain(await asyncio.to_thread(append_label, folder.path, label)))
-
-
-def _answering(answer: Callable[[Request], Any]) -> Callable[[Request], Awaitable[Response]]:
-    """A route that reads in another thread and answers JSON."""
-
-    async def respond(request: Request) -> Response:
-        return _json(await asyncio.to_thread(answer, request))
-
-    return _guarding(respond)
 
 
 def _guarding(respond: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
