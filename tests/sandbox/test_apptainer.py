@@ -36,8 +36,8 @@ async def main():
     manager = SandboxManager(ApptainerSandbox(type="apptainer", image=sys.argv[1], memory="64m", cpus=1), "r")
     boxes = await asyncio.gather(*(manager.acquire(manager.resolve(None)) for _ in range(2)))
     for box in boxes:
-        await box.exec("sleep 976532 & true", background=True)
-        asyncio.ensure_future(box.exec("env -i setsid sleep 976532 & sleep 976532", timeout=600))
+        await box.exec(f"sleep {sys.argv[2]} & true", background=True)
+        asyncio.ensure_future(box.exec("env -i setsid sleep {0} & sleep {0}".format(sys.argv[2]), timeout=600))
     await asyncio.sleep(1)
     print(" ".join(box.name for box in boxes), flush=True)
     await asyncio.sleep(600)
@@ -48,11 +48,11 @@ asyncio.run(main())
 pytestmark = pytest.mark.needs("apptainer")
 
 
-def _sleepers() -> list[int]:
+def _sleepers(seconds: str) -> list[int]:
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            if path.read_bytes().startswith(b"sleep\x00976532"):
+            if path.read_bytes().startswith(b"sleep\x00" + seconds.encode()):
                 found.append(int(path.parent.name))
         except OSError:
             continue
@@ -181,16 +181,18 @@ async def test_a_command_that_takes_all_words_of_its_wrapper_has_failed_and_not_
 def test_kill_9_leaves_no_instance(nodes: bool, request: pytest.FixtureRequest) -> None:
     if nodes:
         request.getfixturevalue("slurm_nodes")
-    process = subprocess.Popen([sys.executable, "-c", HOLDER, str(SIF)], stdout=subprocess.PIPE, text=True)
+    # No other test's.
+    seconds = str(900_000_000 + os.getpid())
+    process = subprocess.Popen([sys.executable, "-c", HOLDER, str(SIF), seconds], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     names = process.stdout.readline().split()
     assert len(names) == 2
-    assert len(_sleepers()) >= 4
+    assert len(_sleepers(seconds)) >= 4
     began = time.monotonic()
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     process.stdout.close()
-    while _sleepers():
+    while _sleepers(seconds):
         assert time.monotonic() - began < 15
         time.sleep(0.1)
     listed = subprocess.run(["apptainer", "instance", "list"], capture_output=True, text=True, timeout=30).stdout

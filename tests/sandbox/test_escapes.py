@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -155,8 +156,10 @@ async def test_network_to_the_hosts_loopback(sandbox: Sandbox) -> None:
 
 @pytest.mark.needs("root")
 async def test_network_to_another_namespace(sandbox: Sandbox) -> None:
-    name = f"nel{os.getpid() % 10000}"
-    net = f"10.203.{os.getpid() % 250}"
+    # At random: a test that was killed leaves its own behind.
+    number = secrets.randbelow(1 << 14)
+    name, net = f"nel{number}", f"10.203.{number >> 6}"
+    here, there = f"{net}.{number % 64 * 4 + 1}", f"{net}.{number % 64 * 4 + 2}"
 
     def ip(*arguments: str) -> None:
         subprocess.run(["ip", *arguments], check=True, capture_output=True)
@@ -165,11 +168,11 @@ async def test_network_to_another_namespace(sandbox: Sandbox) -> None:
     try:
         ip("link", "add", f"{name}a", "type", "veth", "peer", "name", f"{name}b")
         ip("link", "set", f"{name}b", "netns", name)
-        ip("addr", "add", f"{net}.1/30", "dev", f"{name}a")
+        ip("addr", "add", f"{here}/30", "dev", f"{name}a")
         ip("link", "set", f"{name}a", "up")
-        ip("-n", name, "addr", "add", f"{net}.2/30", "dev", f"{name}b")
+        ip("-n", name, "addr", "add", f"{there}/30", "dev", f"{name}b")
         ip("-n", name, "link", "set", f"{name}b", "up")
-        code = f"import socket; s = socket.create_server(('{net}.2', 7707)); print('up', flush=True)"
+        code = f"import socket; s = socket.create_server(('{there}', 7707)); print('up', flush=True)"
         code += "\nwhile True: s.accept()"
         with subprocess.Popen(
             ["ip", "netns", "exec", name, sys.executable, "-c", code], stdout=subprocess.PIPE
@@ -177,8 +180,8 @@ async def test_network_to_another_namespace(sandbox: Sandbox) -> None:
             try:
                 assert server.stdout is not None
                 assert server.stdout.readline() == b"up\n"
-                socket.create_connection((f"{net}.2", 7707), 5).close()
-                said = await python(sandbox, f"import socket; socket.create_connection(('{net}.2', 7707), 2)")
+                socket.create_connection((there, 7707), 5).close()
+                said = await python(sandbox, f"import socket; socket.create_connection(('{there}', 7707), 2)")
                 assert "unreachable" in said or "timed out" in said
             finally:
                 server.kill()

@@ -24,7 +24,7 @@ RUN = """
 import asyncio, signal, sys
 from pathlib import Path
 from types import SimpleNamespace
-import orjson
+import orjson, uvloop
 from nemo_evaluator.config.groups import SERVICES
 from nemo_evaluator.services import start_services
 # What runs in the background of a shell ignores it.
@@ -38,7 +38,8 @@ async def main():
             raise RuntimeError("ours")
         await asyncio.sleep(600 if then == "linger" else 0)
         print("stopping", flush=True)
-asyncio.run(main())
+# As nel does: asyncio's own loop is not woken by a signal that another thread gets.
+uvloop.run(main())
 """
 PHASES = {
     "starting": "Starting service: victim",
