@@ -1,4 +1,4 @@
-"""Runs on a real SLURM cluster, by ``nel`` alone: jobs, shards, chains, pools, services, ssh."""
+"""Runs on a real SLURM cluster, by ``nel`` alone and with a real model: jobs, shards, chains, pools, services, ssh."""
 
 import getpass
 import json
@@ -12,17 +12,16 @@ from pathlib import Path
 
 import pytest
 from nel_support import NEL, Nel, Serve, api, nel, rows, serve, sums
-from slurm_support import POOL, Cluster, on, squeue
+from slurm_support import MODEL, POOL, Cluster, on, squeue
 
 from nemo_evaluator.testing import Say
 
 __all__ = ["nel", "on", "serve", "sums"]
-pytestmark = pytest.mark.needs("slurm")
+pytestmark = pytest.mark.needs("slurm", "model")
 
 
 def test_a_job_serves_the_model_and_is_followed_to_its_end(on: Cluster) -> None:
-    model = {"type": "llama_cpp", "model": "smollm2-135m", "threads": 1, "slots": 2, "generation": {"max_tokens": 8}}
-    done = on.nel("eval", "run", on.config(4, {"model": model}), timeout=240)
+    done = on.nel("eval", "run", on.config(4, {"model": MODEL}), timeout=240)
     assert "Submitted job" in done.stdout and "finished" in done.stdout and "model ready at" in done.stderr
     assert len(rows(on.nel.folder / "o" / "sums")) == 4
     status = on.status()
@@ -34,12 +33,10 @@ def test_a_job_serves_the_model_and_is_followed_to_its_end(on: Cluster) -> None:
     assert squeue("-j", f"{job},{follow_up}", "-t", "pending,running,completing") == ""
 
 
-@pytest.mark.needs("model")
 def test_two_pools_are_one_job_and_services_wait_for_each_other(on: Cluster) -> None:
-    model = {"type": "llama_cpp", "model": "smollm2-135m", "threads": 1, "slots": 2, "generation": {"max_tokens": 8}}
     services = {
-        "judge": model | {"node_pool": "second", "depends_on": ["model"]},
-        "model": model | {"node_pool": "main"},
+        "judge": MODEL | {"node_pool": "second", "depends_on": ["model"]},
+        "model": MODEL | {"node_pool": "main"},
     }
     pools = {"main": POOL, "second": {**POOL, "partition": "gpu"}}
     done = on.nel("eval", "run", on.config(2, services, solver="judge", node_pools=pools), timeout=240)
@@ -51,14 +48,12 @@ def test_two_pools_are_one_job_and_services_wait_for_each_other(on: Cluster) -> 
     assert len(rows(on.nel.folder / "o" / "sums")) == 2
 
 
-def test_shards_are_an_array_that_the_last_one_merges_into_what_one_run_gives(on: Cluster, serve: Serve) -> None:
-    server = serve(lambda seen: Say("6"))
-    services = {"model": api(server.url)}
-    on.nel("eval", "run", on.config(10, services, shards=4), timeout=240)
-    assert server.count == 10 and max(server.counts.values()) == 1
+def test_shards_are_an_array_that_the_last_one_merges_into_what_one_run_gives(on: Cluster) -> None:
+    on.nel("eval", "run", on.embedded(8, shards=4), timeout=400)
+    assert on.asked() == 8
     status = on.status()
     assert (status["state"], status["exit_code"]) == ("finished", 0)
-    assert [(one["name"], one["scored"]) for one in status["benchmarks"]] == [("sums", 10)]
+    assert [(one["name"], one["scored"]) for one in status["benchmarks"]] == [("sums", 8)]
     assert len({path.parent.name for path in (on.nel.folder / "o").glob("shard_*/nel_run.json")}) == 4
     runs = json.loads(on.nel("eval", "runs", "--json").stdout)
     assert [run["run_id"] for run in runs] == [status["run_id"]]
@@ -75,16 +70,14 @@ def test_shards_are_an_array_that_the_last_one_merges_into_what_one_run_gives(on
     assert not (on.nel.folder / "o" / ".secrets.env").exists()
 
 
-def test_a_time_limit_closes_the_run_and_the_next_job_finishes_it(on: Cluster, serve: Serve) -> None:
-    pace = [1.0]
-    server = serve(lambda seen: Say("6", delay=pace[0]))
-    services = {"model": api(server.url, api_key="${SHELL_KEY}")}
-    on.nel("eval", "run", on.config(120, services, walltime="00:01:00"), "--submit")
+def test_a_time_limit_closes_the_run_and_the_next_job_finishes_it(on: Cluster) -> None:
+    on.pace.write_text("6")
+    on.nel("eval", "run", on.embedded(20, walltime="00:01:00"), "--submit")
     on.until(lambda state: len(on.chain()) == 3)
-    pace[0] = 0.0
+    on.pace.unlink()
     status = on.over()
-    assert (status["state"], status["benchmarks"][0]["scored"]) == ("finished", 120), on.log()
-    assert len(on.chain()) == 3 and server.count == 120 and max(server.counts.values()) == 1
+    assert (status["state"], status["benchmarks"][0]["scored"]) == ("finished", 20), on.log()
+    assert on.asked() == 20
     assert "cut short (walltime)" in on.log() and "resuming" in on.log()
     assert int((on.nel.folder / "o" / ".nel_accumulated_walltime").read_text()) > 10
     assert not (on.nel.folder / "o" / ".secrets.env").exists()
@@ -92,11 +85,10 @@ def test_a_time_limit_closes_the_run_and_the_next_job_finishes_it(on: Cluster, s
 
 
 @pytest.mark.needs("root")
-def test_a_lost_node_is_followed_by_another_job_and_a_cancelled_job_by_none(on: Cluster, serve: Serve) -> None:
-    pace = [0.3]
-    server = serve(lambda seen: Say("6", delay=pace[0]))
-    on.nel("eval", "run", on.config(40, {"model": api(server.url)}), "--submit")
-    on.until(lambda state: server.count > 6)
+def test_a_lost_node_is_followed_by_another_job_and_a_cancelled_job_by_none(on: Cluster) -> None:
+    on.pace.write_text("1")
+    on.nel("eval", "run", on.embedded(30), "--submit")
+    on.until(lambda state: state["benchmarks"] and state["benchmarks"][0]["scored"] > 3)
     node = squeue("-j", on.chain()[0], "-o", "%N")
     subprocess.run(["scontrol", "update", f"nodename={node}", "state=down", "reason=test"], check=True, timeout=60)
     try:
@@ -104,17 +96,17 @@ def test_a_lost_node_is_followed_by_another_job_and_a_cancelled_job_by_none(on: 
     finally:
         # By now it may have come back by itself.
         subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"], capture_output=True, timeout=60)
-    count = server.count
-    on.until(lambda state: server.count > count + 2)
+    count = on.asked()
+    on.until(lambda state: on.asked() > count + 2)
     subprocess.run(["scancel", on.chain()[1]], check=True, timeout=60)
     status = on.over()
-    assert (status["state"], status["benchmarks"][0]["scored"] < 40) == ("stopped", True)
+    assert (status["state"], status["benchmarks"][0]["scored"] < 30) == ("stopped", True)
     assert len(on.chain()) == 3
-    pace[0] = 0.0
+    on.pace.unlink()
     on.nel("eval", "resume", "-o", "o", timeout=240)
-    assert on.status()["state"] == "finished" and len(rows(on.nel.folder / "o" / "sums")) == 40
+    assert on.status()["state"] == "finished" and len(rows(on.nel.folder / "o" / "sums")) == 30
     # Only what was in flight when the node was lost and when the job was cancelled is asked again.
-    assert server.count <= 40 + 2 * 2
+    assert 30 <= on.asked() <= 30 + 2 * 2
 
 
 def test_a_run_that_waits_is_pending_with_its_reason_and_can_be_stopped_and_resumed(on: Cluster, serve: Serve) -> None:
@@ -200,15 +192,14 @@ def login(nel: Nel) -> Iterator[Login]:
 
 
 @pytest.mark.needs("sshd", "root")
-def test_a_cluster_behind_ssh_gets_everything_over_one_connection(on: Cluster, serve: Serve, login: Login) -> None:
-    pace = [0.3]
-    server = serve(lambda seen: Say("6", delay=pace[0]))
-    services = {"model": api(server.url, api_key="${SHELL_KEY}")}
-    config = on.config(90, services, hostname="login", username=getpass.getuser())
+def test_a_cluster_behind_ssh_gets_everything_over_one_connection(on: Cluster, login: Login) -> None:
+    on.pace.write_text("1")
+    config = on.embedded(24, hostname="login", username=getpass.getuser())
     there = on.nel.folder / "there"
     data = json.loads((on.nel.folder / config).read_text())
     data["output"]["dir"] = str(there)
     data["benchmarks"][0]["name"] = str(on.nel.folder / "sums.py")
+    data["services"]["model"]["extra_env"] = {"KEY": "${SHELL_KEY}"}
     (on.nel.folder / config).write_text(json.dumps(data))
     here = Hidden(on.nel, there)
     told = json.loads(here("eval", "run", config, "--submit", "--json").stdout)
@@ -218,14 +209,14 @@ def test_a_cluster_behind_ssh_gets_everything_over_one_connection(on: Cluster, s
     before = login.calls
     state = json.loads(here("eval", "status", run, "--json").stdout)
     assert login.calls == before + 1 and state["state"] in ("pending", "starting", "running")
-    on.until(lambda state: server.count > 4, "there")
+    on.until(lambda state: on.asked("there") > 3, "there")
     assert "samples to run" in here("eval", "logs", run).stdout
     assert json.loads(here("eval", "stop", run, "--json").stdout)["state"] == "stopped"
     assert squeue("-j", told["job_id"], "-t", "pending,running") == "" and not (there / ".secrets.env").exists()
-    pace[0] = 0.0
+    on.pace.unlink()
     said = here("eval", "resume", run, timeout=240)
     assert "Completed 1 benchmark." in said.stderr and "finished" in said.stdout
-    assert len(rows(there / "sums")) == 90 and server.count <= 92
+    assert len(rows(there / "sums")) == 24 and 24 <= on.asked("there") <= 26
     assert login.connections == 1
 
 

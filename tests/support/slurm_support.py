@@ -13,6 +13,32 @@ import pytest
 from nel_support import Nel, Sums, bench
 
 POOL: dict[str, Any] = {"partition": "batch", "sbatch_extra_flags": {"mem": "900M"}}
+# The embedded model, served by a step of the job.
+MODEL: dict[str, Any] = {
+    "type": "llama_cpp",
+    "model": "smollm2-135m",
+    "threads": 1,
+    "slots": 2,
+    "context_size": 512,
+    "generation": {"max_tokens": 4, "temperature": 0.0},
+}
+# The pace of a run whose model is a real one: scores take the seconds that stand in a file, until it is gone.
+PACED = """
+import asyncio
+from pathlib import Path
+from nemo_evaluator import ScorerInput, benchmark, scorer
+
+def rows():
+    return [{{"question": f"How much is {{n}} + {{n}}?", "target": str(2 * n)}} for n in range({size})]
+
+@benchmark(name="sums", dataset=rows, prompt="{{question}}", target_field="target")
+@scorer
+async def score(sample: ScorerInput) -> dict:
+    pace = Path({pace!r})
+    await asyncio.sleep(float(pace.read_text()) if pace.exists() else 0)
+    # Of a model this small: whether an answer has an even number of letters is as good as any other question.
+    return {{"correct": len(sample.response) % 2 == 0}}
+"""
 
 
 class Cluster:
@@ -21,6 +47,22 @@ class Cluster:
     def __init__(self, nel: Nel, sums: Sums) -> None:
         self.nel, self._sums = nel, sums
         nel.env |= {"XDG_DATA_HOME": str(nel.folder / "data"), "SHELL_KEY": "sk-shell-0123456789"}
+
+    @property
+    def pace(self) -> Path:
+        """The file that says how many seconds each score of a run with the embedded model takes."""
+        return self.nel.folder / "pace"
+
+    def embedded(self, steps: int, **cluster: Any) -> str:
+        """A config whose model is served in the job."""
+        name = self.config(steps, {"model": MODEL}, **cluster)
+        (self.nel.folder / "sums.py").write_text(PACED.format(size=steps, pace=str(self.pace)))
+        return name
+
+    def asked(self, folder: str = "o") -> int:
+        """Requests that servers of the model took, but for the one with which each shows that it is ready."""
+        text = "".join(path.read_text() for path in (self.nel.folder / folder).rglob("logs/server-model*.log"))
+        return text.count("processing task") - self.log(folder, whole=True).count("model ready at")
 
     def config(self, steps: int, services: dict[str, Any], *, solver: str = "model", **cluster: Any) -> str:
         block = {"type": "slurm", "walltime": "00:10:00", "node_pools": {"main": POOL}} | cluster
@@ -43,9 +85,10 @@ class Cluster:
     def over(self, folder: str = "o") -> dict[str, Any]:
         return dict(self.until(lambda state: not state["running"], folder))
 
-    def log(self, folder: str = "o") -> str:
-        logs = [*(self.nel.folder / folder).rglob("nel_eval.log"), *(self.nel.folder / folder).rglob("logs/*.log")]
-        return "\n".join(f"== {path}\n{path.read_text(errors='replace')[-3000:]}" for path in logs)
+    def log(self, folder: str = "o", *, whole: bool = False) -> str:
+        logs = [*(self.nel.folder / folder).rglob("nel_eval.log")]
+        logs += [] if whole else (self.nel.folder / folder).rglob("logs/*.log")
+        return "\n".join(f"== {path}\n{path.read_text(errors='replace')[0 if whole else -3000 :]}" for path in logs)
 
     def chain(self, folder: str = "o") -> list[str]:
         return (self.nel.folder / folder / ".nel_job_chain").read_text().split()

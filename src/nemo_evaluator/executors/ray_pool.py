@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import shutil
 import signal
 import socket
+import subprocess
 import tempfile
 import time
 from collections.abc import Awaitable, Mapping
@@ -41,6 +41,22 @@ _STORE: Final = 100_000_000
 _CLOSING: Final = 10.0
 _SLOW: Final = 60.0
 _JOIN: Final = "check cluster.address, and run nel on a node of that cluster (`ray start --address=...` joins it)"
+# Waits for our end, however it comes, then kills what is left of our cluster (its agents would look for it for most of
+# a minute) and removes its folder $1, which is in the arguments or the environment of each of its processes.
+_FOLDER: Final = "NEL_RAY_FOLDER"
+_WATCH: Final = """
+cat >/dev/null
+for path in /proc/[0-9]*; do
+  [ "${path#/proc/}" != $$ ] || continue
+  case $({ tr '\\0' ' ' <"$path/cmdline"; } 2>/dev/null) in
+    *"$1"*) ;;
+    ray::*) grep -qaF "$1" "$path/environ" 2>/dev/null || continue ;;
+    *) continue ;;
+  esac
+  kill -9 "${path#/proc/}" 2>/dev/null
+done
+rm -rf "$1"
+"""
 _SAME: Final = "every node needs the same nel, with the same extras and files"
 
 
@@ -51,6 +67,7 @@ class RayPool:
         self._job, self._settings = job, settings
         self._actors: dict[int, Any] = {}
         self._own: str | None = None
+        self._watch: subprocess.Popen[bytes] | None = None
         self.workers = settings.shards
 
     def of(self, key: str, running: Mapping[str, RunningService]) -> Pool:
@@ -73,8 +90,8 @@ class RayPool:
         await asyncio.gather(*map(self._retire, list(self._actors)))
         if ray.is_initialized():
             await asyncio.to_thread(ray.shutdown)
-        if self._own is not None:
-            shutil.rmtree(self._own, ignore_errors=True)
+        if self._watch is not None:
+            await asyncio.to_thread(self._watch.communicate)
 
     async def _run(self, task: WorkerTask, ledger: Ledger) -> None:
         await self._join(ledger)
@@ -109,7 +126,10 @@ class RayPool:
         words: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if self._settings.address is None:
             # Not in the folder for temporary files: the path of a socket may not be long.
-            self._own = self._own or tempfile.mkdtemp(prefix="nel-ray-", dir="/tmp")
+            if self._own is None:
+                self._own = os.environ[_FOLDER] = tempfile.mkdtemp(prefix=f"nel-ray-{os.getpid()}-", dir="/tmp")
+                watching = ["/bin/sh", "-c", _WATCH, "sh", self._own]
+                self._watch = subprocess.Popen(watching, stdin=subprocess.PIPE, start_new_session=True)
             words |= {"num_cpus": self._settings.shards, "object_store_memory": _STORE, "include_dashboard": False}
             words["_temp_dir"] = self._own
         ray.init(address=self._settings.address or "local", **words)
