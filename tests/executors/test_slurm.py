@@ -11,10 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nel_support import NEL, Nel, Serve, api, nel, rows, serve, sums
+from nel_support import NEL, Nel, nel, rows, serve, sums
 from slurm_support import MODEL, POOL, Cluster, on, squeue
-
-from nemo_evaluator.testing import Say
 
 __all__ = ["nel", "on", "serve", "sums"]
 pytestmark = pytest.mark.needs("slurm", "model")
@@ -31,6 +29,10 @@ def test_a_job_serves_the_model_and_is_followed_to_its_end(on: Cluster) -> None:
     assert not list((on.nel.folder / "o").glob(".services-*")) and not (on.nel.folder / "o" / ".secrets.env").exists()
     job, follow_up = on.chain()
     assert squeue("-j", f"{job},{follow_up}", "-t", "pending,running,completing") == ""
+    assert "is not running" in on.nel("eval", "stop", "-o", "o", code=1).stderr
+    assert on.asked() == 4
+    on.nel("eval", "resume", "-o", "o")
+    assert on.status()["state"] == "finished" and on.asked() == 4
 
 
 def test_two_pools_are_one_job_and_services_wait_for_each_other(on: Cluster) -> None:
@@ -109,34 +111,34 @@ def test_a_lost_node_is_followed_by_another_job_and_a_cancelled_job_by_none(on: 
     assert 30 <= on.asked() <= 30 + 2 * 2
 
 
-def test_a_run_that_waits_is_pending_with_its_reason_and_can_be_stopped_and_resumed(on: Cluster, serve: Serve) -> None:
-    server = serve(lambda seen: Say("6"))
+def test_a_run_that_waits_is_pending_with_its_reason_and_can_be_stopped_and_resumed(on: Cluster) -> None:
     flags = {"mem": "900M", "begin": "now+1hour"}
-    pools = {"main": {"partition": "batch", "sbatch_extra_flags": flags}}
-    config = on.config(3, {"model": api(server.url)}, node_pools=pools)
+    config = on.embedded(3, node_pools={"main": POOL | {"sbatch_extra_flags": flags}})
     on.nel("eval", "run", config, "--background")
     status = on.status()
     assert status["state"] == "pending" and status["running"] and "BeginTime" in status["where"]
     said = on.nel("eval", "run", config, "--submit", code=1).stderr
     assert status["run_id"] in said and "nel eval stop" in said
+    assert "is pending" in on.nel("eval", "resume", "-o", "o", code=1).stderr
     assert "has not logged" in on.nel("eval", "logs", "-o", "o", code=1).stderr
     assert json.loads(on.nel("eval", "stop", "-o", "o", "--json").stdout)["state"] == "stopped"
     assert not (on.nel.folder / "o" / ".secrets.env").exists()
     assert "is not running" in on.nel("eval", "stop", "-o", "o", code=1).stderr
-    on.config(3, {"model": api(server.url)})
-    on.nel("eval", "run", "c.json", "--resume")
-    assert on.status()["state"] == "finished" and server.count == 3
+    on.nel("eval", "run", on.embedded(3), "--resume")
+    assert on.status()["state"] == "finished" and on.asked() == 3
 
 
-def test_following_ends_with_ctrl_c_and_the_run_goes_on(on: Cluster, serve: Serve) -> None:
-    server = serve(lambda seen: Say("6", delay=1.0))
-    following = on.nel.start("eval", "run", on.config(30, {"model": api(server.url)}))
-    while server.count < 3 and following.poll() is None:
+def test_following_ends_with_ctrl_c_and_the_run_goes_on(on: Cluster) -> None:
+    on.pace.write_text("1")
+    following = on.nel.start("eval", "run", on.embedded(8))
+    while on.asked() < 2 and following.poll() is None:
         time.sleep(0.2)
     following.send_signal(2)
     _, said = following.communicate(timeout=60)
     assert following.returncode == 130 and "detached" in said and "nel eval stop" in said
-    assert on.over()["state"] == "finished" and server.count == 30
+    assert "nel eval stop" in on.nel("eval", "resume", "-o", "o", code=1).stderr
+    on.pace.unlink()
+    assert on.over()["state"] == "finished" and on.asked() == 8
 
 
 class Login:
