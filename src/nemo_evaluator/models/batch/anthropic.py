@@ -74,8 +74,10 @@ class Anthropic(Vendor):
     async def _named(self, batch: str, mark: str) -> bool:
         start = b""
         async with aclosing(self.download([f"{_PATH}/{batch}/results"])) as parts:
-            while b"\n" not in start:
-                start += await anext(parts)
+            async for part in parts:
+                start += part
+                if b"\n" in part:
+                    break
         line = start.partition(b"\n")[0]
         return bool(line) and str(orjson.loads(line)["custom_id"]).startswith(mark)
 
