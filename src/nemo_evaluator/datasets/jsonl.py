@@ -31,8 +31,9 @@ class JsonlRows(Rows):
         self.source = source or str(path)
         self._starts, self._sizes = _index(path)
         self._fd = -1
-        # What was read last, where it begins, and which row a reader in order asks for next.
-        self._block, self._block_at, self._next = b"", 0, 0
+        # What was read last and where it begins, set in one go because several threads may read; and which row a
+        # reader in order asks for next.
+        self._block, self._next = (b"", 0), 0
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -40,15 +41,16 @@ class JsonlRows(Rows):
     def _read(self, index: int) -> JsonDict:
         if self._fd < 0:
             self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        size, at = self._sizes[index], self._starts[index] - self._block_at
-        if not 0 <= at <= len(self._block) - size:
+        block, block_at = self._block
+        size, at = self._sizes[index], self._starts[index] - block_at
+        if not 0 <= at <= len(block) - size:
             # A reader in order is given a block of rows at a time, any other only what it asks for.
             length = max(size, _BLOCK) if index == self._next else size
-            self._block_at, at = self._starts[index], 0
-            self._block = os.pread(self._fd, length, self._block_at)
+            block, at = os.pread(self._fd, length, self._starts[index]), 0
+            self._block = block, self._starts[index]
         self._next = index + 1
         try:
-            row = orjson.loads(memoryview(self._block)[at : at + size])
+            row = orjson.loads(memoryview(block)[at : at + size])
         except orjson.JSONDecodeError as error:
             raise SeedError(f"{self.source}: row {index} is not JSON: {error}") from error
         if not isinstance(row, dict):
