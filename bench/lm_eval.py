@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import json
 import time
@@ -15,6 +16,7 @@ import uvloop
 from bench._measure import server
 from bench.client import PROMPT, spread
 from nemo_evaluator.adapters.in_process import open_client
+from nemo_evaluator.cli.main import COLLECTIONS
 from nemo_evaluator.core.types import PromptRequest
 from nemo_evaluator.models import Endpoint
 from nemo_evaluator.solvers.simple import send_all
@@ -52,7 +54,7 @@ def theirs(url: str, protocol: str, count: int, width: int) -> float:
     return time.process_time() - started
 
 
-def rows(count: int = 2000, width: int = 128) -> list[dict[str, Any]]:
+def rows(count: int = 2000, width: int = 128, rounds: int = 5) -> list[dict[str, Any]]:
     """For the table of ``make bench``; none where the extra ``lm-eval`` is not installed."""
     found: list[dict[str, Any]] = []
     if importlib.util.find_spec("lm_eval") is None:
@@ -60,13 +62,24 @@ def rows(count: int = 2000, width: int = 128) -> list[dict[str, Any]]:
         return found
     with server("--answer", "The answer is 42.") as url:
         for protocol in PATHS:
-            own = min(uvloop.run(ours(url, protocol, count, width)) for _ in range(3))
-            other = min(theirs(url, protocol, count, width) for _ in range(2))
+            # In turns, each as its command runs it: `nel` looks for garbage less often than Python does by itself.
+            own, other, usual = [], [], gc.get_threshold()
+            for _ in range(rounds):
+                gc.set_threshold(*COLLECTIONS)
+                own.append(uvloop.run(ours(url, protocol, count, width)) / count)
+                gc.set_threshold(*usual)
+                other.append(theirs(url, protocol, count, width) / count)
             name = f"lm-eval: CPU per request, local-{protocol.replace('_', '-')}"
             found += [
-                {"name": f"{name}, ours", "value": 1e6 * own / count, "unit": "µs", "limit": None},
-                {"name": f"{name}, its own client", "value": 1e6 * other / count, "unit": "µs", "limit": None},
-                {"name": f"{name}, its own / ours", "value": other / own, "unit": "x", "limit": 5.0, "at_least": True},
+                {"name": f"{name}, ours", "value": 1e6 * min(own), "unit": "µs", "limit": None},
+                {"name": f"{name}, its own client", "value": 1e6 * min(other), "unit": "µs", "limit": None},
+                {
+                    "name": f"{name}, its own / ours",
+                    "value": min(other) / min(own),
+                    "unit": "x",
+                    "limit": 5.0,
+                    "at_least": True,
+                },
             ]
     return found
 

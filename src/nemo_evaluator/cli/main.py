@@ -74,6 +74,10 @@ def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     ctx.exit()
 
 
+# What loading modules makes stays: looking for garbage in it would be a tenth of the start.
+COLLECTIONS: Final = (500_000, 20, 100)
+
+
 @click.group(cls=LazyGroup, lazy=LAZY, sections=_SECTIONS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
 def nel() -> None:
@@ -86,8 +90,7 @@ def nel() -> None:
 
 def main() -> None:
     """The entry point: errors for users are shown without a traceback."""
-    # What loading modules makes stays: looking for garbage in it would be a tenth of the start.
-    gc.set_threshold(500_000, 20, 100)
+    gc.set_threshold(*COLLECTIONS)
     hide_arguments()
     try:
         code = nel.main(standalone_mode=False)

@@ -19,4 +19,5 @@ class Answer:
     @property
     def content_type(self) -> str:
         """The media type, without parameters."""
-        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        said = self.headers.get("content-type", "")
+        return said if said == "application/json" else said.partition(";")[0].strip().lower()

@@ -60,7 +60,9 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._ready: asyncio.Future[Answer] | None = None
         self._queue: ChunkQueue | None = None
+        # One timer for all exchanges, left to ring: where none is late by then, it is set anew.
         self._timer: asyncio.TimerHandle | None = None
+        self._rings_at = 0.0
         self._whole = True
         self._held = self._keep = False
         self.gone = self.resting = False
@@ -83,7 +85,7 @@ class Connection(asyncio.Protocol):
         self._failure: WireError | None = None
         ready: asyncio.Future[Answer] = self._loop.create_future()
         self._ready = ready
-        self._timer = self._loop.call_later(min(waits.first_byte, waits.total), self._check)
+        self._ring_by(self._started, min(waits.first_byte, waits.total))
         self._transport.write(data)
         try:
             return await ready
@@ -107,6 +109,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.gone = True
+        self._stop_timer()
         self._pool.forget(self)
         if self._whole:
             return
@@ -234,7 +237,6 @@ class Connection(asyncio.Protocol):
         self._answer.last_byte_at = self._last
         if self._queue is not None:
             self._whole = True
-            self._stop_timer()
             self._queue.end(None)
             return
         body = self._body
@@ -246,7 +248,6 @@ class Connection(asyncio.Protocol):
             self._wait_for_own()
             return
         self._whole = True
-        self._stop_timer()
         self._resolve()
 
     def _wait_for_own(self) -> None:
@@ -254,11 +255,10 @@ class Connection(asyncio.Protocol):
         self._suspect, self._answer = self._answer, Answer(0, sent_at=self._started)
         self._body, self._size, self._inflate = [], 0, None
         self._stop_timer()
-        self._timer = self._loop.call_later(self._pool.duplicates.grace, self._check)
+        self._ring_by(monotonic(), self._pool.duplicates.grace)
 
     def _rest(self) -> None:
         if self._keep and not (self.gone or self._held) and self._failure is None:
-            self._parser = httptools.HttpResponseParser(self)
             self.resting, self.rested_at = True, monotonic()
             self._pool.give_back(self)
         else:
@@ -303,7 +303,13 @@ class Connection(asyncio.Protocol):
             late = f"nothing came for {waits.idle:g} s (timeouts.idle)"
             self._fail(late if self._last else f"no answer within {waits.first_byte:g} s (timeouts.first_byte)")
         else:
-            self._timer = self._loop.call_later(min(ends, next_one) - now, self._check)
+            self._ring_by(now, min(ends, next_one) - now)
+
+    def _ring_by(self, now: float, wait: float) -> None:
+        if self._timer is None or self._rings_at > now + wait:
+            self._stop_timer()
+            self._rings_at = now + wait
+            self._timer = self._loop.call_later(wait, self._check)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

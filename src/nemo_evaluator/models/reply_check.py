@@ -67,10 +67,12 @@ def _text(body: JsonDict) -> str | None:
     for choice in choices:
         if type(choice) is not dict:
             return "with a choice that is not an object"
-        _keep_words(choice, "finish_reason")
-        if choice.get("text", "") is None:
+        reason, text = choice.get("finish_reason"), choice.get("text", "")
+        if type(reason) is not str or len(reason) > _LONGEST_WORD:
+            _keep_words(choice, "finish_reason")
+        if text is None:
             choice["text"] = ""
-        elif type(choice.get("text", "")) is not str:
+        elif type(text) is not str:
             return "with a text that is not text"
     return None
 

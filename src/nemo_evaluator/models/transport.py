@@ -85,8 +85,7 @@ class Transport:
 
     async def _send(self, request: ModelRequest) -> ModelReply:
         endpoint = self.endpoint
-        body = self._body(request)
-        data = self._encoded(body)
+        body, data = self._prepared(request)
         attempt, queued = 0, 0.0
         lane = self._lane or self.lane
         limiter, breaker = lane.limiter, lane.breaker
@@ -156,15 +155,19 @@ class Transport:
         except TypeError as error:
             raise RequestRejectedError(f"{self.endpoint.name}: the request is not JSON: {error}") from error
 
-    def _body(self, request: ModelRequest) -> JsonDict:
+    def _prepared(self, request: ModelRequest) -> tuple[JsonDict, bytes]:
+        """The body that is sent, and its bytes."""
         body = request.body
         if self.endpoint.extra_body:
             body = {**body, **self.endpoint.extra_body}
-        if request.path == "/completions":
-            body = guard_completions(body)
-        elif body.get("stream") is True and request.path == "/chat/completions" and "stream_options" not in body:
+        if body.get("stream") is True and request.path == "/chat/completions" and "stream_options" not in body:
             body = {**body, "stream_options": {"include_usage": True}}
-        return body
+        data = self._encoded(body)
+        # Its bytes tell at once of nearly every request that there is nothing to guard.
+        if request.path == "/completions" and b"chat_template" in data:
+            body = guard_completions(body)
+            data = self._encoded(body)
+        return body, data
 
     async def _back_off(self, failed: BoundaryError, attempt: int, health: Health | None) -> None:
         asked = failed.retry_after if isinstance(failed, RateLimitError) else None

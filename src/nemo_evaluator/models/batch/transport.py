@@ -59,7 +59,8 @@ class BatchTransport(Transport):
 
     async def _send(self, request: ModelRequest) -> ModelReply:
         asked_at, scope = monotonic(), request.scope or CallScope()
-        body = {key: value for key, value in self._body(request).items() if key not in ("stream", "stream_options")}
+        whole, _ = self._prepared(request)
+        body = {key: value for key, value in whole.items() if key not in ("stream", "stream_options")}
         desk = self._desk = self._desk or Desk(self._vendor, self._settings, request.path)
         key = digest([scope.session[:_FINGERPRINT], scope.problem_idx, scope.repeat, request.path, body])
         turn = scope.turns[key] = scope.turns.get(key, -1) + 1
