@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nel_support import nel as nel
 
 from nemo_evaluator.benchmarks import bfcl, xstest
 from nemo_evaluator.datasets.mirror import Mirror, MirrorEntry, write_index

@@ -20,6 +20,7 @@ ABSENT = {
     "boolq",
     "global_mmlu",
     "mmlu_redux",
+    "pinchbench",
 }
 SIZES = {
     "arc_challenge": 1150, "bbh": 6511, "drop": 1000, "gsm8k": 1319, "healthbench": 100, "hellaswag": 1000,
@@ -55,4 +56,15 @@ async def test_every_row_can_be_asked(name: str, full_mirror: Path, bfcl_categor
         assert seed.expected_answer or name in {"healthbench", "bfcl", "ifeval", "ifbench"}
         assert "{fewshot}" not in seed.prompt
         assert seed.metadata["benchmark"] == name
+    await env.close()
+
+
+@pytest.mark.needs("mirror")
+async def test_a_file_put_into_a_mirror_by_hand_is_found_by_its_name(
+    mirror_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mirror as it is: its index names no file of XSTest, which is a file of the web."""
+    monkeypatch.setenv("NEL_DATA_MIRROR", str(mirror_dir))
+    env = get_environment("xstest")
+    assert len(env) == SIZES["xstest"]
     await env.close()

@@ -10,6 +10,6 @@ MODULES: Final[dict[str, str]] = {
     **dict.fromkeys(("truthfulqa_generation", "truthfulqa_mc"), "truthfulqa"),
     **{name: name for name in ("bbh", "bfcl", "boolq", "commonsense_qa", "drop", "global_mmlu", "gpqa", "gsm8k")},
     **{name: name for name in ("healthbench", "hellaswag", "humaneval", "ifbench", "ifeval", "math500", "mgsm")},
-    **{name: name for name in ("mmlu", "mmlu_pro", "mmlu_redux", "mmmu_pro", "quickstart", "simpleqa", "squad_v2")},
-    **{name: name for name in ("triviaqa", "winogrande", "xstest")},
+    **{name: name for name in ("mmlu", "mmlu_pro", "mmlu_redux", "mmmu_pro", "pinchbench", "quickstart", "simpleqa")},
+    **{name: name for name in ("squad_v2", "triviaqa", "winogrande", "xstest")},
 }

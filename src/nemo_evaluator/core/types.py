@@ -74,6 +74,8 @@ class SeedResult:
     folder: Path | None = None
     # Places and commands that an agent has no honest use for; what of them its trajectory shows is noted in its row.
     tripwires: Mapping[str, str] = field(default_factory=dict)
+    # What the solver did, told to whoever verifies: some benchmarks grade the way as well as the end.
+    trajectory: list[JsonDict] = field(default_factory=list)
 
     @property
     def plain_messages(self) -> list[Message]:

@@ -63,7 +63,12 @@ def cache_path(ref: DatasetRef, revision: str) -> Path:
 
 
 def fetch_url(url: str) -> Rows:
-    """The rows of a file on the web, fetched once."""
+    """The rows of a file on the web."""
+    return open_file(download(url), url)
+
+
+def download(url: str) -> Path:
+    """A file on the web, fetched once."""
     suffix = next((s for s in SUFFIXES if url.lower().endswith((s, f"{s}.gz"))), ".jsonl")
     name = safe_name(url.rsplit("/", 1)[-1]) or f"data{suffix}"
     kept = cache_dir() / "url" / safe_name(url.rsplit("/", 1)[0]) / name
@@ -78,7 +83,7 @@ def fetch_url(url: str) -> Rows:
                 shutil.copyfileobj(answer, file)
         except (URLError, OSError) as error:
             raise UsageError(f"cannot fetch {url}: {error}", hint="check the network, or use a mirror") from error
-    return open_file(kept, url)
+    return kept
 
 
 def _newest(ref: DatasetRef) -> str:

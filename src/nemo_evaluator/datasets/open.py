@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,10 +85,10 @@ def open_ref(ref: DatasetRef) -> Rows:
     return rows if ref.part is None else PickedRows(rows, ref.numbers(len(rows)))
 
 
-def open_url(url: str) -> Rows:
+def open_url(url: str, fetch: Callable[[str], Rows] = hub.fetch_url) -> Rows:
     """The rows of a file on the web, from the mirror (under its URL) or the web, checked against the lock."""
     folder = mirror_dir()
-    rows = _mirrored_url(Mirror.read(folder), url) if folder else hub.fetch_url(url)
+    rows = _mirrored_url(Mirror.read(folder), url) if folder else fetch(url)
     _record(Opened(DatasetRef(url), rows, None))
     lock.check(url, LockEntry(rows.content_hash(), len(rows), None, "mirror" if folder else "url"))
     return rows
@@ -97,6 +97,10 @@ def open_url(url: str) -> Rows:
 def _mirrored_url(mirror: Mirror, url: str) -> Rows:
     entry = next((entry for entry in mirror.entries if entry.dataset == url), None)
     if entry is None:
+        # One that was put there by hand goes by its name.
+        found = [path for path in mirror.folder.glob("*/*") if path.name == url.rpartition("/")[2]]
+        if len(found) == 1:
+            return open_file(found[0], url)
         raise UsageError(
             f"the mirror {mirror.folder} does not hold {url}",
             hint=f"on a connected machine: nel data mirror BENCHMARK --to {mirror.folder}",

@@ -161,7 +161,9 @@ class StepRunner:
     async def _attempts(self, work: _Work) -> None:
         while True:
             try:
-                scope = self._ctx.scopes.enter(work.step, f"{work.fingerprint[:12]}{work.attempts:04x}")
+                # With its number: equal problems are asked side by side.
+                name = f"{work.fingerprint[:12]}{work.attempts:04x}{work.step.problem_idx:x}"
+                scope = self._ctx.scopes.enter(work.step, name)
                 if self._ctx.door is None or work.answer is not None:
                     await self._once(work, None)
                 else:
@@ -266,6 +268,7 @@ class StepRunner:
         assert work.answer is not None
         started = time.perf_counter()
         self._ctx.scopes.enter_verify()
+        work.seed.trajectory = work.answer.trajectory
         reward = work.answer.reward
         own = VerifyResult(reward, scoring_details={"method": "solver"}) if reward is not None else None
         verdict = await self._ctx.verifier.verify(work.answer.response, work.seed, sandbox, own)
@@ -351,6 +354,7 @@ class StepRunner:
         label = record.get("label")
         answer = SolveResult(
             response=record.get("response", ""),
+            trajectory=record.get("trajectory", []),
             reward=record.get("solver_reward"),
             scoring_details=record.get("solve_details", {}),
             error=record.get("error"),

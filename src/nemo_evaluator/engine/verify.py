@@ -108,10 +108,11 @@ class Verifier:
                 verdict = checked_verdict(await self._own.verify_answer(response, seed, sandbox))
             else:
                 verdict = VerifyResult(0.0, None, {"method": f"metric:{self._primary}"})
+        sample = MetricInput(response, seed, sandbox, verdict.scoring_details)
         if self._metrics:
-            await self._measure(verdict, MetricInput(response, seed, sandbox))
+            await self._measure(verdict, sample)
         elif verdict.scoring_details.get("needs_judge"):
-            await self._ask_stand_by(verdict, MetricInput(response, seed, sandbox))
+            await self._ask_stand_by(verdict, sample)
         return verdict
 
     async def _ask_stand_by(self, verdict: VerifyResult, sample: MetricInput) -> None:

@@ -95,7 +95,8 @@ class BenchmarkEnvironment(EvalEnvironment):
         return await self._score(ScorerInput(response, expected, metadata, self._config, sandbox))
 
     async def verify_answer(self, response: str, seed: SeedResult, sandbox: Sandbox | None = None) -> VerifyResult:
-        return await self._score(ScorerInput(response, seed.expected_answer, seed.metadata, self._config, sandbox))
+        given = (response, seed.expected_answer, seed.metadata, self._config, sandbox, seed.trajectory)
+        return await self._score(ScorerInput(*given))
 
     def scorer_fingerprint(self) -> str:
         definition = self.definition

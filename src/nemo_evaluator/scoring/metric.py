@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class MetricInput:
-    """One answer, the problem it answers, and the sandbox if there is one."""
+    """One answer, the problem it answers, the sandbox if there is one, and what the benchmark's own scorer found."""
 
     response: str
     seed: SeedResult
     sandbox: Sandbox | None = None
+    found: JsonDict = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -34,6 +34,8 @@ class ScorerInput:
     metadata: JsonDict = field(default_factory=dict)
     config: JsonDict = field(default_factory=dict)
     sandbox: Sandbox | None = None
+    # What the solver did, step by step, where it is an agent.
+    trajectory: list[JsonDict] = field(default_factory=list)
 
     @property
     def question(self) -> str:

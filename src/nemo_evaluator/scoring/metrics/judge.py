@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, runtime_checkable
 
 from pydantic import Field
@@ -29,7 +29,8 @@ class JudgedEnvironment(Protocol):
     """An environment that knows what to ask a judge and how to read the reply.
 
     ``parse_judge`` gives at least ``reward`` between 0 and 1, and raises JudgeError for a reply it cannot read. The
-    function ``judge_prompt`` may have two attributes: ``schema``, the JSON schema of the reply, and ``canary``.
+    function ``judge_prompt`` may have two attributes: ``schema``, the JSON schema of the reply, and ``canary``. Either
+    may have a further parameter ``found``: what the benchmark's own scorer made of the answer.
     """
 
     def judge_prompt(self, seed: SeedResult, response: str) -> list[Message]:
@@ -124,24 +125,30 @@ class EnvironmentJudge:
 
     async def measure(self, sample: MetricInput) -> MetricResult:
         """The verdict the benchmark reads out of the judge's answer."""
-        messages = self._environment.judge_prompt(sample.seed, sample.response)
+        messages = _told(self._environment.judge_prompt, sample, sample.seed, sample.response)
         if inspect.isawaitable(messages):
             messages = await messages
 
         def read(text: str) -> JsonDict:
             try:
-                return self._environment.parse_judge(text, sample.seed)
+                return dict(_told(self._environment.parse_judge, sample, text, sample.seed))
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise JudgeError(f"{type(error).__name__}: {error}") from error
 
         judged = await ask_judge(
             self._client, [*self._system, *messages], read, settings=self._settings, schema=self._schema
         )
-        verdict = dict(judged.value)
+        verdict = judged.value
         reward = verdict.pop("reward", None)
         if not isinstance(reward, (int, float)):
             raise JudgeError(f"the benchmark read no reward out of the judge's answer: {reward!r}")
         return MetricResult(float(reward), {**verdict, **judged.describe()})
+
+
+def _told(hook: Callable[..., Any], sample: MetricInput, *given: Any) -> Any:
+    """Call a hook of the benchmark; with what its scorer found, where it wants to know."""
+    more = {"found": sample.found} if "found" in inspect.signature(hook).parameters else {}
+    return hook(*given, **more)
 
 
 def build(config: JudgeMetric, clients: Mapping[str, Client], environment: object = None) -> Metric:

@@ -1,0 +1,181 @@
+"""PinchBench: errands for an agent in a workspace, graded by code of their own, by a judge, or by both."""
+
+import json
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from nemo_evaluator.benchmarks._declared import builtin, declared
+from nemo_evaluator.benchmarks._judged import canary_of, equipped
+from nemo_evaluator.benchmarks._pinchbench_tasks import REF, SOURCE, files_of, load
+from nemo_evaluator.core.errors import JudgeError, SandboxError, ScorerError, SeedError
+from nemo_evaluator.core.json_coerce import as_dict, as_number
+from nemo_evaluator.core.types import JsonDict, Message, SandboxSpec, SeedResult
+from nemo_evaluator.environments.custom import ScorerInput, scorer
+from nemo_evaluator.sandbox import Sandbox, workspace
+from nemo_evaluator.scoring import FENCE_NOTE, Score, fenced, judge_reply
+
+_OWN: Final = declared("pinchbench")["own"]
+_WORKDIR: Final = "/workspace"
+_SECONDS: Final = 120.0
+_LONGEST: Final = 64_000
+# What lies in the workspace, as a judge sees it: texts, each up to its first 3,000 bytes.
+_LISTING: Final = r"""
+find . -type f -not -path '*/.*' -not -path '*/node_modules/*' -not -path '*/__pycache__/*' -not -path './skills/*' |
+LC_ALL=C sort | head -n 200 | while IFS= read -r file; do
+  printf '\n--- %s (%s bytes)\n' "$file" "$(wc -c < "$file")"
+  if [ "$(head -c 3000 "$file" | tr -d '\000' | wc -c)" -eq "$(head -c 3000 "$file" | wc -c)" ]
+  then head -c 3000 "$file"; else echo '(not text)'; fi
+done | head -c 64000"""
+# Runs what a task grades with; the mark is in nothing that the agent could have read.
+_RUNNER: Final = """
+import json, runpy, sys
+grade = runpy.run_path(sys.argv[1])["grade"]
+with open(sys.argv[2], encoding="utf-8") as file:
+    transcript = json.load(file)
+print("\\n" + sys.argv[4] + json.dumps(grade(transcript, sys.argv[3])))
+"""
+
+
+def seed(row: JsonDict, idx: int) -> SeedResult:
+    """The errand, and the files that it begins with in the workspace; it is graded in a sandbox of its own."""
+    kind = row["grading_type"]
+    if kind != "llm_judge" and not row.get("grading_code"):
+        hint = "name a checkout of PinchBench's repository: params: {dataset: FOLDER}"
+        raise SeedError(f"the tasks were copied without the code that {row['id']} is graded by", hint=hint)
+    spec = SandboxSpec(workdir=_WORKDIR)
+    beside = Path(row["beside"]) if row.get("beside") else None
+    files = {kept: f"{_WORKDIR}/{name}" for kept, name in files_of(row, beside).items()}
+    metadata = {
+        **{"source": "pinchbench", "benchmark": "pinchbench", "task_id": row["id"], "task_name": row.get("name", "")},
+        **{"category": row["category"], "grading_type": kind, "agent_timeout_sec": float(row["timeout_seconds"])},
+        "rubric": row.get("llm_judge_rubric") or row.get("grading_criteria", ""),
+        "expected_behavior": row.get("expected_behavior", ""),
+        "grading_code": row.get("grading_code"),
+        "grading_weights": row.get("grading_weights"),
+        "sessions": row.get("sessions"),
+    }
+    return SeedResult(
+        prompt=row["prompt"],
+        expected_answer="",
+        metadata=metadata,
+        sandbox_spec=SandboxSpec(workdir=_WORKDIR, files=files),
+        verify_sandbox_spec=spec,
+        capture_cmd=workspace.capture_command(_WORKDIR),
+        apply_cmd=workspace.apply_command(_WORKDIR),
+        shown=frozenset({"rubric", "expected_behavior", "grading_code", "sessions"}),
+    )
+
+
+def transcript(trajectory: list[JsonDict], response: str) -> list[JsonDict]:
+    """What the agent said and did, in the form of OpenClaw's own transcripts, which the tasks' code reads."""
+    events = list(_events(trajectory))
+    return events or [_event("assistant", [{"type": "text", "text": response}])]
+
+
+def _events(trajectory: list[JsonDict]) -> Iterator[JsonDict]:
+    for step in (step for document in trajectory for step in document.get("steps") or ()):
+        parts: list[JsonDict] = [{"type": "text", "text": str(step["message"])}] if step.get("message") else []
+        for call in step.get("tool_calls") or ():
+            given = call.get("arguments")
+            parts.append({"type": "toolCall", "name": call.get("function_name"), "arguments": given, "params": given})
+        if parts:
+            yield _event("assistant" if step.get("source") == "agent" else str(step.get("source")), parts)
+        for result in as_dict(step.get("observation")).get("results") or ():
+            yield _event("toolResult", [{"type": "text", "text": str(result.get("content") or "")}])
+
+
+def _event(role: str, content: list[JsonDict]) -> JsonDict:
+    return {"type": "message", "message": {"role": role, "content": content}}
+
+
+async def grade(code: str, events: list[JsonDict], sandbox: Sandbox) -> JsonDict:
+    """What a task's own code says of a workspace, by criterion. Raises ScorerError when it says nothing."""
+    place, mark = f"/tmp/nel-grade-{uuid.uuid4().hex}", uuid.uuid4().hex  # noqa: S108 - inside the sandbox
+    for name, text in (("run.py", _RUNNER), ("grade.py", code), ("transcript.json", json.dumps(events))):
+        await sandbox.upload(text.encode(), f"{place}/{name}")
+    words = ["python3", "-I", *(f"{place}/{name}" for name in ("run.py", "grade.py", "transcript.json"))]
+    done = await sandbox.exec([*words, _WORKDIR, mark], timeout=_SECONDS)
+    if done.exit_code in (126, 127):
+        hint = "use an image with OpenClaw and Python"
+        raise SandboxError("the sandbox has no python3, which this task is graded with", hint=hint)
+    found = done.stdout.rpartition(mark)[2] if mark in done.stdout else ""
+    try:
+        scores = as_dict(json.loads(found))
+    except ValueError as error:
+        raise ScorerError(f"the task's own code did not grade: {(done.stderr or done.stdout)[-300:]}") from error
+    values = {str(name): as_number(value) for name, value in scores.items()}
+    if not values or None in values.values():
+        raise ScorerError(f"the task's own code graded with something else than numbers: {found[:300]}")
+    return values
+
+
+def judge_prompt(seed: SeedResult, response: str, found: JsonDict | None = None) -> list[Message]:
+    """The errand, the rubric, what the agent did, and what it left."""
+    about = seed.metadata
+    told = "\n".join(
+        f"{event['message']['role']}: {json.dumps(part, ensure_ascii=False) if 'text' not in part else part['text']}"
+        for event in transcript(seed.trajectory, response)
+        for part in event["message"]["content"]
+    )
+    if len(told) > _LONGEST:
+        told = f"{told[: _LONGEST // 2]}\n[…]\n{told[-_LONGEST // 2 :]}"
+    text = _OWN["judge"].format(
+        task=seed.prompt,
+        behavior=about["expected_behavior"],
+        rubric=about["rubric"],
+        transcript=fenced("transcript", told),
+        workspace=fenced("workspace", (found or {}).get("workspace") or "(empty)"),
+        note=FENCE_NOTE,
+    )
+    return [{"role": "user", "content": text}]
+
+
+def parse_judge(answer: str, seed: SeedResult, found: JsonDict | None = None) -> JsonDict:
+    """The judge's total between 0 and 1; for a task that is graded by both, weighed with what its code said."""
+    reply = judge_reply(answer)
+    scores = {str(name): as_number(value) for name, value in as_dict(reply.get("scores")).items()}
+    total = as_number(reply.get("total"))
+    known = [value for value in scores.values() if value is not None and 0 <= value <= 1]
+    if (total is None or not 0 <= total <= 1) and known and len(known) == len(scores):
+        total = sum(known) / len(known)
+    if total is None or not 0 <= total <= 1:
+        raise JudgeError(f"the judge gave no total between 0 and 1: {answer[:120]!r}")
+    details: JsonDict = {"reward": float(total), "judge_total": float(total), "judge_scores": scores}
+    automated = (found or {}).get("automated")
+    if automated is not None:
+        weights = {"automated": 0.5, "llm_judge": 0.5} | (seed.metadata["grading_weights"] or {})
+        parts = weights["automated"] * automated + weights["llm_judge"] * total
+        details["reward"] = parts / (weights["automated"] + weights["llm_judge"])
+    return details
+
+
+def rows(dataset: str | None, source_url: str, source_ref: str) -> Any:
+    """The tasks; files of a copy are looked for beside it."""
+    found = load(dataset, source_url, source_ref)
+    return [row | ({"beside": str(Path(dataset).absolute().parent)} if dataset else {}) for row in found]
+
+
+@builtin(
+    "pinchbench",
+    dataset=rows,
+    seed_fn=seed,
+    params={"dataset": None, "source_url": SOURCE, "source_ref": REF},
+    judge_prompt=equipped(judge_prompt, canary_of(_OWN["canary"]), {"total": {"type": "number"}}),
+    parse_judge=parse_judge,
+)
+@scorer
+async def pinchbench(sample: ScorerInput) -> Score:
+    """The mean of a task's own criteria, a judge's total by its rubric, or both, weighed as the task says."""
+    about, sandbox = sample.metadata, sample.sandbox
+    if sandbox is None:
+        raise SandboxError("an errand is graded in a sandbox", hint="give the benchmark a sandbox")
+    left = (await sandbox.exec(_LISTING, cwd=_WORKDIR)).stdout
+    score: Score = {"extracted": sample.response[:200], "grading_type": about["grading_type"], "workspace": left}
+    if about["grading_type"] == "llm_judge":
+        return {**score, "correct": 0.0, "needs_judge": True}
+    values = await grade(about["grading_code"], transcript(sample.trajectory, sample.response), sandbox)
+    mean = sum(values.values()) / len(values)
+    score |= {"correct": mean, **{f"criterion_{name}": value for name, value in values.items()}}
+    return {**score, "automated": mean, "needs_judge": True} if about["grading_type"] == "hybrid" else score
