@@ -71,6 +71,12 @@ def test_names_at_any_depth_and_urls_make_secrets(tmp_path):
     assert scrub("not-well-known-1 visible-9") == "not-well-known-1 visible-9"
 
 
+def test_a_version_a_task_and_a_digest_behind_an_at_sign_make_no_secret_of_what_is_before():
+    names = ("harbor://swebench-verified@1.0", "inspect://suite.py@sums", "container://harness-image@sha256:ab#t")
+    remember_urls({"benchmarks": [{"name": name} for name in names]})
+    assert [scrub(name) for name in names] == list(names)
+
+
 def test_a_forgotten_secret_is_not_looked_for():
     secret = Secret("session-key-0001")
     assert scrub("session-key-0001") == "***"

@@ -9,70 +9,26 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
-import urllib.request
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+from moto_server import REGION, aws
 
 from nemo_evaluator.config import EcsFargateSandbox, SshSidecar
 from nemo_evaluator.config.fields import NotYet
 from nemo_evaluator.config.kinds import marks
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
-from nemo_evaluator.sandbox import _ecs_server, _ecs_tunnel
+from nemo_evaluator.sandbox import VolumeMount, _ecs_server, _ecs_tunnel
 from nemo_evaluator.sandbox.ecs_provider import EcsProvider, aws_client
 from nemo_evaluator.sandbox.manager import SandboxManager
 
+__all__ = ["aws"]
 pytestmark = pytest.mark.needs("moto")
-REGION = "us-east-1"
 KEYS = {"public_key_secret_arn": "arn:public", "private_key_secret_arn": "private"}
-
-
-@pytest.fixture(scope="module")
-def aws() -> Iterator[str]:
-    """A moto server on loopback, with a cluster and a subnet; the subnet's id."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    names = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION")
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update(zip(names, (f"http://127.0.0.1:{port}", "x", "y", REGION), strict=True))
-    code = "from moto.server import main; main()"
-    server = subprocess.Popen(
-        [sys.executable, "-c", code, "-H", "127.0.0.1", "-p", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        until = time.monotonic() + 60
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            except OSError:
-                assert time.monotonic() < until
-                time.sleep(0.1)
-        # A task of moto moves on with every question about it; ours shall run until it is stopped.
-        rule = {"model_name": "ecs::task", "transition": {"progression": "manual", "times": 10_000}}
-        url = f"http://127.0.0.1:{port}/moto-api/state-manager/set-transition"
-        with urllib.request.urlopen(urllib.request.Request(url, json.dumps(rule).encode())) as answer:
-            assert answer.status in (200, 201)
-        ec2 = aws_client("ec2", REGION)
-        vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
-        ec2.modify_vpc_attribute(VpcId=vpc, EnableDnsHostnames={"Value": True})
-        subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/24")["Subnet"]["SubnetId"]
-        aws_client("ecs", REGION).create_cluster(clusterName="boxes")
-        aws_client("secretsmanager", REGION).create_secret(Name="private", SecretString="KEY")
-        yield subnet
-    finally:
-        server.kill()
-        server.wait()
-        for name, value in before.items():
-            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
 
 
 class LocalTunnel:
@@ -122,8 +78,11 @@ async def manager(aws: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 
 async def test_a_task_is_run_used_and_stopped(manager: SandboxManager, tmp_path: Path) -> None:
-    spec = SandboxSpec(image="python:3.12", workdir=str(tmp_path / "work"), env={"A": "1"})
+    scratch = VolumeMount(container_path=str(tmp_path / "scratch"))
+    spec = SandboxSpec(image="python:3.12", workdir=str(tmp_path / "work"), env={"A": "1"}, volumes=[scratch])
     sandbox = await manager.acquire(spec)
+    # As in every other sandbox: bash where there is one, and the folders that work is carried in.
+    assert (await sandbox.exec(f"set -o pipefail; test -d {scratch.container_path}")).ok
     result = await sandbox.exec("echo $B; echo err >&2; exit 3", env={"B": "x y"})
     assert (result.exit_code, result.stdout, result.stderr) == (3, "x y\n", "err\n")
     late = await sandbox.exec("echo said; (setsid sleep 1009 &); sleep 60", timeout=1)

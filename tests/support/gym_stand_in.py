@@ -1,7 +1,7 @@
 """A Gym server of a few lines: native rows judged by equality, sessions by cookie, and faults on demand.
 
 ``python gym_stand_in.py`` listens on ``PORT``; ``FAULT`` names what goes wrong: ``garbage``, ``no_reward``, ``die``
-(after ``LIVES`` verdicts) or ``broken`` (500).
+(after ``LIVES`` verdicts) or ``broken`` (500). With ``PATCHES`` what the model says is the agent's change.
 """
 
 import json
@@ -54,7 +54,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         params = body["responses_create_params"]
         prompt, told = params["input"][-1]["content"], params.get("metadata") or {}
-        answer = str(2 * int(prompt.split()[3]))
+        answer = "" if "model_url" in told else str(2 * int(prompt.split()[3]))
         if "model_url" in told:
             asked = {"model": params["model"], "messages": [{"role": "user", "content": prompt}]}
             headers = {"Authorization": f"Bearer {told['api_key']}", "Content-Type": "application/json"}
@@ -68,7 +68,8 @@ class Handler(BaseHTTPRequestHandler):
         ]
         response = {"output": output, "usage": {"input_tokens": 7, "output_tokens": 2, "total_tokens": 9}}
         reward = {} if FAULT == "no_reward" else {"reward": 0.25}
-        self.reply({**body, "response": response, **reward, "steps": 2})
+        patch = {"metadata": {"git_patch": answer}} if os.environ.get("PATCHES") else {}
+        self.reply({**body, "response": {**response, **patch}, **reward, "steps": 2})
 
     def verify(self, body: dict[str, Any], cookie: str) -> None:
         global verdicts

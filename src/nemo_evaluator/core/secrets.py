@@ -86,14 +86,19 @@ def remember_environment(variables: Mapping[str, str]) -> None:
             Secret(variables[name])
 
 
+# Schemes of benchmarks in which an @ comes before a version, a task or a digest.
+_VERSIONED: Final = frozenset({"harbor", "inspect", "container"})
+
+
 def remember_urls(value: Any) -> None:
     """Make secrets of passwords and of parameters such as ``key=`` in the URLs of a config's data."""
     if isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:
             remember_urls(item)
     elif isinstance(value, str) and "://" in value and ("@" in value or "=" in value):
-        user, found, _ = value.partition("://")[2].partition("/")[0].rpartition("@")
-        if found:
+        scheme, _, rest = value.partition("://")
+        user, found, _ = rest.partition("/")[0].rpartition("@")
+        if found and scheme not in _VERSIONED:
             Secret(_forms_of().unquote(user.partition(":")[2] or user))
         for pair in value.partition("?")[2].partition("#")[0].split("&"):
             name, _, given = pair.partition("=")

@@ -20,7 +20,7 @@ from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox import _fresh
 from nemo_evaluator.sandbox._backend import Backend, Emit, Job
 from nemo_evaluator.sandbox._ecs_tunnel import SshSidecar, Tunnel
-from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint
+from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint, volumes_of
 
 _START: Final = 300.0
 _ATTEMPTS: Final = 4
@@ -103,7 +103,8 @@ class EcsSandbox(Backend):
         await self._wait_healthy()
 
     async def _prepare(self) -> None:
-        await self.exec(["mkdir", "-p", self.spec.workdir], cwd="/", timeout=60)
+        scratch = [volume.container_path for volume in volumes_of(self.spec) if not volume.host_path]
+        await self.exec(["mkdir", "-p", self.spec.workdir, *scratch], cwd="/", timeout=60)
         await super()._prepare()
 
     async def stop(self) -> None:
@@ -120,8 +121,9 @@ class EcsSandbox(Backend):
             await self.provider.stop_task(task)
 
     def shell(self, command: str) -> list[str]:
-        """The server's image may have no bash."""
-        return ["sh", "-c", command]
+        """``bash -c`` where the image has a bash."""
+        chosen = 'command -v bash >/dev/null && exec bash -c "$1"; exec sh -c "$1"'
+        return ["sh", "-c", chosen, "sh", command]
 
     def resolve_outside_endpoint(self, url: str) -> str:
         """The far end of the reverse tunnel."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -11,23 +12,26 @@ from pydantic import Field
 
 from nemo_evaluator.config.fields import GymName, ServiceName
 from nemo_evaluator.config.solver_base import SolverBase
-from nemo_evaluator.core.errors import NotFoundError, TransportError
+from nemo_evaluator.core.errors import NotFoundError, SolverError, TransportError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, ModelResponse, SeedResult, SolveResult, ToolCallInfo
 from nemo_evaluator.environments.gym_client import GymClient, new_jar
 from nemo_evaluator.environments.gym_wire import assistant_text, content_text, native_row, verdict_of
 from nemo_evaluator.models.chat import parse_arguments
-from nemo_evaluator.solvers.base import MODEL
+from nemo_evaluator.solvers.base import MODEL, SANDBOX
 from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
 
 if TYPE_CHECKING:
     from nemo_evaluator.adapters.outside import ModelAccess
+    from nemo_evaluator.sandbox.base import Sandbox
     from nemo_evaluator.solvers.base import SolverContext
 
 # Agents with a body of their own: they are told of the model, and find their task by its id.
 _OPENHANDS: Final = ("openhands", "swebench")
 _MINISWE: Final = "miniswe"
 _AGENTS: Final = "responses_api_agents"
+# What servers call the change that an agent made to a repository.
+_PATCHES: Final = ("model_patch", "git_patch", "patch")
 _SWE_FIELDS: Final = ("instance_id", "base_commit", "dataset_name", "split")
 
 
@@ -44,7 +48,7 @@ class GymDelegationSolverConfig(SolverBase):
 class GymDelegation:
     """Hands each problem to ``POST /run`` of an agent, and takes the answer, and on request the reward, from it."""
 
-    needs = frozenset({MODEL})
+    needs = frozenset({MODEL, SANDBOX})
 
     def __init__(self, settings: GymDelegationSolverConfig, context: SolverContext) -> None:
         self._settings, self._agent = settings, (settings.gym_agent or "").lower()
@@ -52,8 +56,13 @@ class GymDelegation:
         self._client: GymClient | None = None
         self._finding = asyncio.Lock()
 
-    async def solve(self, task: SeedResult, model: ModelAccess | None = None) -> SolveResult:
-        """One rollout. Raises TransportError when the server breaks down, or answers with no rollout."""
+    async def solve(
+        self, task: SeedResult, sandbox: Sandbox | None = None, model: ModelAccess | None = None
+    ) -> SolveResult:
+        """One rollout. Raises TransportError when the server breaks down, or answers with no rollout.
+
+        The agent works in a place of its own: where our verifier looks at a workspace, its patch is applied there.
+        """
         client = await self._find()
         told = self._is_told(task)
         reply = await client.post("/run", self._body(task, model), new_jar())
@@ -62,13 +71,16 @@ class GymDelegation:
         if response is None:
             raise TransportError(f"{client.base}/run answered with no response: {str(reply)[:200]}")
         verdict = verdict_of(reply) if self._settings.trust_reward else None
+        details: JsonDict = {"gym": verdict.scoring_details} if verdict else {}
+        if verdict is None and sandbox is not None and task.capture_cmd is not None:
+            details["patch_applied"] = await _apply(_patch_of(reply, response), sandbox)
         return SolveResult(
             response=assistant_text(response if isinstance(response, (dict, str)) else {"output": response}),
             # An agent that was told of our door is counted there.
             model_response=None if told else _usage(response),
             trajectory=_trajectory(task, response),
             reward=verdict.reward if verdict else None,
-            scoring_details={"gym": verdict.scoring_details} if verdict else {},
+            scoring_details=details,
         )
 
     def describe(self) -> JsonDict:
@@ -137,6 +149,34 @@ class GymDelegation:
             if chosen.get("url") and host == chosen.get("host")
             else f"http://{host}:{chosen['port']}"
         )
+
+
+def _patch_of(reply: JsonDict, response: Any) -> str:
+    """The change that an agent made, as a diff. Raises SolverError when the reply does not tell it."""
+    metadata = response.get("metadata") if isinstance(response, dict) else None
+    for place in (reply, metadata, reply.get("metadata"), reply.get("swebench_metrics")):
+        for name in _PATCHES:
+            if isinstance(place, dict) and name in place:
+                return str(place[name] or "")
+    text = assistant_text(response if isinstance(response, (dict, str)) else {"output": response})
+    if (start := text.find("diff --git ")) >= 0:
+        return text[start:].partition("\n```")[0] + "\n"
+    raise SolverError(
+        f"the Gym's reply has no patch ({', '.join(_PATCHES)}, or a diff as its answer), so nothing could be verified",
+        hint="set trust_reward: true to take the Gym's own verdict",
+    )
+
+
+async def _apply(patch: str, sandbox: Sandbox) -> bool:
+    """Make an agent's change in the workspace; False for one that does not fit, which is then no change."""
+    if not patch.strip():
+        return True
+    file = f"/tmp/nel-gym-{uuid.uuid4().hex}.patch"  # noqa: S108 - inside the sandbox
+    await sandbox.upload(patch.encode(), file)
+    done = await sandbox.exec(
+        f"git apply --whitespace=nowarn {file} || patch -s -p1 -i {file}", cwd=sandbox.spec.workdir
+    )
+    return done.ok
 
 
 def _usage(response: Any) -> ModelResponse | None:
