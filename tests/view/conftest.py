@@ -92,4 +92,4 @@ def page(browser: Any) -> Iterator[Any]:
 
 
 def _local(url: str) -> bool:
-    return url.startswith(("http://127.0.0.1:", "data:", "blob:", "about:"))
+    return url.startswith(("http://127.0.0.1:", "data:", "blob:", "about:", "file:"))

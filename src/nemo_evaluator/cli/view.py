@@ -20,7 +20,7 @@ from nemo_evaluator.core.wording import counted
 from nemo_evaluator.store.legacy import convert_legacy
 from nemo_evaluator.view.library import Library
 from nemo_evaluator.view.server import Viewer
-from nemo_evaluator.view.static_export import export_runs
+from nemo_evaluator.view.static_export import export_file, export_runs
 
 _PORT = 7117
 _HOST = "127.0.0.1"
@@ -31,7 +31,10 @@ _HOST = "127.0.0.1"
 @click.option("--port", type=click.IntRange(0, 65535), help=f"[default: {_PORT}, or a free one where it is taken]")
 @click.option("--no-open", is_flag=True, help="Only print the URL.")
 @click.option(
-    "--export", metavar="DIR", type=click.Path(path_type=Path), help="Write pages that any web server shows; no server."
+    "--export",
+    metavar="DIR|FILE.html",
+    type=click.Path(path_type=Path),
+    help="Write pages that any web server shows, or small runs as one html file; no server.",
 )
 def view(paths: tuple[Path, ...], port: int | None, no_open: bool, export: Path | None) -> None:
     """View runs in a browser: summaries, rows, comparisons, labels; also while they run.
@@ -47,6 +50,9 @@ def view(paths: tuple[Path, ...], port: int | None, no_open: bool, export: Path 
     library = Library(chosen, registry=not paths)
     if not library.look():
         raise UsageError("no run was found", hint="give the output folder of a run; `nel eval runs` lists runs")
+    if export is not None and export.suffix == ".html":
+        click.echo(f"{counted(export_file(library, export), 'run')} written to {export}; a browser opens it")
+        return
     if export is not None:
         click.echo(f"{counted(export_runs(library, export), 'run')} written to {export}; to look at it:")
         click.echo(f"  {shlex.join(['python3', '-m', 'http.server', '--bind', _HOST, '--directory', str(export)])}")

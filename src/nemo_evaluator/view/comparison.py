@@ -51,7 +51,11 @@ async def compared_apart(paths: Sequence[Path], keys: Mapping[Path, str]) -> Jso
         raise
     if child.returncode:
         raise UsageError(errors.decode(errors="replace").strip().splitlines()[-1] if errors else "it was ended")
-    found: JsonDict = orjson.loads(out)
+    return with_keys(orjson.loads(out), paths, keys)
+
+
+def with_keys(found: JsonDict, paths: Sequence[Path], keys: Mapping[Path, str]) -> JsonDict:
+    """A comparison with the keys by which pages name its runs."""
     for entry in found["entries"]:
         entry["keys"] = [keys.get(paths[0]), keys.get(Path(entry["candidate"]))]
     return found

@@ -45,11 +45,11 @@ function Flips({ entry, flips, summary }) {
 
 function Flip({ flip, entry }) {
   const rows = [[flip.problem_idx, flip.repeat], [flip.candidate_problem_idx, flip.candidate_repeat]];
-  const [whole] = useData(signal => entry.keys?.every(Boolean) && !source.exported() ? Promise.all(rows.map(([problem, repeat], at) => source.row(entry.keys[at], entry.folders[at], problem, repeat, signal))) : Promise.resolve(null), [flip]);
+  const [whole] = useData(signal => entry.keys?.every(Boolean) ? Promise.all(rows.map(([problem, repeat], at) => source.row(entry.keys[at], entry.folders[at], problem, repeat, signal))) : Promise.resolve(null), [flip]);
   const [before, after] = whole ? whole.map(one => String(one.row.model_response ?? "")) : [flip.baseline_response, flip.candidate_response];
   return html`<h3>Problem ${flip.problem_idx}${flip.category ? ` · ${visible(flip.category)}` : ""} <small>expected ${visible(flip.expected_answer)}</small></h3>
     <${Text} text=${flip.prompt} markdown=${false} label="prompt" />
     <div class="sides">${[[flip.baseline_reward, before, flip.baseline_answer], [flip.candidate_reward, after, flip.candidate_answer]].map(([reward, text, extracted], at) => html`<div><h4>${["baseline", "candidate"][at]} · ${plain(reward)}${extracted !== null ? ` · ${visible(extracted)}` : ""}
-      ${entry.keys?.[at] && !source.exported() ? html` · <a href=${link(["row", entry.keys[at], entry.folders[at], ...rows[at]])}>row</a>` : ""}</h4><pre dir="auto" tabindex="0">${visible(text)}</pre></div>`)}</div>
+      ${entry.keys?.[at] ? html` · <a href=${link(["row", entry.keys[at], entry.folders[at], ...rows[at]])}>row</a>` : ""}</h4><pre dir="auto" tabindex="0">${visible(text)}</pre></div>`)}</div>
     <h4>Word by word</h4><${Diff} before=${before} after=${after} />`;
 }

@@ -18,12 +18,12 @@ export function Runs({ query }) {
   return html`<h1>Runs</h1>
     <div class="controls"><input ref=${box} type="search" placeholder="Search model, benchmark, folder, status" aria-label="Search runs" value=${query.q || ""} onInput=${event => go([], { q: event.target.value }, true)} />
       <span class="note" role="status">${count(shown.length)} of ${count(known.length + added.length)} runs</span>
-      ${!source.exported() && html`<button class="main" disabled=${picked.length < 2} onClick=${() => go(["compare", picked.join(",")])}>Compare ${picked.length || ""}</button>`}</div>
+      ${source.comparable() && html`<button class="main" disabled=${picked.length < 2} onClick=${() => go(["compare", picked.join(",")])}>Compare ${picked.length || ""}</button>`}</div>
     ${picked.length === 1 && html`<p class="note">The first one picked is the baseline; pick one or more candidates.</p>`}
     <section class="list" aria-label="Runs"><table class="scores runs"><thead><tr><th scope="col"><span class="unseen">Pick</span></th><th scope="col">Model</th><th scope="col">Benchmark</th><th scope="col" class="r">Score</th>
       <th scope="col" class="r">95% interval</th><th scope="col">Status</th><th scope="col" class="r">Coverage</th><th scope="col" class="r">Cost</th><th scope="col" class="r">Age</th></tr></thead>
     ${shown.map(run => html`<tbody key=${run.key} data-run=${run.key}>${(run.benchmarks.length ? run.benchmarks : [{ name: "(nothing yet)", status: "" }]).map((one, at) => html`<tr>
-      <td>${!at && !source.exported() && html`<input type="checkbox" aria-label=${`Pick ${run.path}`} checked=${picked.includes(run.key)} onChange=${() => pick(run.key)} />`}</td>
+      <td>${!at && source.comparable() && html`<input type="checkbox" aria-label=${`Pick ${run.path}`} checked=${picked.includes(run.key)} onChange=${() => pick(run.key)} />`}</td>
       <td class="name">${!at && html`<a href=${link(["run", run.key])}><bdi>${visible(run.model) || "unnamed"}</bdi></a><small class="where"><bdi>${visible(run.path.split("/").slice(-2).join("/"))}</bdi></small>`}</td>
       <td data-label="Benchmark">${one.scored !== undefined ? html`<a href=${link(["rows", run.key, one.name])}><bdi>${visible(one.name)}</bdi></a>` : visible(one.name)}</td>
       <td class="r big" data-label="Score">${plain(one.score)}<small>${one.metric ? ` ${visible(one.metric)}` : ""}${one.corrected ? ` · ${plain(one.corrected.value)} ${visible(one.corrected.name)}` : ""}</small></td><td class="r" data-label="95% interval">${bounds(one.lower, one.upper)}</td>

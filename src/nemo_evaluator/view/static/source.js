@@ -2,7 +2,9 @@
 let made = null;
 
 export async function start() {
-  if (document.querySelector("meta[name=nel-export]")) made = await (await fetch("data/export.json")).json();
+  const inside = document.getElementById("nel-data");
+  if (inside) made = JSON.parse(inside.textContent);
+  else if (document.querySelector("meta[name=nel-export]")) made = await (await fetch("data/export.json")).json();
   return Boolean(made);
 }
 
@@ -22,13 +24,21 @@ export const runs = signal => made ? Promise.resolve({ runs: made.runs, who: "" 
 export const run = (key, signal) => made ? Promise.resolve(made.pages[key]) : json("run", { run: key }, { signal });
 export const figures = (key, bench, signal) => made ? Promise.resolve({ html: made.figures[`${key}/${bench}`] || "" }) : json("figures", { run: key, bench }, { signal });
 export const facets = (key, bench, signal) => made ? Promise.resolve(made.facets[`${key}/${bench}`]) : json("facets", { run: key, bench }, { signal });
-export const compare = (keys, signal) => made ? Promise.reject(new Error("an export holds no comparisons")) : json("compare", { runs: keys.join(",") }, { signal });
+export const comparable = () => made ? made.compared.length > 0 : true;
+export async function compare(keys, signal) {
+  if (!made) return json("compare", { runs: keys.join(",") }, { signal });
+  const name = `compare-${keys.join(",")}`;
+  if (!made.compared.includes(keys.join(","))) throw new Error("an export compares two runs at a time, of at most six");
+  const found = made.whole ? made.whole[name] : await (await fetch(`data/${name}.json`, { signal })).json();
+  if (found.error) throw Object.assign(new Error(found.error), { hint: found.hint });
+  return found;
+}
 
 // Rows of an export: the table is one file, filtered here; bodies lie in chunks.
 const tables = {};
 async function table(key, bench) {
   const name = `${key}/${bench}`;
-  tables[name] ||= fetch(`data/${made.places[name]}/index.json`).then(reply => reply.json());
+  tables[name] ||= made.whole ? Promise.resolve(made.whole[made.places[name]].map(one => one.line)) : fetch(`data/${made.places[name]}/index.json`).then(reply => reply.json());
   return tables[name];
 }
 
@@ -63,6 +73,7 @@ export async function rows(key, bench, query, offset, limit, signal) {
 }
 
 async function chunked(entry, place) {
+  if (made.whole) return made.whole[place][entry[0]].page;
   const [chunk, start, length] = entry;
   const reply = await fetch(`data/${place}/rows-${chunk}.jsonl`, { headers: { Range: `bytes=${start}-${start + length - 1}` } });
   const bytes = new Uint8Array(await reply.arrayBuffer());

@@ -37,14 +37,16 @@ function Step({ step, number, where, failed }) {
   const loose = outputs(step).map((one, at) => [one, at]).filter(([one]) => !calls.some(call => call.tool_call_id === one.source_call_id));
   const message = typeof step.message === "string" ? step.message : step.message ? JSON.stringify(step.message) : "";
   return html`<li id=${`step-${number}`} tabindex="-1" class=${`step ${visible(step.source)}${failed ? " failed" : ""}`}>
-    <p class="step-head"><b>${number + 1}</b> ${visible(step.source || "step")}${step.model_name ? ` · ${visible(step.model_name)}` : ""} ${failed && html`<${Chip} kind="failed">error<//>`}
+    <p class="step-head"><b>${Number(String(number).split("/").pop()) + 1}</b> ${visible(step.source || "step")}${step.model_name ? ` · ${visible(step.model_name)}` : ""} ${failed && html`<${Chip} kind="failed">error<//>`}
       <span class="note">${used.prompt_tokens !== undefined ? `${count(used.prompt_tokens)} + ${count(used.completion_tokens)} tokens` : ""}${used.cost_usd ? ` · ${money(used.cost_usd)}` : ""}${step.timestamp ? ` · ${visible(String(step.timestamp).slice(11, 19))}` : ""}</span></p>
     ${step.reasoning_content && html`<details><summary>Reasoning</summary><${Text} text=${String(step.reasoning_content)} where=${where} path=${`steps/${number}/reasoning_content`} markdown=${false} /></details>`}
-    ${message && html`<${Text} text=${message} where=${where} path=${`steps/${number}/message`} markdown=${step.source === "agent"} label=${`step ${number + 1}`} />`}
+    ${message && html`<${Text} text=${message} where=${where} path=${`steps/${number}/message`} markdown=${step.source === "agent"} label=${`step ${Number(String(number).split("/").pop()) + 1}`} />`}
     ${calls.map(call => html`<div class="call"><p><code>${visible(call.function_name || "tool")}</code></p><pre>${visible(typeof call.arguments === "string" ? call.arguments : Object.values(call.arguments || {}).length === 1 && typeof Object.values(call.arguments)[0] === "string" ? Object.values(call.arguments)[0] : JSON.stringify(call.arguments, null, 2))}</pre>
       ${results[call.tool_call_id] && html`<${Result} one=${results[call.tool_call_id]} number=${number} where=${where} />`}</div>`)}
     ${loose.map(pair => html`<${Result} one=${pair} number=${number} where=${where} />`)}
-    ${(step.subagents || step.children || []).map?.((child, at) => html`<details class="sub"><summary>Sub-session ${at + 1}${child.name ? `: ${visible(child.name)}` : ""}</summary><pre>${visible(JSON.stringify(child, null, 2).slice(0, 20000))}</pre></details>`)}
+    ${(step.subagents || step.children || []).map?.((child, at) => html`<details class="sub"><summary>Sub-session ${at + 1}${child.name ? `: ${visible(child.name)}` : ""}</summary>${Array.isArray(child.steps ?? child.trajectory?.steps)
+      ? html`<ol>${(child.steps ?? child.trajectory.steps).slice(0, PAGE).map((inner, deep) => html`<${Step} key=${deep} step=${inner} number=${`${number}/${step.subagents ? "subagents" : "children"}/${at}/${child.steps ? "steps" : "trajectory/steps"}/${deep}`} where=${where} failed=${isError(inner)} />`)}</ol>`
+      : html`<pre>${visible(JSON.stringify(child, null, 2).slice(0, 20000))}</pre>`}</details>`)}
   </li>`;
 }
 
