@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from array import array
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,11 +11,11 @@ import numpy as np
 
 from nemo_evaluator._version import __version__
 from nemo_evaluator.core.files import write_json
-from nemo_evaluator.core.hashing import canonical
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.engine.columns import Columns, Labels
+from nemo_evaluator.engine.kept import config_hash
 from nemo_evaluator.metrics import (
     breakdowns,
     category_scores,
@@ -55,13 +54,11 @@ class BundleFacts:
 def build_bundle(columns: Columns, facts: BundleFacts, run_id: str) -> JsonDict:
     """Scores with intervals, coverage, runtime and failures of one benchmark."""
     planned = columns.planned
-    # Without what happened on the way: resumed, sharded or at one go, it is the same config.
-    asked = {key: value for key, value in facts.config.items() if key not in ("resumed", "n_shards")}
     share = columns.scored / planned if planned else 0.0
     coverage = {"planned": planned, "scored": columns.scored, "failed": columns.failed, "share": _round(share)}
     bundle: JsonDict = {
         "run_id": run_id,
-        "config_hash": f"sha256:{hashlib.sha256(canonical(asked)).hexdigest()}",
+        "config_hash": config_hash(facts.config),
         "sdk_version": __version__,
         "timestamp": facts.finished.isoformat(),
         "validity": validity(columns, facts),

@@ -16,9 +16,8 @@ from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.engine.agents import endpoints_of
 from nemo_evaluator.engine.batch import run_batch, run_whole
-from nemo_evaluator.engine.bundle import BundleFacts, write_bundle
-from nemo_evaluator.engine.columns import write_views
 from nemo_evaluator.engine.halt import Halt, HaltKind
+from nemo_evaluator.engine.kept import kept_bundle
 from nemo_evaluator.engine.loop import run_loop
 from nemo_evaluator.engine.only import chosen_problems
 from nemo_evaluator.engine.ordered_stop import OrderedStop, unused_answers
@@ -113,6 +112,8 @@ class Finished:
     halt: Halt
     reuse: ReusePlan
     task: TaskPaths
+    # Nothing was to be done: its files are those of an earlier session.
+    kept: bool = False
 
 
 async def evaluate(job: Evaluation) -> Finished:
@@ -257,6 +258,10 @@ class _Session:
         self._say_choices()
         reuse = await self._decide(history)
         todo = reuse.count(ASK, self._plan) + reuse.count(VERIFY, self._plan)
+        if not todo and (kept := self._kept(reuse, history)) is not None:
+            self._job.progress.started(self._name, self._tally, reuse, 0)
+            self._job.progress.finished(self._tally)
+            return Finished(kept, self._halt, reuse, self._task, kept=True)
         self._canaries = await self._check_judges() if todo and not self._halt else history.canaries
         self._journal.append(self._session_record())
         progress = self._job.progress
@@ -273,6 +278,15 @@ class _Session:
         if self._halt.kind is HaltKind.ERROR and self._halt.error is not None and not self._tally.done:
             raise self._halt.error
         return self._finish(reuse, history)
+
+    def _kept(self, reuse: ReusePlan, history: History) -> JsonDict | None:
+        """The bundle of an earlier session that the one of this session would only repeat."""
+        job = self._job
+        ruled = job.stop_rule or job.stopped_before or history.looked_at
+        if not job.resume or self._halt or history.damage or ruled or job.aggregate or self._verifier.sums_up:
+            return None
+        self._journal.flush()
+        return kept_bundle(self._task, self._config(reuse))
 
     def _say_choices(self) -> None:
         """What a reader of the score might take otherwise: which problems it is over, and whose reward it is."""
@@ -384,6 +398,10 @@ class _Session:
         )
 
     def _finish(self, reuse: ReusePlan, history: History) -> Finished:
+        # Here, with all of the statistics: a run that has nothing to do ends without them.
+        from nemo_evaluator.engine.bundle import BundleFacts, write_bundle  # noqa: PLC0415
+        from nemo_evaluator.engine.columns import write_views  # noqa: PLC0415
+
         job, halt = self._job, self._halt
         # Answers that were under way when the rule stopped the run stay in the journal, and out of the score.
         used = self._plan.first(self._stop.problems) if self._ruled and self._stop is not None else self._plan

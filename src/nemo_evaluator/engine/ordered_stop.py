@@ -4,15 +4,19 @@ Fast answers are not like slow ones; a rule that looked at arrivals would be foo
 is the plan: the problems up to the one that settled it are the run, however many others were under way.
 """
 
+from __future__ import annotations
+
 import asyncio
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.engine.plan import Plan
-from nemo_evaluator.metrics.stop_rule import StopRule
 from nemo_evaluator.store.index import StepIndex
 from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.records import total_tokens
+
+if TYPE_CHECKING:
+    from nemo_evaluator.metrics.stop_rule import StopRule
 
 _ROUNDS: Final = 2
 

@@ -168,6 +168,13 @@ class Verifier:
             result.reward = checked_reward(result.reward)
             return result
 
+    @property
+    def sums_up(self) -> bool:
+        """Whether ``aggregate`` may find anything."""
+        environment = self._environment
+        own = type(environment).summarize is not EvalEnvironment.summarize or environment.facts().summary is not None
+        return own or any(getattr(metric, "aggregate", None) is not None for metric in self._metrics)
+
     def aggregate(self, results: Path) -> JsonDict:
         """Further scores over all rows of a results file: the benchmark's summary, agreement of judges, ..."""
         own_scores = self._environment.summarize(_details(results))

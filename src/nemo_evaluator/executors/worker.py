@@ -23,7 +23,7 @@ from nemo_evaluator.executors.request import remove_requests, shard_of
 from nemo_evaluator.store.lock import folder_lock
 from nemo_evaluator.store.runs import RunMeta, load_run, refreshed, registry_dir
 from nemo_evaluator.store.sums import FILE as SUMS
-from nemo_evaluator.store.sums import record_sums
+from nemo_evaluator.store.sums import record_sums, untouched
 from nemo_evaluator.suite.console import Console
 from nemo_evaluator.suite.run import SuiteOptions, SuiteResult, run_suite
 from nemo_evaluator.suite.summary import summary_json, summary_text
@@ -80,6 +80,7 @@ def _run(job: Job) -> int:
         logging.basicConfig(level=logging.DEBUG, handlers=[handler])
     config = loaded.config
     os.environ.update(getattr(config.cluster, "container_env", {}))
+    intact = untouched(folder) if request.resume else frozenset[Path]()
     # The files that it speaks of change from here on; it is written again at the end.
     (folder / SUMS).unlink(missing_ok=True)
     write_snapshot(loaded, folder, run_id=job.run.run_id, command=["nel", *request.command])
@@ -99,6 +100,7 @@ def _run(job: Job) -> int:
         fresh=request.fresh,
         detach_batch=request.detach_batch,
         shard=shard_of(request),
+        untouched=intact,
         pool=executor_of(job.run.executor).pool(job),
         progress=partial(console.progress, together=config.suite.parallel_benchmarks > 1),
         say=console.say,

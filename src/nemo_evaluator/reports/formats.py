@@ -9,6 +9,7 @@ from nemo_evaluator.core.registry import Registry
 from nemo_evaluator.core.terminal import harmless
 from nemo_evaluator.reports.load import load_report
 from nemo_evaluator.reports.model import EvalReport
+from nemo_evaluator.reports.names import SUFFIXES as SUFFIXES
 from nemo_evaluator.store.sums import update_sums
 
 _ROOM: Final = "nemo_evaluator.reports"
@@ -18,7 +19,6 @@ RENDERERS.add("html", f"{_ROOM}.html:render_html")
 RENDERERS.add("csv", f"{_ROOM}.csv_table:render_csv")
 RENDERERS.add("json", f"{_ROOM}.json_doc:render_json")
 RENDERERS.add("latex", f"{_ROOM}.documents:render_latex")
-SUFFIXES: Final = {"markdown": "md", "html": "html", "csv": "csv", "json": "json", "latex": "tex"}
 # Formats that also show rows, so that results.jsonl is read for them.
 WANTS_ROWS: Final = frozenset({"html"})
 

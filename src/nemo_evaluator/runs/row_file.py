@@ -1,20 +1,24 @@
 """``results.jsonl`` and ``trajectories.jsonl``, row by row: checked against their digests first, never held whole."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import orjson
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import iter_jsonl
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.runs.query import Place
 from nemo_evaluator.runs.row import Row
 from nemo_evaluator.store.sealed import open_line, read_record
 from nemo_evaluator.store.sums import verified
 from nemo_evaluator.store.view_rows import result_row
+
+if TYPE_CHECKING:
+    from nemo_evaluator.runs.query import Place
 
 # Where a line says which step it is of, and how near its beginning.
 _PLACE: Final = re.compile(rb'"problem_idx":\s?(\d+),\s?"repeat":\s?(\d+)')

@@ -23,6 +23,17 @@ class Checkpoint:
             except (OSError, orjson.JSONDecodeError, TypeError):
                 pass  # Nothing is lost: the journals are asked.
 
+    @property
+    def reported_of(self) -> list[str] | None:
+        """The bundles of which the reports were last made."""
+        found: list[str] | None = self._state.get("reported")
+        return found
+
+    def reported(self, bundles: list[str]) -> None:
+        """Note the bundles of which reports were made."""
+        self._state["reported"] = bundles
+        write_json(self._path, self._state)
+
     def planned(self, keys: Iterable[str]) -> None:
         """Note what is to be run, so that a benchmark that never started is missed."""
         self._state["planned_benchmarks"] = list(keys)

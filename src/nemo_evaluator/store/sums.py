@@ -46,6 +46,13 @@ def altered(path: Path) -> bool:
     return expected is not None and expected != _digest(path)
 
 
+def untouched(folder: Path) -> frozenset[Path]:
+    """The recorded files of a folder, when all of them are there and what was written; none otherwise."""
+    recorded = {folder / name: digest for name, digest in _read(folder).items()}
+    whole = all(path.is_file() and _digest(path) == digest for path, digest in recorded.items())
+    return frozenset(recorded) if whole else frozenset()
+
+
 def verified(path: Path) -> Path:
     """The path itself. Raises UsageError when the file is not what was written."""
     if altered(path):

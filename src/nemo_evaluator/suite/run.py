@@ -20,12 +20,11 @@ from nemo_evaluator.core.errors import (
     EXIT_OK,
     NelError,
 )
+from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.storage import storage_error
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets.settings import DataSettings, configure
-from nemo_evaluator.decisions.check.runs import settle_status
 from nemo_evaluator.decisions.stop_words import rule_words
-from nemo_evaluator.engine.bundle import INVALID
 from nemo_evaluator.engine.evaluation import Finished, evaluate
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.plan import Shard
@@ -33,7 +32,9 @@ from nemo_evaluator.engine.pool import Pool
 from nemo_evaluator.engine.progress import Progress, SilentProgress
 from nemo_evaluator.engine.resume import ReusePlan
 from nemo_evaluator.engine.tally import Tally
-from nemo_evaluator.reports import write_reports, write_trajectories_report
+from nemo_evaluator.reports.names import SUFFIXES
+from nemo_evaluator.runs.bundle import INVALID
+from nemo_evaluator.runs.find import find_bundles
 from nemo_evaluator.services import RunningService, start_services
 from nemo_evaluator.services.runner import all_or_first_error
 from nemo_evaluator.store.checkpoint import Checkpoint
@@ -117,6 +118,8 @@ class SuiteOptions:
     #: Leave once every step waits for a batch.
     detach_batch: bool = False
     shard: Shard | None = None
+    #: Files of an earlier session that are still what it wrote.
+    untouched: frozenset[Path] = frozenset()
     pool: SuitePool | None = None
     #: Makes the progress of one benchmark.
     progress: Callable[[], Progress] = SilentProgress
@@ -133,6 +136,8 @@ class BenchmarkResult:
     stopped: HaltKind | None = None
     stop_reason: str = ""
     task_dir: Path | None = None
+    # Nothing was to be done: its files are those of an earlier session.
+    kept: bool = False
 
     @property
     def exit_code(self) -> int:
@@ -201,12 +206,38 @@ async def run_suite(config: EvalConfig, options: SuiteOptions) -> SuiteResult:
         result.interrupted = interrupts.asked
     order = [bench.key for bench in config.benchmarks]
     result.benchmarks.sort(key=lambda one: order.index(one.key))
-    result.reports = write_reports(options.output_dir, config.output.report) if _any_bundle(result) else []
-    if _any_bundle(result) and config.output.traffic != "none" and config.output.trajectories.enrich is not False:
-        write_trajectories_report(options.output_dir)
     if _any_bundle(result):
+        _report(result, config, options, checkpoint)
         result.export_errors = run_exports(config.output, options.output_dir, options.say, shard=options.shard)
     return result
+
+
+def _report(result: SuiteResult, config: EvalConfig, options: SuiteOptions, checkpoint: Checkpoint) -> None:
+    """Write the reports, unless they stand as they were written and all that they are made of with them."""
+    folder = options.output_dir
+    made_of = [str(path.relative_to(folder)) for path in find_bundles(folder)]
+    wanted = {fmt: folder / f"report.{SUFFIXES[fmt]}" for fmt in config.output.report}
+    enriched = config.output.traffic != "none" and config.output.trajectories.enrich is not False
+    files = [*wanted.values(), *filter(Path.is_file, [folder / "trajectories_report.json"] if enriched else [])]
+    if (
+        all(one.kept for one in result.benchmarks)
+        and checkpoint.reported_of == made_of
+        and options.untouched.issuperset(files)
+        and all(path.stat().st_mtime_ns >= _last_change(result) for path in files)
+    ):
+        result.reports = list(wanted.values())
+        return
+    result.reports = load_object("nemo_evaluator.reports:write_reports")(folder, config.output.report)
+    if enriched:
+        load_object("nemo_evaluator.reports:write_trajectories_report")(folder)
+    checkpoint.reported(made_of)
+
+
+def _last_change(result: SuiteResult) -> int:
+    """When a file beside a bundle was last changed: labels, calibrations and notes are parts of a report too."""
+    places = [one.task_dir for one in result.benchmarks if one.task_dir is not None]
+    inside = [path for place in places for path in place.iterdir() if path.is_file()]
+    return max((path.stat().st_mtime_ns for path in inside), default=0)
 
 
 class _Noted:
@@ -248,7 +279,10 @@ async def _run_one(
 
 
 def _take(result: BenchmarkResult, finished: Finished) -> None:
-    result.bundle = settle_status(finished.task, finished.bundle)
+    result.bundle, result.kept = finished.bundle, finished.kept
+    if not finished.kept:
+        # By name, as the reports: these bring all of the statistics along, which a run without work does not need.
+        result.bundle = load_object("nemo_evaluator.decisions.check.runs:settle_status")(finished.task, finished.bundle)
     result.stopped = finished.halt.kind
     hint = getattr(finished.halt.error, "hint", None)
     result.stop_reason = finished.halt.reason + (f"\n  fix: {hint}" if hint else "")

@@ -1,14 +1,19 @@
 """From ``stop_when`` to the rule that the engine asks, with the baseline it is to be decided against."""
 
+from __future__ import annotations
+
 from collections import defaultdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nemo_evaluator.config import BenchmarkConfig, EvalConfig
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.decisions.match import discover_bundles
 from nemo_evaluator.engine.plan import Shard
-from nemo_evaluator.metrics.stop_rule import Baseline, StopRule
 from nemo_evaluator.runs.bundle import Bundle
+
+if TYPE_CHECKING:
+    from nemo_evaluator.metrics.stop_rule import Baseline, StopRule
 
 
 def check_baselines(config: EvalConfig, shard: Shard | None) -> None:
@@ -31,6 +36,8 @@ def build_stop_rule(bench: BenchmarkConfig, name: str, task_dir: Path) -> StopRu
     if when is None:
         return None
     baseline = None if when.decided_against is None else _baseline(bench, name, task_dir)
+    from nemo_evaluator.metrics.stop_rule import StopRule  # noqa: PLC0415 - the statistics, where a rule needs them
+
     return StopRule(
         interval_width=when.interval_width,
         baseline=baseline,
@@ -62,6 +69,8 @@ def _baseline(bench: BenchmarkConfig, name: str, task_dir: Path) -> Baseline:
             f"{bench.key}: the baseline {folder} has no scored row with a problem_hash to compare with",
             hint=f"run it again with this version of nel; its rows are in {run.results}",
         )
+    from nemo_evaluator.metrics.stop_rule import Baseline  # noqa: PLC0415
+
     return Baseline(rewards, bench.stop_when.max_drop, folder)
 
 
