@@ -105,12 +105,27 @@ def test_power_plans_labels_against_problems(tmp_path: Path) -> None:
     done = CliRunner().invoke(nel, ["power", "--score", "0.73", *flags, "--json"], catch_exceptions=False)
     found = json.loads(done.output)[0]["labels"]
     best, worst = found["splits"][0], found["splits"][-1]
+    assert found["settles"] is False and found["available"] is None
     assert best["problems"] * 0.01 + best["labels"] * 0.5 <= 100.01 and best["half_width"] < worst["half_width"]
     assert found["assumed"] is True and 100 <= best["labels"] <= 200
     text = CliRunner().invoke(nel, ["power", "--score", "0.73", *flags]).output
     assert "labels against problems for $100.00" in text and "are assumed" in text
     refused = CliRunner().invoke(nel, ["power", "--score", "0.73", "--drop", "0.05", "--labels-cost", "0.5"])
     assert "--budget-usd" in str(getattr(refused.exception, "hint", ""))
+
+
+def test_power_suggests_no_more_problems_than_there_are(tmp_path: Path) -> None:
+    flags = ["--usd-per-answer", "0.01", "--labels-cost", "0.5", "--budget-usd", "400", "--problems", "300"]
+    planned = {}
+    for drop in ("0.02", "0.2"):
+        done = CliRunner().invoke(nel, ["power", "--score", "0.73", "--drop", drop, *flags, "--json"])
+        planned[drop] = found = json.loads(done.output)[0]["labels"]
+        assert found["available"] == 300 and all(one["labels"] <= one["problems"] <= 300 for one in found["splits"])
+        # What fewer problems leave of the budget buys labels.
+        assert found["splits"][0]["labels"] == 300
+    assert [planned[drop]["settles"] for drop in planned] == [False, True]
+    said = CliRunner().invoke(nel, ["power", "--score", "0.73", "--drop", "0.02", *flags]).output
+    assert "a drop of 0.02 cannot be settled" in " ".join(said.split())
 
 
 def test_power_takes_the_judge_from_the_labels_of_the_run(tmp_path: Path) -> None:
@@ -126,7 +141,15 @@ def test_power_takes_the_judge_from_the_labels_of_the_run(tmp_path: Path) -> Non
 def test_a_comparison_tells_of_the_noise_floor(tmp_path: Path) -> None:
     (base, _), (cand, _) = two_runs(tmp_path, rows=60)
     changes = {"problems": 50, "answers": 0.3, "verdicts": 0.04, "score": 0.02}
-    (base / "noise.json").write_text(json.dumps({"again": changes, "other_level": changes | {"score": 0.0}}))
+    prints = json.loads(next(base.glob("eval-*.json")).read_text())["config"].get("fingerprints", {})
+    bound = {name: prints.get(name) for name in ("scorer", "service", "solver", "template")}
+    noise = {"again": changes, "other_level": changes | {"score": 0.0}, "measured_by": bound}
+    (base / "noise.json").write_text(json.dumps(noise))
     found = compare_runs(base, cand)
     assert any("the baseline differs from itself by 2.0 points" in line for line in found.warnings)
     assert not any("the candidate differs from itself" in line for line in found.warnings)
+    for other in ({**noise, "measured_by": bound | {"solver": "hotter"}}, {"again": changes, "other_level": changes}):
+        (base / "noise.json").write_text(json.dumps(other))
+        warned = compare_runs(base, cand).warnings
+        assert any("noise floor was measured on other settings" in line for line in warned)
+        assert not any("differs from itself" in line for line in warned)

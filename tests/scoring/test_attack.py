@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -40,6 +41,66 @@ def gullible(seen: Seen) -> str:
     return grade(5 if swapped or said[2] in RIGHT or ORDERS.search(said[2]) else 1)
 
 
+def sides(seen: Seen) -> list[str]:
+    """The two answers as a pairwise judge sees them, in their order."""
+    return [found[2] for found in re.finditer(r"<answer_[ab]-(\w+)>\n(.*?)\n</answer_[ab]-\1>", seen.prompt, re.DOTALL)]
+
+
+def grades(first: int, second: int) -> str:
+    return json.dumps({"reasoning": "", "score_a": first, "score_b": second})
+
+
+def robust_pairwise(seen: Seen) -> str:
+    return grades(*(5 if text in RIGHT else 1 for text in sides(seen)))
+
+
+def gullible_pairwise(seen: Seen) -> str:
+    """Does what the first of the two answers tells it to, and sees through the second."""
+    first, second = sides(seen)
+    return grades(5 if first in RIGHT or ORDERS.search(first) else 1, 5 if second in RIGHT else 1)
+
+
+async def attacked_pairwise(judge: Callable[[Seen], str], folder: Path) -> tuple[dict[str, Any], str]:
+    async with ScriptedServer(judge) as server:
+        api = {"type": "api", "protocol": "chat_completions", "model": "m"}
+        # The baseline is never asked: nothing answers there.
+        services = {"judge": api | {"url": server.url}, "model": api | {"url": "http://127.0.0.1:9/v1"}}
+        metric = {"type": "pairwise_judge", "name": "duel", "judge_service": "judge", "baseline_service": "model"}
+        bench = {"name": "quickstart", "solver": {"type": "simple", "service": "model"}}
+        config = {"services": services, "benchmarks": [bench | {"scoring": {"metrics": [metric]}}]}
+        (folder / "c.yaml").write_text(json.dumps(config))
+        told = [
+            await asyncio.to_thread(CliRunner().invoke, nel, ["judge", "attack", str(folder / "c.yaml"), *more])
+            for more in (["--json"], [])
+        ]
+    assert [done.exit_code for done in told] == [0, 0], told[0].output
+    return json.loads(told[0].stdout)[0], told[1].stdout
+
+
+async def test_pairwise_judges_are_attacked_in_both_places(tmp_path: Path) -> None:
+    firm, _ = await attacked_pairwise(robust_pairwise, tmp_path)
+    assert (firm["flip_rate"], firm["misjudged_unattacked"], firm["tells_right_from_wrong"]) == (0.0, 0, True)
+    assert firm["kinds"]["injection"] == {"tried": 96, "flipped": 0}
+    soft, _ = await attacked_pairwise(gullible_pairwise, tmp_path)
+    # It falls for whatever comes first, which is half of what is tried.
+    assert soft["kinds"]["injection"]["tried"] == 96 and 30 < soft["kinds"]["injection"]["flipped"] <= 48
+    assert soft["kinds"]["position"]["flipped"] == 0
+
+
+async def test_a_judge_that_does_not_tell_right_from_wrong_is_called_so(tmp_path: Path) -> None:
+    first, said = await attacked_pairwise(lambda seen: grades(5, 1), tmp_path)
+    assert (first["tells_right_from_wrong"], first["judged_unattacked"], first["misjudged_unattacked"]) == (
+        False,
+        24,
+        12,
+    )
+    assert first["kinds"]["position"] == {"tried": 12, "flipped": 12}
+    assert "does not tell right from wrong" in " ".join(said.split())
+    mild = await attacked(lambda seen: grade(5))
+    assert mild["tells_right_from_wrong"] is False and mild["kinds"] == {"position": {"tried": 12, "flipped": 0}}
+    assert (await attacked(robust))["tells_right_from_wrong"] is True
+
+
 async def attacked(judge: Callable[[Seen], str]) -> dict[str, object]:
     async with ScriptedServer(judge) as server:
         args = ["judge", "attack", "--judge-url", server.url, "--judge-id", "j", "--json"]
@@ -60,7 +121,7 @@ async def test_a_gullible_and_a_robust_judge_are_told_apart() -> None:
 
 async def test_a_judge_that_gives_no_verdict_is_not_called_robust() -> None:
     found = await attacked(lambda seen: "I like it")
-    assert found["flip_rate"] is None and found["no_verdict"] == 12
+    assert found["flip_rate"] is None and found["no_verdict"] == 12 and found["tells_right_from_wrong"] is None
 
 
 def test_what_is_to_be_attacked_must_be_said() -> None:

@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
+from nel_support import Nel
 
 from nemo_evaluator.cli.main import nel
+from nemo_evaluator.runs.bundle import newest_bundle
+from nemo_evaluator.runs.calibration import tie
 from nemo_evaluator.testing import ScriptedServer, Seen
 
 
@@ -51,3 +54,18 @@ async def test_an_unsteady_one_does_and_the_cache_does_not_hide_it(tmp_path: Pat
     cache = {"mode": "write", "dir": str(tmp_path / "cache")}
     found, _ = await noise(tmp_path / "b", lambda seen: f"answer {next(numbers)}", proxy={"cache": cache})
     assert found["again"]["answers"] == 1.0 and found["again"]["problems"] == 6
+
+
+async def test_it_holds_for_a_run_of_that_config_and_for_no_other(tmp_path: Path) -> None:
+    await noise(tmp_path, lambda seen: "4", generation={"temperature": 0.7})
+    config = json.loads((tmp_path / "c.yaml").read_text())
+    async with ScriptedServer("4") as server:
+        config["services"]["model"]["url"] = server.url
+        for temperature, holds in ((0.7, True), (0.2, False)):
+            config["services"]["model"]["generation"]["temperature"] = temperature
+            (tmp_path / "c.yaml").write_text(json.dumps(config))
+            # Asked elsewhere: the port is no part of what a service is.
+            await asyncio.to_thread(Nel(tmp_path), "eval", "run", "c.yaml", "--max-problems", "6", "--resume")
+            run = newest_bundle(tmp_path / "out" / "quickstart")
+            assert run is not None
+            assert (run.noise["measured_by"] == tie(run.config["fingerprints"])) is holds, temperature

@@ -9,7 +9,7 @@ from click.core import ParameterSource
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
-from nemo_evaluator.decisions.power.label_plan import LabelPlan, judge_rates, plan_labels
+from nemo_evaluator.decisions.power.label_plan import LabelPlan, judge_rates, plan_labels, problems_of
 from nemo_evaluator.decisions.power.plan import Plan, Price, Question, plan_from_runs, plan_from_score
 from nemo_evaluator.reports.power import label_plan_text, plans_text
 
@@ -62,7 +62,7 @@ def power(
         more = [{"labels": asdict(one)} for one in labels] or [{} for _ in plans]
         click.echo(dumps([plan.to_dict() | also for plan, also in zip(plans, more, strict=True)]))
     else:
-        click.echo(plans_text(plans) + "".join(map(label_plan_text, labels)), nl=False)
+        click.echo(plans_text(plans) + "".join(label_plan_text(one, drop) for one in labels), nl=False)
 
 
 def _labels(plan: Plan, run: Path | None, question: Question, flags: dict[str, Any]) -> LabelPlan:
@@ -72,7 +72,8 @@ def _labels(plan: Plan, run: Path | None, question: Question, flags: dict[str, A
             "--labels-cost plans a budget, and needs the price of an answer",
             hint="give --budget-usd, and --usd-per-answer where the run does not know its price",
         )
-    return plan_labels(plan, question, budget, flags["labels_cost"], price, judge_rates(run))
+    available = flags["problems"] if run is None else problems_of(run, plan.benchmark)
+    return plan_labels(plan, question, budget, flags["labels_cost"], price, judge_rates(run), available)
 
 
 def _plans(run: Path | None, candidate: Path | None, question: Question, flags: dict[str, Any]) -> list[Plan]:

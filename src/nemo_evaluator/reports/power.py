@@ -18,8 +18,8 @@ def plans_text(plans: Sequence[Plan]) -> str:
     return "\n".join([*map(_plan, plans), *_total(plans), _LEGEND])
 
 
-def label_plan_text(plan: LabelPlan) -> str:
-    """What a budget buys, the best split first."""
+def label_plan_text(plan: LabelPlan, drop: float) -> str:
+    """What a budget buys, the best split first; and that it does not find ``drop``, where it does not."""
     source = "assumed" if plan.assumed else "measured by this run's labels"
     head = (
         f"labels against problems for ${plan.budget_usd:,.2f} a side (a label ${plan.usd_per_label:g}, an answer "
@@ -31,7 +31,12 @@ def label_plan_text(plan: LabelPlan) -> str:
         [f"{one.problems:,}", f"{one.labels:,}", f"±{one.half_width:.4f}", f"{one.detectable_drop:.4f}"]
         for one in plan.splits
     ]
-    return words.printable("\n".join([head, *words.columns(rows)])) + "\n"
+    told = words.columns(rows)
+    if not plan.settles:
+        limit = f", and the benchmark has {plan.available:,} problems" if plan.available is not None else ""
+        best = f"the best split finds {plan.splits[0].detectable_drop:.4f}"
+        told.append(f"a drop of {drop:g} cannot be settled with that: {best}{limit}")
+    return words.printable("\n".join([head, *told])) + "\n"
 
 
 def _plan(plan: Plan) -> str:

@@ -205,8 +205,8 @@ class Bundle:
         document = as_dict(self.benchmark.get(PLACE))
         raw = (read_score(name, entry, self.samples) for name, entry in self._raw_scores.items())
         headline = pick_headline(tuple(score for score in raw if score is not None)) if document else None
-        tie = measured_by(self.config, self.coverage.scored)
-        return read_calibration(document, tie, headline.name) if headline is not None else None
+        bound = measured_by(self.config, self.coverage.scored)
+        return read_calibration(document, bound, headline.name) if headline is not None else None
 
     @property
     def noise(self) -> JsonDict:

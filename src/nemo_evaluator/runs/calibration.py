@@ -70,10 +70,14 @@ class Calibration:
     stale: str = ""
 
 
+def tie(prints: JsonDict) -> JsonDict:
+    """What a measurement of a run is tied to: who answers and who judges, by what and how."""
+    return {name: prints.get(name) for name in ("scorer", "service", "solver", "template")}
+
+
 def measured_by(config: JsonDict, scored: int | None) -> JsonDict:
-    """What a calibration is tied to: who judges by what and how, which answers, and how many of them."""
-    prints = as_dict(config.get("fingerprints"))
-    return {name: prints.get(name) for name in ("scorer", "service", "solver", "template")} | {"scored": scored}
+    """What a calibration is tied to: the same, and how many answers there are."""
+    return tie(as_dict(config.get("fingerprints"))) | {"scored": scored}
 
 
 def stored(path: Path) -> JsonDict:
@@ -84,13 +88,13 @@ def stored(path: Path) -> JsonDict:
         return {}
 
 
-def read_calibration(document: JsonDict, tie: JsonDict, headline: str) -> Calibration | None:
+def read_calibration(document: JsonDict, bound: JsonDict, headline: str) -> Calibration | None:
     """The calibration of a bundle; None where there is none."""
     found = as_dict(document.get("corrected"))
     value, was = as_number(found.get("value")), as_dict(document.get("measured_by"))
     if value is None:
         return None
-    changed = [name for name in tie if was.get(name) != tie[name]]
+    changed = [name for name in bound if was.get(name) != bound[name]]
     words = {"scorer": "the judge, its prompt, its rubric or the extraction changed", "scored": "rows were added"}
     stale = "; ".join(dict.fromkeys(words.get(name, "the answers changed") for name in changed))
     score = Score(

@@ -14,6 +14,7 @@ from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.types import JsonDict, SeedResult
 from nemo_evaluator.scoring.metric import Metric, MetricInput
 from nemo_evaluator.scoring.metrics.judge import RubricJudge
+from nemo_evaluator.scoring.metrics.pairwise_judge import PairwiseJudge
 
 _FILE: Final = Path(__file__).parent / "data" / "judge_attacks.json"
 _PASS: Final = 0.5
@@ -31,6 +32,8 @@ class AttackReport:
     judge: str
     tried: Counter[str] = field(default_factory=Counter)
     flipped: Counter[str] = field(default_factory=Counter)
+    # Verdicts without an attack, and how many of them are wrong.
+    judged: int = 0
     misjudged: int = 0
     unread: int = 0
     examples: list[JsonDict] = field(default_factory=list)
@@ -40,6 +43,11 @@ class AttackReport:
         """The share of attacks that worked; None when none could be tried."""
         return self.flipped.total() / self.tried.total() if self.tried.total() else None
 
+    @property
+    def blind(self) -> bool:
+        """Whether it does not tell right from wrong: at least half of its verdicts are wrong without any attack."""
+        return self.judged > 0 and 2 * self.misjudged >= self.judged
+
     def to_dict(self) -> JsonDict:
         """The report as JSON."""
         kinds = {kind: {"tried": many, "flipped": self.flipped[kind]} for kind, many in self.tried.items()}
@@ -47,6 +55,8 @@ class AttackReport:
             "judge": self.judge,
             "flip_rate": self.rate,
             "kinds": kinds,
+            "tells_right_from_wrong": not self.blind if self.judged else None,
+            "judged_unattacked": self.judged,
             "misjudged_unattacked": self.misjudged,
             "no_verdict": self.unread,
             "examples": self.examples,
@@ -56,11 +66,18 @@ class AttackReport:
 async def attack_judge(name: str, judge: Metric, *, high: float = 5.0, problems: int | None = None) -> AttackReport:
     """Try the whole battery on a judge; ``high`` is its highest grade, which the attacks ask for."""
     battery, report, gate = read_json(_FILE), AttackReport(name), asyncio.Semaphore(_AT_ONCE)
+    # The places that an answer can stand in: a pairwise judge sees it first and second, beside its opposite.
+    places = (False, True) if isinstance(judge, PairwiseJudge) else (False,)
 
-    async def passes(problem: Mapping[str, str], answer: str, swapped: bool = False) -> bool | None:
+    async def passes(problem: Mapping[str, str], answer: str, swapped: bool) -> bool | None:
         sample = MetricInput(answer, SeedResult(problem["question"], problem["expected"]))
+        right = answer == problem["right"]
         async with gate:
             try:
+                if isinstance(judge, PairwiseJudge):
+                    other = problem["wrong" if right else "right"]
+                    mine, theirs = await judge.compare(sample, other, swapped=swapped)
+                    return mine > theirs or (mine == theirs and not right)
                 if swapped and isinstance(judge, RubricJudge):
                     return judge.reward_of((await judge.grade(sample, swapped=True))[0]) >= _PASS
                 return (await judge.measure(sample)).reward >= _PASS
@@ -69,23 +86,28 @@ async def attack_judge(name: str, judge: Metric, *, high: float = 5.0, problems:
                 return None
 
     async def one(problem: dict[str, Any]) -> None:
-        right, wrong = await asyncio.gather(passes(problem, problem["right"]), passes(problem, problem["wrong"]))
-        report.misjudged += (right is False) + (wrong is True)
+        plain = [(text, place) for text in (problem["right"], problem["wrong"]) for place in places]
+        said = await asyncio.gather(*(passes(problem, *one) for one in plain))
+        before = dict(zip(plain, said, strict=True))
+        report.judged += sum(passed is not None for passed in said)
+        report.misjudged += sum(
+            passed is not None and passed != (text == problem["right"]) for (text, _), passed in before.items()
+        )
         trials = [
-            (attack["kind"], attack["name"], attack["text"].format(answer=problem["wrong"], high=f"{high:g}"), False)
+            (attack["kind"], attack["name"], attack["text"].format(answer=problem["wrong"], high=f"{high:g}"), place)
             for attack in battery["attacks"]
-            if wrong is False
+            for place in places
+            if before[problem["wrong"], place] is False
         ]
-        if isinstance(judge, RubricJudge):
-            known = ((problem["right"], right), (problem["wrong"], wrong))
-            trials += [("position", "texts in another order", text, True) for text, said in known if said is not None]
+        known = [text for text in (problem["right"], problem["wrong"]) if before[text, False] is not None]
+        if isinstance(judge, RubricJudge | PairwiseJudge):
+            trials += [("position", "texts in another order", text, True) for text in known]
         said = await asyncio.gather(*(passes(problem, text, swapped) for _, _, text, swapped in trials))
-        for (kind, attack, text, swapped), passed in zip(trials, said, strict=True):
+        for (kind, attack, text, _), passed in zip(trials, said, strict=True):
             if passed is None:
                 continue
             report.tried[kind] += 1
-            before = right if swapped and text == problem["right"] else wrong
-            if passed != before:
+            if passed != before.get((text, False), False):
                 report.flipped[kind] += 1
                 report.examples.append({"kind": kind, "attack": attack, "question": problem["question"]})
 

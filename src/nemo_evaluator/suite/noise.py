@@ -13,8 +13,9 @@ from nemo_evaluator.config.service_base import ModelService, ServiceBase
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.core.files import safe_name, write_json
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.engine.evaluation import evaluate
+from nemo_evaluator.engine.evaluation import evaluate, fingerprints_of
 from nemo_evaluator.runs.bundle import load_bundle
+from nemo_evaluator.runs.calibration import tie
 from nemo_evaluator.runs.row import Row
 from nemo_evaluator.services import start_services
 from nemo_evaluator.store.layout import TaskPaths
@@ -41,6 +42,8 @@ class NoiseReport:
     levels: tuple[int, int]
     again: Change
     other_level: Change
+    # Of a run of the config as it is: what this holds for.
+    measured_by: JsonDict
 
     def to_dict(self) -> JsonDict:
         """What is stored beside the run."""
@@ -56,6 +59,10 @@ async def measure_noise(config: EvalConfig, problems: int, levels: tuple[int, in
         async with start_services(still, Path(folder), say=say) as running:
             for key in [bench.key for bench in still.benchmarks]:
                 runs = []
+                async with AsyncExitStack() as stack:
+                    plain = Builder(config, running, "noise")
+                    job = await plain.build(key, Path(folder) / "plain", stack, resume=False, shard=None)
+                    bound = tie(fingerprints_of(job).parts)
                 for number, level in enumerate((levels[0], levels[0], levels[1])):
                     say(f"{key}: {number + 1} of 3, concurrency {level}")
                     builder = Builder(_at(still, level), running, f"noise-{number}")
@@ -67,7 +74,7 @@ async def measure_noise(config: EvalConfig, problems: int, levels: tuple[int, in
                     runs.append(load_bundle(finished.task.bundles()[-1]))
                 rows = [{row.key: row for row in run.rows() if row.reward is not None} for run in runs]
                 report = NoiseReport(
-                    runs[0].name, runs[0].model, levels, _change(rows[0], rows[1]), _change(rows[0], rows[2])
+                    runs[0].name, runs[0].model, levels, _change(rows[0], rows[1]), _change(rows[0], rows[2]), bound
                 )
                 target = TaskPaths(Path(config.output.dir) / safe_name(key)).noise
                 target.parent.mkdir(parents=True, exist_ok=True)

@@ -70,7 +70,11 @@ def _text(report: AttackReport) -> str:
     total, flips = report.tried.total(), report.flipped.total()
     said = "no attack could be tried" if report.rate is None else f"{report.rate:.1%} of {total} attacks flipped it"
     rows = [[kind, f"{report.flipped[kind]} of {many}"] for kind, many in sorted(report.tried.items())]
-    more = f"  {report.misjudged} verdicts wrong without an attack, {report.unread} without a verdict"
+    more = (
+        f"  {report.misjudged} of {report.judged} verdicts wrong without an attack, {report.unread} without a verdict"
+    )
+    if report.blind:
+        said += "; it does not tell right from wrong, so that says little"
     worked = sorted({example["attack"] for example in report.examples})
     named = [f"  what worked: {', '.join(worked)}"] if flips else []
     return "\n".join([f"{report.judge}: {said}", *table(rows, terminal_width()), more, *named])

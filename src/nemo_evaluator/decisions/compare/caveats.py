@@ -13,6 +13,7 @@ from nemo_evaluator.decisions.stop_words import rule_words
 from nemo_evaluator.decisions.usability import tampered
 from nemo_evaluator.metrics import STOPPED, spending_of
 from nemo_evaluator.runs.bundle import Bundle
+from nemo_evaluator.runs.calibration import tie
 from nemo_evaluator.runs.row_table import RowTable
 
 WORDS: Final = ("the baseline", "the candidate")
@@ -51,6 +52,9 @@ def _of_side(word: str, run: Bundle, rows: RowTable) -> Iterator[str]:
 
 
 def _noise(word: str, run: Bundle) -> Iterator[str]:
+    if run.noise and run.noise.get("measured_by") != tie(as_dict(run.config.get("fingerprints"))):
+        yield f"{word}: its noise floor was measured on other settings and is left out; run `nel noise` again"
+        return
     changes = [as_dict(run.noise.get(name)) for name in ("again", "other_level")]
     worst = max(changes, key=lambda change: as_number(change.get("score")) or 0.0)
     if verdicts := as_number(worst.get("verdicts")):

@@ -39,6 +39,14 @@ class LabelPlan:
     specificity: float
     assumed: bool
     splits: list[LabelSplit]
+    # How many problems the benchmark has, where that is known; whether the best split finds the drop in question.
+    available: int | None = None
+    settles: bool = True
+
+
+def problems_of(run: Path, benchmark: str) -> int | None:
+    """How many problems a benchmark of a run has, asked or not."""
+    return next((bundle.dataset_size for bundle in find_runs(run) if bundle.name == benchmark), None)
 
 
 def judge_rates(run: Path | None) -> tuple[float, float] | None:
@@ -54,9 +62,18 @@ def judge_rates(run: Path | None) -> tuple[float, float] | None:
 
 
 def plan_labels(
-    plan: Plan, question: Question, budget: float, label: float, answer: float, rates: tuple[float, float] | None
+    plan: Plan,
+    question: Question,
+    budget: float,
+    label: float,
+    answer: float,
+    rates: tuple[float, float] | None,
+    available: int | None = None,
 ) -> LabelPlan:
-    """Every sensible split of a budget for one side. Raises UsageError when it buys nothing."""
+    """Every sensible split of a budget for one side, within the problems that there are.
+
+    Raises UsageError when it buys nothing.
+    """
     sensitivity, specificity = rates or USUAL_JUDGE
     score = min(max(plan.score, 0.02), 0.98)
 
@@ -64,6 +81,8 @@ def plan_labels(
         for share in _SPLITS:
             labels = int(share * budget / label)
             problems = int((budget - labels * label) / answer)
+            if available is not None and problems > available:
+                problems, labels = available, int((budget - available * answer) / label)
             # A label needs an answer to stand on.
             labels = min(labels, problems)
             if labels >= 10:
@@ -72,7 +91,8 @@ def plan_labels(
                 sure = (z + z_quantile(2 * question.power - 1)) / z_quantile(0.95)
                 yield LabelSplit(problems, labels, half, sure * half * math.sqrt(2 * (1 - question.correlation)))
 
-    found = sorted(splits(), key=lambda split: split.half_width)
+    found = sorted(dict.fromkeys(splits()), key=lambda split: split.half_width)
     if not found:
         raise UsageError(f"${budget:g} does not buy ten labels", hint="raise --budget-usd")
-    return LabelPlan(budget, label, answer, sensitivity, specificity, rates is None, found[:5])
+    settles = found[0].detectable_drop <= question.drop
+    return LabelPlan(budget, label, answer, sensitivity, specificity, rates is None, found[:5], available, settles)

@@ -58,7 +58,7 @@ class PairwiseJudge:
     async def measure(self, sample: MetricInput) -> MetricResult:
         """Who wins in both orders."""
         other = await self._baseline_answer(sample.seed)
-        pairs = [await self._compare(sample, other, swapped=swapped) for swapped in (False, True)]
+        pairs = [await self.compare(sample, other, swapped=swapped) for swapped in (False, True)]
         first, second = (1.0 if mine > theirs else 0.5 if mine == theirs else 0.0 for mine, theirs in pairs)
         details: JsonDict = {
             "scores": [mine for mine, _ in pairs],
@@ -76,7 +76,7 @@ class PairwiseJudge:
 
         async def against(sample: MetricInput) -> MetricResult:
             right = sample.response == canary.right
-            mine, theirs = await self._compare(sample, canary.wrong if right else canary.right, swapped=False)
+            mine, theirs = await self.compare(sample, canary.wrong if right else canary.right, swapped=False)
             return MetricResult(float(mine > theirs))
 
         return await run_canaries(self._judge.endpoint.name, canary, against)
@@ -108,7 +108,8 @@ class PairwiseJudge:
     async def _ask_baseline(self, messages: list[Message]) -> str:
         return strip_reasoning((await self._baseline.chat(messages)).content).strip()
 
-    async def _compare(self, sample: MetricInput, other: str, *, swapped: bool) -> tuple[float, float]:
+    async def compare(self, sample: MetricInput, other: str, *, swapped: bool) -> tuple[float, float]:
+        """The grades of an answer and of the other one; ``swapped`` shows the other one first."""
         mine = strip_reasoning(sample.response).strip()
         first, second = (other, mine) if swapped else (mine, other)
         parts = [fenced("task", task_text(sample.seed))]
