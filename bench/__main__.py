@@ -11,7 +11,10 @@ import sys
 import time
 from pathlib import Path
 
-MODULES = ("start", "spine", "traffic", "compare", "sandbox", "lm_eval", "calibration", "judges", "scaling", "view")
+MODULES = (
+    *("start", "spine", "traffic", "compare", "sandbox", "lm_eval"),
+    *("calibration", "judges", "batches", "scaling", "view"),
+)
 SLOW = ("calibration", "judges", "scaling")
 
 

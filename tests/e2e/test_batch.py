@@ -252,8 +252,13 @@ def test_interrupted_it_cancels_and_collects_what_is_done(fork: ForkedNel, tmp_p
         assert sorted(server.answered.values()) == [1] * 10
 
 
-def test_detached_it_leaves_says_so_and_is_collected_later(fork: ForkedNel, tmp_path: Path):
-    with OpenAIBatches(double, fates=[Fate(polls=2)]) as server:
+def refuse(name: str, when: str) -> None:
+    raise Refused(503, "down")
+
+
+@pytest.mark.parametrize("provider", SERVERS)
+def test_detached_it_leaves_says_so_and_is_collected_later(fork: ForkedNel, tmp_path: Path, provider: str):
+    with SERVERS[provider](double, fates=[Fate("never")]) as server:
         write(tmp_path, server, 10)
         assert fork(tmp_path, "eval", "run", "c.yaml", "--detach-batch") == 5, (tmp_path / "nel.log").read_text()
         assert server.calls["cancel"] == 0
@@ -263,6 +268,14 @@ def test_detached_it_leaves_says_so_and_is_collected_later(fork: ForkedNel, tmp_
         assert fork(tmp_path, "eval", "status", "-o", "out") == 0
         (batch,) = server.batches.values()
         assert f"{batch.id} of model (10 requests)" in (tmp_path / "nel.log").read_text()
+        assert f"{batch.id} is under way, 0 of 10 done" in " ".join((tmp_path / "nel.log").read_text().split())
+        batch.fate = Fate()
+        assert fork(tmp_path, "eval", "status", "-o", "out") == 0
+        assert f"{batch.id} ended (completed): resume" in " ".join((tmp_path / "nel.log").read_text().split())
+        server.on_call = refuse
+        assert fork(tmp_path, "eval", "status", "-o", "out") == 0
+        assert "the vendor was not reached: model: HTTP 503" in " ".join((tmp_path / "nel.log").read_text().split())
+        server.on_call = None
         # What is under way is not set aside by the way.
         assert fork(tmp_path, "eval", "run", "c.yaml") == 1
         ended(fork, tmp_path)

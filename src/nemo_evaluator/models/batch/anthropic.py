@@ -84,11 +84,12 @@ class Anthropic(Vendor):
     async def look(self, batch: str) -> Standing:
         """How it stands."""
         said = await self.call("GET", f"{_PATH}/{batch}")
-        if said["processing_status"] != "ended":
-            return Standing()
         counts = said["request_counts"]
+        done = sum(counts.values()) - counts.get("processing", 0)
+        if said["processing_status"] != "ended":
+            return Standing(done=done)
         end = next((word for word in ("canceled", "expired") if counts.get(word)), "completed")
-        return Standing(end.replace("canceled", "cancelled"), sources=(f"{_PATH}/{batch}/results",))
+        return Standing(end.replace("canceled", "cancelled"), done=done, sources=(f"{_PATH}/{batch}/results",))
 
     async def cancel(self, batch: str) -> None:
         """What is being answered may still be finished."""

@@ -49,12 +49,14 @@ class OpenAI(Vendor):
     async def look(self, batch: str) -> Standing:
         """How it stands; what was done before it expired or was cancelled has been paid for and counts."""
         said = await self.call("GET", f"/batches/{batch}")
+        counts = as_dict(said.get("request_counts"))
+        done = sum(counts.get(name) or 0 for name in ("completed", "failed")) if counts else None
         if said["status"] not in ("completed", "failed", "expired", "cancelled"):
-            return Standing()
+            return Standing(done=done)
         first: JsonDict = next(iter(as_dict(said.get("errors")).get("data") or ()), {})
         files = filter(None, (said.get("output_file_id"), said.get("error_file_id")))
         sources = tuple(f"/files/{file}/content" for file in files)
-        return Standing(said["status"], str(first.get("code") or ""), str(first.get("message") or ""), sources)
+        return Standing(said["status"], str(first.get("code") or ""), str(first.get("message") or ""), done, sources)
 
     async def cancel(self, batch: str) -> None:
         """It may go on for up to ten minutes."""

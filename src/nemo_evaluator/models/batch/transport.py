@@ -32,6 +32,13 @@ _VENDORS: Final = {
 }
 
 
+def vendor_of(endpoint: Endpoint) -> Vendor:
+    """The vendor of a service with a batch API."""
+    assert endpoint.batch is not None
+    vendor: Vendor = load_object(_VENDORS[endpoint.batch.provider])(endpoint)
+    return vendor
+
+
 class BatchTransport(Transport):
     """Sends the requests of one service through its vendor's batches; the ledger in their folder outlives it."""
 
@@ -39,7 +46,7 @@ class BatchTransport(Transport):
         super().__init__(endpoint)
         self._settings = settings
         self._share = batch_share(settings.provider)
-        self._vendor: Vendor = load_object(_VENDORS[settings.provider])(self.endpoint)
+        self._vendor = vendor_of(self.endpoint)
         self._desk: Desk | None = None
 
     async def __call__(self, request: ModelRequest) -> ModelReply:

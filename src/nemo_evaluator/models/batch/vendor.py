@@ -28,6 +28,8 @@ class Standing:
     end: str = ""
     code: str = ""
     why: str = ""
+    # How many of its requests are done, where the vendor says so.
+    done: int | None = None
     # Where its results are.
     sources: tuple[str, ...] = ()
 

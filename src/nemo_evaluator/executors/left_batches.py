@@ -1,0 +1,62 @@
+"""What vendors say of the batches that a run left with them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from nemo_evaluator.config import SNAPSHOT, load_config
+from nemo_evaluator.core.errors import NelError
+from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.executors.status import RunStatus
+from nemo_evaluator.models.batch.ledger import NAME, Wave, read_waves
+from nemo_evaluator.models.batch.transport import vendor_of
+from nemo_evaluator.models.endpoint import Endpoint, endpoint_of
+from nemo_evaluator.store.layout import TaskPaths
+from nemo_evaluator.store.runs import RunMeta
+
+_LONGEST: Final = 15.0
+
+
+async def ask_vendors(run: RunMeta, status: RunStatus) -> RunStatus:
+    """The status of a run that is no longer at work, with what vendors say of its batches that nobody has collected."""
+    endpoints: dict[str, Endpoint] = {}
+    told = []
+    for one in status.benchmarks:
+        words: list[str] = []
+        for path in sorted(TaskPaths(Path(status.output_dir) / one.name).batches.glob(f"*/{NAME}")):
+            waves = [wave for wave in read_waves(path).values() if wave.state.open]
+            try:
+                if waves and not endpoints:
+                    endpoints = _endpoints(run)
+                words += await _asked(endpoints[path.parent.name], waves) if waves else []
+            except (NelError, TimeoutError) as error:
+                words.append(f"the vendor was not reached: {error or 'no answer in time'}")
+        told.append(replace(one, reasons=(*one.reasons, *words)))
+    return replace(status, benchmarks=told)
+
+
+def _endpoints(run: RunMeta) -> dict[str, Endpoint]:
+    """The services of the run's own config, by the names of their folders."""
+    services = load_config(Path(run.output_dir) / SNAPSHOT, folder=run.place("config_dir")).config.services
+    batched = {name: one for name, one in services.items() if getattr(one, "batch", None) is not None}
+    return {safe_name(name): endpoint_of(name, one) for name, one in batched.items()}
+
+
+async def _asked(endpoint: Endpoint, waves: list[Wave]) -> list[str]:
+    vendor, said = vendor_of(endpoint), []
+    try:
+        async with asyncio.timeout(_LONGEST):
+            for wave in waves:
+                if not wave.batch:
+                    said.append("whether the vendor got the batch shows when the run is resumed")
+                    continue
+                found = await vendor.look(wave.batch)
+                how = f"ended ({found.end}): resume the run to collect it" if found.end else "is under way"
+                done = f", {found.done:,} of {len(wave.ids):,} done" if found.done is not None else ""
+                said.append(f"{wave.batch} {how}{done}")
+    finally:
+        await vendor.close()
+    return said
