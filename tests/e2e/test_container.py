@@ -66,6 +66,19 @@ def test_rows_scores_and_counts(nel: Nel, serve: Serve, image: str) -> None:
     assert len(server.requests) == 4
 
 
+def test_shell_before_and_after_the_harness(nel: Nel, serve: Serve, image: str) -> None:
+    """What it exports reaches the harness; what comes after runs also when the harness fails, and hides no failure."""
+    shell = {"pre_cmd": 'export EXTRA="$(echo of the shell)"', "post_cmd": "echo 'after it'; true"}
+    server = serve(doubles)
+    run(nel, server.url, image, max_problems=2, solver=shell)
+    (log,) = (nel.folder / "out").rglob("container.log")
+    assert log.read_text().splitlines()[-1] == "after it"
+    assert "2 samples, extra: of the shell" in log.read_text()
+    said = run(nel, server.url, image, "--fresh", code=2, solver=shell | {"env_vars": {"MODE": "fail"}})
+    assert "failed with exit code 1" in said
+    assert "after it" in next((nel.folder / "out" / "sums").rglob("container.log")).read_text()
+
+
 @pytest.mark.parametrize(
     ("mode", "told"),
     [

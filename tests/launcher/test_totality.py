@@ -261,6 +261,23 @@ def test_a_field_that_nobody_knows_is_refused(composed: JsonDict, path: str, mea
     assert meant in refused.detail or path == "cluster"
 
 
+def test_shell_of_the_evaluation_runs_in_the_container_when_it_is_trusted(
+    composed: JsonDict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = changed(changed(composed, "evaluation.pre_cmd", "pip install ${X}"), "evaluation.post_cmd", "true")
+    wanted = changed(wanted, "evaluation.tasks.0.pre_cmd", "echo its own")
+    refused = translate(wanted, containers=True).of("refused")
+    assert refused and all("NEMO_EVALUATOR_TRUST_PRE_CMD=1" in one.detail for one in refused)
+    assert {one.field for one in refused} >= {"evaluation.tasks[0].pre_cmd", "evaluation.post_cmd"}
+    assert translate(wanted, containers=True, dry=True).of("refused") == []
+    monkeypatch.setenv("NEMO_EVALUATOR_TRUST_PRE_CMD", "1")
+    solvers = [one["solver"] for one in translate(wanted, containers=True).config["benchmarks"]]
+    assert solvers[0]["pre_cmd"] == "echo its own"
+    assert {one["pre_cmd"] for one in solvers[1:]} <= {"pip install $${X}"}
+    assert {one["post_cmd"] for one in solvers} == {"true"}
+    assert any("--containers" in one.detail for one in translate(wanted).of("refused"))
+
+
 def test_all_missing_values_come_at_once(tmp_path: Path) -> None:
     file = tmp_path / "c.yaml"
     parts = {"defaults": [{"execution": "slurm/default"}, {"deployment": "vllm"}, "_self_"]}

@@ -3,8 +3,9 @@
 The image runs in the benchmark's sandbox; its model calls come through our proxy, so budgets, cache and traffic hold.
 """
 
+import shlex
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -37,10 +38,10 @@ _CONFIG: Final = "/config/run_config.yaml"
 _RESULTS: Final = "/results"
 _KEY: Final = "NEMO_API_KEY"
 _PATHS: Final = {"chat": "chat/completions", "vlm": "chat/completions", "completions": "completions"}
-_COMMAND: Final = f"""mkdir -p {_RESULTS}; export {_KEY}="$MODEL_API_KEY"
-harness=$(command -v nemo-evaluator || command -v eval-factory) ||
-  {{ echo "the image has neither nemo-evaluator nor eval-factory" >&2; exit 127; }}
-exec "$harness" run_eval --run_config {_CONFIG}"""
+_PREPARE: Final = f'mkdir -p {_RESULTS}; export {_KEY}="$MODEL_API_KEY"'
+_HARNESS: Final = """harness=$(command -v nemo-evaluator || command -v eval-factory) ||
+  { echo "the image has neither nemo-evaluator nor eval-factory" >&2; exit 127; }"""
+_RUN: Final = f'"$harness" run_eval --run_config {_CONFIG}'
 _TAIL: Final = 15
 
 
@@ -166,6 +167,13 @@ def open_container(uri: str, num_examples: int | None = None, **params: Any) -> 
     return ContainerEnvironment(image, task, params)
 
 
+def _command(settings: Mapping[str, Any]) -> str:
+    """The harness, with the user's shell before and after it; its exit code is that of the harness."""
+    before, after = settings.get("pre_cmd"), settings.get("post_cmd")
+    lines = [_PREPARE, before, f"trap {shlex.quote(after)} EXIT" if after else None, _HARNESS]
+    return "\n".join([*filter(None, lines), _RUN if after else f"exec {_RUN}"])
+
+
 class ContainerEnvironment(EvalEnvironment):
     """One run of the harness gives all rows; they are known only when it has ended."""
 
@@ -263,7 +271,9 @@ class ContainerEnvironment(EvalEnvironment):
             await sandbox.upload(yaml.safe_dump(whole, sort_keys=False).encode(), _CONFIG)
             (run.folder / "run_config.yaml").write_text(yaml.safe_dump(whole, sort_keys=False))
             with log.open("wb") as file:
-                ended = await sandbox.exec(_COMMAND, run.timeout, on_output=lambda _, data: file.write(data))
+                ended = await sandbox.exec(
+                    _command(run.settings), run.timeout, on_output=lambda _, data: file.write(data)
+                )
             self._check(ended, run.timeout, log)
             results.mkdir()
             await sandbox.download(_RESULTS, results)

@@ -167,13 +167,16 @@ class Head(Scope):
             self.put(field, "server.command", ["bash", "-c", shell(str(self.command))])
 
     def _server_setup(self, field: str, value: Any) -> None:
-        """Shell before the server's command is somebody else's code, so it must be trusted by name."""
-        trusted = os.environ.get(TRUST) == "1"
-        if value and (trusted or self.dry):
+        if value and self.trusted(self, field):
             self.put(field, "server.setup_commands", [shell(str(value))])
-        if value and not trusted:
-            why = f"it is shell that the server runs; if you trust it: export {TRUST}=1"
-            self.say(field, "warned" if self.dry else "refused", why)
+
+    def trusted(self, scope: Scope, field: str) -> bool:
+        """Shell in a config is somebody else's code: it must be trusted by name, unless nothing is run."""
+        if trusted := os.environ.get(TRUST) == "1":
+            return trusted
+        why = f"it is shell that runs in the container; if you trust it: export {TRUST}=1"
+        scope.say(field, "warned" if self.dry else "refused", why)
+        return self.dry
 
     def _auxiliary(self, field: str, value: Any) -> None:
         """Another server of the run, such as a judge, on nodes of its own."""

@@ -13,10 +13,13 @@ from nemo_evaluator.environments.registry import builtin_modules, environment_cl
 from nemo_evaluator.executors.slurm import seconds_of
 from nemo_evaluator.launcher._adapter import Adapter
 from nemo_evaluator.launcher._head import Head
+from nemo_evaluator.launcher._values import shell
 from nemo_evaluator.launcher.catalogue import Task
 from nemo_evaluator.launcher.table import Rule, Scope, put_in, table
 
 _CONTAINER_ONLY: Final = "only the harness knows it; --containers runs the task in the harness's container"
+# Of a task, or of the evaluation for all tasks that have none of their own.
+_SHELL: Final = ("pre_cmd", "post_cmd")
 _CODE_IMAGE: Final = "python:3.12-slim"
 # Our defaults: a request that may take longer needs more.
 _STEP, _FIRST_BYTE = 1800, 600
@@ -44,6 +47,7 @@ class TaskScope(Scope):
             "id": f"{task.name.replace('://', '_').replace('/', '_')}.{number}",
             "solver": {"type": "container" if contained else "simple", "service": "model"},
         }
+        self.shell = {key: shared[key] for key in _SHELL if shared.get(key)}
         self.service: JsonDict = {}
         self.judge: JsonDict | None = None
 
@@ -51,6 +55,8 @@ class TaskScope(Scope):
         """Where a field stands: with the task, with the evaluation, or in the catalogue."""
         if field.partition(".")[0] in self.own:
             return f"evaluation.tasks[{self.number}].{field}"
+        if field in _SHELL:
+            return f"evaluation.{field}"
         for place, tree in self.trees.items():
             found: Any = tree.get("nemo_evaluator_config")
             for key in field.split("."):
@@ -157,6 +163,13 @@ class TaskScope(Scope):
             self.put(field, "scoring.include_defaults", False)
         else:
             self.say(field, "warned", f"{self.task.nel} is scored without a judge")
+
+    def _shell(self, field: str, value: Any) -> None:
+        if value and not self.contained:
+            why = "only the harness's own container has it; --containers runs the task there, or run it yourself"
+            self.say(field, "refused", why)
+        elif value and self.head.trusted(self, field):
+            self.put(field, f"solver.{field}", shell(str(value)))
 
     def _task_env(self, field: str, value: Any) -> None:
         found = self.head.variables_of(self.place(field), value)

@@ -116,7 +116,7 @@ def _task(head: Head, index: int, number: int, own: JsonDict, containers: bool) 
     asked = [as_dict(as_dict(tree.get("target")).get("api_endpoint")).get("type") for tree in (given, head.config)]
     scope = TaskScope(head, index, number, task, own, shared, contained=contained)
     scope.surround(str(next(filter(None, (own.get("endpoint_type"), *asked)), task.endpoint)))
-    fields = {key: value for key, value in own.items() if key != "nemo_evaluator_config"}
+    fields = scope.shell | {key: value for key, value in own.items() if key != "nemo_evaluator_config"}
     scope.translate(fields | (given if contained else deep_merge(_defaults(task, given), given)))
     return scope
 

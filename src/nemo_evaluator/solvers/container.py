@@ -23,6 +23,8 @@ class ContainerSolverConfig(SolverBase):
     adapter_config: dict[str, Any] | None = Field(None, description="Adapter settings inside the container.")
     env_vars: EnvMap = Field(default_factory=dict, description="Environment of the container.")
     mounts: dict[str, str] = Field(default_factory=dict, description="Mounts, host path to container path.")
+    pre_cmd: str | None = Field(None, description="Shell in the container before the harness, in the same process.")
+    post_cmd: str | None = Field(None, description="Shell in the container after the harness, also when that failed.")
 
     def needs_sandbox(self) -> str | None:
         """The image runs in one."""
@@ -35,6 +37,7 @@ class ContainerSolver:
     def __init__(self, settings: ContainerSolverConfig, context: SolverContext) -> None:
         self.settings = settings.model_dump(include={"endpoint_type", "adapter_config", "mounts"})
         self.settings["env_vars"] = settings.env_vars
+        self.settings |= settings.model_dump(include={"pre_cmd", "post_cmd"}, exclude_none=True)
 
     def describe(self) -> JsonDict:
         """What changes answers; of the environment, the names."""
