@@ -74,7 +74,7 @@ def test_shell_before_and_after_the_harness(nel: Nel, serve: Serve, image: str) 
     (log,) = (nel.folder / "out").rglob("container.log")
     assert log.read_text().splitlines()[-1] == "after it"
     assert "2 samples, extra: of the shell" in log.read_text()
-    said = run(nel, server.url, image, "--fresh", code=2, solver=shell | {"env_vars": {"MODE": "fail"}})
+    said = run(nel, server.url, image, "--fresh", code=2, solver=shell, params={"mode": "fail"})
     assert "failed with exit code 1" in said
     assert "after it" in next((nel.folder / "out" / "sums").rglob("container.log")).read_text()
 

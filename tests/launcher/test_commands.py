@@ -68,7 +68,12 @@ def test_a_run_from_start_to_end(nel: Nel, serve: Serve) -> None:
     assert f"{which}.1" in nel("status", which[:6].upper()).stdout
     assert Path(job["data"]["output_dir"]).name == "quickstart.1"
     assert "(exists)" in nel("info", f"{which}.1", "--artifacts").stdout
-    assert which in nel("info", which, "--logs").stdout
+    assert re.fullmatch(rf"{which}.1: \S+/nel_eval.log \(exists\)\n", nel("info", which, "--logs").stdout)
+    nel.env["COLUMNS"] = "80"
+    table, place = nel("status", which).stdout.rstrip().rsplit("\n", 1)
+    assert max(map(len, table.splitlines())) <= 80 and "quickstart.1" in table
+    assert place.startswith("Location: ") and Path(place.removeprefix("Location: ")).is_dir()
+    del nel.env["COLUMNS"]
     assert "services:" in nel("info", which, "--config").stdout
     nel("info", which, "--copy-artifacts", "copied")
     assert (nel.folder / "copied" / f"{which}.1" / "quickstart.1" / "results.jsonl").is_file()

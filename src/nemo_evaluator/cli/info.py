@@ -37,7 +37,10 @@ def info(
             kept = (registry_dir() / job.run.run_id if job.run.remote else root) / SNAPSHOT
             click.echo(kept.read_text(encoding="utf-8") if kept.is_file() else f"# {kept} is not there yet")
         elif artifacts or logs:
-            click.echo(f"{job.job_id}: {_shown(job, root / 'logs' if logs else job.folder)}")
+            # Servers and jobs of a cluster have logs of their own; a run without them has only its own.
+            apart = root / "logs"
+            place = job.folder if not logs else apart if job.run.remote or apart.is_dir() else root / LOG
+            click.echo(f"{job.job_id}: {_shown(job, place)}")
         elif copy_logs is None and copy_artifacts is None:
             _describe(job)
         for source, target in ((root / "logs", copy_logs), (root / LOG, copy_logs), (job.folder, copy_artifacts)):

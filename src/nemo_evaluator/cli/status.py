@@ -25,8 +25,8 @@ def status(ids: tuple[str, ...], as_json: bool) -> None:
         ]
         click.echo(dumps(rows, indent=True).decode())
         return
-    head = ("JOB ID", "STATUS", "SAMPLES", "EXECUTOR", "LOCATION")
-    lines = [
-        (job.job_id, job.status, f"{job.done}/{job.total or '?'}", job.run.executor, str(job.folder)) for job in jobs
-    ]
-    click.echo(harmless("\n".join(table([head, *lines], terminal_width()))))
+    head = ("JOB ID", "STATUS", "SAMPLES", "EXECUTOR", "TASK")
+    lines = [(job.job_id, job.status, f"{job.done}/{job.total or '?'}", job.run.executor, job.task) for job in jobs]
+    # A path is not cut: it is there to be copied.
+    places = dict.fromkeys(f"Location: {job.run.output_dir}" for job in jobs)
+    click.echo(harmless("\n".join([*table([head, *lines], terminal_width(), narrow=(4,)), *places])))
