@@ -216,3 +216,63 @@ def test_a_phone_shows_every_page_and_nothing_sticks_out(served: Any, browser: A
     page.keyboard.press("?")
     page.wait_for_selector(".help")
     page.close()
+
+
+# Texts whose colour is too near to what is behind them, by the rule of WCAG AA.
+_FAINT = """
+() => {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgba = colour => {
+    canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const part = value => value <= 10 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
+  const behind = one => {
+    for (; one; one = one.parentElement) {
+      const found = rgba(getComputedStyle(one).backgroundColor);
+      if (found[3] > 250) return found;
+    }
+    return [255, 255, 255];
+  };
+  const faint = new Set();
+  for (const one of document.querySelectorAll("#app *")) {
+    const said = [...one.childNodes].some(node => node.nodeType === 3 && node.data.trim());
+    if (!said || one.closest("svg, :disabled, .unseen, .skip") || !one.checkVisibility()) continue;
+    const style = getComputedStyle(one), a = light(rgba(style.color)), b = light(behind(one));
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    const large = parseFloat(style.fontSize) >= 24;
+    if (ratio < (large ? 3 : 4.5)) faint.add(`${one.tagName}.${one.className} ${ratio.toFixed(2)} ${one.innerText}`);
+  }
+  return [...faint];
+}
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_can_be_told_from_what_is_behind_them(served: Any, page: Any, scheme: str) -> None:
+    base = served.key("base")
+    page.emulate_media(color_scheme=scheme)
+    for place, content in (
+        ("", "tbody[data-run]"),
+        (f"#/run/{base}", ".panels figure"),
+        (f"#/rows/{base}/sums", ".grid-row .chip"),
+        (f"#/row/{base}/sums/1/0", ".timeline li.step"),
+        (f"#/compare/{base},{served.key('cand')}", ".flips .diff ins"),
+    ):
+        page.goto(served.url + place)
+        page.wait_for_selector(content)
+        assert page.evaluate(_FAINT) == [], place
+
+
+def test_what_is_printed_is_dark_on_white_and_whole(served: Any, page: Any) -> None:
+    page.emulate_media(media="print", color_scheme="dark")
+    page.goto(f"{served.url}#/row/{served.key('base')}/sums/1/0")
+    page.wait_for_selector(".timeline li.step")
+    assert not page.locator("header.bar").is_visible() and not page.locator(".review").is_visible()
+    assert page.evaluate(_FAINT) == []
+    assert page.evaluate("getComputedStyle(document.querySelector('.answer')).backgroundColor") == "rgb(255, 255, 255)"
+    cut = (
+        "[...document.querySelectorAll('main pre, .md')].filter(one => one.scrollHeight > one.clientHeight + 2).length"
+    )
+    assert page.evaluate(cut) == 0
