@@ -59,7 +59,7 @@ def on(
 ) -> Iterator[Bench]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    made = Bench(request.param, tmp_path, serve, sums, _cluster(request))
+    made = Bench(request.param.removeprefix("own "), tmp_path, serve, sums, _cluster(request))
     yield made
     for file in tmp_path.glob("*/nel_run.json"):
         run = load_run(file.parent)
@@ -70,6 +70,8 @@ def on(
 
 
 def _cluster(request: pytest.FixtureRequest) -> dict[str, Any]:
+    if request.param == "own ray":
+        return {"shards": 1}
     if request.param == "ray":
         return {"shards": 3, "address": request.getfixturevalue("ray_address")}
     if request.param == "docker":

@@ -61,11 +61,11 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
 SUMS = """
 import asyncio, time
 from pathlib import Path
-from nemo_evaluator import ScorerInput, benchmark, scorer
-from nemo_evaluator.suite import run
+from nemo_evaluator import ScorerInput, benchmark, reports, scorer
+
 
 here = Path(__file__).parent
-write = run.write_reports
+write = reports.write_reports
 
 def write_reports(*words, **more):
     (here / "at reporting").touch()
@@ -73,7 +73,7 @@ def write_reports(*words, **more):
         time.sleep(0.05)
     return write(*words, **more)
 
-run.write_reports = write_reports
+reports.write_reports = write_reports
 
 def rows():
     return [{"question": f"How much is {n} + {n}?", "target": str(2 * n)} for n in range(6)]
@@ -90,13 +90,13 @@ PHASES = ("starting", "verifying", "reporting")
 BLOWS = (signal.SIGTERM, signal.SIGKILL, signal.SIGINT)
 # Of what takes longer, one blow per phase; the others with all that is large.
 CASES = [
-    pytest.param(word, phase, blow, marks=[*([pytest.mark.needs(word)] if word != "local" else []), *more])
-    for word in ("local", "docker", "slurm", "ray")
+    pytest.param(word, phase, blow, marks=[*([pytest.mark.needs(word.split()[-1])] if word != "local" else []), *more])
+    for word in ("local", "docker", "slurm", "own ray")
     for place, phase in enumerate(PHASES)
     for number, blow in enumerate(BLOWS)
     for more in [
         [pytest.mark.serial, pytest.mark.large]
-        if word == "ray"
+        if word == "own ray"
         else [pytest.mark.large]
         if word != "local" and number != place
         else []
@@ -141,8 +141,6 @@ def test_nothing_is_left_behind(on: Bench, phase: str, blow: signal.Signals) -> 
     for name, text in {"own.py": SERVICE, "server.py": SERVER, "sums.py": SUMS, f"hold {phase}": ""}.items():
         (on.folder / name).write_text(text)
     own = {"type": "custom", "class_path": "own.py:Server", "config": {"port": free_port()}}
-    if on.word == "ray":
-        on.cluster = {"type": "ray", "shards": 1}
     parts = {"cluster": on.cluster, "services": {"model": own}, "benchmarks": [bench("sums.py", max_concurrent=2)]}
     (on.folder / "c.json").write_text(json.dumps(parts | {"output": {"dir": "o"}}))
     on.start_file("c.json", background=True)
