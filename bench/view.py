@@ -7,6 +7,7 @@ needs Chromium with playwright, or Inspect, is left out with a word where these 
 from __future__ import annotations
 
 import contextlib
+import functools
 import http.client
 import importlib.util
 import json
@@ -130,10 +131,18 @@ def _painted(url: SplitResult, key: str) -> list[dict[str, object]]:
     return found
 
 
-def _first_paint(address: str, content: str) -> float | None:
-    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if browser is None or importlib.util.find_spec("playwright") is None:
+@functools.cache
+def _browser() -> str | None:
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None or importlib.util.find_spec("playwright") is None:
         print("left out: what a browser paints, since Chromium or playwright is absent (`make parts` gets both)")
+        return None
+    return found
+
+
+def _first_paint(address: str, content: str) -> float | None:
+    browser = _browser()
+    if browser is None:
         return None
     from playwright.sync_api import sync_playwright
 

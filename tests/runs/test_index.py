@@ -266,3 +266,9 @@ def test_a_large_file_is_read_by_several_processes_with_the_same_outcome(
             both.append([columns[name].tolist() for name in ("number", "at", "length", "flags")] + [codes])
         monkeypatch.setattr(index, "LARGE", 1 << 40)
     assert started and both[0] == both[1] and len(both[0][0]) == 3_001
+
+
+def test_a_folder_without_rows_that_cannot_be_written_has_none(tmp_path: Path) -> None:
+    task = TaskPaths(tmp_path / "b")
+    task.index.mkdir(parents=True)
+    assert BenchmarkFolder(task.root).progress() == Progress(0, 0, None)

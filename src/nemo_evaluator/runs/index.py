@@ -223,6 +223,8 @@ def remove_index(task: TaskPaths) -> None:
 
 def _batches(task: TaskPaths, source: Path, start: int) -> Iterator[_Batch]:
     """What a source has from a byte on."""
+    if not source.is_file():
+        return
     if source == task.journal:
         yield from IndexWriter(task).take(start)
         return
