@@ -77,10 +77,26 @@ def table(rows: Sequence[Sequence[str]], width: int | None, narrow: Sequence[int
     for at in narrow if width is not None else ():
         over = sum(widths) + 2 * (len(widths) - 1) - (width or 0)
         widths[at] = min(widths[at], max(_NARROWEST, widths[at] - max(0, over)))
-    cut = [[fitted(cell, w) for cell, w in zip(row, widths, strict=True)] for row in rows]
+    columns = [shortened(column, w) for column, w in zip(zip(*rows, strict=True), widths, strict=True)]
+    cut = list(zip(*columns, strict=True))
     return [
         "  ".join(cell + " " * (w - cells(cell)) for cell, w in zip(row, widths, strict=True)).rstrip() for row in cut
     ]
+
+
+def shortened(names: Sequence[str], room: int) -> list[str]:
+    """Names cut in the middle to so many columns, numbered where two would read the same."""
+    short = [name if cells(name) <= room else _middle(name, room) for name in names]
+    wholes: dict[str, set[str]] = {}
+    for text, name in zip(short, names, strict=True):
+        wholes.setdefault(text, set()).add(name)
+    return [f"{fitted(text, room - 4)}{at:>4}" if len(wholes[text]) > 1 else text for at, text in enumerate(short, 1)]
+
+
+def _middle(text: str, room: int) -> str:
+    """The beginning and the end: names of one family often differ at their end."""
+    tail = text[-(room // 2) :]
+    return f"{fitted(text, room - cells(tail) - 1).removesuffix('…')}…{tail}"
 
 
 def _cells_of(char: str) -> int:

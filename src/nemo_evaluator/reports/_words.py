@@ -3,7 +3,7 @@
 import html
 import re
 
-from nemo_evaluator.core.terminal import cells, fitted
+from nemo_evaluator.core.terminal import cells, shortened
 from nemo_evaluator.core.wording import counted as counted
 from nemo_evaluator.core.wording import wrapped as wrapped
 from nemo_evaluator.decisions.compare.shifts import Shift
@@ -176,20 +176,3 @@ def columns(
         padded = [text.rjust(size) for text, size in zip(row[1:], widths[1:], strict=True)]
         out.append((indent + "  ".join([row[0] + " " * (widths[0] - cells(row[0])), *padded])).rstrip())
     return out
-
-
-def shortened(names: list[str], room: int) -> list[str]:
-    """Names cut in the middle to so many columns, numbered where two would read the same."""
-    short = [name if cells(name) <= room else _middle(name, room) for name in names]
-    alike = {
-        text
-        for text, name in zip(short, names, strict=True)
-        if any(text == other and name != whole for other, whole in zip(short, names, strict=True))
-    }
-    return [f"{fitted(text, room - 4)}{at:>4}" if text in alike else text for at, text in enumerate(short, 1)]
-
-
-def _middle(text: str, room: int) -> str:
-    """The beginning and the end: names of one family often differ at their end."""
-    tail = text[-(room // 2) :]
-    return f"{fitted(text, room - cells(tail) - 1).removesuffix('…')}…{tail}"
