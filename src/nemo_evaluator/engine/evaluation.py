@@ -286,7 +286,10 @@ class _Session:
         if not job.resume or self._halt or history.damage or ruled or job.aggregate or self._verifier.sums_up:
             return None
         self._journal.flush()
-        return kept_bundle(self._task, self._config(reuse))
+        config = self._config(reuse)
+        found = kept_bundle(self._task, config)
+        # The file tells of the session that wrote it; whoever asked is told of this one.
+        return None if found is None else found | {"config": config}
 
     def _say_choices(self) -> None:
         """What a reader of the score might take otherwise: which problems it is over, and whose reward it is."""
