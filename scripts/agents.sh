@@ -15,7 +15,11 @@ declare -A packages=([nemo-gym]="nemo-gym==0.4.0" [nat]="nvidia-nat[langchain]==
 declare -A modules=([nemo-gym]=nemo_gym [nat]=greenlet [harbor]=harbor)
 
 installed() {
-  if [ "$1" = mini-swe-agent ]; then [ -d "$home/$1/minisweagent" ]; return; fi
+  if [ "$1" = mini-swe-agent ]; then
+    # All that it is run with: one that came half-way does not count.
+    for package in minisweagent litellm orjson fastapi mcp; do [ -d "$home/$1/$package" ] || return 1; done
+    return
+  fi
   if [ "$1" = openclaw ]; then [ -x "$home/$1/bin/openclaw" ]; return; fi
   "$home/$1/bin/python" -c "import importlib.util as u, sys; sys.exit(u.find_spec('${modules[$1]}') is None)" 2>/dev/null
 }
