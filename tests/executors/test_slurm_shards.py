@@ -66,6 +66,8 @@ def test_a_new_run_shows_no_score_of_the_old_one_and_merges_none_of_its_shards(o
     on.nel("eval", "run", on.config(4, services, shards=3), timeout=240)
     old = on.status()["benchmarks"][0]["mean_reward"]
     assert old > 0
+    own = next((on.nel.folder / "o").glob("*/results.jsonl")).with_name("notes.txt")
+    own.write_text("mine")
     answer[0] = "none"
     on.nel("eval", "run", on.config(4, services, shards=2, node_pools=LATER), "--fresh", "--submit")
     assert [(one["scored"], one["mean_reward"]) for one in on.status()["benchmarks"]] == [(0, None)] * 2
@@ -79,4 +81,4 @@ def test_a_new_run_shows_no_score_of_the_old_one_and_merges_none_of_its_shards(o
         for path in (on.nel.folder / "o").rglob("previous/*/results.jsonl")
         for line in path.read_text().splitlines()
     ]
-    assert sum(kept) > 0
+    assert sum(kept) > 0 and own.read_text() == "mine"

@@ -16,7 +16,7 @@ ERRORS: Final = "errors.log"
 PREVIOUS: Final = "previous"
 LOG: Final = "nel_eval.log"
 # The files of a benchmark that nel writes; whatever else lies in its folder is somebody's own.
-_OWN: Final = re.compile(
+OWN: Final = re.compile(
     r"journal(\.damaged)?\.jsonl|results\.jsonl|trajectories(_enriched)?\.jsonl|model_traffic\.jsonl|labels\.jsonl"
     r"|(label_draw|noise)\.json|runtime_stats\.json|failure_analysis\.json|SHA256SUMS|errors\.log|index\.sqlite(-journal)?"
     r"|eval-.+\.json|.+_inspect\.(eval|json)|workspaces|batches"
@@ -121,7 +121,7 @@ def archive_previous(task: TaskPaths) -> Moved | None:
     """
     if not task.root.is_dir():
         return None
-    old = [path for path in task.root.iterdir() if _OWN.fullmatch(path.name)]
+    old = [path for path in task.root.iterdir() if OWN.fullmatch(path.name)]
     if not old or not (task.journal.exists() or task.results.exists() or task.bundles()):
         return None
     stamp = datetime.fromtimestamp(max(path.stat().st_mtime for path in old), UTC)

@@ -19,6 +19,7 @@ from nemo_evaluator.executors.slurm import SlurmCluster
 from nemo_evaluator.executors.slurm_jobs.host import Host, Upload
 from nemo_evaluator.executors.slurm_jobs.plan import SCRIPT, SECRETS, Directive, JobPlan, Pool
 from nemo_evaluator.services.steps import NODES, SHARED, STEP
+from nemo_evaluator.store.layout import OWN
 from nemo_evaluator.store.runs import FILE as RUN_FILE
 
 _VARIABLE: Final = re.compile(r"\$\{(\w+)")
@@ -69,7 +70,8 @@ def submit(
     keep = f'echo "${{id%%;*}}" >>{_SUBMITTED}; echo "${{id%%;*}}"'
     script = f"rm -rf {shlex.join(old)}\n{command}\n{keep}\n"
     if plan.shards and not request.resume:
-        script = f"set -- {plan.shards} {'fresh' if request.fresh else shlex.quote('')}\n{_text('aside.sh')}{script}"
+        words = [str(plan.shards), "fresh" if request.fresh else "", OWN.pattern]
+        script = f"set -- {shlex.join(words)}\n{_text('aside.sh')}{script}"
     said = handle.host.put_and_run(str(plan.root), uploads, script).strip()
     job_id = said.rpartition("\n")[2]
     if not job_id.isdecimal():
