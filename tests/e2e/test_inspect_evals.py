@@ -35,7 +35,7 @@ datasets.load_dataset = load_dataset
 def answer(seen: Any) -> Say:
     """Right now and then, the same for the same question."""
     text = json.dumps(seen.body["messages"])
-    return Say(f"ANSWER: {'ABCD'[len(text) % 4]}" if "ANSWER: $LETTER" in text else f"ANSWER: {len(text) % 7}")
+    return Say(f"ANSWER: {'ABCD'[len(text) % 4]}" if "ANSWER: $LETTER" in text else "ANSWER: 18")
 
 
 @pytest.mark.large
