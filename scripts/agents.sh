@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # NeMo Gym, the NeMo Agent Toolkit and Harbor, each in an environment of its own, mini-swe-agent, and OpenClaw with the
-# Node it wants: 4 GB in .parts (or NEL_PARTS_DIR).
-#   agents.sh install [NAME…] | check NAME        (NAME: nemo-gym, nat, harbor, mini-swe-agent, openclaw)
+# Node it wants, and tasks of inspect_evals: 4 GB in .parts (or NEL_PARTS_DIR).
+#   agents.sh install [NAME…] | check NAME        (NAME: nemo-gym, nat, harbor, mini-swe-agent, openclaw, inspect-evals)
 # The first three want Python 3.12 or newer; `make test-all` wants them all.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,7 +10,8 @@ cd "$(dirname "$0")/.."
 home=${NEL_PARTS_DIR:-$PWD/.parts}
 bin=${VENV:-.venv}/bin
 declare -A packages=([nemo-gym]="nemo-gym==0.4.0" [nat]="nvidia-nat[langchain]==1.9.0 greenlet" [harbor]="harbor==0.24.0"
-  [mini-swe-agent]="mini-swe-agent==2.4.6 litellm orjson fastapi mcp" [openclaw]="openclaw@2026.9.6")
+  [mini-swe-agent]="mini-swe-agent==2.4.6 litellm orjson fastapi mcp" [openclaw]="openclaw@2026.9.6"
+  [inspect-evals]="inspect-evals==0.26.0")
 # nat wants greenlet and does not ask for it on every machine.
 declare -A modules=([nemo-gym]=nemo_gym [nat]=greenlet [harbor]=harbor)
 
@@ -20,6 +21,7 @@ installed() {
     for package in minisweagent litellm orjson fastapi mcp; do [ -d "$home/$1/$package" ] || return 1; done
     return
   fi
+  if [ "$1" = inspect-evals ]; then [ -d "$home/$1/site-packages/inspect_evals/gsm8k" ]; return; fi
   if [ "$1" = openclaw ]; then [ -x "$home/$1/bin/openclaw" ]; return; fi
   "$home/$1/bin/python" -c "import importlib.util as u, sys; sys.exit(u.find_spec('${modules[$1]}') is None)" 2>/dev/null
 }
@@ -41,6 +43,12 @@ get() {
     # Libraries for the Python of the tests' image, which mounts or copies them.
     # shellcheck disable=SC2086
     "$bin/uv" pip install --quiet --python "$bin/python" --python-version 3.11 --target "$home/$1" ${packages[$1]}
+    return
+  fi
+  if [ "$1" = inspect-evals ]; then
+    # Beside the Inspect of the tests, which knows a package by the name of the folder around it.
+    "$bin/uv" pip install --quiet --python "$bin/python" --no-deps --target "$home/$1/site-packages" \
+      "${packages[$1]}" backoff toml
     return
   fi
   if [ "$1" = openclaw ]; then

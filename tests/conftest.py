@@ -100,6 +100,7 @@ PARTS: dict[str, Callable[[], bool]] = {
     "transformers": _library("transformers"),
     "nemo_gym": lambda: _ran("bash", str(ROOT / "scripts" / "agents.sh"), "check", "nemo-gym"),
     "mini_swe_agent": lambda: _ran("bash", str(ROOT / "scripts" / "agents.sh"), "check", "mini-swe-agent"),
+    "inspect_evals": lambda: _ran("bash", str(ROOT / "scripts" / "agents.sh"), "check", "inspect-evals"),
     "nat": lambda: _ran("bash", str(ROOT / "scripts" / "agents.sh"), "check", "nat"),
     "openclaw": lambda: _ran("bash", str(ROOT / "scripts" / "agents.sh"), "check", "openclaw"),
     "vllm": lambda: _ran("bash", str(ROOT / "scripts" / "vllm.sh"), "check"),
