@@ -17,7 +17,7 @@ from nemo_evaluator.models.batch.ledger import State, read_waves
 from nemo_evaluator.testing import AnthropicBatches, Fate, OpenAIBatches, Rule, Say, Seen
 from nemo_evaluator.testing.batch_server import BatchServer, Refused
 
-SERVERS = {"openai": OpenAIBatches, "anthropic": AnthropicBatches}
+SERVERS: dict[str, type[BatchServer]] = {"openai": OpenAIBatches, "anthropic": AnthropicBatches}
 # In the order in which a run meets them: each is met by the run that goes on where the one before was killed.
 ORDER = {
     "openai": "prepared uploading UPLOAD uploaded submitting LISTED absent SUBMIT submitted POLL DOWNLOAD collected",
