@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from nel_support import Nel, Serve, Sums, api, bench
 
 from nemo_evaluator.testing import Say, ScriptedServer
@@ -55,7 +56,8 @@ def test_a_canary_that_passes_measures_and_touches_nothing_else(nel: Nel, serve:
     assert (report["verdict"], report["causes"], report["folder"]) == ("PASS", [], "out-canary")
     assert server.count == 6
     assert not (nel.folder / "out").exists()
-    assert "no retries: max_concurrent 32 can stay; 120 answers" in report["advice"][0]
+    assert re.search(r"no retries: max_concurrent 32 can stay .*was not tried\); 120 answers", report["advice"][0])
+    assert report["settings"] == []
 
 
 def test_gated_runs_dry_run_canary_and_the_whole(nel: Nel, serve: Serve, sums: Sums) -> None:
@@ -127,16 +129,30 @@ def test_the_advice_counts_the_slots_of_a_server(nel: Nel, sums: Sums) -> None:
     assert "max_concurrent 2 can stay" in " ".join(report["advice"])
 
 
-def test_nothing_is_exported_and_retries_lower_the_concurrency(nel: Nel, serve: Serve, sums: Sums) -> None:
-    failing = iter([Say(status=503)] * 2)
-    server = serve(lambda seen: next(failing, None) or adds(seen))
+def test_nothing_is_exported(nel: Nel, serve: Serve, sums: Sums) -> None:
     file = nel.config(
         "c.yaml",
-        services={"model": api(server.url)},
+        services={"model": api(serve(adds).url)},
         benchmarks=[bench(sums(10))],
         output={"dir": "out", "export": [{"type": "mlflow", "tracking_uri": "sqlite:///m.db"}]},
     )
-    said = nel("canary", file, "--limit", "4").stdout
-    assert said.startswith("canary: PASS  (out-canary)")
-    assert "retries: start the whole run with max_concurrent: " in said
+    assert nel("canary", file, "--limit", "4").stdout.startswith("canary: PASS  (out-canary)")
     assert not Path(nel.folder, "m.db").exists()
+
+
+def test_retries_lower_the_concurrency_until_there_are_none_and_the_whole_run_keeps_to_it(
+    nel: Nel, serve: Serve, sums: Sums
+) -> None:
+    def crowded(seen: Any) -> Say:
+        return Say(status=503) if server.in_flight > 2 else Say(adds(seen), delay=0.3)
+
+    server = serve(crowded)
+    file = config(nel, server, sums(12), max_concurrent=8)
+    report = json.loads(nel("canary", file, "--limit", "8", "--json").stdout)
+    assert report["verdict"] == "PASS"
+    (setting,) = report["settings"]
+    assert setting in ("benchmarks.0.max_concurrent=2", "benchmarks.0.max_concurrent=1")
+    level = setting.rpartition("=")[2]
+    assert f"start the whole run with max_concurrent: {level} (--gated does)" in report["advice"][0]
+    nel("eval", "run", file, "--gated", "--no-progress")
+    assert yaml.safe_load((nel.folder / "out" / "full_config.yaml").read_text())["benchmarks"][0]["max_concurrent"] <= 2

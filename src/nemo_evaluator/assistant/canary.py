@@ -33,6 +33,8 @@ _TROUBLE: Final = re.compile(
 )
 _LINE_CHARS: Final = 160
 _LINES_OF_A_LOG: Final = 3
+# How often a canary whose requests had to be retried is run again, each time at half the concurrency.
+_ROUNDS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class CanaryReport:
     causes: list[Cause] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     advice: list[str] = field(default_factory=list)
+    # What the whole run needs to be set to, as overrides: the concurrency at which nothing had to be retried.
+    settings: list[str] = field(default_factory=list)
 
     @property
     def verdict(self) -> str:
@@ -80,26 +84,43 @@ def run_canary(request: RunRequest, problems: int = 10) -> CanaryReport:
         submit=False,
         shard=None,
     )
-    with redirect_stdout(sys.stderr):
-        code = start(asked)
+    tuned: dict[int, int] = {}
+    for _ in range(_ROUNDS):
+        settings = [f"benchmarks.{number}.max_concurrent={level}" for number, level in sorted(tuned.items())]
+        with redirect_stdout(sys.stderr):
+            code = start(replace(asked, override=(*asked.override, *settings)))
+        report, paces = _report(folder, code, loaded)
+        tried = {one.number: min(tuned.get(one.number, one.most), problems) for one in paces if one.retries}
+        lower = {number: level // 2 for number, level in tried.items() if level > 1}
+        if report.exit_code or not lower:
+            break
+        tuned |= lower
+        words = ", ".join(f"{loaded.config.benchmarks[number].key} at {level}" for number, level in lower.items())
+        print(f"Requests had to be retried; the canary runs again with half the concurrency: {words}", file=sys.stderr)
+    report.settings = [f"benchmarks.{number}.max_concurrent={level}" for number, level in sorted(tuned.items())]
+    report.advice = [one.words(tuned.get(one.number)) for one in paces]
+    return report
+
+
+def _report(folder: Path, code: int, loaded: LoadedConfig) -> tuple[CanaryReport, list[_Pace]]:
+    """What a canary's folder says, and how fast each benchmark went."""
     report = CanaryReport(str(folder))
     if code == EXIT_INTERRUPTED:
         report.exit_code = code
-    elif not folder.is_dir():
+        return report, []
+    if not folder.is_dir():
         # A run behind ssh leaves its rows there.
         report.exit_code = EXIT_INVALID if code else EXIT_OK
         report.remarks.append(f"the rows are on the cluster; `nel check {folder}` there judges them")
-    else:
-        checks = check_path(folder, _LIMITS)
-        report.causes = [cause for check in checks for cause in _causes(check)]
-        report.remarks = [*_remarks(checks), *_log_lines(folder)]
-        report.advice = [
-            words for check in checks if check.rows for words in _advice(load_bundle(Path(check.path)), loaded)
-        ]
-        report.exit_code = EXIT_INVALID if report.causes or code else EXIT_OK
-        if code and not report.causes:
-            report.causes.append(Cause("the run", f"ended with exit code {code}", f"see {folder}"))
-    return report
+        return report, []
+    checks = check_path(folder, _LIMITS)
+    report.causes = [cause for check in checks for cause in _causes(check)]
+    report.remarks = [*_remarks(checks), *_log_lines(folder)]
+    report.exit_code = EXIT_INVALID if report.causes or code else EXIT_OK
+    if code and not report.causes:
+        report.causes.append(Cause("the run", f"ended with exit code {code}", f"see {folder}"))
+    paces = (_pace(load_bundle(Path(check.path)), loaded) for check in checks if check.rows)
+    return report, [one for one in paces if one is not None]
 
 
 def run_gated(request: RunRequest, problems: int = 10) -> int:
@@ -116,7 +137,7 @@ def run_gated(request: RunRequest, problems: int = 10) -> int:
     if report.exit_code:
         print("The canary failed; the whole run was not started.", file=sys.stderr)
         return report.exit_code
-    return start(request)
+    return start(replace(request, override=(*request.override, *report.settings)))
 
 
 def canary_text(report: CanaryReport) -> str:
@@ -174,21 +195,45 @@ def _log_lines(folder: Path) -> Iterator[str]:
                 yield f"{log.name}: {one_line(line, _LINE_CHARS)}"
 
 
-def _advice(bundle: Bundle, loaded: LoadedConfig) -> Iterator[str]:
-    """What was measured of the pace, and what follows for concurrency and for the time of the whole run."""
-    bench = next((one for one in loaded.config.benchmarks if one.key == bundle.path.parent.name), None)
+@dataclass(frozen=True, slots=True)
+class _Pace:
+    """What was measured of a benchmark, and what follows for concurrency and for the time of the whole run."""
+
+    number: int
+    key: str
+    seconds: float
+    used: int
+    most: int
+    retries: int
+    answers: int
+
+    def words(self, tuned: int | None) -> str:
+        """For people. ``tuned`` is the concurrency that retries led to, if there were any."""
+        measured = f"{self.key}: median {self.seconds:.2g} s per answer at concurrency {self.used}"
+        retried = "1 retry" if self.retries == 1 else f"{self.retries or 'no'} retries"
+        if tuned is not None:
+            return f"{measured}, {retried}: start the whole run with max_concurrent: {tuned} (--gated does)"
+        time = clock(self.answers * self.seconds / max(1, min(self.most, self.answers)))
+        untried = f" (more than {self.used} at once was not tried)" if self.used < self.most else ""
+        told = f"max_concurrent {self.most} can stay{untried}; {self.answers:,} answers then take about {time}"
+        return f"{measured}, {retried}: {told}"
+
+
+def _pace(bundle: Bundle, loaded: LoadedConfig) -> _Pace | None:
+    benches = loaded.config.benchmarks
+    number = next((at for at, one in enumerate(benches) if one.key == bundle.path.parent.name), None)
     runtime, scores = bundle.runtime, as_dict(bundle.benchmark.get("scores"))
-    retries = as_count(as_dict(scores.get("runtime")).get("total_retries"))
-    if bench is None or not runtime.p50_ms or not runtime.steps_per_second:
-        return
+    if number is None or not runtime.p50_ms or not runtime.steps_per_second:
+        return None
+    bench = benches[number]
     service = loaded.config.model_services().get(bench.solver.model_service or "")
     limits = [bench.max_concurrent, *(getattr(service, name, None) for name in ("max_concurrent", "slots"))]
-    most = min(filter(None, limits))
-    used = max(1, round(runtime.steps_per_second * runtime.p50_ms / 1000))
-    pace = f"{bench.key}: median {runtime.p50_ms / 1000:.2g} s per answer at concurrency {used}"
-    if retries:
-        yield f"{pace}, {retries} retries: start the whole run with max_concurrent: {max(1, min(used, most) // 2)}"
-        return
-    total = min(bundle.dataset_size or 0, bench.max_problems or sys.maxsize) * bench.repeats
-    seconds = total * runtime.p50_ms / 1000 / max(1, min(most, total))
-    yield f"{pace}, no retries: max_concurrent {most} can stay; {total:,} answers then take about {clock(seconds)}"
+    return _Pace(
+        number,
+        bench.key,
+        runtime.p50_ms / 1000,
+        max(1, round(runtime.steps_per_second * runtime.p50_ms / 1000)),
+        min(filter(None, limits)),
+        as_count(as_dict(scores.get("runtime")).get("total_retries")) or 0,
+        min(bundle.dataset_size or 0, bench.max_problems or sys.maxsize) * bench.repeats,
+    )
