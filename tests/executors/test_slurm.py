@@ -129,7 +129,7 @@ def test_a_run_that_waits_is_pending_with_its_reason_and_can_be_stopped_and_resu
 
 
 def test_following_ends_with_ctrl_c_and_the_run_goes_on(on: Cluster) -> None:
-    on.pace.write_text("1")
+    on.pace.write_text("60")
     following = on.nel.start("eval", "run", on.embedded(8))
     while on.asked() < 2 and following.poll() is None:
         time.sleep(0.2)
