@@ -29,6 +29,18 @@ def optional(module: str, *, extra: str, what: str = "") -> Any:
         raise MissingExtraError(what or module, extra=extra) from error
 
 
+class LazyModule:
+    """A module that is loaded when something of it is first asked for."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(importlib.import_module(self._name), name)
+        setattr(self, name, found)
+        return found
+
+
 def lazy_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """``__getattr__``, ``__dir__`` and ``__all__`` of a package whose names live in modules."""
     stub = Path(file).with_suffix(".pyi").read_text(encoding="utf-8")

@@ -20,8 +20,12 @@ from nemo_evaluator.store.runs import RunMeta
 _LONGEST: Final = 15.0
 
 
-async def ask_vendors(run: RunMeta, status: RunStatus) -> RunStatus:
+def ask_vendors(run: RunMeta, status: RunStatus) -> RunStatus:
     """The status of a run that is no longer at work, with what vendors say of its batches that nobody has collected."""
+    return asyncio.run(_with_answers(run, status))
+
+
+async def _with_answers(run: RunMeta, status: RunStatus) -> RunStatus:
     endpoints: dict[str, Endpoint] = {}
     told = []
     for one in status.benchmarks:

@@ -17,7 +17,6 @@ from nemo_evaluator.models.batch.ledger import open_batches
 from nemo_evaluator.runs.bundle import newest_bundle
 from nemo_evaluator.runs.find import task_folders
 from nemo_evaluator.runs.folder import BenchmarkFolder
-from nemo_evaluator.runs.query import RowFilter, tally
 from nemo_evaluator.runs.unfinished import read_checkpoint
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.runs import RunMeta
@@ -142,12 +141,11 @@ def _together(parts: list[BenchmarkStatus]) -> Iterator[BenchmarkStatus]:
 
 def _failures(folder: Path) -> list[str]:
     """Per cause how many, one example, and where the rest is; from the index, so while the run goes on, too."""
-    benchmark = BenchmarkFolder(folder)
-    with benchmark.reading() as (columns, _):
-        counts = {cause: count for cause, count, _ in tally(columns, "cause")}
-    firsts = {cause: next(benchmark.rows(RowFilter(cause=cause), limit=1)) for cause in counts}
-    examples = {cause: one_line(row.error, 200) for cause, row in firsts.items()}
-    lines = [f"{count:,} failed with {cause}, such as: {examples[cause]}" for cause, count in counts.items()]
+    with BenchmarkFolder(folder).reading() as (columns, reader):
+        lines = [
+            f"{count:,} failed with {cause}, such as: {one_line(reader.row(first).error, 200)}"
+            for cause, (count, first) in columns.causes().items()
+        ]
     task = TaskPaths(folder)
     return [*lines, f"all failed rows: {task.results if task.results.is_file() else task.journal} (status: failed)"]
 

@@ -1,22 +1,33 @@
 """Rows by what is known of them: which, in which order, and how many; from the columns of the index."""
 
+from __future__ import annotations
+
+import re
 import sqlite3
+from array import array
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.lazy import LazyModule
 from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.runs.index_entry import REFUSED_FLAG, REPEAT_BITS, TRIPPED_FLAG, TRUNCATED_FLAG, UNPARSED_FLAG
 from nemo_evaluator.runs.index_file import read_cells, read_words
 from nemo_evaluator.runs.index_piece import COLUMNS, WORDS
 
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    # The status of a run needs none of it.
+    np = LazyModule("numpy")
+
 Order = Literal["problem_idx", "-problem_idx", "reward", "-reward", "tokens", "-tokens", "latency_ms", "-latency_ms"]
 _ORDERS: Final = {"problem_idx": "number"} | {name: name for name in ("reward", "tokens", "latency_ms", "cost")}
 _RANGES: Final = ("reward", "tokens", "latency_ms")
 _AT_ONCE: Final = 4_096
+_NOT_ZERO: Final = re.compile(rb"[^\0]")
 FLAGS: Final = {
     "truncated": TRUNCATED_FLAG,
     "unparsed": UNPARSED_FLAG,
@@ -91,6 +102,24 @@ class Columns:
     def words(self) -> list[str | None]:
         """The words by their codes."""
         return list(read_words(self._db))
+
+    def causes(self) -> dict[str, tuple[int, Place]]:
+        """How often rows failed by which cause, the most frequent first, each with a row; without numpy, whose loading
+        would take longer than this does."""
+        words, counts, rows = self.words(), Counter[int](), dict[int, Place]()
+        kinds = list(enumerate(COLUMNS.values()))
+        for (piece,) in self._db.execute("SELECT piece FROM pieces WHERE failed > 0 ORDER BY piece").fetchall():
+            data = b"".join(read_cells(self._db, list(COLUMNS).index("cause"), piece))
+            codes = array("I", data)
+            # Most rows did not fail: only what is not 0 is looked at.
+            failed = sorted({match.start() // codes.itemsize for match in _NOT_ZERO.finditer(data)})
+            found = Counter(codes[at] for at in failed)
+            for code in found.keys() - rows.keys():
+                at = next(at for at in failed if codes[at] == code)
+                cells = (array(kind, b"".join(read_cells(self._db, column, piece))) for column, kind in kinds)
+                rows[code] = _place(tuple(cell[at] for cell in cells), words)
+            counts += found
+        return {str(words[code]): (count, rows[code]) for code, count in counts.most_common()}
 
     def chosen(self, which: RowFilter) -> np.ndarray:
         """The positions of the rows that are meant."""

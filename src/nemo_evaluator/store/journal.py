@@ -4,17 +4,25 @@ One writer. Records are handed over without waiting and written together at the 
 that an answer is in the file before anything else happens with it; the file is synced a few times a second.
 """
 
-import asyncio
+from __future__ import annotations
+
 import fcntl
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.lazy import LazyModule
 from nemo_evaluator.core.storage import storage_error
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.store.sealed import Damage, JournalError, read_record, scan_records, seal
+
+if TYPE_CHECKING:
+    import asyncio
+else:
+    # Who only reads a journal needs no event loop.
+    asyncio = LazyModule("asyncio")
 
 _SYNC_EVERY: Final = 0.5
 _CHUNK: Final = 1 << 20

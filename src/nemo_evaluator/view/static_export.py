@@ -97,7 +97,8 @@ def _one_page(data: str) -> str:
         f'<script type="module" nonce="{word}">import "nel/app.js";</script>',
     ]
     page = (STATIC / PAGE).read_text(encoding="utf-8")
-    kept = [line for line in page.splitlines() if "app.js" not in line and 'rel="stylesheet"' not in line]
+    linked = ("app.js", 'rel="stylesheet"', 'rel="modulepreload"')
+    kept = [line for line in page.splitlines() if not any(word in line for word in linked)]
     return "\n".join(kept).replace("<title>", "\n".join([*parts, "<title>"]), 1)
 
 

@@ -1,6 +1,5 @@
 """``nel eval status``: how a run is doing."""
 
-import asyncio
 import time
 from pathlib import Path
 
@@ -29,7 +28,7 @@ def status(run: RunMeta, watch: bool, interval: float, as_json: bool) -> None:
         folders = [TaskPaths(Path(state.output_dir) / one.name) for one in state.benchmarks]
         if not state.running and any(folder.batches.is_dir() for folder in folders):
             # Loaded only here: asking takes the config and the HTTP client, which a look at numbers does without.
-            state = asyncio.run(load_object("nemo_evaluator.executors.left_batches:ask_vendors")(run, state))
+            state = load_object("nemo_evaluator.executors.left_batches:ask_vendors")(run, state)
         click.echo(dumps(state).decode() if as_json else describe(state))
         if not watch or not state.running:
             return

@@ -1,6 +1,6 @@
 // What every page uses: components, routes in the hash, numbers as people read them.
 import { h, render, Fragment } from "./vendor/preact.js";
-import { useState, useEffect, useRef, useMemo, useCallback } from "./vendor/hooks.js";
+import { useState, useEffect, useLayoutEffect, useRef, useMemo, useCallback } from "./vendor/hooks.js";
 import htm from "./vendor/htm.js";
 
 export const html = htm.bind(h);
@@ -40,7 +40,8 @@ export function useData(ask, what) {
 export function useKeys(keys) {
   const now = useRef(keys);
   now.current = keys;
-  useEffect(() => {
+  // Before it is painted: who sees a page may press a key.
+  useLayoutEffect(() => {
     const hear = event => {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
       if (/^(input|textarea|select)$/i.test(event.target.tagName) && event.key !== "Escape") return;
