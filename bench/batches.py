@@ -8,29 +8,17 @@ import tempfile
 from pathlib import Path
 
 from bench._measure import Cost, run
+from bench.scaling import SUMS
 from nemo_evaluator.testing import OpenAIBatches
 
 FEW, MANY = 100, 10_000
-_BENCHMARK = """
-from nemo_evaluator import ScorerInput, benchmark, exact_match, scorer
-
-
-def rows():
-    return [{{"question": f"How much is {{n}} + {{n}}?", "target": str(2 * n)}} for n in range({size})]
-
-
-@benchmark(name="sums", dataset=rows, prompt="{{question}}", target_field="target")
-@scorer
-def score(sample: ScorerInput) -> dict:
-    return exact_match(sample)
-"""
 
 
 def waiting(size: int) -> Cost:
     """A whole run whose problems are all in one batch."""
     with OpenAIBatches("42") as server, tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        (folder / "sums.py").write_text(_BENCHMARK.format(size=size))
+        (folder / "sums.py").write_text(SUMS.format(size=size))
         batch = {"provider": "openai", "max_requests": size}
         model = {"type": "api", "url": f"{server.url}/chat/completions", "model": "m", "api_key": "k", "batch": batch}
         bench = {"name": "sums.py", "solver": {"type": "simple", "service": "model"}}

@@ -25,12 +25,12 @@ PROBLEMS = int(os.environ.get("NEL_BENCH_PROBLEMS", "4000"))
 _CONCURRENCY = 4
 _DELAY = 0.1
 _PROGRAMS = ("sbatch", "squeue", "sacct", "scancel", "scontrol", "srun")
-_BENCHMARK = """
+SUMS = """
 from nemo_evaluator import ScorerInput, benchmark, exact_match, scorer
 
 
 def rows():
-    return [{{"question": f"How much is {{n}} + {{n}}?", "target": str(2 * n)}} for n in range({problems})]
+    return [{{"question": f"How much is {{n}} + {{n}}?", "target": str(2 * n)}} for n in range({size})]
 
 
 @benchmark(name="sums", dataset=rows, prompt="{{question}}", target_field="target")
@@ -50,7 +50,7 @@ def rows() -> Iterator[dict[str, object]]:
 
 
 def _measured(folder: Path, url: str, nodes: int) -> Iterator[dict[str, object]]:
-    (folder / "sums.py").write_text(_BENCHMARK.format(problems=PROBLEMS))
+    (folder / "sums.py").write_text(SUMS.format(size=PROBLEMS))
     config = {
         "services": {"model": {"type": "api", "url": f"{url}/chat/completions", "model": "m"}},
         "benchmarks": [{"name": "sums.py", "max_concurrent": _CONCURRENCY, "solver": {"service": "model"}}],
