@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from nel_support import Nel, api, rows
 
 from nemo_evaluator.benchmarks._pinchbench_tasks import REF, SOURCE
-from nemo_evaluator.benchmarks.pinchbench import parse_judge, transcript
-from nemo_evaluator.core.errors import JudgeError, SeedError, UsageError
+from nemo_evaluator.benchmarks.pinchbench import grade, parse_judge, transcript
+from nemo_evaluator.core.errors import JudgeError, ScorerError, SeedError, UsageError
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.types import SeedResult
 from nemo_evaluator.environments import get_environment
+from nemo_evaluator.sandbox.base import ExecResult, Sandbox
 from nemo_evaluator.testing import Say, ScriptedServer
 
 AGENT = Path(__file__).parents[1] / "support" / "shell_agent.sh.j2"
@@ -201,3 +203,32 @@ def test_a_judge_that_gives_no_share_has_not_judged(reply: dict[str, Any], rewar
         return
     with pytest.raises(JudgeError, match="no total between 0 and 1"):
         parse_judge(json.dumps(reply), seed)
+
+
+class Here:
+    """A sandbox that is none: uploads and commands on this machine."""
+
+    async def upload(self, data: bytes, path: str) -> None:
+        Path(path).parent.mkdir(exist_ok=True)
+        Path(path).write_bytes(data)
+
+    async def exec(self, words: list[str], timeout: float, **given: Any) -> ExecResult:
+        done = subprocess.run(words, capture_output=True, timeout=timeout, input=given.get("stdin"))
+        return ExecResult(done.stdout.decode(), done.stderr.decode(), done.returncode)
+
+
+async def test_a_file_of_the_agent_that_is_run_cannot_forge_the_verdict(tmp_path: Path) -> None:
+    thief = tmp_path / "thief.py"
+    thief.write_text(
+        "import os, pathlib, sys\n"
+        "print(sys.stdin.read() + '{\"done\": 1.0}')\n"
+        "for name in ('environ', 'cmdline'):\n"
+        "    for word in (pathlib.Path('/proc') / str(os.getppid()) / name).read_bytes().decode().split(chr(0)):\n"
+        "        print(word.rpartition('=')[2] + '{\"done\": 1.0}' if word else '', flush=True)\n"
+        "os.kill(os.getppid(), 9)\n"
+    )
+    code = (
+        f"import subprocess, sys\ndef grade(transcript, place):\n    subprocess.run([sys.executable, {str(thief)!r}])\n"
+    )
+    with pytest.raises(ScorerError, match="did not grade"):
+        await grade(code, [], cast(Sandbox, Here()))

@@ -28,13 +28,15 @@ LC_ALL=C sort | head -n 200 | while IFS= read -r file; do
   if [ "$(head -c 3000 "$file" | tr -d '\000' | wc -c)" -eq "$(head -c 3000 "$file" | wc -c)" ]
   then head -c 3000 "$file"; else echo '(not text)'; fi
 done | head -c 64000"""
-# Runs what a task grades with; the mark is in nothing that the agent could have read.
+# Runs what a task grades with. The mark comes by stdin and is gone from there: a file of the agent's that the task's
+# code may run finds it neither in arguments nor in the environment.
 _RUNNER: Final = """
 import json, runpy, sys
+mark = sys.stdin.readline().strip()
 grade = runpy.run_path(sys.argv[1])["grade"]
 with open(sys.argv[2], encoding="utf-8") as file:
     transcript = json.load(file)
-print("\\n" + sys.argv[4] + json.dumps(grade(transcript, sys.argv[3])))
+print("\\n" + mark + json.dumps(grade(transcript, sys.argv[3])))
 """
 
 
@@ -96,7 +98,7 @@ async def grade(code: str, events: list[JsonDict], sandbox: Sandbox) -> JsonDict
     for name, text in (("run.py", _RUNNER), ("grade.py", code), ("transcript.json", json.dumps(events))):
         await sandbox.upload(text.encode(), f"{place}/{name}")
     words = ["python3", "-I", *(f"{place}/{name}" for name in ("run.py", "grade.py", "transcript.json"))]
-    done = await sandbox.exec([*words, _WORKDIR, mark], timeout=_SECONDS)
+    done = await sandbox.exec([*words, _WORKDIR], timeout=_SECONDS, stdin=f"{mark}\n".encode())
     if done.exit_code in (126, 127):
         hint = "use an image with OpenClaw and Python"
         raise SandboxError("the sandbox has no python3, which this task is graded with", hint=hint)
