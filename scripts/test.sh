@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every test, or those of the files and folders given: two at a time where they may run beside each other, those that
-# queue for a part beside them, then those marked `serial`; one line at the end. What failed is run once more, with
-# nothing beside it: a test that passes only then is named, and more than $unsteady_limit of them are a failure.
+# queue for a part beside them, then those marked `serial`; one line at the end. What failed is run again, at most twice,
+# with nothing beside it: a test that passes only then is named, and more than $unsteady_limit of them are a failure.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 unsteady_limit=6
@@ -30,7 +30,7 @@ lane() {
 # ended NAME CODE: what the end of a lane means. 1 is that tests failed; any other, that not all of them were run.
 ended() { if [ "$2" = 1 ]; then red+=("$1"); else code=1; fi; }
 
-# again NAME: the tests of a lane that failed, once more and one after another.
+# again CACHE NAME: the tests that failed when this cache was written, once more and one after another.
 again() {
   local failed
   mapfile -t failed < <("$bin/python" - "$results/cache-$1/v/cache/lastfailed" <<'PY'
@@ -40,7 +40,7 @@ from pathlib import Path
 print(*json.loads(Path(sys.argv[1]).read_text()), sep="\n")
 PY
   )
-  [ -n "${failed[*]}" ] && "$bin/python" -m pytest -q --junitxml "$results/$1-again.xml" -o cache_dir="$results/cache-again" "${failed[@]}"
+  [ -n "${failed[*]}" ] && "$bin/python" -m pytest -q --junitxml "$results/$2.xml" -o cache_dir="$results/cache-$2" "${failed[@]}"
 }
 
 tests=("${@:-tests}") red=() code=0
@@ -49,11 +49,11 @@ queued=$!
 lane parallel "not serial and not queued" . -n 2 --dist loadfile "${cover[@]}" || ended parallel $?
 wait $queued || ended queued $?
 cat "$results/queued.log"
-lane serial serial 'mark\.serial' || ended serial $?
+lane serial serial 'mark\.serial|"chromium"' || ended serial $?
 [ ${#cover[@]} = 0 ] || echo "coverage: $("$bin/coverage" report --format=total)% of lines"
 for name in "${red[@]}"; do
   echo "what failed in the lane '$name' is run again"
-  again "$name" || code=1
+  again "$name" "$name-again" || again "$name-again" "$name-again-again" || code=1
 done
 "$bin/python" - "$code" "$results" "$SECONDS" "$unsteady_limit" <<'PY'
 import sys
@@ -62,8 +62,8 @@ from xml.etree import ElementTree
 
 code, results, seconds, limit = sys.argv[1] == "0", Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 bad, skipped, every = {}, set(), set()
-# The second runs come last, and their word stands.
-for path in sorted(results.glob("*.xml"), key=lambda path: path.stem.endswith("-again")):
+# The later runs come last, and their word stands.
+for path in sorted(results.glob("*.xml"), key=lambda path: path.stem.count("-again")):
     again = path.stem.endswith("-again")
     for case in ElementTree.parse(path).iter("testcase"):
         name = f"{case.get('classname')}::{case.get('name')}"

@@ -143,8 +143,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Queue up for the one cluster there is; leave out what is large, unless it is asked for."""
     for item in items:
-        if any("slurm" in mark.args for mark in item.iter_markers("needs")):
+        needs = {part for mark in item.iter_markers("needs") for part in mark.args}
+        if "slurm" in needs:
             item.add_marker("queued")
+        if "chromium" in needs:
+            # It drops its requests whenever another test makes a network.
+            item.add_marker("serial")
     if os.environ.get("NEL_TEST_ALL") == "1":
         return
     large = [item for item in items if item.get_closest_marker("large")]

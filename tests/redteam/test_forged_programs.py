@@ -136,7 +136,8 @@ for folder in ("/dev/shm", "/dev/mqueue", "/tmp", "/var/tmp", "/run", "/workspac
     except OSError: pass
 """,
     "a process": """
-import os, time
+import os
+ready, running = os.pipe()
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
@@ -144,6 +145,8 @@ if os.fork() == 0:
         os.execve("/bin/sleep", ["left-behind", "600"], {})
     os._exit(0)
 os.wait()
+os.close(running)
+os.read(ready, 1)  # ends when the sleep has its new name, which closes the pipe
 """,
 }
 LOOK = """

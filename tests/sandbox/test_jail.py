@@ -18,7 +18,7 @@ from nemo_evaluator.sandbox._backend import parse_size
 from nemo_evaluator.sandbox._keeper_client import KeeperClient, state_root
 from nemo_evaluator.sandbox._output import Capped
 from nemo_evaluator.sandbox._wrapper import Seal, Trailer, killer
-from nemo_evaluator.sandbox.jail import cgroups, seccomp, wire
+from nemo_evaluator.sandbox.jail import cgroups, init, seccomp, wire
 from nemo_evaluator.sandbox.local import LocalSandbox
 
 ALLOW, EPERM, ENOSYS, NO_FAMILY, KILL = 0x7FFF0000, 0x50001, 0x50026, 0x50061, 0x80000000
@@ -235,3 +235,18 @@ async def test_a_slow_machine_does_not_cost_what_runs_in_the_background(keeper: 
         assert (await late).timed_out
         left = await sandbox.exec("pgrep -xaf 'sleep 2718'", background=True)
         assert left.ok
+
+
+def test_what_is_slow_to_die_costs_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may take long to bury what was killed; only what breeds takes all of its neighbours along."""
+    killed: list[int] = []
+    monkeypatch.setattr(os, "kill", lambda pid, _signal: killed.append(pid))
+    monkeypatch.setattr(init, "_DYING", 0.02)
+    own = str(os.getpid())
+    monkeypatch.setattr(init, "_start_time", lambda pid: 7 if pid == own else 0)
+    init._kill_since(7, {})
+    assert killed == [os.getpid()]
+    ticks = iter(range(7, 1000))
+    monkeypatch.setattr(init, "_start_time", lambda pid: next(ticks) if pid == own else 0)
+    init._kill_since(7, {})
+    assert killed[-1] == -1

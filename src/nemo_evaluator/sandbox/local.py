@@ -176,7 +176,7 @@ class LocalSandbox(Backend):
         """Wait for the report; the command's own init enforces the deadline, and so do we."""
         # A home of background processes kills what is late itself, and all of them go when it is killed instead: on a
         # busy machine it may take its time, as long as it is not lost.
-        slack = 3.0 if job.background else 0.05
+        slack = 10.0 if job.background else 0.05
         try:
             async with asyncio.timeout(max(0.0, deadline - time.monotonic()) + slack):
                 data = await pump.report()

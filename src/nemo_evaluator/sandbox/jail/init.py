@@ -152,14 +152,14 @@ def _kill_since(ticks: int, running: dict[int, Running]) -> None:
     """Kill all that began with the command or after it; if it breeds faster than that, kill everything."""
     killed: set[tuple[int, int]] = set()
     rounds, until = 0, time.monotonic() + _DYING
-    while rounds < _ROUNDS and time.monotonic() < until:
+    while rounds < _ROUNDS:
         running_now = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
         young = {(pid, began) for pid in running_now if pid != 1 and (began := _start_time(str(pid))) >= ticks}
-        if not young:
-            return
-        # One that was killed may take a moment to die; only new ones show that it breeds.
+        # One that was killed starts no other, but may take a moment to die; only new ones show that it breeds.
         if fresh := young - killed:
             rounds += 1
+        elif not young or time.monotonic() > until:
+            return
         else:
             time.sleep(0.001)
         for pid, _ in fresh:
