@@ -73,7 +73,7 @@ def test_the_proxy_examples_work(tmp_path, text):
             with urllib.request.urlopen(request, timeout=10) as response:
                 answer = json.load(response)
             process.send_signal(signal.SIGTERM)
-            out, log = process.communicate(timeout=10)
+            out, log = process.communicate(timeout=60)
     assert process.returncode == 0, log
     assert answer["choices"][0]["message"]["content"] == "hi"
     assert server.requests[0].body == {

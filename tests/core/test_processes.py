@@ -86,5 +86,5 @@ def test_descendants_are_found() -> None:
     child = int(parent.stdout.readline())
     assert descendants(parent.pid) == [child] and child in descendants(os.getpid())
     os.kill(child, signal.SIGKILL)
-    parent.communicate(timeout=10)
+    parent.communicate(timeout=60)
     assert descendants(parent.pid) == []

@@ -93,7 +93,7 @@ def _in_mlflow(root: Path) -> Iterator[float]:
 
 def _in_wandb(root: Path) -> Iterator[float]:
     """Offline, the log has each number as text behind its name; W&B's own process may still be writing it."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         (log,) = root.glob("wandb/offline-run-*/run-*.wandb")
         if found := re.findall(rb"toy/corrected pass@1\W{1,8}(\d\.\d+)", log.read_bytes()):

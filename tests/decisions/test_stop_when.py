@@ -144,7 +144,7 @@ def test_killed_and_resumed_it_ends_in_the_same_place(runs: Runs) -> None:
         config = runs.config("killed", server, rule, max_concurrent=24)
         for share in (0.3, 0.6):
             process = nel.start("eval", "run", config, "--resume", "--no-progress")
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 180
             while server.count < share * used and process.poll() is None and time.monotonic() < deadline:
                 time.sleep(0.01)
             process.send_signal(signal.SIGKILL)

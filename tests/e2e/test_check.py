@@ -114,7 +114,7 @@ def test_a_run_that_was_killed_is_not_finished(nel: Nel, serve: Serve, sums: Sum
         output={"dir": "out"},
     )
     process = nel.start("eval", "run", config)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while server.count < 2 and time.monotonic() < deadline:
         time.sleep(0.05)
     while_running = nel("check", "out", code=3).stdout

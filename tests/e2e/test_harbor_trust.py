@@ -127,7 +127,7 @@ def test_kill_9_mid_way_repeats_no_finished_trial_and_leaves_no_container(nel: N
         settings = nel.folder / "tasks" / "timeout" / "task.toml"
         settings.write_text(settings.read_text().replace("timeout_sec = 5", "timeout_sec = 600"))
         run = nel.start("eval", "run", "c.yaml")
-        end = time.monotonic() + 120
+        end = time.monotonic() + 360
         while server.count < 2 and time.monotonic() < end:
             time.sleep(0.1)
         assert containers(run.pid)

@@ -103,5 +103,5 @@ def test_gyms_agent_asks_nel_serve_for_the_verdict(nel: Nel, serve: Serve, nemo_
             nel("eval", "run", config, timeout=300)
     finally:
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.communicate(timeout=90)
     assert [row["reward"] for row in rows(nel.folder / "out" / "b")] == [1.0, 0.0, 0.0, 1.0]

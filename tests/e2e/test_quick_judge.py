@@ -39,7 +39,7 @@ def test_a_judge_and_keys_by_name(nel: Nel, serve: Serve) -> None:
     assert "--judge-id" in nel(*quick, *own, "--judge-url", judging.url, "-o", "out", code=1).stderr
     judged = (*quick, *own, "--judge-url", judging.url, "--judge-id", "j", "--judge-api-key-env", "MY_JUDGE")
     process = nel.start(*judged, "-o", "out")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while not server.count and time.monotonic() < deadline:
         time.sleep(0.02)
     assert command_lines_with(KEY) == []

@@ -71,7 +71,7 @@ def test_a_run_that_goes_on_and_one_whose_folder_is_used_again(nel: Nel, serve: 
     slow = serve(Say("4", delay=30))
     process = nel.start("eval", "run", config, "-o", "out", "-O", f"services.model.url={slow.url}/chat/completions")
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while not slow.count and time.monotonic() < deadline:
             time.sleep(0.05)
         now, before = json.loads(nel("eval", "runs", "--json").stdout)

@@ -84,7 +84,7 @@ def test_section_7_a_gym_server_runs_the_agent_and_we_verify(tmp_path: Path, mon
     gym = subprocess.Popen([sys.executable, str(ROOT / "tests" / "support" / "gym_stand_in.py")], env=environment)
     said = iter([PATCH, PATCH, PATCH.replace("+hello", "+good bye")])
     try:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 180
         while not port_is_busy(port):
             assert time.monotonic() < until
             time.sleep(0.05)

@@ -126,7 +126,7 @@ def left(on: Bench) -> list[Any]:
 
 
 def is_gone(on: Bench) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 360
     while there := left(on):
         assert time.monotonic() < deadline, there
         time.sleep(0.1)

@@ -190,7 +190,7 @@ def login(nel: Nel) -> Iterator[Login]:
     for master in (Path.home() / ".ssh" / "nel").glob("*"):
         subprocess.run(["/usr/bin/ssh", "-O", "exit", "-o", f"ControlPath={master}", "login"], capture_output=True)
     made.process.terminate()
-    made.process.wait(timeout=30)
+    made.process.wait(timeout=90)
 
 
 @pytest.mark.needs("sshd", "root")

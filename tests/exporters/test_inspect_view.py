@@ -32,7 +32,7 @@ def view(run_dir: Path) -> Iterator[str]:
     )
     address = f"http://127.0.0.1:{port}"
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while True:
             try:
                 urllib.request.urlopen(address, timeout=2).close()

@@ -31,7 +31,7 @@ print(export_bundles("wandb", [sys.argv[1]], {"project": "p"}, output_dir=sys.ar
 
 def _lacks(folder: Path, *words: bytes) -> list[bytes]:
     """What the log of the offline run does not hold; W&B's own process may still be writing it."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while True:
         (log,) = folder.glob("wandb/offline-run-*/run-*.wandb")
         missing = [word for word in words if word not in log.read_bytes()]

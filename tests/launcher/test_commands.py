@@ -89,7 +89,7 @@ def test_a_run_from_start_to_end(nel: Nel, serve: Serve) -> None:
 def test_a_run_is_killed_and_resumed(nel: Nel, serve: Serve) -> None:
     written(nel, serve(Say("6", delay=0.5)).url)
     which = invocation(nel("run", "--config", "config.yaml").stdout)
-    until = time.monotonic() + 60
+    until = time.monotonic() + 180
     while '"running"' not in nel("status", which, "--json").stdout:
         assert time.monotonic() < until
     assert "cannot be stopped alone" in nel("kill", f"{which}.0", code=1).stderr

@@ -136,7 +136,7 @@ def tiny(tmp_path_factory) -> Iterator[Tiny]:
         ["tinyproxy", "-d", "-c", settings], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        until = time.monotonic() + 10
+        until = time.monotonic() + 30
         while time.monotonic() < until:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:

@@ -202,7 +202,7 @@ def test_from_within_a_batch_job(het: bool, tmp_path: Path) -> None:
     (tmp_path / "inside.py").write_text(INSIDE)
     log = tmp_path / "log"
     job = _run("sbatch", "--parsable", f"--output={log}", str(script)).split(";")[0].strip()
-    until = time.monotonic() + 60
+    until = time.monotonic() + 180
     # Not `sbatch --wait`, which looks every ten seconds.
     while _run("squeue", "-h", "-j", job, "-t", "pending,running,completing"):
         assert time.monotonic() < until, log.read_text()

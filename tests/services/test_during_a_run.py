@@ -55,7 +55,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
 """
 
 
-def until(condition: Any, seconds: float = 60) -> Any:
+def until(condition: Any, seconds: float = 180) -> Any:
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, "it did not happen"

@@ -60,7 +60,7 @@ class Job:
         return self.nel.start("eval", "run", config)
 
     def until_asked(self, run: subprocess.Popen[str], count: int) -> list[int]:
-        deadline = time.monotonic() + 150
+        deadline = time.monotonic() + 450
         while sum(asked := [note.get("asked", 0) for note in notes_of(self.notes)]) < count and run.poll() is None:
             assert time.monotonic() < deadline, self.log()
             time.sleep(0.05)
@@ -84,7 +84,7 @@ def job(nel: Nel, sums: Sums) -> Iterator[Job]:
 
 
 def gone(marker: str) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while left := marked(marker):
         assert time.monotonic() < deadline, f"left behind: {left}"
         time.sleep(0.2)

@@ -87,7 +87,7 @@ class Bed:
         return "\n".join(line for line in lines if str(self.folder) in line or self.victim in line)
 
     def is_empty(self) -> None:
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 270
         while (left := self.left()) != ([], ""):
             assert time.monotonic() < deadline, f"left behind: {left}"
             time.sleep(0.1)
@@ -133,7 +133,7 @@ def test_a_container_that_appears_after_its_client_is_removed(tmp_path: Path, mo
     monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
     with bed.start() as evaluator:
         comes_to(evaluator, "Starting service: victim")
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while not (asked.exists() and asked.read_text().count("\n") == 2):
             assert time.monotonic() < deadline
             time.sleep(0.02)

@@ -42,7 +42,7 @@ def asked(folder: Path) -> list[int]:
 
 
 def until_asked(folder: Path, run: subprocess.Popen[str], count: int) -> None:
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 270
     while sum(asked(folder)) < count and run.poll() is None:
         assert time.monotonic() < deadline, "it did not begin"
         time.sleep(0.05)
@@ -70,7 +70,7 @@ def test_a_stopped_run_takes_all_replicas_with_it(
     assert len(marked(str(with_vllm))) > 6, "a server and its guard, three times, and the run"
     os.kill(run.pid, blow)
     run.communicate(timeout=60)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while left := marked(str(with_vllm)):
         assert time.monotonic() < deadline, f"left behind: {left}"
         time.sleep(0.1)

@@ -113,7 +113,7 @@ class Served:
 
     def __enter__(self) -> Served:
         self.thread.start()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while not self.server.started and time.monotonic() < deadline:
             time.sleep(0.01)
         return self
@@ -138,7 +138,7 @@ def mcp_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     port = free_port()
     log = (tmp_path_factory.mktemp("mcp") / "log").open("wb")
     process = subprocess.Popen([sys.executable, str(MCP_SERVER), "http", str(port)], stdout=log, stderr=log)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
             break

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 
-def until(page: Any, expression: str, seconds: float = 20.0) -> None:
+def until(page: Any, expression: str, seconds: float = 60.0) -> None:
     """Wait until an expression holds in a page."""
     end = time.monotonic() + seconds
     while not page.evaluate(f"() => {{ try {{ return Boolean({expression}) }} catch {{ return false }} }}"):

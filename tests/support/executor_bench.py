@@ -69,7 +69,7 @@ class Bench:
     def rows(self, folder: str = "o") -> int:
         return len(rows(self.folder / folder / "sums"))
 
-    def until(self, condition: Callable[[], object], seconds: float = 60) -> None:
+    def until(self, condition: Callable[[], object], seconds: float = 180) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, (self.folder / "o" / "nel_eval.log").read_text()

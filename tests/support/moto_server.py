@@ -32,7 +32,7 @@ def aws() -> Iterator[str]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 180
         while True:
             try:
                 socket.create_connection(("127.0.0.1", port), 1).close()

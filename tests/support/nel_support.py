@@ -27,7 +27,7 @@ class Nel:
         self.folder = folder
         self.env = dict(os.environ)
 
-    def __call__(self, *words: str, code: int | None = 0, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    def __call__(self, *words: str, code: int | None = 0, timeout: float = 300) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [NEL, *words], cwd=self.folder, env=self.env, capture_output=True, text=True, timeout=timeout
         )

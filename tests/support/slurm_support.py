@@ -78,7 +78,7 @@ class Cluster:
         said = self.nel("eval", "status", "-o", folder, "--json").stdout
         return dict(json.loads(said))
 
-    def until(self, condition: Callable[[dict[str, Any]], object], folder: str = "o", seconds: float = 150) -> Any:
+    def until(self, condition: Callable[[dict[str, Any]], object], folder: str = "o", seconds: float = 300) -> Any:
         deadline = time.monotonic() + seconds
         while not condition(state := self.status(folder)):
             assert time.monotonic() < deadline, (state, self.log(folder))

@@ -115,7 +115,7 @@ def test_every_command_of_the_launcher(nel: Nel, serve: Serve, data_mirror: Path
         assert "--dry-run" not in line or server.count == 0
         invocation = done.stdout.splitlines()[1].split()[0] if line == "nel ls runs" else invocation
     # The runs are in the background: one of 3 + 3 problems, one of 2.
-    end = time.monotonic() + 120
+    end = time.monotonic() + 360
     while server.count < 8 and time.monotonic() < end:
         time.sleep(0.2)
     assert server.count == 8

@@ -63,7 +63,7 @@ def serve() -> Iterator[Callable[[Path], Served]]:
     yield start
     for child in started:
         child.terminate()
-        child.communicate(timeout=20)
+        child.communicate(timeout=90)
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def browser() -> Iterator[Any]:
 def page(browser: Any) -> Iterator[Any]:
     """A page on which nothing may go wrong: no error, no dialog, no request to anywhere but loopback."""
     page = browser.new_page(viewport={"width": 1280, "height": 900})
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(60_000)
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
