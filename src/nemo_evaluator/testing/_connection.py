@@ -10,7 +10,7 @@ import orjson
 from nemo_evaluator.testing._bytes import dechunk, embeddings_of, extra_lines, head_of, headers_of, length_of, spoiled
 from nemo_evaluator.testing._desk import Desk
 from nemo_evaluator.testing.script import Fault, Say, Seen
-from nemo_evaluator.testing.wire import answer_body, error_body, event, stream_events
+from nemo_evaluator.testing.wire import answer_body, error_event, stream_events
 
 _SILENT: Final = frozenset({Fault.STALL, Fault.RESET, Fault.CLOSE, Fault.BAD_HTTP})
 
@@ -195,8 +195,8 @@ class Connection(asyncio.Protocol):
                 if say.fault is Fault.STREAM_RESET:
                     self._reset()
                     return
-                error = error_body(seen.path, Say(status=500, message=say.message or "the model fell over"))
-                self._write_chunk(event(error, "error" if seen.path.endswith("/messages") else None))
+                error = Say(status=500, message=say.message or "the model fell over")
+                self._write_chunk(error_event(seen.path, error))
                 break
             if say.fault is Fault.STREAM_NO_END and number >= len(events) - 3:
                 break

@@ -15,14 +15,14 @@ from nemo_evaluator.models.responses import to_responses
 from nemo_evaluator.models.sse import EventParser
 from nemo_evaluator.models.stream import Stream
 
-_SPEECH: Final[dict[str, Speech]] = {
+SPEECH: Final[dict[str, Speech]] = {
     "/chat/completions": Speech(),
     "/completions": Text(),
     "/responses": Responses(),
     "/messages": Messages(),
 }
 # What the proxy carries on, and nothing else.
-ROUTES: Final = (*_SPEECH, "/embeddings")
+ROUTES: Final = (*SPEECH, "/embeddings")
 _TO_SERVICE: Final[dict[str, Callable[[JsonDict], JsonDict]]] = {
     "/chat/completions": lambda body: body,
     "/completions": to_completions,
@@ -88,5 +88,5 @@ class Route:
 def route_of(path: str, protocol: str) -> Route:
     """The route of a called path to a service; paths that are no protocol (embeddings, say) go as they are."""
     own = PATHS[protocol]
-    speech = _SPEECH.get(path)
+    speech = SPEECH.get(path)
     return Route(path) if speech is None or path == own else Route(own, speech)
