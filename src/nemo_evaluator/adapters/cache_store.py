@@ -6,7 +6,6 @@ import sqlite3
 import time
 import zlib
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +14,7 @@ import orjson
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import scrub_json
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.values import dataclass
 
 FILE: Final = "answers.db"
 _BATCH: Final = 64

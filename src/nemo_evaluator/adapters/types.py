@@ -14,11 +14,11 @@ They run wherever an interceptor does (``name: file.py:Shout``). New ones had be
 import secrets
 from abc import ABC, abstractmethod
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, ClassVar
 
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.values import dataclass, field
 
 
 class Stage(IntEnum):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from nemo_evaluator.core.errors import Problem
+from nemo_evaluator.core.values import dataclass, field
 
 Path: TypeAlias = tuple[str | int, ...]
 WHOLE_FILE = "(whole file)"

@@ -1,7 +1,6 @@
 """What all schema classes share: unknown keys are refused, and a few field types with their rules."""
 
 import re
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator
@@ -10,6 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from nemo_evaluator.core.kinds import NOT_YET
 from nemo_evaluator.core.secrets import MASK, Secret, looks_secret, remember_named, scrub
+from nemo_evaluator.core.values import dataclass
 
 SERVICE_PROTOCOLS = ("chat_completions", "completions", "responses")
 Protocol = Literal["chat_completions", "completions", "responses"]

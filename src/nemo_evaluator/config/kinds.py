@@ -1,7 +1,6 @@
 """Fields that hold a kind: the word of ``type`` chooses the schema, among the house's and third parties'."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, Union, get_args
 
 from pydantic import BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationError
@@ -17,6 +16,7 @@ from pydantic_core import (
 
 from nemo_evaluator.core.kinds import Kinds
 from nemo_evaluator.core.registry import did_you_mean
+from nemo_evaluator.core.values import dataclass
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -4,7 +4,6 @@ import copy
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from nemo_evaluator.config.overrides import apply_overrides
 from nemo_evaluator.core.errors import ConfigError, Problem
 from nemo_evaluator.core.registry import config_folder
 from nemo_evaluator.core.secrets import remember_environment, remember_urls
+from nemo_evaluator.core.values import dataclass, field
 
 
 @dataclass(slots=True)

@@ -1,6 +1,5 @@
 """Providers of models by a short form: ``openai/gpt-4.1`` names the endpoint, the model and the variable of the key."""
 
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -9,6 +8,7 @@ import yaml
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import did_you_mean
+from nemo_evaluator.core.values import dataclass
 
 _FILE: Final = Path(__file__).parent / "data" / "providers.yaml"
 

@@ -1,10 +1,10 @@
 """Quick mode: the config of one benchmark, one endpoint and perhaps a judge, from command-line options."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from nemo_evaluator.config._environment import escape
 from nemo_evaluator.config.urls import PROTOCOL_OF_PATH
+from nemo_evaluator.core.values import dataclass
 
 SERVICE, JUDGE = "model", "judge"
 

@@ -28,11 +28,11 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.text import text_of, valid_text
+from nemo_evaluator.core.values import dataclass
 
 EXIT_OK: Final = 0
 EXIT_USAGE: Final = 1

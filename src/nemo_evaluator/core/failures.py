@@ -1,8 +1,9 @@
 """Why a step failed, and what follows from it: one table, read by engine, resume, reports and gate alike."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from nemo_evaluator.core.values import dataclass
 
 
 class Cause(StrEnum):

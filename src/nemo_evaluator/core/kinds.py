@@ -15,11 +15,11 @@ declaration: what a config may hold, "did you mean", what cannot run yet, the JS
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import Registry, load_object
+from nemo_evaluator.core.values import dataclass
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from nemo_evaluator.core.errors import MissingExtraError
 
@@ -39,6 +39,21 @@ class LazyModule:
         found = getattr(importlib.import_module(self._name), name)
         setattr(self, name, found)
         return found
+
+
+class _LazyPattern:
+    def __init__(self, text: str, flags: int) -> None:
+        self._text, self._flags = text, flags
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(re.compile(self._text, self._flags), name)
+        setattr(self, name, found)
+        return found
+
+
+def lazy_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
+    """A regular expression that is compiled when it is first used: some cost a millisecond."""
+    return cast("re.Pattern[str]", _LazyPattern(text, flags))
 
 
 def lazy_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:

@@ -5,10 +5,10 @@ A run killed at turn 40 is visible up to turn 40, and one whose time is up there
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from nemo_evaluator.core.types import JsonDict, SolveResult
+from nemo_evaluator.core.values import dataclass
 
 # Called with the reason for which the agent was ended; None while there is nothing to give.
 PartialAnswer: TypeAlias = Callable[[str], SolveResult | None]

@@ -2,12 +2,12 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from nemo_evaluator.core.failures import Cause, Failure
+from nemo_evaluator.core.values import dataclass, field
 
 JsonDict: TypeAlias = dict[str, Any]
 Message: TypeAlias = dict[str, Any]

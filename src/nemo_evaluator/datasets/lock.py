@@ -7,13 +7,13 @@ import fcntl
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import orjson
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import read_json, write_json
+from nemo_evaluator.core.values import asdict, dataclass
 from nemo_evaluator.datasets.settings import is_frozen, lock_file
 
 _log = logging.getLogger(__name__)

@@ -7,7 +7,6 @@
       - {dataset: openai/gsm8k, config: main, split: test, file: gsm8k.jsonl, rows: 1319, complete: true, sha256: ...}
 """
 
-from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
@@ -16,6 +15,7 @@ import yaml
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import write_atomic
+from nemo_evaluator.core.values import asdict, dataclass
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.datasets.base import Rows
 from nemo_evaluator.datasets.files import open_file

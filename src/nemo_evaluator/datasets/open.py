@@ -4,11 +4,11 @@ import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.values import dataclass
 from nemo_evaluator.datasets import hub, lock
 from nemo_evaluator.datasets.base import ListRows, PickedRows, Rows
 from nemo_evaluator.datasets.files import SUFFIXES, open_file

@@ -1,12 +1,12 @@
 """The name of a dataset on the hub: ``hf://owner/name?config=C&split=S&revision=R``."""
 
 import re
-from dataclasses import dataclass, replace
 from typing import Self
 from urllib.parse import parse_qsl, unquote
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import did_you_mean
+from nemo_evaluator.core.values import dataclass, replace
 
 _KEYS = ("config", "split", "revision", "file")
 _SLICE = re.compile(r"^(?P<split>[^\[\]]+)\[(?P<start>-?\d+%?)?:(?P<stop>-?\d+%?)?\]$")

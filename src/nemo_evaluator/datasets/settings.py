@@ -2,10 +2,10 @@
 
 import os
 import tempfile
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.values import dataclass, replace
 
 _TRUE = {"1", "true", "yes", "on"}
 LOCK_NAME = "nel-data.lock.json"

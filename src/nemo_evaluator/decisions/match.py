@@ -1,10 +1,10 @@
 """Bundles by benchmark, and those of two sides matched."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.values import dataclass
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.find import SHARD, find_runs
 

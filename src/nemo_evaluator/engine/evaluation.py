@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from nemo_evaluator.core.errors import BoundaryError, UsageError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.types import JsonDict, Step
+from nemo_evaluator.core.values import dataclass, field, replace
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.engine.agents import endpoints_of
 from nemo_evaluator.engine.batch import run_batch, run_whole

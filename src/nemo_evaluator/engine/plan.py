@@ -3,11 +3,11 @@
 import random
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Self
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict, Step
+from nemo_evaluator.core.values import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

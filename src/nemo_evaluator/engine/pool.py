@@ -10,10 +10,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol, Self
 
 from nemo_evaluator.core.types import JsonDict, Step
+from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.step import DRAIN, StepContext
 from nemo_evaluator.engine.tally import Tally

@@ -3,13 +3,13 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.errors import BoundaryError, boundary
 from nemo_evaluator.core.failures import POLICY, Cause, Redo
 from nemo_evaluator.core.types import JsonDict, SeedResult, Step
+from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.engine.plan import Plan
 from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.environments.base import EvalEnvironment

@@ -1,9 +1,9 @@
 """On whose behalf a model is called: every call of a step carries its session, its budgets and its traffic log."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 from nemo_evaluator.core.types import JsonDict, Step
+from nemo_evaluator.core.values import dataclass, replace
 from nemo_evaluator.models.budget import Budget
 from nemo_evaluator.models.health import Health
 from nemo_evaluator.models.types import CallScope, call_scope

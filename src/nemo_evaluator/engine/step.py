@@ -6,7 +6,6 @@ import asyncio
 import random
 import time
 import traceback
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from nemo_evaluator.core.errors import (
@@ -34,6 +33,7 @@ from nemo_evaluator.core.types import (
     Step,
     VerifyResult,
 )
+from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.engine.agents import TRIPWIRES, check_reached, endpoints_of, noted, real_cause, tripped, with_calls
 from nemo_evaluator.engine.given import checked_answer
 from nemo_evaluator.engine.halt import Halt, HaltKind

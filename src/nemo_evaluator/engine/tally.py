@@ -2,9 +2,9 @@
 
 import time
 from collections import Counter
-from dataclasses import dataclass, field
 
 from nemo_evaluator.core.types import Outcome, Scored
+from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.models.health import Health
 
 

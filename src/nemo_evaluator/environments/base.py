@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from nemo_evaluator.core.code_words import code_words
 from nemo_evaluator.core.types import JsonDict, Outcome, SandboxSpec, SeedResult, SolveResult, Step, VerifyResult
+from nemo_evaluator.core.values import dataclass
 
 if TYPE_CHECKING:
     from nemo_evaluator.adapters.outside import ModelAccess

@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -10,6 +9,7 @@ from typing import Any, TypeAlias
 from nemo_evaluator.core.code_words import code_words, source_file
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict, SeedResult
+from nemo_evaluator.core.values import dataclass, field
 
 DatasetSource: TypeAlias = str | Path | Callable[..., Any]
 FewShotFormat: TypeAlias = str | Callable[[JsonDict], str]

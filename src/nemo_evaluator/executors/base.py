@@ -11,7 +11,6 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, cast
 
@@ -20,6 +19,7 @@ from nemo_evaluator.config.groups import CLUSTERS
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps, safe_name
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.executors.request import RunRequest
 from nemo_evaluator.models.batch.ledger import open_batches

@@ -3,7 +3,6 @@
 import os
 import socket
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
@@ -14,6 +13,7 @@ from nemo_evaluator.config.fields import EnvMap, Later, Size
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.processes import end_process, is_alive, start_time
+from nemo_evaluator.core.values import dataclass
 from nemo_evaluator.executors.base import Executor, Job, Life, not_running
 from nemo_evaluator.executors.request import carried_secrets, worker_command, write_request
 from nemo_evaluator.store.layout import LOG

@@ -7,7 +7,6 @@ import json
 import os
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Final
 from urllib.parse import urlsplit
@@ -23,6 +22,7 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps, write_atomic
 from nemo_evaluator.core.secrets import MASK
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.values import asdict, dataclass, replace
 from nemo_evaluator.engine.plan import Shard
 from nemo_evaluator.store.lock import ensure_free
 from nemo_evaluator.store.runs import RunMeta, registry_dir, run_in

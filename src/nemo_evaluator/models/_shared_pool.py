@@ -2,9 +2,9 @@
 
 import asyncio
 import sys
-from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
+from nemo_evaluator.core.values import dataclass
 from nemo_evaluator.models.balance import Balance
 from nemo_evaluator.models.breaker import Breaker
 from nemo_evaluator.models.endpoint import Endpoint

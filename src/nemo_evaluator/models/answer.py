@@ -1,7 +1,8 @@
 """What came back from a server, before anybody reads it."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+
+from nemo_evaluator.core.values import dataclass, field
 
 
 @dataclass(slots=True)

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
 from nemo_evaluator.core.errors import EXIT_BUDGET, BoundaryError, BudgetError
 from nemo_evaluator.core.failures import Cause
+from nemo_evaluator.core.values import dataclass
 from nemo_evaluator.core.wording import counted
 
 _RECENT: Final = 64

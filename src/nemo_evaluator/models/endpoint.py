@@ -1,7 +1,6 @@
 """Where a model is and how it is spoken to: everything a client needs to know of a service."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
@@ -11,6 +10,7 @@ from nemo_evaluator.config.proxy import ModelTrafficConfig
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.models.retry import RetryConfig
 
 PATHS: Final = {

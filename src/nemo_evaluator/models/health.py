@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 from nemo_evaluator.core.errors import BoundaryError
+from nemo_evaluator.core.values import dataclass, field
 
 
 @dataclass(slots=True)

@@ -9,13 +9,13 @@ import os
 import re
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
 from nemo_evaluator.core.errors import AuthError, UsageError
 from nemo_evaluator.core.secrets import Secret
+from nemo_evaluator.core.values import dataclass
 
 _LARGEST_HEAD: Final = 64 * 2**10
 _PORTS: Final = {"http": 1080, "https": 443}

@@ -9,9 +9,10 @@ cannot be obeyed by counting those in flight. A 429 on its own takes half a plac
 import asyncio
 import math
 from collections import deque
-from dataclasses import dataclass
 from time import monotonic
 from typing import Final
+
+from nemo_evaluator.core.values import dataclass
 
 _START: Final = 8
 _SHORTEST_ROUND: Final = 0.05

@@ -1,10 +1,10 @@
 """Log-probabilities in answers of the completions protocol: those of an echoed prompt, and that of one new token."""
 
-from dataclasses import dataclass
 from typing import Final
 
 from nemo_evaluator.core.errors import RequestRejectedError
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.values import dataclass
 
 # The bias that makes a server take the wanted token; the log-probabilities it reports are those from before the bias.
 FORCING: Final = 100

@@ -2,10 +2,10 @@
 
 import random
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from nemo_evaluator.core.errors import BoundaryError, RateLimitError
 from nemo_evaluator.core.failures import POLICY
+from nemo_evaluator.core.values import dataclass
 
 
 @dataclass(slots=True)

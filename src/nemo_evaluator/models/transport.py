@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic
 
@@ -21,6 +20,7 @@ from nemo_evaluator.core.plain import plain
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.slots import lent_slot
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.values import dataclass, replace
 from nemo_evaluator.models._shared_pool import Lane, leave_lane, take_lane
 from nemo_evaluator.models.answer import Answer
 from nemo_evaluator.models.breaker import Breaker

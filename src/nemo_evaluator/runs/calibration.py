@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import read_json, write_json
 from nemo_evaluator.core.json_coerce import as_dict, as_number, as_whole
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.values import asdict, dataclass
 from nemo_evaluator.runs.scores import Score
 from nemo_evaluator.store.layout import TaskPaths
 

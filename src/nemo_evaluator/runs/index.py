@@ -14,12 +14,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.values import dataclass
 from nemo_evaluator.runs.index_apart import LARGE, entries_of, pieces_apart
 from nemo_evaluator.runs.index_entry import Entry, JournalEntries
 from nemo_evaluator.runs.index_file import (

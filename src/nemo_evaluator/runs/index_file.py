@@ -6,11 +6,11 @@ import sqlite3
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from zlib import crc32
 
+from nemo_evaluator.core.values import dataclass
 from nemo_evaluator.runs.index_piece import COLUMNS, MOST_ROWS, Piece, Words, unpacked
 
 VERSION: Final = 3

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from nemo_evaluator.core.values import dataclass
 from nemo_evaluator.runs.index_entry import Entry
 
 # Each column with the kind of its numbers, as ``array`` and numpy both name them. Words are kept by their codes, 0 is

@@ -1,10 +1,10 @@
 """A row of ``results.jsonl``, whoever wrote it: every field has its type, or is absent."""
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from nemo_evaluator.core.json_coerce import as_dict, as_list, as_number, as_whole
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.store.view_rows import TRUNCATED, is_refusal
 
 

@@ -1,11 +1,11 @@
 """The parts of a bundle that reports show, each with its type. What an older bundle lacks is None, never made up."""
 
 import re
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from nemo_evaluator.core.json_coerce import as_dict, as_list, as_number, as_whole
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.values import dataclass, field
 
 # Entries of ``scores`` that are not scores.
 NOT_SCORES: Final = frozenset({"summary", "breakdowns", "runtime", "failures"})

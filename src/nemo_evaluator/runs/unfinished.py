@@ -1,7 +1,6 @@
 """Benchmarks that were planned or begun and left no bundle: what a look at bundles alone would overlook."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +10,7 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import files_under, read_json, safe_name
 from nemo_evaluator.core.json_coerce import as_dict, as_list
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.values import dataclass
 from nemo_evaluator.runs.bundle import newest_bundle
 from nemo_evaluator.runs.find import task_folders
 from nemo_evaluator.store.layout import PREVIOUS, TaskPaths

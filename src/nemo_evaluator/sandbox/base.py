@@ -1,12 +1,12 @@
 """The contract of a sandbox: start, exec, upload, download, stop."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
+from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.sandbox._reaper import Reaper
 
 # Called with "stdout" or "stderr" and bytes as they arrive.

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from nemo_evaluator.core.lazy import lazy_pattern
+
 
 class Kind(IntEnum):
     """How the answer stands to the words that announce it."""
@@ -25,7 +27,7 @@ class Claim(NamedTuple):
     after: int  # where the text goes on
 
 
-_AFTER: Final = re.compile(
+_AFTER: Final = lazy_pattern(
     r"""ans(?:wers?)?(?:\(s\))?
     (?:[ ]{1,4}(?:choice|option|letter|value|number|here|then|line))?
     (?:[ ]{1,4}(?:to|for|of)[ ](?:the|this|your|that|our|part|question|problem)\b[^\n:.=]{0,80}?)?
@@ -43,9 +45,9 @@ _AFTER: Final = re.compile(
 PLAINLY: Final = (
     r"\s*(?P<cue>\*{0,3}(?i:(?:the\s+)?(?:(?:correct|final|best|right)\s+)?answer)\*{0,3}(?:\s+is|\s*:)\*{0,3}:?\s*)?"
 )
-_HEADING: Final = re.compile(r"ans(?:wers?)?[*_`~ \t:)\]]*\n\s*", re.IGNORECASE)
-_BARE: Final = re.compile(r"ans(?:wers?)?[*_`~]*[ \t]+", re.IGNORECASE)
-_LEAD: Final = re.compile(
+_HEADING: Final = lazy_pattern(r"ans(?:wers?)?[*_`~ \t:)\]]*\n\s*", re.IGNORECASE)
+_BARE: Final = lazy_pattern(r"ans(?:wers?)?[*_`~]*[ \t]+", re.IGNORECASE)
+_LEAD: Final = lazy_pattern(
     r"(?:[\s*_`~#:]+|(?:therefore|thus|hence|simply|clearly|indeed|actually|also|still|exactly|likely|probably"
     r"|definitely|certainly|equal to|equals|given by|approximately|approx\.|about|around|roughly|that|as follows"
     r"|so|then|therefore|hence|=|≈|is)\b[,:]?)*",
@@ -66,7 +68,7 @@ _FOREIGN: Final = (
 )
 _FOREIGN_ASCII: Final = tuple(word for word in _FOREIGN if word.isascii())
 _WORD_SCRIPTS: Final = "\u0600"  # scripts below this one part words with spaces, so a needle must begin one
-_FOREIGN_GAP: Final = re.compile(
+_FOREIGN_GAP: Final = lazy_pattern(
     r"(?:(?!\b[A-Z]\b)[^\d\n:：=]){0,40}[:：=]\s*"
     r"|[\s*_`]*(?:ist|lautet|beträgt|est|es|é|è|er|är|is|adalah|ni|是|为|為|は|คือ|হল|হলো|है|равен|это|to|je)?[\s*_`:]+|"
 )
@@ -140,7 +142,7 @@ _ADVERBS: Final = frozenset(("thus", "therefore", "hence", "indeed", "clearly", 
 _NO_SUBJECTS: Final = frozenset(
     ("what", "which", "this", "that", "it", "here", "there", "below", "above", "following", "so")
 )
-_SENTENCE_START: Final = re.compile(r"(?:[.!?:]\s|\n)")
+_SENTENCE_START: Final = lazy_pattern(r"(?:[.!?:]\s|\n)")
 _WINDOW: Final = 160
 
 

@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._clauses import Ledger, Said
 from nemo_evaluator.scoring._settle import declines, settle
 from nemo_evaluator.scoring._text import readable
@@ -11,36 +12,36 @@ from nemo_evaluator.scoring._vocabulary import cut_off, is_offer, is_task
 _FIRST: Final = 0xE000
 _MOST: Final = 6000
 _OPEN_BOXES: Final = 8
-_SPAN: Final = re.compile(r"\$\$([^$]+)\$\$|\$([^$\n]+)\$|\\\(((?:[^\\]|\\[^)])+)\\\)|\\\[((?:[^\\]|\\[^\]])+)\\\]")
-_BOX: Final = re.compile(r"\\(?:boxed|fbox)\s*\{")
-_KNOWN: Final = re.compile("[\ue000-\uf8ff]")
-_LEAD: Final = re.compile(r"[\s*_`~#:>\"'“]*")
-_PLAIN_END: Final = re.compile(
+_SPAN: Final = lazy_pattern(r"\$\$([^$]+)\$\$|\$([^$\n]+)\$|\\\(((?:[^\\]|\\[^)])+)\\\)|\\\[((?:[^\\]|\\[^\]])+)\\\]")
+_BOX: Final = lazy_pattern(r"\\(?:boxed|fbox)\s*\{")
+_KNOWN: Final = lazy_pattern("[\ue000-\uf8ff]")
+_LEAD: Final = lazy_pattern(r"[\s*_`~#:>\"'“]*")
+_PLAIN_END: Final = lazy_pattern(
     r"\.(?:\s+[A-Z]|\s*\Z)|\s+(?:because|since|as|which|so|where|for|not|but|rather|instead)\s", re.DOTALL
 )
-_PROSE: Final = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{3,}")
-_JOINT: Final = re.compile(
+_PROSE: Final = lazy_pattern(r"(?<![\\A-Za-z{])[A-Za-z]{3,}")
+_JOINT: Final = lazy_pattern(
     r"[\s,.(*]*(?:\b(?:or|and|to|oder|und|ou|et|o|y|или|и|maybe|perhaps|possibly|between|either)\b|[,/]|或者?|和"
     r"|または)[\s(,]*(?:(?:or|and|maybe|perhaps|possibly)\s+)*",
     re.I,
 )
-_WORDED: Final = re.compile(
+_WORDED: Final = lazy_pattern(
     r"\\(?:text|mbox|textrm|mathrm)\s*\{\s*(?:or|and|oder|und|ou|et)\s*\}|\\(?:lor|vee|land|wedge)\b|\\pm|±", re.I
 )
-_RELATION: Final = re.compile(r"[<>≤≥≠]|\\(?:le|ge|lt|gt|leq|geq|ne|neq)\b|\\in\b")
-_BOUND: Final = re.compile(
+_RELATION: Final = lazy_pattern(r"[<>≤≥≠]|\\(?:le|ge|lt|gt|leq|geq|ne|neq)\b|\\in\b")
+_BOUND: Final = lazy_pattern(
     r"\b(?:more|less|greater|fewer|larger|smaller|other)\s+than\s*\Z|\bat\s+(?:least|most)\s*\Z|\bbetween\s*\Z"
     r"|[<>≤≥]\s*\Z",
     re.IGNORECASE,
 )
-_ASSERTS: Final = re.compile(
+_ASSERTS: Final = lazy_pattern(
     r"(?:\b(?:it|that|this|one|result|value|answer|solution)(?:['’]s|\s+(?:is|was|should\s+be|must\s+be"
     r"|would\s+be|could(?:\s+also)?\s+be|might(?:\s+also)?\s+be))"
     r"|\b(?:should|must)\s+be|\b(?:get|gives|mean|say|c['’]est|ist|es|est)|是|は)[\s:*]*\Z",
     re.IGNORECASE,
 )
-_GROUPED: Final = re.compile(r",\\!\s?(?=\d{3})")
-_MINUS: Final = re.compile(r"(?<![A-Za-z]{2}) - (?![A-Za-z]{2})")
+_GROUPED: Final = lazy_pattern(r",\\!\s?(?=\d{3})")
+_MINUS: Final = lazy_pattern(r"(?<![A-Za-z]{2}) - (?![A-Za-z]{2})")
 _PLACEHOLDERS: Final = ("LETTER", "ANSWER")  # of a prompt that was repeated
 _SHORT_LINE: Final = 4
 _REGION: Final = 1000
@@ -75,7 +76,7 @@ def split_list(text: str) -> list[str]:
     return [part for part in parts if part.strip()]
 
 
-_GROUP: Final = re.compile(r",(?:\\!|\s?\\,)?\d{3}(?!\d)")
+_GROUP: Final = lazy_pattern(r",(?:\\!|\s?\\,)?\d{3}(?!\d)")
 
 
 def _groups(text: str, at: int) -> bool:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
+from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._claims import lowered
 from nemo_evaluator.scoring._clauses import Said
 from nemo_evaluator.scoring._text import normalise
@@ -18,44 +19,44 @@ _MANY: Final = "\uf8fe"
 OTHER: Final = -1
 _MOST_PHRASES: Final = 400
 _LONG_CLAUSE: Final = 24
-_DIACRITICS: Final = re.compile("[\u0300-\u036f]")
+_DIACRITICS: Final = lazy_pattern("[\u0300-\u036f]")
 # A letter of a script that parts its words.
 _LETTER: Final = "[^\\W_\u0e00-\u0e7f\u3000-\u9fff\uac00-\ud7af]"
-_PARTS: Final = re.compile(r"[^\W_]+")
-_ARTICLE: Final = re.compile(r"(?:the|an?)\s+(?=\S)", re.IGNORECASE)
+_PARTS: Final = lazy_pattern(r"[^\W_]+")
+_ARTICLE: Final = lazy_pattern(r"(?:the|an?)\s+(?=\S)", re.IGNORECASE)
 _JOINT: Final = r"(?:/|&|\b(?:or|possibly|perhaps|maybe|and|oder|und|ou|et|o|y|или|и|versus|vs)\b|或者?|和|または|か)"
 _LEAD: Final = r"(?:(?:maybe|perhaps|possibly|even|probably|the|an?|by|in|at)\s+)*"
 _NO_RIVAL: Final = (
     r"(?!(?:so|rather|not|never|his|her|its|their|he|she|it|they|was|is|were|"
     r"then|also|thus|this|that|there|who|which|in|the\s+(?:rest|other))\b)"
 )
-_ASSERTED: Final = re.compile(
+_ASSERTED: Final = lazy_pattern(
     r"(?:\b(?:is|was|are|were|be|been|['’]s|by|called|named|said|mean|say|leaves|get|ist|war|sei|heißt|est"
     r"|était|es|fue|era|это)|是|は|为|:|=|\A)"
     r"\s*(?:(?:actually|indeed|probably|definitely|in\s+fact|likely|the|an?|clearly|also"
     r"|simply)\s+)*[\s*\"'“‘`$({\[]*\Z",
     re.IGNORECASE,
 )
-_SUBJECT: Final = re.compile(
+_SUBJECT: Final = lazy_pattern(
     r"\b(?:it|that|this|he|she|there)(?:['’]s|\s+(?:is|was|(?:must|should|would|could|might"
     r"|may)(?:\s+also)?\s+be|must\s+have\s+been))\s+\S",
     re.I,
 )
-_FILLER: Final = re.compile(
+_FILLER: Final = lazy_pattern(
     r"\W*(?:sure|certainly|yes|well|ok(?:ay)?|of course|hm+|great question|good question|let me think|let me see"
     r"|(?:based on|according to|given|judging by|going by|considering|in my opinion|to my knowledge"
     r"|as far as i know)\b[^\ue000-\uf8fd]*)\W*",
     re.I,
 )
-_PLAINLY_SO: Final = re.compile(
+_PLAINLY_SO: Final = lazy_pattern(
     r"(?:\b(?:it|that|this|he|she)(?:['’]s|\s+(?:is|was|must\s+be|must\s+have\s+been))|\A"
     r"|\A(?!.{0,80}\b(?:who|which)\b).{0,80}\b(?:is|was|are|were))\s*(?:the|an?)?[\s*\"'“]*\Z",
     re.I,
 )
-_MAYBE: Final = re.compile(r"\W*(?:maybe|perhaps|possibly|or)\s+\S", re.IGNORECASE)
-_WITHIN: Final = re.compile(rf"{_LETTER}|[$€£-]")
-_WITHIN_AFTER: Final = re.compile(rf"{_LETTER}|[.,]\d")
-_NAME: Final = re.compile(r"(?<![.!?]\s)(?<!\A)(?<![\w'’])[A-Z][\w'’.-]+")
+_MAYBE: Final = lazy_pattern(r"\W*(?:maybe|perhaps|possibly|or)\s+\S", re.IGNORECASE)
+_WITHIN: Final = lazy_pattern(rf"{_LETTER}|[$€£-]")
+_WITHIN_AFTER: Final = lazy_pattern(rf"{_LETTER}|[.,]\d")
+_NAME: Final = lazy_pattern(r"(?<![.!?]\s)(?<!\A)(?<![\w'’])[A-Z][\w'’.-]+")
 
 
 def fold(text: str) -> str:
@@ -172,7 +173,7 @@ class Mentions:
         return any(name[0] not in self._question for name in _NAME.finditer(text.strip()))
 
 
-_KNOWN: Final = re.compile("[\ue000-\uf8fd]")
+_KNOWN: Final = lazy_pattern("[\ue000-\uf8fd]")
 _ITEM: Final = "(?:the[ ])?(?:[\ue000-\uf8fd]|[A-Z][\\w'’.-]*(?:[ ](?:of[ ])?[A-Z][\\w'’.-]*){0,3})"
 _WORD_ITEM: Final = "(?:the[ ])?(?:[\ue000-\uf8fd]|[^\\W\\d_]+(?:[ ][^\\W\\d_]+){0,2})"
 _LISTS: Final = {
@@ -181,8 +182,8 @@ _LISTS: Final = {
     )
     for names, item in ((True, _ITEM), (False, _WORD_ITEM))
 }
-_JOINED_AFTER: Final = re.compile(rf"[\s*\"'”).]*\(?\s*{_JOINT}\s*{_LEAD}{_NO_RIVAL}[^\W_]", re.IGNORECASE)
-_JOINED_BEFORE: Final = re.compile(rf"[^\W_][\s*\"'”)(]*{_JOINT}\s*{_LEAD}[\s*\"'“(]*\Z", re.IGNORECASE)
+_JOINED_AFTER: Final = lazy_pattern(rf"[\s*\"'”).]*\(?\s*{_JOINT}\s*{_LEAD}{_NO_RIVAL}[^\W_]", re.IGNORECASE)
+_JOINED_BEFORE: Final = lazy_pattern(rf"[^\W_][\s*\"'”)(]*{_JOINT}\s*{_LEAD}[\s*\"'“(]*\Z", re.IGNORECASE)
 
 
 def _many(match: re.Match[str]) -> str:

@@ -4,6 +4,8 @@ import re
 from fractions import Fraction
 from typing import Final
 
+from nemo_evaluator.core.lazy import lazy_pattern
+
 _UP_TO_NINETEEN: Final = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
     "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
@@ -14,7 +16,9 @@ _TENS: Final = {word: 10 * value for value, word in enumerate(_FROM_TWENTY, 2)}
 _LONGEST: Final = 120
 _SCALES: Final = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9}
 _WORD: Final = "|".join((*_UNITS, *_TENS, *_SCALES))
-_RUN: Final = re.compile(rf"(?<![\w-])(?:minus |negative )?(?:{_WORD})(?:(?:[ -]|[ -]and[ -])(?:{_WORD}))*(?!\w)", re.I)
+_RUN: Final = lazy_pattern(
+    rf"(?<![\w-])(?:minus |negative )?(?:{_WORD})(?:(?:[ -]|[ -]and[ -])(?:{_WORD}))*(?!\w)", re.I
+)
 _PARTS: Final = {
     "half": 2,
     "halves": 2,
@@ -26,7 +30,7 @@ _PARTS: Final = {
     "eighth": 8,
     "tenth": 10,
 }
-_PART: Final = re.compile(rf"(?P<and> and (?:an?|one))?[ -](?P<part>{'|'.join(_PARTS)})s?\b", re.I)
+_PART: Final = lazy_pattern(rf"(?P<and> and (?:an?|one))?[ -](?P<part>{'|'.join(_PARTS)})s?\b", re.I)
 
 
 def find_words(text: str) -> tuple[str, int | Fraction] | None:

@@ -2,15 +2,16 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Self, TypeAlias
 
+from nemo_evaluator.core.lazy import lazy_pattern
+from nemo_evaluator.core.values import dataclass
 from nemo_evaluator.scoring._text import prepare, unlatex
 
 # Starts with a digit, so that the engine can skip to one; sign, currency and a leading point are read backwards.
 # No group repeats possessively: before Python 3.11.5 (Debian 12 has 3.11.2) that loses where the match ends.
-NUMBER: Final = re.compile(
+NUMBER: Final = lazy_pattern(
     """\\d(?<![A-Za-z_\\d^]\\d)(?<!\\d[.,]\\d)
     (?P<rest>\\d*+(?:(?:[.,'’]|[ \u00a0](?=\\d{3}(?!\\d)))\\d++)*)
     (?:[ ](?P<top>\\d++)/(?P<bottom>\\d++)|\\s?/\\s?(?P<under>\\d++)(?![.,]\\d))?
@@ -20,7 +21,7 @@ NUMBER: Final = re.compile(
         |milles?|millones|millón|тысяч[аи]?|миллион(?:ов|а)?|миллиард(?:ов|а)?|万|萬|億|亿|千|百万|百)(?![A-Za-zа-я]))?""",
     re.VERBOSE | re.IGNORECASE,
 )
-_SIGN: Final = re.compile(
+_SIGN: Final = lazy_pattern(
     "(?:(?<![^\\W\u3000-\u9fff\uac00-\ud7af])(?<![)\\]}.])-)?" r"(?:(?:US|HK|[RAC])?[$€£¥₹₩฿]\s?-?)?(?:(?<![\w.])\.)?\Z"
 )
 _SIGN_WIDTH: Final = 8
@@ -95,10 +96,10 @@ def read(match: re.Match[str], language: str | None) -> Number | None:
 
 
 # What may stand around a number that a target is: a unit, a currency, no operator and no second number.
-_BEFORE_ONLY: Final = re.compile(
+_BEFORE_ONLY: Final = lazy_pattern(
     r"[\s#*$€£¥₹₩฿≈~=(\[]*(?:[A-Za-z]{1,12}\.?\s*=\s*|(?:US|HK|[RAC])\$|Rs\.?\s*)?[-+.$€£¥₹₩฿\s]*"
 )
-_AFTER_ONLY: Final = re.compile(
+_AFTER_ONLY: Final = lazy_pattern(
     r"[\s.%°*)\]]*(?:(?!(?:or|and|to|plus|minus|times)\b)[^\W\d_]{2,20}[²³]?[\s./]*){0,4}[\s.%°*)\]$€£]*"
 )
 

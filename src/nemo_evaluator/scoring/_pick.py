@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._claims import lowered
 from nemo_evaluator.scoring._clauses import VOID, Ledger, Said, clauses
 from nemo_evaluator.scoring._labels import patterns_of
@@ -13,25 +14,27 @@ from nemo_evaluator.scoring._vocabulary import REFUSAL, Mark, cut_off
 
 _LOOKALIKES: Final = str.maketrans("АВСЕНΑΒΕΗＡＢＣＤＥＦＧＨＩＪａｂｃｄｅ１２３４５", "ABCEHABEHABCDEFGHIJabcde12345")
 # "Answer: A dog", "Answer: I think ...": words, not letters.
-_AFTER_I: Final = re.compile(
+_AFTER_I: Final = lazy_pattern(
     r"['’]|\s+(?:think|believe|would|am|do|don|can|cannot|will|have|need|was|know|guess|was|apolog|chose|choose|pick)",
     re.I,
 )
-_CONNECTIVE: Final = re.compile(
+_CONNECTIVE: Final = lazy_pattern(
     r"\s+(?:because|since|as|is|was|and|or|for|due|with|based|given|which|where|but|so|here|would|should|seems|makes"
     r"|best|over|not|nor|rather|instead|it|\(|[-–—:=|/,.])|\s*$", re.IGNORECASE,
 )  # fmt: skip
 _SLACK: Final = 8
 _SHORTEST: Final = 4
 _CLOSERS: Final = "*_`~\"'”’)]}>$.,:;!|\\。 \t\n"
-_STRANGE: Final = re.compile(r"[\s*_`~\"'“‘$({\[<]*([A-Z])[*_`~\"'”’)\]}>$.,:;!\s]*")
+_STRANGE: Final = lazy_pattern(r"[\s*_`~\"'“‘$({\[<]*([A-Z])[*_`~\"'”’)\]}>$.,:;!\s]*")
 _BY_TEXT: Final = 40
 _REGION: Final = 1500
 _LAST: Final = 400
 _SHORT: Final = 60
-_TURN: Final = re.compile(r"[.;,:!\n]|\bbut\b", re.IGNORECASE)
-_ARROW: Final = re.compile(r"\s*(?:[-=]>|→)\s*(?=(?:right|correct|true|wrong|incorrect|false|no|yes)\b)", re.IGNORECASE)
-_VERDICT: Final = re.compile(r"correct|wrong|right|true|false|because|not\b", re.IGNORECASE)
+_TURN: Final = lazy_pattern(r"[.;,:!\n]|\bbut\b", re.IGNORECASE)
+_ARROW: Final = lazy_pattern(
+    r"\s*(?:[-=]>|→)\s*(?=(?:right|correct|true|wrong|incorrect|false|no|yes)\b)", re.IGNORECASE
+)
+_VERDICT: Final = lazy_pattern(r"correct|wrong|right|true|false|because|not\b", re.IGNORECASE)
 
 
 class Letters:
@@ -228,7 +231,7 @@ def _same_length(text: str) -> str:
     return _LATEX.sub(lambda match: " " * len(match[0]), text)
 
 
-_LATEX: Final = re.compile(r"\\(?:text(?:bf|it|rm|sf|tt)?|math(?:rm|bf|sf|it|bb|tt)|mbox|boxed|[,;:! ()\[\]])|[{}$]")
+_LATEX: Final = lazy_pattern(r"\\(?:text(?:bf|it|rm|sf|tt)?|math(?:rm|bf|sf|it|bb|tt)|mbox|boxed|[,;:! ()\[\]])|[{}$]")
 
 
 def _folded(text: str) -> str:

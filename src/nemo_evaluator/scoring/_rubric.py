@@ -7,6 +7,7 @@ from typing import Final, Self
 
 from nemo_evaluator.config.scoring import RubricMetric
 from nemo_evaluator.core.errors import JudgeError, UsageError
+from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.core.registry import find_file
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
 from nemo_evaluator.scoring._reply import FENCE_NOTE, fenced, judge_reply, object_schema
@@ -17,7 +18,7 @@ _DEFAULT_RUBRIC: Final = (
     "Judge how well the response does what the task asks: correctness first, then completeness, then clarity."
 )
 _PLACES: Final = ("{instruction}", "{response}", "{expected}", "{reference_section}")
-_RATIO: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?(?:/|out of) ?(\d{1,9}(?:\.\d{1,9})?)", re.IGNORECASE)
+_RATIO: Final = lazy_pattern(r"(\d{1,9}(?:\.\d{1,9})?) ?(?:/|out of) ?(\d{1,9}(?:\.\d{1,9})?)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

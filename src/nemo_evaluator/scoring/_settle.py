@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._claims import Claim, Kind, claims, foreign_claims
 from nemo_evaluator.scoring._clauses import BLANK, VOID, Ledger, Reader, V, clauses, supposed
 from nemo_evaluator.scoring._vocabulary import CORRECTION, NEXT_TASK, REFUSAL, SCAN, Mark
@@ -12,9 +13,9 @@ _WINDOW: Final = 200
 _TAIL: Final = 4000
 _LINE: Final = 60
 _NEAR: Final = 240
-_IT_IS: Final = re.compile(r"(?:it|that|this)(?:['’]s|\s+(?:is|was|should\s+be|must\s+be))\s+", re.IGNORECASE)
-_BESIDE: Final = re.compile(r"\}\$?\s*(?:or|and|oder|und|ou|et|,|或|和)+\s*[$\\(\[]*\Z", re.IGNORECASE)
-_UNSURE: Final = re.compile(r"\b(?:may|might|could) be", re.IGNORECASE)
+_IT_IS: Final = lazy_pattern(r"(?:it|that|this)(?:['’]s|\s+(?:is|was|should\s+be|must\s+be))\s+", re.IGNORECASE)
+_BESIDE: Final = lazy_pattern(r"\}\$?\s*(?:or|and|oder|und|ou|et|,|或|和)+\s*[$\\(\[]*\Z", re.IGNORECASE)
+_UNSURE: Final = lazy_pattern(r"\b(?:may|might|could) be", re.IGNORECASE)
 
 
 def settle(text: str, reader: Reader[V], otherwise: Callable[[str], tuple[V, ...] | None]) -> tuple[V, ...] | None:

@@ -4,17 +4,19 @@ import re
 import unicodedata
 from typing import Final
 
-CLOSE: Final = re.compile(
+from nemo_evaluator.core.lazy import lazy_pattern
+
+CLOSE: Final = lazy_pattern(
     r"</(?:seed:)?(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad)>|\[/THINK\]|◁/think▷"
     r"|<\|end_of_thought\|>|<\|channel\|>final<\|message\|>|<channel\|>",
     re.IGNORECASE,
 )
-OPEN: Final = re.compile(
+OPEN: Final = lazy_pattern(
     r"<(?:seed:)?(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad)>|\[THINK\]|◁think▷"
     r"|<\|begin_of_thought\|>|<\|channel\|>(?:analysis|commentary)<\|message\|>|<\|channel>",
     re.IGNORECASE,
 )
-CONTROL: Final = re.compile(r"<\|(?:begin|end)_of_solution\|>|<\|(?:return|end|im_end|eot_id|message)\|>")
+CONTROL: Final = lazy_pattern(r"<\|(?:begin|end)_of_solution\|>|<\|(?:return|end|im_end|eot_id|message)\|>")
 
 
 def strip_reasoning(text: str) -> str:
@@ -62,9 +64,9 @@ _ECHO: Final = 16
 _SHARE: Final = 0.6
 
 
-_STRUCK: Final = re.compile(r"~~[^~\n]{1,80}~~")
+_STRUCK: Final = lazy_pattern(r"~~[^~\n]{1,80}~~")
 # The line of our prompts that says how to answer, when a response repeats it.
-_FORMAT: Final = re.compile(r"[^\n]{0,400}\(without quotes\)[^\n]{0,400}")
+_FORMAT: Final = lazy_pattern(r"[^\n]{0,400}\(without quotes\)[^\n]{0,400}")
 
 
 def readable(text: str, question: str = "", *, part: bool = True) -> str:
@@ -85,13 +87,13 @@ def readable(text: str, question: str = "", *, part: bool = True) -> str:
     return text
 
 
-_LATEX_GAPS: Final = re.compile(r"\\[,;:! ]|\\q?quad\b|\{,\}|~|\\left\b|\\right\b|\\displaystyle\b")
-_LATEX_WRAP: Final = re.compile(
+_LATEX_GAPS: Final = lazy_pattern(r"\\[,;:! ]|\\q?quad\b|\{,\}|~|\\left\b|\\right\b|\\displaystyle\b")
+_LATEX_WRAP: Final = lazy_pattern(
     r"\\(?:text(?:bf|it|rm|sf|tt|normal|color\{\w+\})?|math(?:rm|bf|sf|it|bb|tt)|mbox|hbox|fbox|boxed|rm|bf|emph"
     r"|underline|operatorname\*?|bm|boldsymbol)\s*\{((?:[^{}\\]|\\.)*)\}"
 )
-_FRACTION: Final = re.compile(r"\\[dtc]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
-_SHORT_FRACTION: Final = re.compile(r"\\[dtc]?frac\s*(\d)\s*(\d)")
+_FRACTION: Final = lazy_pattern(r"\\[dtc]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
+_SHORT_FRACTION: Final = lazy_pattern(r"\\[dtc]?frac\s*(\d)\s*(\d)")
 _MATH_SIGNS: Final = (
     ("\\$", "$"), ("\\%", "%"), ("\\(", " "), ("\\)", " "), ("\\[", " "), ("\\]", " "), ("\\times", "×"),
     ("\\cdot", "·"), ("\\div", "÷"), ("\\approx", "≈"), ("\\pm", "±"), ("^\\circ", "°"), ("^{\\circ}", "°"),
@@ -117,7 +119,7 @@ def unlatex(text: str, *, boxes: bool = False) -> str:
     return text
 
 
-_MARKUP: Final = re.compile(
+_MARKUP: Final = lazy_pattern(
     r"\*\*|__|`+|~~|(?<!\w)[*_]|[*_](?!\w)"
     r"|^\s{0,3}(?:#{1,6}|>(?=\s+[\w*])|[-*+](?=\s+[\w*$\\(\"'])|\d{1,2}[.)](?=\s+\*))\s+",
     re.MULTILINE,
@@ -129,9 +131,9 @@ def unmark(text: str) -> str:
     return _MARKUP.sub("", text)
 
 
-_DIACRITICS: Final = re.compile("[\u0300-\u036f]")
-_ARTICLES: Final = re.compile(r"\b(?:a|an|the)\b")
-_NOT_WORD: Final = re.compile(r"(?<=\d)([.,])(?=\d)|(-)(?=\d)|[^\w\s]|_")
+_DIACRITICS: Final = lazy_pattern("[\u0300-\u036f]")
+_ARTICLES: Final = lazy_pattern(r"\b(?:a|an|the)\b")
+_NOT_WORD: Final = lazy_pattern(r"(?<=\d)([.,])(?=\d)|(-)(?=\d)|[^\w\s]|_")
 
 
 def normalise(text: str) -> str:

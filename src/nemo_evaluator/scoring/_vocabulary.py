@@ -6,6 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from nemo_evaluator.core.lazy import lazy_pattern
+
 
 class Mark:
     """What a word does to the values of its clause: bits, as plain integers (an IntFlag costs more than the scan)."""
@@ -80,7 +82,7 @@ def _group(mark: int) -> list[str]:
 _EDGES: Final = r"[.!?…]+(?=[\s\"'”’)*_\]$]|\Z)|[。！？；;\n]+|[,，](?!\d)|、|\s[-–—]+\s(?![\d$€£])|—(?!\d)|[-=]>|→"
 _WORD: Final = r"\w[\w'’]*"
 _APART: Final = {code: " " for code in range(128) if not chr(code).isalnum()}
-_UNSPACED: Final = re.compile("[\u3000-\uabff\uac00-\ud7af\uff00-\uffef]")
+_UNSPACED: Final = lazy_pattern("[\u3000-\uabff\uac00-\ud7af\uff00-\uffef]")
 
 
 def _longest(phrase: str) -> str:
@@ -97,10 +99,16 @@ class Scan:
 
     def __init__(self, phrases: list[str], edges: str = "") -> None:
         self._phrases, self._edges = phrases, edges
-        self._tokens = re.compile(f"{_WORD}|{edges}" if edges else _WORD)
+        self._tokens = lazy_pattern(f"{_WORD}|{edges}" if edges else _WORD)
         self._verbs = bool(edges)
-        self._first = {found[0].rstrip("+") for one in phrases if (found := re.match(_WORD, one))}
-        self._needed = {_longest(one) for one in phrases if one.isascii()}
+
+    @cached_property
+    def _first(self) -> set[str]:
+        return {found[0].rstrip("+") for one in self._phrases if (found := re.match(_WORD, one))}
+
+    @cached_property
+    def _needed(self) -> set[str]:
+        return {_longest(one) for one in self._phrases if one.isascii()}
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
@@ -151,7 +159,7 @@ CORRECTION: Final = Scan(
     [*_group(Mark.CORRECT), *(one for one in _group(Mark.WRONG) if one not in ("tempting", "plausible"))]
 )
 REFUSAL: Final = Scan(_group(Mark.REFUSAL))
-_PATTERNED: Final = [(re.compile(one, re.I), mark) for one, mark in _TABLE.items() if any(c in one for c in "?+(")]
+_PATTERNED: Final = [(lazy_pattern(one, re.I), mark) for one, mark in _TABLE.items() if any(c in one for c in "?+(")]
 _IF_PAUSED: Final = frozenset(("no", "non", "nein", "moment", "halt", "нет"))
 
 
@@ -187,11 +195,11 @@ _UNFINISHED: Final = frozenset(
     her times because whether than but first next these those who where when while will can one they he she you i""".split()  # noqa: SIM905
 )
 _OPERATORS: Final = frozenset("-+=×÷/(")
-_OFFER: Final = re.compile(
+_OFFER: Final = lazy_pattern(
     r"\W*(?:let me know|would you like|do you want|shall i|should i|can i help|any (?:other|more|further)|feel free|i hope|hope this|is there anything|if you (?:have|need|want)|good luck|happy to)\b",
     re.IGNORECASE,
 )
-_TASK: Final = re.compile(
+_TASK: Final = lazy_pattern(
     r"\W*(?:calculate|compute|find|determine|evaluate|solve|how (?:many|much|long|far|old)|what|which|who|when|where|why|simplify|express|let|suppose|given|answer the following|please)\b",
     re.IGNORECASE,
 )
@@ -217,7 +225,7 @@ def is_task(sentence: str) -> bool:
 
 
 # A line that begins another, invented task after the answer.
-NEXT_TASK: Final = re.compile(
+NEXT_TASK: Final = lazy_pattern(
     r"""^[ \t#*_>-]{0,8}(?:(?:next|another|new|follow-?up)[ ](?:question|problem|task)|question|problem|passage|exercise|context|input|human|user
     |frage|aufgabe|question|problème|pregunta|problema|问题|题目|問題|質問|вопрос|задача)(?:[ ]?\#?\d{1,3})?[ ]?[*_]{0,2}[:：.)][ *_\n]
     |^[ \t#*_>-]{0,8}Q\d{0,3}[:：][ *_\n]

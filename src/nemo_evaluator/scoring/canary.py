@@ -1,11 +1,11 @@
 """A right and a wrong answer that a judge must tell apart before it may judge: it catches one that says yes to all."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Final, Protocol, Self, runtime_checkable
 
 from nemo_evaluator.core.errors import JudgeError
 from nemo_evaluator.core.types import JsonDict, SeedResult
+from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.scoring.metric import MetricInput, MetricResult
 
 # Wrong, rude and careless at once, so that it is worse by most rubrics.

@@ -4,11 +4,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._pick import pick
 from nemo_evaluator.scoring._text import prepare, unmark
 from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
 
-_CLASS: Final = re.compile(r"\[([A-Za-z0-9])-([A-Za-z0-9])\]|\[([A-Za-z0-9]{2,})\]")
+_CLASS: Final = lazy_pattern(r"\[([A-Za-z0-9])-([A-Za-z0-9])\]|\[([A-Za-z0-9]{2,})\]")
 
 
 def options_of(sample: ScorerInput) -> dict[str, str]:

@@ -7,6 +7,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._judging import Measure, judge_program
 from nemo_evaluator.scoring._text import strip_reasoning
 from nemo_evaluator.scoring.types import SCORER_LOOP, Score, ScorerInput, found, versioned
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from nemo_evaluator.sandbox.base import Sandbox
 
 _FENCE: Final = "```"
-_LANGUAGE: Final = re.compile(r"^[\w+-]*")
+_LANGUAGE: Final = lazy_pattern(r"^[\w+-]*")
 _PYTHON: Final = ("", "python", "py", "python3")
 _SHOWN: Final = 500
 

@@ -9,12 +9,13 @@ from jsonschema import SchemaError
 from jsonschema.validators import validator_for
 
 from nemo_evaluator.core.errors import ScorerError
+from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.scoring._text import strip_reasoning
 from nemo_evaluator.scoring.types import Score, ScorerInput, versioned
 
-_FENCE: Final = re.compile(r"```[ \t]*(?:json[c5]?)?[ \t]*\n?(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
-_OPENING: Final = re.compile(r"[{\[]")
+_FENCE: Final = lazy_pattern(r"```[ \t]*(?:json[c5]?)?[ \t]*\n?(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
+_OPENING: Final = lazy_pattern(r"[{\[]")
 _ATTEMPTS: Final = 500
 _MISSING: Final = object()
 _DECODER: Final = json.JSONDecoder()

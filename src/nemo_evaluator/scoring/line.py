@@ -3,14 +3,15 @@
 import re
 from typing import Final
 
+from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._text import normalise, prepare, readable, unlatex, unmark
 from nemo_evaluator.scoring.number import Number, extract_number, language_of, parse_number
 from nemo_evaluator.scoring.text import claimed_texts, states
 from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
 
-_PURE_NUMBER: Final = re.compile(r"\s*[-−+]?\s*[$€£¥]?\s*\d[\d.,'\s]*(?:/\d+)?\s*%?\s*")
+_PURE_NUMBER: Final = lazy_pattern(r"\s*[-−+]?\s*[$€£¥]?\s*\d[\d.,'\s]*(?:/\d+)?\s*%?\s*")
 _LONGEST_BARE_ANSWER: Final = 12
-_IGNORED: Final = re.compile(r"[,$%\s]")
+_IGNORED: Final = lazy_pattern(r"[,$%\s]")
 
 
 @versioned("3")

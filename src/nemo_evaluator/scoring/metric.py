@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from nemo_evaluator.core.types import JsonDict, SeedResult
+from nemo_evaluator.core.values import dataclass, field
 
 if TYPE_CHECKING:
     from nemo_evaluator.sandbox.base import Sandbox

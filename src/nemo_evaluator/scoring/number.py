@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from nemo_evaluator.core.errors import ScorerError
+from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._claims import PLAINLY
 from nemo_evaluator.scoring._clauses import VOID, Ledger, Said, clauses
 from nemo_evaluator.scoring._number_words import find_words
@@ -21,25 +22,25 @@ _WORDS_WITHIN: Final = 80
 _FEW_WORDS: Final = 12
 _REGION: Final = 600
 _SENTENCES: Final = 6
-_OPERATOR: Final = re.compile(r"(?:\^\{?-?\d+\}?)?\s*(?:[^\W\d]{1,14}\s*)?([-–+*/×÷·x=≈])[\s($€£¥₹.-]*")
-_BOLD: Final = re.compile(r"\*\*([^*\n]*\d[^*\n]*)\*\*")
-_OPENING: Final = re.compile(
+_OPERATOR: Final = lazy_pattern(r"(?:\^\{?-?\d+\}?)?\s*(?:[^\W\d]{1,14}\s*)?([-–+*/×÷·x=≈])[\s($€£¥₹.-]*")
+_BOLD: Final = lazy_pattern(r"\*\*([^*\n]*\d[^*\n]*)\*\*")
+_OPENING: Final = lazy_pattern(
     r"[\s*_`~\"'“‘(\[{\\$€£¥₹>:≈~是为為はであ-]*(?:(?:US|HK|[RAC])\$)?(?:[A-Za-z]\s?=\s?[$€£]?-?)?[.]?"
 )
-_ALONE: Final = re.compile(r"\W*(?:[^\W\d]{1,15}[\s.]*){0,2}\W*")
-_JOINED: Final = re.compile(
+_ALONE: Final = lazy_pattern(r"\W*(?:[^\W\d]{1,15}[\s.]*){0,2}\W*")
+_JOINED: Final = lazy_pattern(
     r"(?P<unit>\s*(?:(?![到至或和とか])[^\W\d]){0,14})[\s*$()]*(?:\b(?:or|possibly|perhaps|maybe|to|and|oder|bis|und|ou|à|et|o|a|y|или|до)\b|[/–—~～,;-]|或者?|到"
     r"|至|または|から|か|と|和)+[\s(*]*"
     r"(?:(?:maybe|perhaps|possibly|even|about|probably|or)\s+)*[$€£¥₹\s]*",
     re.IGNORECASE,
 )
-_ITEM: Final = re.compile(r"\s*(?:\d{1,2}[.)]|[-*•])\s+([$€£-]?\d[\d.,]*)\s*")
-_WHOLE: Final = re.compile(
+_ITEM: Final = lazy_pattern(r"\s*(?:\d{1,2}[.)]|[-*•])\s+([$€£-]?\d[\d.,]*)\s*")
+_WHOLE: Final = lazy_pattern(
     rf"(?:{PLAINLY}|\s*####\s*)\*{{0,2}}\$?(?P<digits>-?[0-9]{{1,15}})\$?\*{{0,2}}\.?\s*|\s*\$?\\boxed\{{(?P<boxed>-?[0-9]{{1,15}})\}}\$?\.?\s*"
 )
 _SHORT: Final = 60
-_UNIT: Final = re.compile(r"\s*([^\W\d]{1,14})")
-_BOUND: Final = re.compile(
+_UNIT: Final = lazy_pattern(r"\s*([^\W\d]{1,14})")
+_BOUND: Final = lazy_pattern(
     r"(?:\b(?:more|less|greater|fewer|larger|smaller|higher|lower|other)\s+than|\bat\s+(?:least|most)|\b(?:over"
     r"|under|above|below|up\s+to|nearly|mindestens|höchstens"
     r"|mehr\s+als|weniger\s+als|plus\s+de|moins\s+de|au\s+moins|más\s+de|menos\s+de|al\s+menos|не\s+менее"
@@ -52,21 +53,21 @@ _LIMITS: Final = (
     *("\\le", "\\ge", "\\leq", "\\geq", "\\l", "\\g"),
 )
 # A number that goes on as a formula is not the value: 18 + x, 18^2, 18x.
-_FORMULA: Final = re.compile(
+_FORMULA: Final = lazy_pattern(
     r"\s+and\s+(?:an?|one|three)\s+(?:half|third|quarter)|\s?[\^!]|\s?[+*·×-]\s?[a-zA-Z](?![A-Za-z])|\s?\\[a-z]|[a-z](?![A-Za-z.])(?=\s*[+^=)]|\s*\Z)"
 )
 # "5 books cost 30", "20 divided by 4 equals 5": what such a sentence opens with is not its result.
-_EQUALS: Final = re.compile(
+_EQUALS: Final = lazy_pattern(
     r"\b(?:equals?|is|are|was|were|makes?|gives?|leaves?|costs?|totals?|yields?|becomes?|needs?|takes?|earns?|pays?|gets?|has|have|ist|sind|ergibt"
     r"|ergeben|kostet|kosten|est|sont|font|fait|donne|coûte|coûtent|es|son|da|dan|cuesta|cuestan|равно|стоит|стоят)\s+"
     r"(?:(?:about|exactly|only|just|then|to|a\s+total\s+of)\s+)*[$€£¥₹*]*(?=-?\d)",
     re.IGNORECASE,
 )
-_GOES_ON: Final = re.compile(
+_GOES_ON: Final = lazy_pattern(
     r"[\s*]*(?:times|more|less|fewer|plus|minus|percent|of|out|divided|multiplied|[-+*/×÷x%^])(?![a-z])"
 )
-_MINUS: Final = re.compile(r"\b(?:minus|negative)\s+\Z", re.IGNORECASE)
-_ASSERTS: Final = re.compile(
+_MINUS: Final = lazy_pattern(r"\b(?:minus|negative)\s+\Z", re.IGNORECASE)
+_ASSERTS: Final = lazy_pattern(
     r"(?:\b(?:it|that|this|one|result|total|answer|sum|value)(?:['’]s|\s+(?:is|was|should\s+be|must\s+be"
     r"|would\s+be|could(?:\s+also)?\s+be|might(?:\s+also)?\s+be|may\s+be|equals|comes\s+to))"
     r"|\b(?:should|must|has\s+to)\s+be|\b(?:get|gives|makes|mean|say|c['’]est|ist|es|est|это)|应该?是|是"
@@ -236,7 +237,7 @@ def _unannounced(text: str, reader: Numbers, language: str | None) -> tuple[Numb
     return (Number(words[0], (words[1],)),) if words else None
 
 
-_SENTENCE_END: Final = re.compile(r"[.!?…][\"'”)*_]*\s|[。！？\n]")
+_SENTENCE_END: Final = lazy_pattern(r"[.!?…][\"'”)*_]*\s|[。！？\n]")
 
 
 def _last_sentences(text: str) -> list[str]:

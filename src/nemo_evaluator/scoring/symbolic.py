@@ -1,17 +1,17 @@
 """Mathematical equivalence, decided by math-verify in a worker process under a CPU limit."""
 
 import asyncio
-import re
 from typing import Final
 
+from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._formula import extract_expression, is_list, is_relation, split_list
 from nemo_evaluator.scoring._math_pool import MathPool, shared_pool
 from nemo_evaluator.scoring.number import parse_number
 from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
 
-_SPACES: Final = re.compile(r"\s+|\\[,;:! ]|\\left|\\right|\\displaystyle")
-_WRAP: Final = re.compile(r"\\(?:text(?:bf|it|rm)?|math(?:rm|bf)|mbox)\{([^{}]*)\}")
-_NUMBER: Final = re.compile(r"-?\d[\d,]*(?:\.\d+)?|-?\.\d+")
+_SPACES: Final = lazy_pattern(r"\s+|\\[,;:! ]|\\left|\\right|\\displaystyle")
+_WRAP: Final = lazy_pattern(r"\\(?:text(?:bf|it|rm)?|math(?:rm|bf)|mbox)\{([^{}]*)\}")
+_NUMBER: Final = lazy_pattern(r"-?\d[\d,]*(?:\.\d+)?|-?\.\d+")
 _DEFAULT_SECONDS: Final = 5.0
 # No answer is a formula of that length; algebra on it would only spend the limit.
 _LONGEST: Final = 1000

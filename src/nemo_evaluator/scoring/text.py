@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
+from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._claims import PLAINLY, Kind, claims, foreign_claims
 from nemo_evaluator.scoring._clauses import Ledger, clauses
 from nemo_evaluator.scoring._mention import Mentions
@@ -18,19 +19,19 @@ from nemo_evaluator.scoring._vocabulary import cut_off as cut_off
 from nemo_evaluator.scoring.number import extract_number, language_of, parse_number
 from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
 
-_PLAIN: Final = re.compile(rf"{PLAINLY}\*{{0,2}}(?P<said>[^\W_][\w '’&-]*)\*{{0,2}}\.?\s*")
+_PLAIN: Final = lazy_pattern(rf"{PLAINLY}\*{{0,2}}(?P<said>[^\W_][\w '’&-]*)\*{{0,2}}\.?\s*")
 _WHOLE: Final = 80
 _SHOWN: Final = 200
 _SHORT: Final = 12
 _CUTS: Final = 24
 _LONG: Final = 20
 _REGION: Final = 400
-_REASON: Final = re.compile(
+_REASON: Final = lazy_pattern(
     r"(?:,\s*|\s+|\s*[-–—(;:]\s*)(?:because|since|as|which|due to|given that|so|where|explanation)\b"
     r"|,?\s+(?:not|and not|rather than|instead of|as opposed to)\s|\.\s|\s\(|\s[-–—]\s|;|\n",
     re.IGNORECASE,
 )
-_NUMERIC: Final = re.compile(r"\s*-?[$€£¥]?\s*[\d.,]+\s*%?\s*")
+_NUMERIC: Final = lazy_pattern(r"\s*-?[$€£¥]?\s*[\d.,]+\s*%?\s*")
 
 
 def targets_of(sample: ScorerInput) -> list[str]:

@@ -6,11 +6,11 @@ import inspect
 from asyncio import AbstractEventLoop
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 from nemo_evaluator.core.hashing import digest_parts
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.values import dataclass, field
 
 if TYPE_CHECKING:
     from nemo_evaluator.sandbox.base import Sandbox

@@ -2,11 +2,11 @@
 
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.values import dataclass, field, replace
 from nemo_evaluator.models import Endpoint
 
 Say = Callable[[str], None]

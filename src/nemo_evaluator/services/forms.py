@@ -4,10 +4,10 @@ The form for this machine is ``launch.argv`` itself.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.values import dataclass
 from nemo_evaluator.services.base import Launch
 
 

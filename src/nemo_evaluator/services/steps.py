@@ -10,7 +10,6 @@ import itertools
 import os
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -18,6 +17,7 @@ import orjson
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name, write_atomic
+from nemo_evaluator.core.values import dataclass, field, replace
 from nemo_evaluator.services.base import Launch, Site
 from nemo_evaluator.services.forms import Step, srun_argv
 from nemo_evaluator.services.life import Server

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from nemo_evaluator.core.types import ErrorKind as ErrorKind
 from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult
+from nemo_evaluator.core.values import dataclass, field
 
 if TYPE_CHECKING:
     from nemo_evaluator.adapters.outside import ModelAccess

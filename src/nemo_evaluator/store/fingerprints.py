@@ -3,11 +3,11 @@
 Never part of a fingerprint: ports, output paths, dates, concurrency.
 """
 
-from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
 from nemo_evaluator.core.hashing import digest, digest_parts
 from nemo_evaluator.core.types import JsonDict, SeedResult, Step
+from nemo_evaluator.core.values import asdict, dataclass
 
 # Digits of a verdict's fingerprint; older journals have twice as many, of which the first are the same.
 VERDICT_DIGITS: Final = 16

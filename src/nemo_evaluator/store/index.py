@@ -2,9 +2,9 @@
 
 from array import array
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from nemo_evaluator.core.types import JsonDict, Step
+from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.records import ANSWER, OUTCOME, RUN, total_tokens
 from nemo_evaluator.store.sealed import Damage

@@ -2,13 +2,13 @@
 
 import re
 import shutil
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.types import Step
+from nemo_evaluator.core.values import dataclass
 from nemo_evaluator.core.wording import counted
 
 # Tracebacks of what benchmarks, scorers and solvers raised.

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -23,6 +22,7 @@ import orjson
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.storage import storage_error
+from nemo_evaluator.core.values import asdict, dataclass
 
 FILE: Final = "nel.lock"
 _BEAT: Final = 10.0

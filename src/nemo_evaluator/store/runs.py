@@ -5,7 +5,6 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -16,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import write_json
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.values import asdict, dataclass, field, replace
 
 FILE: Final = "nel_run.json"
 # It becomes the name of a folder.

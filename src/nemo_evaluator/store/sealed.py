@@ -11,7 +11,6 @@ such lines are believed as long as no sealed one stands before them.
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from zlib import crc32
@@ -21,6 +20,7 @@ import orjson
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.core.files import dumps, scrub_json
 from nemo_evaluator.core.types import JsonDict, Step
+from nemo_evaluator.core.values import dataclass
 
 _CHUNK: Final = 1 << 20
 _MARK: Final = b',"crc":"'

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,6 +9,7 @@ from nemo_evaluator.adapters.in_process import open_client
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.registry import config_folder
+from nemo_evaluator.core.values import dataclass, replace
 from nemo_evaluator.models import Client, Endpoint, endpoint_of
 from nemo_evaluator.services import RunningService, service_identity
 

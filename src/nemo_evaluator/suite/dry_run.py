@@ -1,12 +1,12 @@
 """The plan of a run, without running it."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from nemo_evaluator.config import EvalConfig
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.core.files import dumps, safe_name
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.values import dataclass
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.engine.only import chosen_problems
 from nemo_evaluator.engine.plan import Shard, make_plan

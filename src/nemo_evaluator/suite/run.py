@@ -6,7 +6,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -23,6 +22,7 @@ from nemo_evaluator.core.errors import (
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.storage import storage_error
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.datasets.settings import DataSettings, configure
 from nemo_evaluator.decisions.stop_words import rule_words
 from nemo_evaluator.engine.evaluation import Finished, evaluate

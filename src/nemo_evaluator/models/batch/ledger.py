@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +19,7 @@ import orjson
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.sealed import Damage, scan_records
