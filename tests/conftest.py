@@ -7,6 +7,7 @@ import importlib.util
 import itertools
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -126,6 +127,9 @@ def _parts_required() -> bool:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Find what ``scripts/parts.sh`` installed beside the checkout."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        # A shell gives that to what it runs in the background, and every command that a test starts would inherit it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ["NEL_MODELS_DIR"] = str(MODELS_DIR)
     os.environ["NEL_HARBOR_PYTHON"] = _harbor_python()
     tools = PARTS_DIR / "bin"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from nel_support import NEL, Nel, nel, rows, serve, sums
-from slurm_support import MODEL, POOL, Cluster, on, squeue
+from slurm_support import MODEL, POOL, Cluster, lost_node, on, squeue
 
 __all__ = ["nel", "on", "serve", "sums"]
 pytestmark = pytest.mark.needs("slurm", "model")
@@ -92,12 +92,8 @@ def test_a_lost_node_is_followed_by_another_job_and_a_cancelled_job_by_none(on: 
     on.nel("eval", "run", on.embedded(30), "--submit")
     on.until(lambda state: state["benchmarks"] and state["benchmarks"][0]["scored"] > 3)
     node = squeue("-j", on.chain()[0], "-o", "%N")
-    subprocess.run(["scontrol", "update", f"nodename={node}", "state=down", "reason=test"], check=True, timeout=60)
-    try:
+    with lost_node(node, on.chain()[0]):
         on.until(lambda state: "(NODE_FAIL); resuming" in on.log())
-    finally:
-        # By now it may have come back by itself.
-        subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"], capture_output=True, timeout=60)
     count = on.asked()
     on.until(lambda state: on.asked() > count + 2)
     subprocess.run(["scancel", on.chain()[1]], check=True, timeout=60)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,24 @@ def kill_script(job: str) -> None:
     assert scripts
     for pid in scripts:
         os.kill(int(pid), signal.SIGKILL)
+
+
+@contextmanager
+def lost_node(node: str, job: str) -> Iterator[None]:
+    """A machine that went away: its daemon and all that ran there for the job are killed; afterwards it comes back."""
+    run = Path(os.environ["SLURM_CONF"]).parent
+    os.kill(int((run / f"slurmd-{node}.pid").read_text()), signal.SIGKILL)
+    mark = f"\0SLURM_JOB_ID={job}\0".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            named = (process / "cmdline").read_bytes().startswith(f"slurmstepd: [{job}.".encode())
+            if named or mark in (process / "environ").read_bytes():
+                os.kill(int(process.name), signal.SIGKILL)
+    try:
+        yield
+    finally:
+        subprocess.run(["slurmd", "-N", node], env=os.environ | {"PATH": f"{run}/bin:{os.environ['PATH']}"}, check=True)
+        subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"], capture_output=True, timeout=60)
 
 
 def processes_of(folder: Path) -> list[str]:
