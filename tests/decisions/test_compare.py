@@ -13,7 +13,7 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.decisions import compare_results, compare_runs, gate_runs, load_paired_records, write_regression
 from nemo_evaluator.decisions.compare.verdict import Verdict, judge, worst
 from nemo_evaluator.metrics import Interval
-from nemo_evaluator.reports.compare import compare_text
+from nemo_evaluator.reports.compare import paired
 
 
 def test_disjoint_problem_sets_never_pass(write_run: Any, make_rows: Any) -> None:
@@ -430,7 +430,7 @@ def test_flips_beyond_the_most_are_counted(make_rows: Any) -> None:
 def test_partial_credit_moves_without_changing_sides(make_rows: Any) -> None:
     base, candidate = [0.9, 0.8, 0.5, 0.4, 0.4] * 8, [0.7, 0.7, 0.6, 0.4, 0.4] * 8
     report = compare_results(make_rows(base), make_rows(candidate))
-    assert "40 problems paired by content: 16 got worse, 8 got better, 16 are equal" in compare_text(report)
+    assert "40 problems paired by content: 16 got worse, 8 got better, 16 are equal" in paired(report)
 
 
 def test_what_failed_rows_could_hide_where_lower_is_better(write_run: Any) -> None:

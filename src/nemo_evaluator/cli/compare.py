@@ -11,8 +11,7 @@ from nemo_evaluator.cli._verdict import FORMATS, echo_verdict, finite, terminal_
 from nemo_evaluator.core.files import dumps, write_atomic, write_json
 from nemo_evaluator.decisions.compare.compare_set import ComparisonSet, compare_paths
 from nemo_evaluator.decisions.compare.options import DEFAULT_MAX_DROP, CompareOptions
-from nemo_evaluator.reports.compare import set_text
-from nemo_evaluator.reports.compare_pages import compare_markdown, set_html, set_markdown
+from nemo_evaluator.reports.compare_pages import compare_markdown, set_html, set_markdown, set_text
 
 _REPORT = "regression_report.md"
 _TESTS = ["auto", "mcnemar", "sign", "permutation"]

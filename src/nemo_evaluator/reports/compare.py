@@ -1,4 +1,4 @@
-"""Comparisons as text for the terminal, and the sentences that all formats share."""
+"""What all formats of a comparison share: its sentences and its tables."""
 
 from pathlib import Path
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from nemo_evaluator.core.terminal import fitted
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.compare.compare_set import ComparisonSet, Entry
-from nemo_evaluator.decisions.compare.flips import Flip, FlipReport
+from nemo_evaluator.decisions.compare.flips import Flip
 from nemo_evaluator.decisions.compare.report import RegressionReport, RunSide
 from nemo_evaluator.decisions.compare.verdict import VERDICTS, mirrored, relation_of
 from nemo_evaluator.metrics import Interval
@@ -17,73 +17,19 @@ _ROOM: Final = 100
 _SIDES: Final = ("candidate", "baseline")
 
 
-def compare_text(
-    report: RegressionReport,
-    *,
-    show_flips: bool = False,
-    compact: bool = False,
-    verbose: bool = False,
-    width: int | None = None,
-) -> str:
-    """One comparison as plain text, in lines of ``width`` where one is given."""
-    difference = words.with_bounds(report.difference, sign=True)
-    head = f"{report.verdict}  {report.benchmark}: {difference}, {report.relation}"
-    lines = words.wrapped(head, "", width=width)
-    lines += [line for reason in report.reasons for line in words.wrapped(reason, width=width)]
-    sides = [
+def sides(report: RegressionReport) -> list[str]:
+    """Both runs as a table."""
+    rows = [
         [name, words.with_bounds(side.score), _model(side), side.run_id]
         for name, side in (("baseline", report.baseline), ("candidate", report.candidate))
     ]
-    lines += [line for row in words.columns(sides, "") for line in words.wrapped(row, width=width)]
-    warnings = [line for warning in report.warnings for line in words.wrapped(warning, mark="! ", width=width)]
-    if compact:
-        deltas = [(name, entry["delta"]) for name, entry in worst_first(report)]
-        lines += [f"  {name}: {words.signed(d)}" for name, d in deltas if _better(report) * d < -report.threshold]
-        return words.printable("\n".join([*lines, *warnings])) + "\n"
-    lines += ["", *(line for said in paired(report) for line in words.wrapped(said, width=width)), *warnings]
-    lines += _categories_text(report, width)
-    lines += ["", *_shifts_text(report, width)]
-    if verbose:
-        lines += ["", *(line for said in statistics(report) for line in words.wrapped(said, width=width))]
-    if show_flips and report.flips is not None:
-        lines += _flips_text(report.flips, width)
-    return words.printable("\n".join(lines).rstrip()) + "\n"
+    return words.columns(rows)
 
 
-def _flips_text(found: FlipReport, width: int | None) -> list[str]:
-    lines = []
-    counts = (
-        ("regressions", found.regressions, found.summary["n_regressions"]),
-        ("improvements", found.improvements, found.summary["n_improvements"]),
-    )
-    for title, flips, count in counts:
-        more = f" (the first {LISTED} of {count:,})" if count > LISTED else ""
-        lines += ["", f"  {title}{more}:" if count else f"  {title}: none"]
-        lines += [line for flip in flips[:LISTED] for line in _flip_text(flip, width)]
-    return lines
-
-
-def set_text(
-    found: ComparisonSet,
-    *,
-    show_flips: bool = False,
-    compact: bool = False,
-    verbose: bool = False,
-    width: int | None = None,
-) -> str:
-    """All comparisons of a call, with a closing table when there are several."""
-    parts = []
-    for entry in found.entries:
-        text = compare_text(entry.report, show_flips=show_flips, compact=compact, verbose=verbose, width=width)
-        parts.append(f"{words.printable(entry.candidate)}:\n{text}" if found.several_candidates else text)
-    if len(found.entries) > 1:
-        rows = [
-            [name_of(found, entry), words.with_bounds(entry.report.difference, sign=True), str(entry.report.verdict)]
-            for entry in found.entries
-        ]
-        table = words.printable("\n".join(words.columns(rows, width=width)))
-        parts.append(f"{found.verdict}  (the worst of {len(rows)})\n{table}\n")
-    return "\n".join(parts)
+def losses(report: RegressionReport) -> list[tuple[str, float]]:
+    """The categories that lost more than the limit, the largest loss first."""
+    deltas = [(name, float(entry["delta"])) for name, entry in worst_first(report)]
+    return [(name, delta) for name, delta in deltas if _better(report) * delta < -report.threshold]
 
 
 def titled(found: ComparisonSet) -> str:
@@ -156,13 +102,12 @@ def worst_first(report: RegressionReport) -> list[tuple[str, JsonDict]]:
     return sorted(report.category_deltas.items(), key=lambda item: _better(report) * item[1]["delta"])
 
 
-def _categories_text(report: RegressionReport, width: int | None) -> list[str]:
-    if not report.category_deltas:
-        return []
+def categories(report: RegressionReport, width: int | None) -> list[str]:
+    """The categories as a table."""
     rows = [["category", "baseline", "candidate", "difference", "n", ""]]
     for name, entry in worst_first(report):
         rows.append([name, *category_cells(entry), str(entry["n"]), state_of(entry, report)])
-    return ["", *words.columns(rows, width=width, spare=(1, 1))]
+    return words.columns(rows, width=width, spare=(1, 1))
 
 
 def category_cells(entry: JsonDict) -> list[str]:
@@ -173,7 +118,8 @@ def category_cells(entry: JsonDict) -> list[str]:
     return [words.plain(entry["baseline"]), words.plain(entry["candidate"]), words.signed(entry["delta"]) + bounds]
 
 
-def _shifts_text(report: RegressionReport, width: int | None) -> list[str]:
+def shifts(report: RegressionReport, width: int | None) -> list[str]:
+    """What else moved, as a table."""
     rows = [
         [
             shift.name.replace("_", " "),
@@ -188,7 +134,8 @@ def _shifts_text(report: RegressionReport, width: int | None) -> list[str]:
     return words.columns(rows, width=width)
 
 
-def _flip_text(flip: Flip, width: int | None) -> list[str]:
+def flip_lines(flip: Flip, width: int | None) -> list[str]:
+    """A problem that changed sides: what was expected, and what each side said."""
     where = f"#{flip.problem_idx}" + (f" ({flip.category})" if flip.category else "")
     before = "baseline ", flip.baseline_reward, flip.baseline_answer or flip.baseline_response
     after = "candidate", flip.candidate_reward, flip.candidate_answer or flip.candidate_response

@@ -1,6 +1,10 @@
-"""Comparisons as markdown for a pull request, and as one self-contained page: no script, every text escaped."""
+"""Comparisons as text for the terminal, as markdown for a pull request, and as one self-contained page without script.
+
+Every text is escaped.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from nemo_evaluator.decisions.compare.compare_set import ComparisonSet, Entry
@@ -8,10 +12,30 @@ from nemo_evaluator.decisions.compare.report import RegressionReport
 from nemo_evaluator.decisions.compare.verdict import settling
 from nemo_evaluator.reports import _words as words
 from nemo_evaluator.reports import compare
-from nemo_evaluator.reports._page import template
+from nemo_evaluator.reports._page import plain_text, template
 from nemo_evaluator.reports._plots import Figure, Mark, Shares, rows_figure
 from nemo_evaluator.reports.compare import LISTED, name_of, state_of, titled, worst_first
 from nemo_evaluator.reports.verdict_words import ICONS, VERDICTS, explained
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How much of a comparison is told."""
+
+    show_flips: bool = False
+    compact: bool = False
+    verbose: bool = False
+
+
+def set_text(found: ComparisonSet, *, width: int | None = None, **shown: bool) -> str:
+    """All comparisons of a call as plain text, in lines of ``width`` where one is given, with a closing table when
+    there are several; ``shown`` are fields of ``Shown``."""
+    rows = [
+        [name_of(found, entry), words.with_bounds(entry.report.difference, sign=True), str(entry.report.verdict)]
+        for entry in found.entries
+    ]
+    table = words.columns(rows, width=width) if len(rows) > 1 else []
+    return plain_text("compare.txt.j2", width, found=found, c=compare, shown=Shown(**shown), table=table)
 
 
 def compare_markdown(report: RegressionReport) -> str:

@@ -5,7 +5,7 @@ from typing import Any, Final
 from nemo_evaluator.core.terminal import harmless
 from nemo_evaluator.decisions.gate.report import BenchmarkGate, GateReport, GateVerdict, Status
 from nemo_evaluator.reports import _words as words
-from nemo_evaluator.reports._page import template
+from nemo_evaluator.reports._page import plain_text, template
 from nemo_evaluator.reports._plots import Mark, rows_figure
 from nemo_evaluator.reports.verdict_words import DECISIONS, ICONS, VERDICTS, explained
 
@@ -16,22 +16,10 @@ _JUNIT: Final = {str(Status.PASS): "", str(GateVerdict.GO): "", **dict.fromkeys(
 
 def gate_text(report: GateReport, *, verbose: bool = False, explain: bool = False, width: int | None = None) -> str:
     """The decision as plain text, in lines of ``width`` where one is given."""
-    lines = words.wrapped(f"{report.verdict}  {report.candidate} against {report.baseline}", "", width=width)
-    lines += [line for reason in report.reasons for line in words.wrapped(reason, width=width)]
-    if report.missing:
-        lines += words.wrapped(f"missing: {', '.join(report.missing)}", width=width)
-    if report.benchmarks:
-        rows = [["benchmark", "tier", "verdict", "metric", "difference (pp)", "limit", "n"]]
-        rows += [_row(entry) for entry in report.benchmarks]
-        lines += ["", *words.columns(rows, width=width, spare=(3, 1, 6))]
-    if unsettled := [f"{name}: {said}" for name, said in _unsettled(report, explain)]:
-        lines += ["", *(line for said in unsettled for line in words.wrapped(said, width=width))]
-    said = report.warnings if verbose else _gathered(report)
-    if said:
-        lines += ["", *(line for warning in said for line in words.wrapped(warning, mark="! ", width=width))]
-    if verbose:
-        lines += ["", *(line for said in (_terms(report), _meanings()) for line in words.wrapped(said, width=width))]
-    return words.printable("\n".join(lines).rstrip()) + "\n"
+    rows = [["benchmark", "tier", "verdict", "metric", "difference (pp)", "limit", "n"], *map(_row, report.benchmarks)]
+    shown = {"table": words.columns(rows, width=width, spare=(3, 1, 6)), "verbose": verbose}
+    shown |= {"warnings": report.warnings if verbose else _gathered(report)}
+    return plain_text("gate.txt.j2", width, **shown, **_facts(report, explain))
 
 
 def _gathered(report: GateReport) -> list[str]:
