@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nemo_evaluator.core.errors import MissingExtraError, TransportError, UsageError
+from nemo_evaluator.core.errors import MissingExtraError, OutageError, TransportError, UsageError
 from nemo_evaluator.core.types import PromptRequest, SandboxSpec, SeedResult
-from nemo_evaluator.environments.gym_client import new_jar
+from nemo_evaluator.environments.gym_client import GymClient, new_jar
 from nemo_evaluator.environments.gym_wire import (
     GymSeed,
     assistant_text,
@@ -108,3 +111,53 @@ def test_a_server_of_nemo_gym_without_its_extra_is_told_what_to_install(monkeypa
     with pytest.raises(MissingExtraError, match="NeMo Gym is not installed") as caught:
         get_environment("gym://module:nemo_gym.servers.math")
     assert "nemo-evaluator[gym]" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["ours", "not_ours"])
+async def test_a_server_that_dies_under_a_request_is_an_outage(known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nemo_evaluator.environments.gym_client._PAUSES", (0.01, 0.01))
+    async with dying_server(taken=3) as server:
+        client = GymClient(server.url, lost=lambda: "it exited with code 7" if known and server.gone.is_set() else None)
+        with pytest.raises(OutageError, match="code 7" if known else "nothing answers"):
+            await client.post("/verify", {})
+        await client.close()
+    assert server.asked == ["POST /verify", "GET /health", "GET /health"]
+
+
+async def test_a_server_that_drops_one_request_and_lives_fails_that_one() -> None:
+    async with dying_server(taken=1, comes_back=True) as server:
+        client = GymClient(server.url)
+        with pytest.raises(TransportError, match="Disconnected") as told:
+            await client.post("/verify", {})
+        await client.close()
+    assert not isinstance(told.value, OutageError) and server.asked == ["POST /verify", "GET /health"]
+
+
+class Dying:
+    """A server that drops its first connections, as a process does that is being killed; then it is gone or answers."""
+
+    def __init__(self, taken: int, comes_back: bool) -> None:
+        self.url, self.asked, self.gone = "", list[str](), asyncio.Event()
+        self._taken, self._comes_back = taken, comes_back
+
+    async def begin(self) -> asyncio.Server:
+        self._server = await asyncio.start_server(self._take, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self._server
+
+    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        self.asked.append(" ".join(head.decode().split()[:2]))
+        if len(self.asked) > self._taken:
+            writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+        elif len(self.asked) == self._taken and not self._comes_back:
+            self._server.close()
+            self.gone.set()
+        writer.close()
+
+
+@asynccontextmanager
+async def dying_server(taken: int, comes_back: bool = False) -> AsyncIterator[Dying]:
+    server = Dying(taken, comes_back)
+    async with await server.begin():
+        yield server

@@ -20,6 +20,7 @@ from nemo_evaluator.models.http_proxy import proxy_url
 
 # A server that refuses connections may be starting again; after these it is gone.
 _PAUSES: Final = (0.2, 0.5, 1.0, 2.0)
+_PROBE: Final = aiohttp.ClientTimeout(total=10.0)
 _SHOWN: Final = 300
 
 
@@ -76,18 +77,48 @@ class GymClient:
                     path, *await self._send(method, path, data, new_jar() if cookies is None else cookies)
                 )
             except aiohttp.ClientConnectorError as error:
-                why = self._lost()
-                if why or pause is None:
-                    hint = "start the server again, then run the same command with --resume"
-                    raise OutageError(why or f"nothing answers at {self.base}: {error}", hint=hint) from error
-                await asyncio.sleep(pause)
+                await self._waited(pause, error)
             except TimeoutError as error:
                 raise TransportError(f"{self.base}{path} did not answer in {self._timeout.total} s") from error
-            except aiohttp.ClientError as error:
+            except (aiohttp.ClientError, OSError) as error:
+                # The request may have been seen, so it is not sent again here; whose fault it is, is asked.
+                await self._expect_somebody()
                 raise TransportError(f"{self.base}{path}: {type(error).__name__}: {error}") from error
         raise AssertionError("unreachable")
 
-    async def _send(self, method: str, path: str, data: bytes | None, cookies: aiohttp.CookieJar) -> tuple[int, bytes]:
+    async def _waited(self, pause: float | None, error: Exception) -> None:
+        """Wait for a server that may come back. Raises OutageError when it will not, or has not."""
+        why = self._lost()
+        if why or pause is None:
+            hint = "start the server again, then run the same command with --resume"
+            raise OutageError(why or f"nothing answers at {self.base}: {error}", hint=hint) from error
+        await asyncio.sleep(pause)
+
+    async def _expect_somebody(self) -> None:
+        """Return when the server says anything at all. Raises OutageError when it is gone.
+
+        A process that dies breaks its connections first, may take new ones for a moment, and is known to have ended
+        only later: one broken connection tells nothing about the problem that was on it.
+        """
+        for pause in (*_PAUSES, None):
+            try:
+                await self._send("GET", "/health", None, new_jar(), _PROBE)
+                return
+            except TimeoutError:
+                # It took the connection: busy, not gone.
+                return
+            except (aiohttp.ClientError, OSError) as error:
+                await self._waited(pause, error)
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        data: bytes | None,
+        cookies: aiohttp.CookieJar,
+        timeout: aiohttp.ClientTimeout | None = None,
+    ) -> tuple[int, bytes]:
+        limit = timeout or self._timeout
         headers = {"Content-Type": "application/json"} if data is not None else {}
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token.reveal()}"
@@ -96,7 +127,7 @@ class GymClient:
         )
         async with (
             session,
-            session.request(method, self.base + path, data=data, headers=headers, timeout=self._timeout) as reply,
+            session.request(method, self.base + path, data=data, headers=headers, timeout=limit) as reply,
         ):
             return reply.status, await reply.read()
 
