@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 . scripts/fail.sh
 home=${NEL_PARTS_DIR:-$PWD/.parts}
 bin=${VENV:-.venv}/bin
-declare -A packages=([nemo-gym]="nemo-gym==0.4.0" [nat]="nvidia-nat[langchain]==1.9.0 greenlet" [harbor]="harbor==0.24.0"
+declare -A packages=([nemo-gym]="nemo-gym==0.4.0" [nat]="nvidia-nat-langchain[nvidia,openai]==1.9.0 greenlet" [harbor]="harbor==0.24.0"
   [mini-swe-agent]="mini-swe-agent==2.4.6 litellm orjson fastapi mcp" [openclaw]="openclaw@2026.9.6"
   [inspect-evals]="inspect-evals==0.26.0")
 # nat wants greenlet and does not ask for it on every machine.

@@ -75,7 +75,8 @@ def checkout() -> dict[str, str]:
         "task_1_code": ("automated", inline, CODE, ""),
         "task_2_judge": ("llm_judge", asset, "", ""),
         "task_3_both": ("hybrid", inline, CODE, weights),
-        "task_4_broken": ("automated", inline, "def grade(transcript, workspace_path): return 1 / 0", ""),
+        "task_4_odd": ("automated", inline, "def grade(transcript, workspace_path): return 1 / 0", ""),
+        "task_5_broken": ("automated", inline, "def grade(transcript, workspace_path): import no_such", ""),
     }
     files = {
         f"tasks/{name}.md": TASK.format(id=name, kind=kind, files=given, code=code, more=more)
@@ -126,12 +127,13 @@ def test_each_kind_of_task_is_graded_as_it_says(nel: Nel, folder: Path) -> None:
         # Nothing is asked or graded again that was graded.
         assert [seen for seen in server.requests if "primary colours" not in seen.prompt] == asked
     found = {row["metadata"]["task_id"]: row for row in rows(nel.folder / "out" / "pinchbench")}
-    assert list(found) == ["task_3_both", "task_1_code", "task_2_judge", "task_4_broken"]
+    assert list(found) == ["task_3_both", "task_1_code", "task_2_judge", "task_4_odd", "task_5_broken"]
     told = {name: row.get("failure") or round(row["reward"], 6) for name, row in found.items()}
-    broken = told.pop("task_4_broken")
-    assert told == {"task_1_code": 1.0, "task_2_judge": 0.8, "task_3_both": 0.85}
-    # Code that fails has graded nothing: no zero.
-    assert broken["cause"] == "scorer" and "ZeroDivisionError" in broken["message"]
+    broken = told.pop("task_5_broken")
+    # Code that breaks over what was left is a zero with its reason; code that cannot run has graded nothing.
+    assert told == {"task_1_code": 1.0, "task_2_judge": 0.8, "task_3_both": 0.85, "task_4_odd": 0.0}
+    assert "ZeroDivisionError" in found["task_4_odd"]["scoring_details"]["grading_raised"]
+    assert broken["cause"] == "scorer" and "no_such" in broken["message"]
     assert found["task_1_code"]["scoring_details"]["criterion_said"] == 1.0
     assert "grading_code" not in found["task_1_code"]["metadata"]
 
@@ -147,7 +149,7 @@ def test_a_mirror_made_on_a_connected_machine_serves_another(nel: Nel) -> None:
     nel("data", "mirror", "pinchbench", "--to", "mirror")
     nel.env |= {"NEL_CACHE_DIR": str(nel.folder / "empty"), "NEL_DATA_MIRROR": str(nel.folder / "mirror")}
     shown = json.loads(nel("show", "pinchbench", "--index", "2", "--json").stdout)
-    assert shown["size"] == 4 and shown["metadata"]["task_id"] == "task_2_judge"
+    assert shown["size"] == 5 and shown["metadata"]["task_id"] == "task_2_judge"
 
 
 def test_what_cannot_be_had_is_said_with_the_way_out(

@@ -103,6 +103,23 @@ async def test_a_task_is_run_used_and_stopped(manager: SandboxManager, tmp_path:
     assert stopped["desiredStatus"] == "STOPPED"
 
 
+@pytest.mark.parametrize(
+    ("mount", "told"),
+    [
+        (VolumeMount("/data", "/inside"), "folder of this machine: /inside .*into the image"),
+        (VolumeMount(container_path="/inside", efs_filesystem_id="fs-1"), "EFS cannot be mounted: /inside"),
+    ],
+)
+async def test_a_volume_that_a_task_cannot_have_is_refused(
+    manager: SandboxManager, mount: VolumeMount, told: str
+) -> None:
+    ecs = aws_client("ecs", REGION)
+    before = ecs.list_tasks(cluster="boxes")["taskArns"]
+    with pytest.raises(SandboxError, match=told) as refused:
+        await manager.acquire(SandboxSpec(image="python:3.12", volumes=[mount]))
+    assert refused.value.final and ecs.list_tasks(cluster="boxes")["taskArns"] == before
+
+
 async def test_a_lost_answer_does_not_run_the_command_again(manager: SandboxManager, tmp_path: Path) -> None:
     spec = SandboxSpec(image="python:3.12", workdir=str(tmp_path / "work"))
     sandbox: Any = await manager.acquire(spec)

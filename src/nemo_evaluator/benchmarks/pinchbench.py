@@ -3,6 +3,7 @@
 import json
 import uuid
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,14 +30,21 @@ LC_ALL=C sort | head -n 200 | while IFS= read -r file; do
   then head -c 3000 "$file"; else echo '(not text)'; fi
 done | head -c 64000"""
 # Runs what a task grades with. The mark comes by stdin and is gone from there: a file of the agent's that the task's
-# code may run finds it neither in arguments nor in the environment.
+# code may run finds it neither in arguments nor in the environment. Code that breaks over what the agent left has
+# found the errand undone; what the sandbox lacks is not the agent's.
 _RUNNER: Final = """
 import json, runpy, sys
 mark = sys.stdin.readline().strip()
 grade = runpy.run_path(sys.argv[1])["grade"]
 with open(sys.argv[2], encoding="utf-8") as file:
     transcript = json.load(file)
-print("\\n" + mark + json.dumps(grade(transcript, sys.argv[3])))
+try:
+    found = {"scores": grade(transcript, sys.argv[3])}
+except (ImportError, MemoryError):
+    raise
+except Exception as error:
+    found = {"raised": f"{type(error).__name__}: {error}"[:300]}
+print("\\n" + mark + json.dumps(found))
 """
 
 
@@ -92,8 +100,16 @@ def _event(role: str, content: list[JsonDict]) -> JsonDict:
     return {"type": "message", "message": {"role": role, "content": content}}
 
 
-async def grade(code: str, events: list[JsonDict], sandbox: Sandbox) -> JsonDict:
-    """What a task's own code says of a workspace, by criterion. Raises ScorerError when it says nothing."""
+@dataclass(frozen=True)
+class Graded:
+    """What a task's own code says, by criterion; or what it raised over the workspace, which is worth nothing."""
+
+    scores: dict[str, float]
+    raised: str = ""
+
+
+async def grade(code: str, events: list[JsonDict], sandbox: Sandbox) -> Graded:
+    """Grade a workspace by a task's own code. Raises ScorerError when it could not run or says nothing."""
     place, mark = f"/tmp/nel-grade-{uuid.uuid4().hex}", uuid.uuid4().hex  # noqa: S108 - inside the sandbox
     for name, text in (("run.py", _RUNNER), ("grade.py", code), ("transcript.json", json.dumps(events))):
         await sandbox.upload(text.encode(), f"{place}/{name}")
@@ -104,13 +120,16 @@ async def grade(code: str, events: list[JsonDict], sandbox: Sandbox) -> JsonDict
         raise SandboxError("the sandbox has no python3, which this task is graded with", hint=hint)
     found = done.stdout.rpartition(mark)[2] if mark in done.stdout else ""
     try:
-        scores = as_dict(json.loads(found))
+        told = as_dict(json.loads(found))
     except ValueError as error:
         raise ScorerError(f"the task's own code did not grade: {(done.stderr or done.stdout)[-300:]}") from error
-    values = {str(name): as_number(value) for name, value in scores.items()}
-    if not values or None in values.values():
+    if told.get("raised"):
+        return Graded({}, str(told["raised"]))
+    scores = {str(name): as_number(value) for name, value in as_dict(told.get("scores")).items()}
+    values = {name: float(value) for name, value in scores.items() if value is not None}
+    if not scores or len(values) < len(scores):
         raise ScorerError(f"the task's own code graded with something else than numbers: {found[:300]}")
-    return values
+    return Graded(values)
 
 
 def judge_prompt(seed: SeedResult, response: str, found: JsonDict | None = None) -> list[Message]:
@@ -177,7 +196,8 @@ async def pinchbench(sample: ScorerInput) -> Score:
     score: Score = {"extracted": sample.response[:200], "grading_type": about["grading_type"], "workspace": left}
     if about["grading_type"] == "llm_judge":
         return {**score, "correct": 0.0, "needs_judge": True}
-    values = await grade(about["grading_code"], transcript(sample.trajectory, sample.response), sandbox)
-    mean = sum(values.values()) / len(values)
-    score |= {"correct": mean, **{f"criterion_{name}": value for name, value in values.items()}}
+    graded = await grade(about["grading_code"], transcript(sample.trajectory, sample.response), sandbox)
+    mean = sum(graded.scores.values()) / max(1, len(graded.scores))
+    score |= {"correct": mean, **{f"criterion_{name}": value for name, value in graded.scores.items()}}
+    score |= {"grading_raised": graded.raised} if graded.raised else {}
     return {**score, "automated": mean, "needs_judge": True} if about["grading_type"] == "hybrid" else score

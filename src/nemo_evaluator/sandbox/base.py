@@ -82,9 +82,19 @@ class VolumeMount:
 
 
 def volumes_of(spec: SandboxSpec) -> list[VolumeMount]:
-    """The volumes that can be mounted on a host."""
+    """The volumes of a spec. Raises SandboxError for those of EFS, which no sandbox mounts yet."""
     mounts = [one if isinstance(one, VolumeMount) else VolumeMount(**one) for one in spec.volumes]
-    return [mount for mount in mounts if not mount.is_efs]
+    refuse_volumes("volumes of EFS cannot be mounted", [mount for mount in mounts if mount.is_efs])
+    return mounts
+
+
+def refuse_volumes(why: str, mounts: Sequence[VolumeMount]) -> None:
+    """Raise SandboxError, with the fix, for volumes that a sandbox cannot have: never leave them out in silence."""
+    if mounts:
+        fix = "put what lies there into the image, or use a docker or local sandbox with a folder of this machine"
+        error = SandboxError(f"{why}: {', '.join(mount.container_path for mount in mounts)} ({fix})", hint=fix)
+        error.final = True
+        raise error
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox import _fresh
 from nemo_evaluator.sandbox._backend import Backend, Emit, Job
 from nemo_evaluator.sandbox._ecs_tunnel import SshSidecar, Tunnel
-from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint, volumes_of
+from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint, refuse_volumes, volumes_of
 
 _START: Final = 300.0
 _ATTEMPTS: Final = 4
@@ -94,6 +94,8 @@ class EcsSandbox(Backend):
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
         if self.provider is None:
             raise SandboxError("an ecs_fargate sandbox is made by its manager")
+        folders = [volume for volume in volumes_of(self.spec) if volume.host_path]
+        refuse_volumes("a Fargate task cannot mount a folder of this machine", folders)
         self._task = await self.provider.run_task(self.spec, self.name, self._token)
         address = await self.provider.wait_running(self._task)
         self._tunnel = await self.provider.connect(address, [one.url for one in outside_endpoints])

@@ -3,11 +3,13 @@
 Never part of a fingerprint: ports, output paths, dates, concurrency.
 """
 
+from pathlib import Path
 from typing import Any, Final, Self
 
 from nemo_evaluator.core.hashing import digest, digest_parts
 from nemo_evaluator.core.types import JsonDict, SeedResult, Step
 from nemo_evaluator.core.values import asdict, dataclass
+from nemo_evaluator.store.sums import file_sum
 
 # Digits of a verdict's fingerprint; older journals have twice as many, of which the first are the same.
 VERDICT_DIGITS: Final = 16
@@ -58,7 +60,16 @@ def problem_hash(seed: SeedResult) -> str:
         if spec is not None:
             del spec["life"]
             spec = {name: value for name, value in spec.items() if value is not None or name not in _NEWER}
+            # What lies in the sandbox, not where it lay on this machine.
+            spec["files"] = {there: _content(Path(here)) for here, there in spec["files"].items()}
         asked += [seed.system, seed.images, spec, seed.pre_agent_cmd]
     if seed.requests is not None:
         asked.append([asdict(request) for request in seed.requests])
     return digest(asked)
+
+
+def _content(path: Path) -> Any:
+    """What a file, or each file of a folder, holds; None for what is not there, which the sandbox will say."""
+    if path.is_dir():
+        return {str(one.relative_to(path)): file_sum(one) for one in sorted(path.rglob("*")) if one.is_file()}
+    return file_sum(path) if path.is_file() else None

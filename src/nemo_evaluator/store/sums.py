@@ -30,7 +30,7 @@ def record_sums(folder: Path, files: Iterable[Path], *, known: dict[Path, str] |
     ``known`` has the digests of files that were hashed while they were written.
     """
     sums = {name: digest for name, digest in _read(folder).items() if (folder / name).is_file()}
-    sums |= {path.name: (known or {}).get(path) or _digest(path) for path in files if path.is_file()}
+    sums |= {path.name: (known or {}).get(path) or file_sum(path) for path in files if path.is_file()}
     write_atomic(folder / FILE, "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items())))
 
 
@@ -43,13 +43,13 @@ def update_sums(folder: Path, files: Iterable[Path]) -> None:
 def altered(path: Path) -> bool:
     """True when a file is not what was written, as far as that was recorded."""
     expected = _read(path.parent).get(path.name)
-    return expected is not None and expected != _digest(path)
+    return expected is not None and expected != file_sum(path)
 
 
 def untouched(folder: Path) -> frozenset[Path]:
     """The recorded files of a folder, when all of them are there and what was written; none otherwise."""
     recorded = {folder / name: digest for name, digest in _read(folder).items()}
-    whole = all(path.is_file() and _digest(path) == digest for path, digest in recorded.items())
+    whole = all(path.is_file() and file_sum(path) == digest for path, digest in recorded.items())
     return frozenset(recorded) if whole else frozenset()
 
 
@@ -72,7 +72,7 @@ def damaged_files(root: Path) -> list[str]:
             path = place.parent / name
             if not path.is_file():
                 found.append(f"{str(path)!r}, which {place} names, is missing")
-            elif _digest(path) != expected:
+            elif file_sum(path) != expected:
                 found.append(f"{path} {_DIFFERS}")
     return found
 
@@ -85,7 +85,7 @@ def _read(folder: Path) -> dict[str, str]:
     return {match[2]: match[1] for line in text.splitlines() if (match := _LINE.fullmatch(line))}
 
 
-def _digest(path: Path) -> str:
+def file_sum(path: Path) -> str:
     """The digest of a file; computed once as long as it does not change."""
     state = path.stat()
     seen = _known.get(path)
