@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from nemo_evaluator.adapters.convert.responses import chat_of_response
 from nemo_evaluator.core.json_coerce import as_list
 from nemo_evaluator.core.types import JsonDict, Message
 from nemo_evaluator.models.types import ModelRequest
@@ -64,7 +65,7 @@ def texts_of(body: JsonDict) -> tuple[str, str, list[JsonDict]]:
     content: list[str] = []
     reasoning: list[str] = []
     calls: list[JsonDict] = []
-    for choice in choices_of(body):
+    for choice in choices_of(chat_of_response(body) if "output" in body else body):
         message = choice.get("message")
         if not isinstance(message, dict):
             content.append(str(choice.get("text") or ""))
@@ -74,12 +75,4 @@ def texts_of(body: JsonDict) -> tuple[str, str, list[JsonDict]]:
         for call in message.get("tool_calls") or ():
             function = call.get("function") or {}
             calls.append({"id": call.get("id"), "name": function.get("name"), "arguments": function.get("arguments")})
-    for item in (one for one in as_list(body.get("output")) if isinstance(one, dict)):
-        kind = item.get("type")
-        if kind == "message":
-            content.extend(str(part.get("text", "")) for part in item.get("content") or () if isinstance(part, dict))
-        elif kind == "reasoning":
-            reasoning.extend(str(part.get("text", "")) for part in item.get("summary") or () if isinstance(part, dict))
-        elif kind == "function_call":
-            calls.append({"id": item.get("call_id"), "name": item.get("name"), "arguments": item.get("arguments")})
     return "".join(content), "".join(reasoning), calls

@@ -8,9 +8,9 @@ from nemo_evaluator.core.types import JsonDict
 LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def option_lines(options: Sequence[str], labels: Sequence[str] = LETTERS) -> str:
+def option_lines(options: Sequence[str]) -> str:
     """``A) ...`` one a line."""
-    return "\n".join(f"{label}) {option}" for label, option in zip(labels, options, strict=False))
+    return "\n".join(f"{label}) {option}" for label, option in zip(LETTERS, options, strict=False))
 
 
 def lettered(options: Sequence[str], right: int) -> JsonDict:

@@ -43,17 +43,25 @@ def fetch(ref: DatasetRef, revision: str | None) -> tuple[Rows, str | None]:
         kept = cache_path(ref, revision)
         if kept.exists():
             return JsonlRows(kept, ref.key), revision
-    if is_offline():
-        raise UsageError(
-            f"{ref.key} is not in the cache, and nothing may be fetched (offline)",
-            hint="run once with a network, or point NEL_DATA_MIRROR at a mirror that holds it",
-        )
-    with _hub_errors(ref):
+    _refuse_offline(ref.key)
+    try:
         revision = revision or _newest(ref)
         kept = cache_path(ref, revision)
         if not kept.exists():
             _write(kept, _download_file(ref, revision) if ref.file else _download_split(ref, revision))
+    except UsageError:
+        raise
+    except Exception as error:
+        raise explain(ref, error) from error
     return JsonlRows(kept, ref.key), revision
+
+
+def _refuse_offline(what: str) -> None:
+    if is_offline():
+        raise UsageError(
+            f"{what} is not in the cache, and nothing may be fetched (offline)",
+            hint="run once with a network, or point NEL_DATA_MIRROR at a mirror that holds it",
+        )
 
 
 def cache_path(ref: DatasetRef, revision: str) -> Path:
@@ -73,11 +81,7 @@ def download(url: str) -> Path:
     name = safe_name(url.rsplit("/", 1)[-1]) or f"data{suffix}"
     kept = cache_dir() / "url" / safe_name(url.rsplit("/", 1)[0]) / name
     if not kept.exists():
-        if is_offline():
-            raise UsageError(
-                f"{url} is not in the cache, and nothing may be fetched (offline)",
-                hint="run once with a network, or point NEL_DATA_MIRROR at a mirror that holds it",
-            )
+        _refuse_offline(url)
         try:
             with replacing(kept) as file, urlopen(url, timeout=60) as answer:  # noqa: S310 - only http and https come here
                 shutil.copyfileobj(answer, file)
@@ -127,20 +131,6 @@ def _with_media(row: dict[str, Any]) -> dict[str, Any]:
         else value
         for key, value in row.items()
     }
-
-
-class _hub_errors:
-    """Turn what the hub libraries raise into errors that carry the fix."""
-
-    def __init__(self, ref: DatasetRef) -> None:
-        self._ref = ref
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Exception) and not isinstance(error, UsageError):
-            raise explain(self._ref, error) from error
 
 
 def explain(ref: DatasetRef, error: Exception) -> UsageError:

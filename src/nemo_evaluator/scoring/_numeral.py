@@ -104,7 +104,7 @@ _AFTER_ONLY: Final = lazy_pattern(
 )
 
 
-def whole_number(text: str, *, language: str | None = None) -> Number | None:
+def whole_number(text: str) -> Number | None:
     """The number that a text is, with or without a unit; None when anything else stands beside it."""
     if text.isascii() and text.isdigit() and len(text) <= _LONGEST:
         return Number(text, (int(text),))
@@ -116,7 +116,7 @@ def whole_number(text: str, *, language: str | None = None) -> Number | None:
         or not _AFTER_ONLY.fullmatch(plain, match.end())
     ):
         return None
-    return read(match, language)
+    return read(match, None)
 
 
 def _before(text: str, start: int) -> str:

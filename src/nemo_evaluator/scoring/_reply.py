@@ -39,16 +39,16 @@ def judge_reply(text: str) -> JsonDict:
     return value
 
 
-def judge_grade(text: str, grades: list[str], field: str = "grade") -> str:
+def judge_grade(text: str, grades: list[str]) -> str:
     """The grade in that object. Raises JudgeError when there is none, or when another field names another one."""
     reply = judge_reply(text)
     named = {key: _word(value) for key, value in reply.items() if isinstance(value, str)}
-    grade = named.get(field, "")
+    grade = named.get("grade", "")
     if grade not in grades:
-        raise JudgeError(f"`{field}` is none of {', '.join(grades)}")
+        raise JudgeError(f"`grade` is none of {', '.join(grades)}")
     others = sorted({word for word in named.values() if word in grades} - {grade})
     if others:
-        raise JudgeError(f"`{field}` is {grade}, but another field says {', '.join(others)}")
+        raise JudgeError(f"`grade` is {grade}, but another field says {', '.join(others)}")
     return grade
 
 

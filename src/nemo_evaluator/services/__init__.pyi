@@ -7,6 +7,5 @@ from nemo_evaluator.services.forms import docker_argv as docker_argv
 from nemo_evaluator.services.forms import srun_argv as srun_argv
 from nemo_evaluator.services.planner import is_managed as is_managed
 from nemo_evaluator.services.planner import plan_service as plan_service
-from nemo_evaluator.services.planner import plan_services as plan_services
 from nemo_evaluator.services.planner import service_identity as service_identity
 from nemo_evaluator.services.runner import start_services as start_services

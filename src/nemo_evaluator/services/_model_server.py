@@ -117,6 +117,11 @@ def in_shell(before: Sequence[str], lines: Sequence[str]) -> list[str]:
     return ["bash", "-c", "\n".join(["set -e", *before, *lines])]
 
 
+def filled(name: str, **values: object) -> list[str]:
+    """The lines of a file under ``data``, with the values in their places."""
+    return (Path(__file__).parent / "data" / name).read_text(encoding="utf-8").format(**values).splitlines()
+
+
 def keyed_module(site: Site, module: str, arguments: Sequence[str]) -> list[str]:
     """``python -m module`` with ``--api-key`` in no process list."""
     if site.here:

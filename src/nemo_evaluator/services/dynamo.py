@@ -15,6 +15,7 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.services._model_server import (
     NODE_LINES,
     ModelServer,
+    filled,
     flags,
     in_shell,
     model_launch,
@@ -80,7 +81,7 @@ class Dynamo(ModelServer):
         if site.here:
             python_with("dynamo.frontend")
         lines = list(NODE_LINES) if spread else ["rank=0", "head=127.0.0.1", "hosts=(127.0.0.1)"]
-        lines += _surroundings(port_of(service, site))
+        lines += filled("dynamo.sh", port=port_of(service, site), nats=_NATS, etcd=_ETCD)
         lines += [_started(name, service, site, worker, spread) for worker in workers]
         # When one part ends, the deployment has ended: whoever watches takes the rest down.
         argv = in_shell([*service.setup_commands, *([service.pre_cmd] if service.pre_cmd else [])], [*lines, "wait -n"])
@@ -111,20 +112,6 @@ def _workers(service: DynamoService) -> Iterator[_Worker]:
         for number in range(settings.num_workers):
             yield _Worker(role, number, first, settings)
             first += settings.num_nodes
-
-
-def _surroundings(port: int) -> list[str]:
-    return [
-        f'export DYN_REQUEST_PLANE=nats NATS_SERVER="nats://$head:{_NATS}" ETCD_ENDPOINTS="http://$head:{_ETCD}"',
-        "export DYN_SKIP_SGLANG_LOG_FORMATTING=1",
-        'if [ "$rank" -eq 0 ]; then',
-        f'  nats-server -js -p {_NATS} --store_dir "$(mktemp -d)" &',
-        f'  etcd --listen-client-urls http://0.0.0.0:{_ETCD} --advertise-client-urls "http://$head:{_ETCD}"'
-        ' --data-dir "$(mktemp -d)" &',
-        "fi",
-        f"for port in {_NATS} {_ETCD}; do until (exec 3<>/dev/tcp/$head/$port) 2>/dev/null; do sleep 1; done; done",
-        f'if [ "$rank" -eq 0 ]; then python3 -m dynamo.frontend --http-port {port} & fi',
-    ]
 
 
 def _started(name: str, service: DynamoService, site: Site, worker: _Worker, spread: bool) -> str:

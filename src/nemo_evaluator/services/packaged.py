@@ -115,11 +115,8 @@ def remove(name: str) -> bool:
 
 def sha256_of(path: Path) -> str:
     """The checksum of a file, read as a stream."""
-    found = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            found.update(block)
-    return found.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _download(model: PackagedModel, folder: Path, say: Say) -> None:

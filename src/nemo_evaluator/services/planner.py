@@ -1,6 +1,5 @@
 """From the services of a config to launch plans: one door for the local runner, for containers and for SLURM."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -27,11 +26,6 @@ def plan_service(name: str, service: Any, site: Site | None = None) -> list[Laun
     site, kind, token = site or local_site(service), SERVICES.build(service.type), Site().token
     sites = [replace(site, replica=number, token=token) for number in range(replicas_of(service))]
     return [kind.plan(name, service, one) for one in sites]
-
-
-def plan_services(services: Mapping[str, Any], site: Site | None = None) -> dict[str, list[Launch]]:
-    """The plans of all managed services of a config, in the order of the config."""
-    return {name: plan_service(name, one, site) for name, one in services.items() if is_managed(one)}
 
 
 def replicas_of(service: Any) -> int:

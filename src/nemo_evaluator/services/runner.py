@@ -14,6 +14,7 @@ from typing import Any
 from nemo_evaluator.config import EvalConfig
 from nemo_evaluator.core.errors import TransportError, UsageError
 from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.services._model_server import filled
 from nemo_evaluator.services.base import Launch, RunningService, Say
 from nemo_evaluator.services.health import expect_external
 from nemo_evaluator.services.leftovers import sweep_leftovers
@@ -161,13 +162,9 @@ async def all_or_first_error(work: list[Any]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def haproxy_config(servers: Sequence[Launch], port: int, bind: str = "127.0.0.1") -> str:
+def haproxy_config(servers: Sequence[Launch], port: int) -> str:
     """The whole file: least connections first, servers that fail their health check are left out."""
-    lines = ["defaults", "    mode http", "    maxconn 4096", "    retries 3", "    option redispatch"]
-    lines += ["    timeout connect 10s", "    timeout client 1h", "    timeout server 1h"]
-    lines += ["frontend nel", f"    bind {bind}:{port}", "    default_backend servers"]
-    lines += ["backend servers", "    balance leastconn", f"    option httpchk GET {servers[0].health_paths[0]}"]
-    lines += ["    http-check expect status 200"]
+    lines = filled("haproxy.cfg", port=port, health=servers[0].health_paths[0])
     for number, server in enumerate(servers):
         lines.append(f"    server server-{number} {server.host}:{server.port} check inter 1s fall 2 rise 1")
     return "\n".join(lines) + "\n"

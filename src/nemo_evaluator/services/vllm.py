@@ -8,6 +8,7 @@ from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.services._model_server import (
     NODE_LINES,
     ModelServer,
+    filled,
     flags,
     keyed_module,
     listening,
@@ -51,18 +52,8 @@ class Vllm(ModelServer):
 
 def _ray_lines(service: VllmService, site: Site) -> list[str]:
     """The first node is the head and goes on to serve; the others join it and stay until it ends."""
-    ray, port = shlex.quote(service.ray_binary), meeting_port(service, site)
-    return [
-        *NODE_LINES,
-        'if [ "$rank" -gt 0 ]; then',
-        f"  until (exec 3<>/dev/tcp/$head/{port}) 2>/dev/null; do sleep 1; done",
-        f'  exec {ray} start --address="$head:{port}" --block',
-        "fi",
-        f'{ray} start --head --node-ip-address="$head" --port={port} --include-dashboard=false --disable-usage-stats',
-        f'until [ "$({ray} status --address="$head:{port}" | grep -cE \'^ *[0-9]+ node_\')" -ge {service.num_nodes} ];'
-        " do sleep 1; done",
-        f'export RAY_ADDRESS="$head:{port}"',
-    ]
+    ray = shlex.quote(service.ray_binary)
+    return [*NODE_LINES, *filled("ray.sh", ray=ray, port=meeting_port(service, site), nodes=service.num_nodes)]
 
 
 KIND: Final = Kind(VllmService, Vllm)

@@ -7,7 +7,7 @@ import orjson
 
 from nemo_evaluator.adapters._streams import encode_event
 from nemo_evaluator.adapters.convert.base import Speech, Translator, call_of, error_in, first_choice, thought_of
-from nemo_evaluator.core.json_coerce import as_dict
+from nemo_evaluator.core.json_coerce import as_dict, as_list
 from nemo_evaluator.core.types import JsonDict, Message
 from nemo_evaluator.models.responses import finish_reason
 
@@ -159,14 +159,14 @@ def chat_of_response(body: JsonDict) -> JsonDict:
     """An answer of the Responses API as a chat answer."""
     message: JsonDict = {"role": "assistant", "content": ""}
     calls: list[JsonDict] = []
-    for item in body.get("output") or ():
+    for item in (one for one in as_list(body.get("output")) if isinstance(one, dict)):
         kind = item.get("type")
         parts = item.get("content") or item.get("summary") or ()
         text = "".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))
         if kind == "message":
             message["content"] += text
         elif kind == "reasoning" and text:
-            message["reasoning_content"] = text
+            message["reasoning_content"] = message.get("reasoning_content", "") + text
         elif kind == "function_call":
             calls.append(call_of(item.get("call_id"), item.get("name"), item.get("arguments")))
     if calls:

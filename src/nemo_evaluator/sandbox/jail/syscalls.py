@@ -104,9 +104,9 @@ def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> No
         raise _fail(f"mount {kind} on {target}")
 
 
-def _prctl(option: int, value: int, what: str, third: int = 0) -> None:
+def _prctl(option: int, value: int, what: str) -> None:
     zero = ctypes.c_ulong(0)
-    if _libc.prctl(ctypes.c_int(option), ctypes.c_ulong(value), ctypes.c_ulong(third), zero, zero) != 0:
+    if _libc.prctl(ctypes.c_int(option), ctypes.c_ulong(value), zero, zero, zero) != 0:
         raise _fail(what)
 
 
