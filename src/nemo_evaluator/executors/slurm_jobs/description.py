@@ -3,15 +3,17 @@
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from importlib.resources import files
 from typing import Any, Final
 
 from nemo_evaluator.core.errors import NelError
+from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import folded
 from nemo_evaluator.executors.base import Job
 from nemo_evaluator.executors.slurm import SlurmCluster
-from nemo_evaluator.executors.slurm_jobs.plan import SCRIPT, JobPlan, Pool, pool_of
+from nemo_evaluator.executors.slurm_jobs.plan import SCRIPT, JobPlan, pool_of
 from nemo_evaluator.services.base import Launch
 from nemo_evaluator.services.forms import srun_argv
 from nemo_evaluator.services.planner import is_managed, plan_service, replicas_of
@@ -31,44 +33,24 @@ def describe(job: Job, plan: JobPlan) -> tuple[str, JsonDict]:
         | {"solver": one.solver.type, "max_concurrent": one.max_concurrent}
         for one in config.benchmarks
     ]
-    lines = [f"Run {plan.name} on SLURM, results in {plan.root}", _jobs(plan, config.cluster), "Node pools:"]
-    lines += [f"  {_pool(pool, config.cluster)}" for pool in plan.pools]
-    lines += [
-        "Services:",
-        *(f"  {name}: {_service(one, plan)}" for name, one in config.services.items()),
-        "Benchmarks:",
-    ]
-    for one in benchmarks:
-        size = f"at most {one['max_problems']} problems" if one["max_problems"] else "all problems"
-        lines.append(f"  {one['id']}: {size} x {one['repeats']}, {one['solver']}, concurrency {one['max_concurrent']}")
-    text = [folded(line, _WIDTH) for line in lines]
+    words = {name: _service(one, plan) for name, one in config.services.items()}
+    # Loaded by name: nothing but a dry run needs the library.
+    page = load_object("jinja2:Template")(
+        files(__package__).joinpath("plan.txt.j2").read_text(encoding="utf-8"),
+        undefined=load_object("jinja2:StrictUndefined"),
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    shown_plan = page.render(plan=plan, cluster=config.cluster, services=words, benchmarks=benchmarks, many=_many)
+    text = [folded(shown_plan, _WIDTH)]
     array = [f"--array=0-{plan.shards - 1}"] if plan.shards else []
     shown = [["sbatch", *array, str(plan.root / SCRIPT)], [*plan.container, *plan.worker]]
     shown += [found[0] for found in commands.values()]
-    text += ["Commands:", *(line for argv in shown for line in _shell(argv))]
+    text += [line for argv in shown for line in _shell(argv)]
     services = {name: [shlex.join(argv) for argv in found] for name, found in commands.items()}
     services |= {name: [str(getattr(one, "url", ""))] for name, one in config.services.items() if name not in services}
     data = asdict(plan) | {"root": str(plan.root), "services": services, "benchmarks": benchmarks}
     return "\n".join(text), data | {"worker": plan.worker}
-
-
-def _jobs(plan: JobPlan, cluster: SlurmCluster) -> str:
-    jobs = f"an array of {plan.shards} jobs, merged by the last one" if plan.shards else "1 job"
-    most = f", {cluster.max_walltime} in total" if cluster.max_walltime else ""
-    again = f"follow-up jobs resume it (at most {plan.max_retries} in a row without progress{most})"
-    return f"Jobs: {jobs}, {cluster.walltime} each; {again if plan.auto_resume else 'no follow-up jobs'}"
-
-
-def _pool(pool: Pool, cluster: SlurmCluster) -> str:
-    known = cluster.node_pools[pool.name]
-    gpus = f" x {_many(known.gpus, 'GPU')}" if known.gpus else ""
-    given = [f"account {cluster.account}"] if cluster.account else []
-    given += [
-        f"--{name}" + ("" if value.lower() == "true" else f"={value}")
-        for name, value in known.sbatch_extra_flags.items()
-    ]
-    given += ["sandboxes run here"] if pool.sandboxes else []
-    return ", ".join([f"{pool.name}: {_many(pool.nodes, 'node')}{gpus}, partition {known.partition}", *given])
 
 
 def _service(service: Any, plan: JobPlan) -> str:
