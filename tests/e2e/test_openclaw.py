@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docker_image import docker, system_libraries
 from nel_support import Nel, api, rows
 
 from nemo_evaluator.adapters.outside import ModelAccess
@@ -36,6 +37,8 @@ async def score(sample: ScorerInput) -> dict:
     return {{"correct": found.stdout.startswith("hello"), "found": found.stdout}}
 """
 WORK = "echo hello > hello.txt"
+# Seconds in which the real agent starts and runs one command, on a busy machine too.
+LIMIT = 90
 STAND_IN_COMMAND = f"python3 /opt/openclaw/{STAND_IN.name}"
 
 
@@ -168,11 +171,34 @@ def real(seen: Any) -> Say:
     return Say("I run a command.", tool_calls=[call], finish_reason="tool_calls", usage=USAGE)
 
 
+@pytest.fixture(
+    params=[
+        pytest.param("local", marks=pytest.mark.needs("bwrap")),
+        pytest.param("docker", marks=pytest.mark.needs("docker")),
+    ]
+)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+    """A sandbox with what Node is linked to."""
+    if request.param == "local":
+        return {"type": "local"}
+    system_libraries(tmp_path)
+    (tmp_path / "Dockerfile").write_text("FROM nel-test/python:bookworm\nCOPY *.so.* /usr/lib/\n")
+    docker("build", "-q", "-t", "nel-test/openclaw:base", str(tmp_path))
+    return {"type": "docker", "image": "nel-test/openclaw:base"}
+
+
 @pytest.mark.large
-@pytest.mark.needs("openclaw", "bwrap")
-def test_openclaw_as_it_is_published(nel: Nel, parts_dir: Path) -> None:
+@pytest.mark.needs("openclaw")
+def test_openclaw_as_it_is_published(nel: Nel, parts_dir: Path, place: dict[str, Any]) -> None:
+    def script(seen: Any) -> Say:
+        said = json.dumps(seen.body["messages"])
+        late = "be late" in said and any(message["role"] == "tool" for message in seen.body["messages"])
+        return Say("Never read.", delay=600) if late else real(seen)
+
     solver = {"openclaw_bin": "/opt/openclaw/bin/openclaw", "run_timeout": 500, "context_window": 32768}
-    row = solve(nel, real, parts_dir / "openclaw", solver, [{"prompt": "work"}])["work"]
+    tasks = [{"prompt": "work"}, {"prompt": "be late", "agent_timeout_sec": LIMIT}]
+    found = solve(nel, script, parts_dir / "openclaw", solver, tasks, sandbox=place)
+    row = found["work"]
     assert (row["reward"], row["model_response"]) == (1.0, "All done."), row
     assert row["scoring_details"]["openclaw_version"].startswith("20")
     assert (row["prompt_tokens"], row["completion_tokens"]) == (20, 4)
@@ -180,3 +206,7 @@ def test_openclaw_as_it_is_published(nel: Nel, parts_dir: Path) -> None:
     assert validate_trajectory(document) == []
     (step,) = (step for step in document["steps"] if step.get("tool_calls"))
     assert step["tool_calls"][0]["arguments"] == {"command": WORK} and step["observation"]["results"]
+    # Stopped at its limit, and verified with what it had done by then.
+    row = found["be late"]
+    assert (row["status"], row["reward"], row["label"]) == ("scored", 1.0, "budget"), row
+    assert row["scoring_details"]["openclaw_timed_out"] is True
