@@ -6,6 +6,7 @@ import pytest
 
 from nemo_evaluator.benchmarks.pinchbench import grade
 from nemo_evaluator.core.types import SandboxSpec
+from nemo_evaluator.sandbox._backend import Limits
 from nemo_evaluator.sandbox.local import LocalSandbox
 
 # As the tasks' own code does: it reads files without asking what they are, and may run what it finds.
@@ -57,3 +58,13 @@ async def test_an_odd_workspace_is_a_zero_with_its_reason(name: str) -> None:
         # The grader works: what was asked for, in the same place, is worth all.
         assert (await sandbox.exec(f"rm -rf main.py out.json; {RIGHT}")).ok
         assert (await grade(CODE, [], sandbox)).scores == {"right": 1.0}
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("left", ["mkfifo out.json", "ln -s /dev/zero out.json"])
+async def test_a_file_without_an_end_is_a_zero_too(left: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nemo_evaluator.benchmarks.pinchbench._SECONDS", 3.0)
+    async with LocalSandbox(SandboxSpec(workdir="/workspace"), settings=Limits(memory=2**28)) as sandbox:
+        assert (await sandbox.exec(left)).ok
+        graded = await grade(CODE, [], sandbox)
+        assert graded.scores == {} and graded.raised

@@ -40,7 +40,7 @@ with open(sys.argv[2], encoding="utf-8") as file:
     transcript = json.load(file)
 try:
     found = {"scores": grade(transcript, sys.argv[3])}
-except (ImportError, MemoryError):
+except ImportError:
     raise
 except Exception as error:
     found = {"raised": f"{type(error).__name__}: {error}"[:300]}
@@ -118,6 +118,9 @@ async def grade(code: str, events: list[JsonDict], sandbox: Sandbox) -> Graded:
     if done.exit_code in (126, 127):
         hint = "use an image with OpenClaw and Python"
         raise SandboxError("the sandbox has no python3, which this task is graded with", hint=hint)
+    if done.timed_out or done.out_of_memory:
+        # As a program that is graded: pipes and devices in the place of files must not be worth more than a zero.
+        return Graded({}, f"the grading did not end in {_SECONDS:g} s" if done.timed_out else "out of memory")
     found = done.stdout.rpartition(mark)[2] if mark in done.stdout else ""
     try:
         told = as_dict(json.loads(found))
