@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Collection, Coroutine, Mapping
-from types import TracebackType
 from typing import Any
 
 from nemo_evaluator.testing._connection import Connection
@@ -44,7 +43,6 @@ class ScriptedServer(Desk):
         super().__init__(script, answers, weather, api_key, models, record)
         self._host, self._port = host, port
         self._server: asyncio.Server | None = None
-        self._thread: threading.Thread | None = None
 
     @property
     def url(self) -> str:
@@ -80,37 +78,28 @@ class ScriptedServer(Desk):
         await self.stop()
 
     def __enter__(self) -> ScriptedServer:
-        ready = threading.Event()
-        failure: list[BaseException] = []
+        ready, failure = threading.Event(), list[OSError]()
 
-        async def begin() -> None:
+        async def serve() -> None:
+            self._over = asyncio.Event()
             try:
-                await self.start()
+                async with self:
+                    ready.set()
+                    await self._over.wait()
             except OSError as error:
                 failure.append(error)
-                self.loop.stop()
-            ready.set()
+                ready.set()
 
-        def serve() -> None:
-            loop = new_event_loop()
-            loop.create_task(begin())
-            try:
-                loop.run_forever()
-            finally:
-                loop.close()
-
-        self._thread = threading.Thread(target=serve, name="scripted-server", daemon=True)
+        self._thread = threading.Thread(target=run, args=(serve(),), name="scripted-server", daemon=True)
         self._thread.start()
         ready.wait(10)
         if failure:
             raise failure[0]
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        asyncio.run_coroutine_threadsafe(self.stop(), self.loop).result(10)
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        if self._thread is not None:
-            self._thread.join(10)
+    def __exit__(self, *exc: object) -> None:
+        self.loop.call_soon_threadsafe(self._over.set)
+        self._thread.join(10)
 
 
 try:
