@@ -1,6 +1,7 @@
 """A benchmark through the engine: outcomes, failures, early stops, what ends up in the files."""
 
 import asyncio
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,31 @@ async def test_a_clean_run(sums: Any, scripted: Any, tmp_path: Path) -> None:
     assert [step["source"] for step in trajectory["trajectory"][0]["steps"]] == ["user", "agent"]
     assert read_json(TaskPaths(tmp_path).bundles()[0])["run_id"] == bundle["run_id"]
     assert not (tmp_path / "failure_analysis.json").exists()
+
+
+async def test_what_a_solver_sets_in_its_context_ends_with_its_step(sums: Any, scripted: Any, tmp_path: Path) -> None:
+    right, own, seen = scripted.answer, ContextVar("own", default=0), []
+
+    def answer(prompt: str) -> str:
+        seen.append(own.get())
+        own.set(1)
+        return str(right(prompt))
+
+    scripted.answer = answer
+    await run_evaluation(sums, scripted, step_log_dir=tmp_path, config={}, max_concurrent=1)
+    assert seen == [0] * 10
+
+
+async def test_a_task_goes_on_with_the_next_step(sums: Any, scripted: Any, tmp_path: Path) -> None:
+    right, tasks = scripted.answer, set()
+
+    def answer(prompt: str) -> str:
+        tasks.add(id(asyncio.current_task()))
+        return str(right(prompt))
+
+    scripted.answer = answer
+    await run_evaluation(sums, scripted, step_log_dir=tmp_path, config={}, max_concurrent=1)
+    assert len(tasks) == 1
 
 
 @pytest.mark.parametrize(

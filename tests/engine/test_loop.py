@@ -2,6 +2,9 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextvars import ContextVar
+
+import pytest
 
 from nemo_evaluator.core.slots import lent_slot
 from nemo_evaluator.core.turns import end_turns, listen, record_turn
@@ -29,6 +32,23 @@ async def test_every_step_runs_once_in_as_many_tasks_as_there_are_slots() -> Non
     assert sorted(done) == list(range(100))
     assert len(tasks) == 4
     assert tally.in_flight == 0
+
+
+@pytest.mark.parametrize("known", [False, True])
+async def test_what_a_step_sets_in_its_context_is_not_seen_by_the_next(known: bool) -> None:
+    own: ContextVar[object] = ContextVar("own")
+    before = object()
+    if known:
+        own.set(before)
+    seen: list[object] = []
+
+    async def work(_step: Step) -> None:
+        await asyncio.sleep(0)
+        seen.append(own.get(None))
+        own.set(object())
+
+    await run_loop(_steps(20), work, max_concurrent=2, halt=Halt(), tally=Tally())
+    assert seen == [before if known else None] * 20
 
 
 async def test_a_step_that_wants_its_slot_back_is_not_kept_waiting_by_later_steps() -> None:

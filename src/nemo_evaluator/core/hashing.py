@@ -14,6 +14,10 @@ _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE
 def canonical(value: Any) -> bytes:
     """The canonical JSON bytes of a value: keys sorted, no spaces; objects that JSON does not know as text."""
     try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except (TypeError, RecursionError):
+        pass
+    try:
         return orjson.dumps(value, default=_plain, option=_OPTIONS)
     except (TypeError, RecursionError):
         return orjson.dumps(plain(value, _plain), option=_OPTIONS)
@@ -25,8 +29,13 @@ def digest(value: Any) -> str:
 
 
 def digest_parts(*parts: str | int) -> str:
-    """A fingerprint of a few short strings and numbers: the cheap form for hot paths."""
-    return hashlib.blake2b("\x1f".join(map(str, parts)).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    """A fingerprint of a few short strings and numbers."""
+    return digest_text("\x1f".join(map(str, parts)))
+
+
+def digest_text(text: str) -> str:
+    """A fingerprint of a text: the cheap form for hot paths."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def _plain(value: Any) -> Any:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from nemo_evaluator.core.failures import POLICY, Cause, Row
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.types import JsonDict, ModelResponse, Step
 from nemo_evaluator.engine.plan import Plan
 from nemo_evaluator.runs.bundle import NOT_BREAKDOWNS
+from nemo_evaluator.runs.row_table import WrittenRows
 from nemo_evaluator.solvers.trajectory import single_turn
 from nemo_evaluator.store.index import StepIndex
 from nemo_evaluator.store.journal import Journal
@@ -81,6 +83,7 @@ class Columns:
     exemplars: dict[str, list[JsonDict]] = field(default_factory=dict)
     # What the views hold, by path.
     digests: dict[Path, str] = field(default_factory=dict)
+    written: WrittenRows | None = None
 
     def add(self, answer: JsonDict | None, outcome: JsonDict, row: JsonDict) -> str | None:
         """Take in one step and its row; returns its failure category, if it has one."""
@@ -172,6 +175,8 @@ def write_views(
 ) -> Columns:
     """Write results.jsonl (``full``: with trajectories) and trajectories.jsonl by problem, and gather the columns."""
     columns = Columns(planned=len(plan))
+    written = columns.written = WrittenRows(task.results)
+    offset = 0
     # It speaks of the earlier rows; it is written again with the bundle.
     (task.root / SUMS).unlink(missing_ok=True)
     rows_file, turns_file = _Replacing(task.results), _Replacing(task.trajectories)
@@ -183,15 +188,18 @@ def write_views(
                 outcome_at, answer_at = index.outcome(step), index.answer(step)
                 if outcome_at is None:
                     continue
+                # In the order in which they were written.
+                answer = journal.read_at(answer_at) if answer_at is not None else None
                 outcome = journal.read_at(outcome_at)
                 if outcome["status"] == "failed" and POLICY[Cause(outcome["failure"]["cause"])].row is Row.ABSENT:
                     continue
-                answer = journal.read_at(answer_at) if answer_at is not None else None
                 rows += 1
                 row = result_row(answer, outcome)
                 category = columns.add(answer, outcome, row)
                 turns = trajectory_of(answer, row) if answer is not None else []
-                results(dumps(row | {"trajectory": turns} if full and turns else row) + b"\n")
+                shown = row | {"trajectory": turns} if full and turns else row
+                written.add(offset, shown)
+                offset += results(dumps(shown) + b"\n")
                 trajectories(dumps(trajectory_row(answer, outcome, row, turns, category)) + b"\n")
             columns.samples += rows > 0
     columns.digests = {file.path: file.digest for file in (rows_file, turns_file)}
@@ -224,34 +232,39 @@ def _in_order(plan: Plan) -> Iterator[int]:
     return (problem for problem in range(plan.dataset_size) if chosen[problem])
 
 
+class _Hashed(io.FileIO):
+    """A file with the digest of what was written to it; buffered, so that this is done for many lines at once."""
+
+    def __init__(self, path: Path, mode: str) -> None:
+        super().__init__(path, mode)
+        self.hash = hashlib.sha256()
+
+    def write(self, data: Any, /) -> int:
+        """Write what the system takes at once, and hash that much."""
+        written = super().write(data)
+        self.hash.update(memoryview(data)[:written])
+        return written
+
+
 class _Replacing:
     """A file that replaces its predecessor only when it was written whole; what is written is hashed on the way."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._temporary = path.with_name(f".{path.name}.writing")
-        self._hash = hashlib.sha256()
+        self.digest = ""
 
-    @property
-    def digest(self) -> str:
-        """The digest of what was written."""
-        return self._hash.hexdigest()
-
-    def __enter__(self) -> Callable[[bytes], None]:
-        self._file = self._temporary.open("wb", buffering=1 << 18)
-        write, update = self._file.write, self._hash.update
-
-        def put(line: bytes) -> None:
-            write(line)
-            update(line)
-
-        return put
+    def __enter__(self) -> Callable[[bytes], int]:
+        self._raw = _Hashed(self._temporary, "wb")
+        self._file = io.BufferedWriter(self._raw, 1 << 18)
+        return self._file.write
 
     def __exit__(self, kind: object, *_: object) -> None:
         try:
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
+            self.digest = self._raw.hash.hexdigest()
             if kind is None:
                 self._temporary.replace(self.path)
         finally:

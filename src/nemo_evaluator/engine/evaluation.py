@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from nemo_evaluator.adapters.outside import AgentDoor, AgentSession
     from nemo_evaluator.metrics.stop_rule import StopRule
     from nemo_evaluator.models.budget import Budget
+    from nemo_evaluator.runs.row_table import WrittenRows
     from nemo_evaluator.sandbox.manager import SandboxManager
 
 _log = logging.getLogger(__name__)
@@ -114,6 +115,8 @@ class Finished:
     task: TaskPaths
     # Nothing was to be done: its files are those of an earlier session.
     kept: bool = False
+    # Its rows, for whoever would read them again at once.
+    written: WrittenRows | None = None
 
 
 async def evaluate(job: Evaluation) -> Finished:
@@ -390,14 +393,16 @@ class _Session:
         if batch:
             await run_batch(context, list(reuse.todo(self._plan)), self._task.root / "batch")
             return
+        runner = StepRunner(context)
         await run_loop(
             reuse.todo(self._plan),
-            StepRunner(context).run,
+            runner.run,
             max_concurrent=job.max_concurrent,
             halt=self._halt,
             tally=self._tally,
             room=self._stop.room if self._stop is not None else None,
             waiting=job.waiting,
+            clear=runner.clear,
         )
 
     def _finish(self, reuse: ReusePlan, history: History) -> Finished:
@@ -425,7 +430,8 @@ class _Session:
             canaries=self._canaries,
             extra_scores=self._extra_scores() if columns.scored else {},
         )
-        return Finished(write_bundle(self._task, columns, facts), halt, reuse, self._task)
+        bundle = write_bundle(self._task, columns, facts)
+        return Finished(bundle, halt, reuse, self._task, written=columns.written)
 
     def _extra_scores(self) -> JsonDict:
         with boundary(Cause.SCORER):

@@ -31,9 +31,10 @@ def checked_answer(answer: Any) -> SolveResult:
 
 
 def _check_reply(reply: ModelResponse) -> None:
-    for name in ("content", "model", "finish_reason"):
-        if type(getattr(reply, name)) is not str:
-            setattr(reply, name, as_word(getattr(reply, name)))
+    if not type(reply.content) is type(reply.model) is type(reply.finish_reason) is str:
+        for name in ("content", "model", "finish_reason"):
+            if type(getattr(reply, name)) is not str:
+                setattr(reply, name, as_word(getattr(reply, name)))
     for name in _COUNTS:
         value = getattr(reply, name)
         if value is not None and (type(value) is not int or not 0 <= value < _MOST):

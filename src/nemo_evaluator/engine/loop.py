@@ -4,6 +4,8 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
+from contextvars import Context, copy_context
+from operator import is_
 from typing import Final, TypeVar
 
 from nemo_evaluator.core.slots import Slots, current_slots
@@ -24,10 +26,12 @@ async def run_loop(
     tally: Tally,
     room: Callable[[], Awaitable[None]] | None = None,
     waiting: int = 0,
+    clear: Callable[[], None] = lambda: None,
 ) -> None:
     """Run every step, or stop when ``halt`` is set. An exception that is not a step's own outcome ends the run.
 
     ``room`` is waited for before a step is started. ``waiting`` steps at least may wait at once, besides those at work.
+    ``clear`` takes back what ``work`` itself leaves in the context of its task.
     """
     slots = Slots(max_concurrent)
     most, fewer = max_concurrent + max(waiting, _WAITING_PER_SLOT * max_concurrent), asyncio.Event()
@@ -36,13 +40,20 @@ async def run_loop(
     asking = False
 
     async def some(first: Step) -> None:
-        """A step, and further ones as long as nobody else wants the slot: a task for each would cost more."""
+        """A step, and further ones as long as nobody else wants the slot: a task for each would cost more.
+
+        What a solver sets in the context ends with its step: the next one then gets a task, and a context, of its own.
+        """
         step: Step | None = first
         tally.in_flight += 1
+        clear()
+        context = copy_context()
         try:
             while step is not None:
                 await work(step)
-                step = next(steps, None) if asking and room is None and slots.waiting == 1 and not halt else None
+                clear()
+                alone = asking and room is None and slots.waiting == 1 and not halt
+                step = next(steps, None) if alone and _equal(context, copy_context()) else None
         except asyncio.CancelledError:
             raise
         except BaseException as error:
@@ -94,6 +105,11 @@ async def run_loop(
         raise error
 
 
+def _equal(one: Context, other: Context) -> bool:
+    """Whether nothing was set: by identity, since values are anybody's."""
+    return len(one) == len(other) and all(map(is_, one.values(), other.values()))
+
+
 async def _wind_down(producer: asyncio.Task[None], running: set[asyncio.Task[None]], halt: Halt) -> None:
     producer.cancel()
     with suppress(asyncio.CancelledError):
@@ -115,10 +131,12 @@ class Deadlines:
         self._ends: dict[asyncio.Task[object], float] = {}
         self._late: set[asyncio.Task[object]] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def within(self, call: Awaitable[T]) -> T:
         """What ``call`` returns. Raises TimeoutError when the limit is over; a task is here once at a time."""
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        loop = self._loop = self._loop or asyncio.get_running_loop()
+        task = asyncio.current_task(loop)
         assert task is not None
         asked = task.cancelling()
         end = self._ends[task] = loop.time() + self._limit

@@ -39,12 +39,15 @@ class ReusePlan:
 
     def todo(self, plan: Plan) -> Iterator[Step]:
         """The steps that still need work."""
-        for step in plan.steps():
-            if self.decision(step) != REUSE:
-                yield step
+        for problem in plan.problems:
+            for repeat in range(self.repeats):
+                if self.decisions[problem * self.repeats + repeat] != REUSE:
+                    yield Step(problem, repeat)
 
     def count(self, decision: int, plan: Plan) -> int:
         """How many steps of the plan have a decision."""
+        if len(plan) == len(self.decisions):
+            return self.decisions.count(decision)
         return sum(1 for step in plan.steps() if self.decision(step) == decision)
 
 

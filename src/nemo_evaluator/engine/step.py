@@ -67,6 +67,8 @@ _FIRST_REJECTIONS: Final = 8
 _NO_ANSWER: Final = "check the URL, the model and the server's log, then run the same command with --resume"
 # A rule that has decided, or a budget that is spent, lets the requests in flight finish: they are paid for.
 DRAIN: Final = 60.0
+_SEED: Final = boundary(Cause.SEED)
+_SOLVER: Final = boundary(Cause.SOLVER)
 
 
 @dataclass(slots=True)
@@ -131,23 +133,26 @@ class StepRunner:
     async def run(self, step: Step) -> None:
         """Bring one step to its outcome."""
         started = time.perf_counter()
-        # A task runs one step after another.
-        end_turns()
-        self._ctx.scopes.leave()
+        ctx = self._ctx
         try:
-            with boundary(Cause.SEED):
-                raw = await self._ctx.environment.seed(step.problem_idx)
-                seed = self._ctx.template.apply(raw) if self._ctx.template else raw
+            with _SEED:
+                raw = await ctx.environment.seed(step.problem_idx)
+                seed = ctx.template.apply(raw) if ctx.template else raw
         except BoundaryError as error:
             blank = SeedResult(prompt="", expected_answer="")
             self._settle(_Work(step, blank, "", "", started), error)
             return
         problem = problem_hash(raw)
-        work = _Work(step, seed, problem, self._ctx.prints.answer(problem, step), started)
+        work = _Work(step, seed, problem, ctx.prints.answer(problem, step), started)
         work.timing["seed_ms"] = _since(started)
-        if self._ctx.reuse is not None and self._ctx.reuse.decision(step) == VERIFY:
+        if ctx.reuse is not None and ctx.reuse.decision(step) == VERIFY:
             work.answer, work.label, work.sealed = self._stored_answer(step)
         await self._attempts(work)
+
+    def clear(self) -> None:
+        """Take back what steps leave in the context of their task, which goes on with other steps."""
+        end_turns()
+        self._ctx.scopes.leave()
 
     def take(self, step: Step, row: BatchRow) -> None:
         """Journal the row of an environment that asked and judged by itself."""
@@ -237,7 +242,7 @@ class StepRunner:
 
     async def _solve(self, seed: SeedResult, sandbox: Sandbox | None, session: AgentSession | None) -> SolveResult:
         try:
-            with boundary(Cause.SOLVER):
+            with _SOLVER:
                 call = self._ctx.solver.solve(seed, sandbox, session.access if session is not None else None)
                 try:
                     answer = checked_answer(await (self._deadlines.within(call) if self._deadlines else call))

@@ -36,6 +36,7 @@ _ADD_JUDGE: Final = (
     "scoring: {metrics: [{type: judge, name: judge, service: <a model service>}]}"
 )
 _FALL_BACK: Final = "; or accept its simpler stand-in, which every headline then names: --allow-fallback"
+_SCORER: Final = boundary(Cause.SCORER)
 Summary = Callable[[Iterable[JsonDict]], Mapping[str, float]]
 
 
@@ -101,18 +102,17 @@ class Verifier:
 
         Raises a BoundaryError when the harness, not the answer, failed.
         """
-        with boundary(Cause.SCORER):
+        with _SCORER:
             if given is not None and self._defaults:
                 verdict = given
             elif self._defaults:
                 verdict = checked_verdict(await self._own.verify_answer(response, seed, sandbox))
             else:
                 verdict = VerifyResult(0.0, None, {"method": f"metric:{self._primary}"})
-        sample = MetricInput(response, seed, sandbox, verdict.scoring_details)
         if self._metrics:
-            await self._measure(verdict, sample)
+            await self._measure(verdict, MetricInput(response, seed, sandbox, verdict.scoring_details))
         elif verdict.scoring_details.get("needs_judge"):
-            await self._ask_stand_by(verdict, sample)
+            await self._ask_stand_by(verdict, MetricInput(response, seed, sandbox, verdict.scoring_details))
         return verdict
 
     async def _ask_stand_by(self, verdict: VerifyResult, sample: MetricInput) -> None:

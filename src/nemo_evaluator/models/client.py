@@ -182,7 +182,7 @@ class Client:
             response.content, cut = cut_pattern(self._pattern, response.content)
             response.reasoning_content = response.reasoning_content or cut
         response.latency_ms = round(reply.latency_ms, 2)
-        response.queue_ms = round(reply.queue_ms, 2)
+        response.queue_ms = round(reply.queue_ms, 2) if reply.queue_ms else 0.0
         response.request_body = reply.sent
         response.attempts = reply.attempts
         response.from_cache = reply.from_cache

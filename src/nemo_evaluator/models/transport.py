@@ -1,7 +1,7 @@
 """The last stage: HTTP to the endpoint, every wait bounded, retries by the policy table, the limiter shared."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import nullcontext
 from functools import partial
 from time import monotonic
@@ -77,11 +77,11 @@ class Transport:
         if lane is not None:
             await leave_lane(lane)
 
-    async def __call__(self, request: ModelRequest) -> ModelReply:
+    def __call__(self, request: ModelRequest) -> Awaitable[ModelReply]:
         """Send a request, again if need be, within the budgets of whoever asks."""
         if request.scope is not None and request.scope.budgets:
-            return await spend(request, self._send, self.endpoint)
-        return await self._send(request)
+            return spend(request, self._send, self.endpoint)
+        return self._send(request)
 
     async def _send(self, request: ModelRequest) -> ModelReply:
         endpoint = self.endpoint
@@ -111,7 +111,7 @@ class Transport:
                 reply.sent = body
                 if reply.status < 400:
                     self.stats.replies += 1
-                    if breaker.open or not breaker.healthy or breaker.streak:
+                    if breaker.outage is not None or not breaker.healthy or breaker.streak:
                         breaker.answered()
                     return reply
                 failed = error_of(reply, endpoint)
@@ -209,7 +209,7 @@ class Transport:
         return reply
 
     async def _exchange(self, request: ModelRequest, data: bytes) -> ModelReply:
-        balance = self.lane.balance
+        balance = (self._lane or self.lane).balance
         while True:
             server = balance.pick()
             try:
@@ -221,12 +221,13 @@ class Transport:
                 # What never reached one server may go to another at once.
                 if not (balance.failed(server) and not error.connected):
                     raise TransportError(f"{self.endpoint.name}: {error}") from error
-        self._check_proxy(answer.status)
+        if answer.status == 407:
+            self._check_proxy(answer.status)
         if answer.status >= 500:
             balance.failed(server)
         else:
             balance.answered(server)
-        reply = ModelReply(answer.status, headers=answer.headers)
+        reply = ModelReply(answer.status, {}, answer.headers)
         # The server's time: from the moment the request was written.
         reply.first_byte_ms = reply.latency_ms = (answer.first_byte_at - answer.sent_at) * 1000.0
         if answer.stream is None:

@@ -10,7 +10,7 @@ from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.row import Row, category_of
 from nemo_evaluator.store.records import ANSWER, OUTCOME, total_tokens
-from nemo_evaluator.store.view_rows import TRUNCATED, is_refusal, is_tripped, is_unparsed
+from nemo_evaluator.store.view_rows import TRUNCATED, is_refusal, is_tripped
 
 TRUNCATED_FLAG: Final = 1
 UNPARSED_FLAG: Final = 2
@@ -23,7 +23,7 @@ _ABSENT: Final = frozenset(cause.value for cause in Cause if POLICY[cause].row i
 _KINDS: Final = (float, str, int, float, str)
 # Number, offset, length, offset of the answer, reward, cause, category, finish reason, tokens, latency, flags, cost.
 Entry = tuple[Any, ...]
-_NO_ANSWER: Final[tuple[int | None, Entry]] = (None, (None, 0, None, 0, None, None))
+_NO_ANSWER: Final[Entry] = (None, None, 0, None, 0, None, None)
 
 
 class JournalEntries:
@@ -31,31 +31,39 @@ class JournalEntries:
 
     def __init__(self) -> None:
         # Answers without an outcome yet, by number: where they begin, and what the row takes from them.
-        self._answers: dict[int, tuple[int, Entry]] = {}
+        self._answers: dict[int, Entry] = {}
 
     def entry(self, offset: int, length: int, record: JsonDict) -> Entry | None:
         """Take in a record; an outcome makes an entry, unless its step was cancelled."""
         kind = record.get("kind")
         if kind == ANSWER:
-            text, finish = record.get("response") or "", record.get("finish_reason")
-            flags = (finish in TRUNCATED) * TRUNCATED_FLAG | is_refusal(text, finish) * REFUSED_FLAG
-            facts = _clean(finish), total_tokens(record), record.get("latency_ms"), flags, _clean(category_of(record))
-            self._answers[_number(record)] = offset, (*facts, record.get("cost_usd"))
+            finish = record.get("finish_reason")
+            flags = TRUNCATED_FLAG if finish in TRUNCATED else 0
+            if is_refusal(record.get("response") or "", finish):
+                flags |= REFUSED_FLAG
+            tokens, latency, category = total_tokens(record), record.get("latency_ms"), _clean(category_of(record))
+            facts = offset, _clean(finish), tokens, latency, flags, category, record.get("cost_usd")
+            self._answers[(record["problem_idx"] << REPEAT_BITS) | record["repeat"]] = facts
         if kind != OUTCOME:
             return None
-        number = _number(record)
-        answer, (finish, tokens, latency, flags, category, cost) = self._answers.pop(number, _NO_ANSWER)
+        number = (record["problem_idx"] << REPEAT_BITS) | record["repeat"]
+        answer, finish, tokens, latency, flags, category, cost = self._answers.pop(number, _NO_ANSWER)
         cause = record["failure"]["cause"] if record["status"] == "failed" else None
         if cause in _ABSENT:
             return None
-        flags |= is_unparsed(record) * UNPARSED_FLAG | is_tripped(record) * TRIPPED_FLAG
+        details = record.get("scoring_details")
+        if details:
+            if details.get("unparsed"):
+                flags |= UNPARSED_FLAG
+            if details.get("tripwires"):
+                flags |= TRIPPED_FLAG
         category = category or _clean(category_of(record))
-        at = (number, offset, length, answer, record.get("reward"), cause)
-        return (*at, category, finish, tokens, latency, flags, cost)
+        reward = record.get("reward")
+        return number, offset, length, answer, reward, cause, category, finish, tokens, latency, flags, cost
 
     def open_from(self, end: int) -> int:
         """Where somebody who goes on later must begin: at the first answer that waits, or at the end."""
-        return min((at for at, _ in self._answers.values()), default=end)
+        return min((answer[0] for answer in self._answers.values()), default=end)
 
 
 def row_entry(offset: int, length: int, data: JsonDict) -> Entry | None:
@@ -106,8 +114,3 @@ def _plain(offset: int, length: int, data: JsonDict) -> Entry | None:
 def _clean(word: Any) -> Any:
     """A word of a record without secrets: the journal masks its lines as it writes them, which is later."""
     return word if word is None or word == "stop" else scrub(str(word))
-
-
-def _number(record: JsonDict) -> int:
-    number: int = (record["problem_idx"] << REPEAT_BITS) | record["repeat"]
-    return number

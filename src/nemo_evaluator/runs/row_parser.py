@@ -66,7 +66,8 @@ class LineReader:
             raise ValueError("no problem_idx")
         finish = get("finish_reason") or ""
         text = get("model_response") or ""
-        reward = self._reward(row)
+        cause = cause_of(row)
+        reward = math.nan if cause else self._reward(row)
         tokens, total = get("completion_tokens") or 0, get("tokens") or 0
         latency, cost = get("latency_ms") or 0.0, get("cost_usd") or 0.0
         # Adding raises for anything that is not a number.
@@ -80,7 +81,7 @@ class LineReader:
             hash(get("prompt") or ""),
             _answer_key(get("expected_answer")),
             self.categories.code(_category(row)),
-            self.causes.code(cause_of(row)),
+            self.causes.code(cause),
             self.finishes.code(finish),
             tokens,
             total,
@@ -94,7 +95,7 @@ class LineReader:
         )
 
     def _reward(self, row: JsonDict) -> float:
-        if row.get("status", "scored") != "scored" or cause_of(row):
+        if row.get("status", "scored") != "scored":
             return math.nan
         reward = row.get("reward") if self._scorer is None else _scorer_reward(row, self._scorer)
         if not isinstance(reward, int | float) or not math.isfinite(reward):

@@ -1,6 +1,6 @@
 """``results.jsonl`` as columns: one pass, only what decisions need, texts left on disk until they are asked for."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
-from nemo_evaluator.runs.row import Row
+from nemo_evaluator.runs.answers import Answers
 from nemo_evaluator.runs.row_file import row_at, scan_rows
 from nemo_evaluator.runs.row_parser import NO_CATEGORY, LineReader
 from nemo_evaluator.store.view_rows import TRUNCATED
@@ -119,67 +119,85 @@ _COLUMNS: Final = {
 }
 
 
-def read_table(path: Path, *, scorer: str | None = None, each: Callable[[Row], None] | None = None) -> RowTable:
+def read_table(path: Path, *, scorer: str | None = None, answers: Answers | None = None) -> RowTable:
     """The columns of a ``results.jsonl``, none where it is absent; ``scorer`` takes that scorer's reward instead.
 
-    A line that is not JSON is counted and left out; a file in which most lines are not is refused. ``each`` is shown
+    A line that is not JSON is counted and left out; a file in which most lines are not is refused. ``answers`` count
     every row in passing.
     """
-    reader = LineReader(scorer)
-    lines = scan_rows(path) if path.is_file() else iter(())
-    rows = _columns(path, reader, lines if each is None else _shown(lines, each))
-    if reader.malformed > len(rows):
+    made = _Builder(path, scorer)
+    for offset, row in scan_rows(path) if path.is_file() else ():
+        if answers is not None and isinstance(row, dict):
+            answers.add(row)
+        made.add(offset, row)
+    rows = made.table()
+    if rows.malformed > len(rows):
         raise UsageError(
-            f"{path}: {counted(reader.malformed, 'malformed line')}", hint="was the file cut or overwritten?"
+            f"{path}: {counted(rows.malformed, 'malformed line')}", hint="was the file cut or overwritten?"
         )
     return rows
 
 
 def table_of(results: Sequence[JsonDict], *, scorer: str | None = None) -> RowTable:
     """The same columns from rows held in memory."""
-    rows = _columns(None, LineReader(scorer), enumerate(results))
+    made = _Builder(None, scorer)
+    for number, row in enumerate(results):
+        made.add(number, row)
+    rows = made.table()
     rows.held = results
     return rows
 
 
-def _shown(lines: Iterator[tuple[int, Any]], each: Callable[[Row], None]) -> Iterator[tuple[int, Any]]:
-    for offset, row in lines:
-        if isinstance(row, dict):
-            each(Row(row))
-        yield offset, row
+class _Builder:
+    """Columns that grow row by row."""
 
+    def __init__(self, path: Path | None, scorer: str | None = None) -> None:
+        self._path, self._reader = path, LineReader(scorer)
+        self._rows: list[tuple[Any, ...]] = []
+        self._chunks: list[dict[str, NDArray[Any]]] = []
 
-def _columns(path: Path | None, reader: LineReader, lines: Iterable[tuple[int, Any]]) -> RowTable:
-    chunks = [_arrays(chunk) for chunk in _chunks(reader, lines)]
-    columns: dict[str, Any] = {
-        # Taken out of the chunks one by one, so that a column is in memory twice and never the whole table.
-        name: np.concatenate([chunk.pop(name) for chunk in chunks]) if chunks else np.empty(0, dtype)
-        for name, dtype in _COLUMNS.items()
-    }
-    return _last_of_each(
-        RowTable(
-            path,
-            **columns,
-            categories=reader.categories.names,
-            causes=reader.causes.names,
-            finishes=reader.finishes.names,
-            malformed=reader.malformed,
+    def add(self, offset: int, row: Any) -> None:
+        """Take in a row; what is none is counted."""
+        numbers = self._reader.numbers(offset, row)
+        if numbers is not None:
+            self._rows.append(numbers)
+            if len(self._rows) >= _CHUNK:
+                self._chunks.append(_arrays(self._rows))
+                self._rows = []
+
+    def table(self) -> RowTable:
+        """The columns; the builder is empty then."""
+        chunks = [*self._chunks, _arrays(self._rows)] if self._rows else self._chunks
+        self._rows, self._chunks = [], []
+        columns: dict[str, Any] = {
+            # Taken out of the chunks one by one, so that a column is in memory twice and never the whole table.
+            name: np.concatenate([chunk.pop(name) for chunk in chunks]) if chunks else np.empty(0, dtype)
+            for name, dtype in _COLUMNS.items()
+        }
+        reader = self._reader
+        return _last_of_each(
+            RowTable(
+                self._path,
+                **columns,
+                categories=reader.categories.names,
+                causes=reader.causes.names,
+                finishes=reader.finishes.names,
+                malformed=reader.malformed,
+            )
         )
-    )
 
 
-def _chunks(reader: LineReader, lines: Iterable[tuple[int, Any]]) -> Iterator[list[tuple[Any, ...]]]:
-    chunk: list[tuple[Any, ...]] = []
-    for offset, row in lines:
-        numbers = reader.numbers(offset, row)
-        if numbers is None:
-            continue
-        chunk.append(numbers)
-        if len(chunk) >= _CHUNK:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
+class WrittenRows(_Builder):
+    """Rows as they are written, for whoever would read them again at once."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.answers = Answers()
+
+    def add(self, offset: int, row: JsonDict) -> None:
+        """Take in a row."""
+        super().add(offset, row)
+        self.answers.add(row)
 
 
 def _arrays(chunk: list[tuple[Any, ...]]) -> dict[str, NDArray[Any]]:

@@ -55,6 +55,8 @@ class BoundSolver:
 
     def solve(self, task: SeedResult, sandbox: Sandbox | None, model: ModelAccess | None) -> Awaitable[Any]:
         """Answer one problem with what the solver needs."""
+        if not self.needs:
+            return self.call(task)
         given = {SANDBOX: sandbox, MODEL: model}
         return self.call(task, **{name: given[name] for name in self.needs})
 

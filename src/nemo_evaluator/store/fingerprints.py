@@ -6,7 +6,7 @@ Never part of a fingerprint: ports, output paths, dates, concurrency.
 from pathlib import Path
 from typing import Any, Final, Self
 
-from nemo_evaluator.core.hashing import digest, digest_parts
+from nemo_evaluator.core.hashing import digest, digest_text
 from nemo_evaluator.core.types import JsonDict, SeedResult, Step
 from nemo_evaluator.core.values import asdict, dataclass
 from nemo_evaluator.store.sums import file_sum
@@ -42,12 +42,12 @@ class RunFingerprints:
     def answer(self, problem_hash: str, step: Step) -> str:
         """The fingerprint of an answer to a problem in a repeat."""
         repeat = f"{step.repeat} by seed" if self.seeded and step.repeat else step.repeat
-        return digest_parts(self.answer_base, problem_hash, repeat)
+        return digest_text(f"{self.answer_base}\x1f{problem_hash}\x1f{repeat}")
 
     def verdict(self, answer_fingerprint: str, seed: SeedResult) -> str:
         """The fingerprint of a verdict on an answer."""
-        whole = digest_parts(self.scorer, answer_fingerprint, digest([seed.expected_answer, seed.metadata]))
-        return whole[:VERDICT_DIGITS]
+        about = digest([seed.expected_answer, seed.metadata])
+        return digest_text(f"{self.scorer}\x1f{answer_fingerprint}\x1f{about}")[:VERDICT_DIGITS]
 
 
 def problem_hash(seed: SeedResult) -> str:

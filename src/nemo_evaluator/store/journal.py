@@ -16,7 +16,7 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.lazy import LazyModule
 from nemo_evaluator.core.storage import storage_error
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.store.sealed import Damage, JournalError, read_record, scan_records, seal
+from nemo_evaluator.store.sealed import Damage, JournalError, open_line, read_record, scan_records, seal
 
 if TYPE_CHECKING:
     import asyncio
@@ -26,6 +26,8 @@ else:
 
 _SYNC_EVERY: Final = 0.5
 _CHUNK: Final = 1 << 20
+# An answer and its outcome, which mostly stand one behind the other.
+_BLOCK: Final = 1 << 12
 
 
 class Listener(Protocol):
@@ -55,6 +57,8 @@ class Journal:
         self.listener: Listener | None = None
         # That of the record which was handed over last.
         self.checksum = ""
+        # What was read last, and where it begins.
+        self._block = (0, b"")
 
     def append(self, record: JsonDict, written: Callable[[], None] | None = None) -> int:
         """Hand a record over; returns its offset. ``written`` is called once it is in the file."""
@@ -100,8 +104,14 @@ class Journal:
 
     def read_at(self, offset: int) -> JsonDict:
         """The record at an offset."""
-        self.flush()
-        return read_record(self._fd, offset)
+        if self._lines:
+            self.flush()
+        begin, data = self._block
+        if not begin <= offset < begin + len(data):
+            begin, data = self._block = offset, os.pread(self._fd, _BLOCK, offset)
+        end = data.find(b"\n", offset - begin) + 1
+        record = open_line(data[offset - begin : end]) if end else None
+        return read_record(self._fd, offset) if record is None else record
 
     def scan(self, damaged: Callable[[Damage], None] | None = None) -> Iterator[tuple[int, JsonDict]]:
         """Every record with its offset, in the order of writing; damaged lines are handed to ``damaged``."""
@@ -121,7 +131,7 @@ class Journal:
         # Its places are those of the old file.
         self.path.with_name("index.sqlite").unlink(missing_ok=True)
         os.close(self._fd)
-        self._fd = self._open()
+        self._fd, self._block = self._open(), (0, b"")
         self._end = os.fstat(self._fd).st_size
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import time
+from operator import attrgetter
 from typing import Any, Final
 
 from nemo_evaluator.core.failures import Cause
@@ -23,28 +24,26 @@ def answer_record(
         "problem_idx": step.problem_idx,
         "repeat": step.repeat,
         "fp": fingerprint,
-        "at": round(time.time(), 3),
-        **_asked(seed, answer, problem),
-        "response": answer.response,
+        "at": int(time.time() * 1000) / 1000,
     }
+    _add_asked(record, seed, answer, problem)
+    record["response"] = answer.response
     reply = answer.model_response
     if reply is not None:
         if reply.content != answer.response:
             record["content"] = reply.content
-        record |= {
-            "model": reply.model,
-            "finish_reason": reply.finish_reason,
-            "prompt_tokens": reply.prompt_tokens,
-            "completion_tokens": reply.completion_tokens,
-            "latency_ms": round(reply.latency_ms, 2),
-        }
+        prompt, completion = reply.prompt_tokens, reply.completion_tokens
+        record["model"] = reply.model
+        record["finish_reason"] = reply.finish_reason
+        record["prompt_tokens"] = prompt
+        record["completion_tokens"] = completion
+        record["latency_ms"] = round(reply.latency_ms, 2)
         # What follows from the rest is not written: a run has many rows.
-        if reply.total_tokens != (reply.prompt_tokens or 0) + (reply.completion_tokens or 0):
+        if reply.total_tokens != (prompt or 0) + (completion or 0):
             record["total_tokens"] = reply.total_tokens
         if reply.attempts != 1:
             record["attempts"] = reply.attempts
-        for key in _OPTIONAL_REPLY:
-            value = getattr(reply, key)
+        for key, value in zip(_OPTIONAL_REPLY, _optional(reply), strict=True):
             if value:
                 record[key] = value
     if answer.trajectory:
@@ -69,6 +68,7 @@ _OPTIONAL_REPLY: Final = (
     "cost_usd",
     "from_cache",
 )
+_optional: Final = attrgetter(*_OPTIONAL_REPLY)
 
 
 def outcome_record(step: Step, fingerprint: str, outcome: Outcome, timing: JsonDict, of: str | None) -> JsonDict:
@@ -76,11 +76,9 @@ def outcome_record(step: Step, fingerprint: str, outcome: Outcome, timing: JsonD
     record: JsonDict = {"kind": OUTCOME, "problem_idx": step.problem_idx, "repeat": step.repeat, "fp": fingerprint}
     if isinstance(outcome, Scored):
         verdict = outcome.verdict
-        record |= {
-            "status": "scored",
-            "reward": float(verdict.reward),
-            "scoring_details": verdict.scoring_details,
-        }
+        record["status"] = "scored"
+        record["reward"] = float(verdict.reward)
+        record["scoring_details"] = verdict.scoring_details
         if verdict.extracted_answer != verdict.scoring_details.get("extracted"):
             record["extracted_answer"] = verdict.extracted_answer
         if verdict.metadata:
@@ -109,7 +107,8 @@ def extracted_of(outcome: JsonDict) -> object:
 def unanswered(record: JsonDict, seed: SeedResult, problem: str) -> JsonDict:
     """An outcome without an answer carries what would have been asked, so that its row is whole."""
     record["at"] = round(time.time(), 3)
-    return record | _asked(seed, None, problem)
+    _add_asked(record, seed, None, problem)
+    return record
 
 
 def turn_record(step: Step, turn: JsonDict) -> JsonDict:
@@ -124,9 +123,9 @@ def total_tokens(answer: JsonDict) -> int:
     return (answer.get("prompt_tokens") or 0) + (answer.get("completion_tokens") or 0)
 
 
-def _asked(seed: SeedResult, answer: SolveResult | None, problem: str) -> JsonDict:
+def _add_asked(asked: JsonDict, seed: SeedResult, answer: SolveResult | None, problem: str) -> None:
     body = answer.model_response.request_body if answer and answer.model_response else None
-    asked: JsonDict = {"problem_hash": problem}
+    asked["problem_hash"] = problem
     messages: Any = body.get("messages") if body else seed.messages
     if messages is not None:
         asked["messages"] = _without_image_data(messages) if seed.images else messages
@@ -137,7 +136,6 @@ def _asked(seed: SeedResult, answer: SolveResult | None, problem: str) -> JsonDi
         asked["prompt"] = sent if isinstance(sent, str) else seed.prompt
     asked["expected_answer"] = seed.expected_answer
     asked["metadata"] = seed.stored_metadata()
-    return asked
 
 
 def last_user_text(messages: list[Message]) -> str:

@@ -50,9 +50,9 @@ class Damage:
 
 def seal(record: JsonDict) -> tuple[bytes, str]:
     """The line of a record, without the secrets in its texts, and its checksum."""
-    body = memoryview(scrub_json(dumps(record)))[:-1]
+    body = scrub_json(dumps(record))[:-1]
     checksum = f"{crc32(body):08x}"
-    return b"".join((body, _MARK, checksum.encode(), b'"}\n')), checksum
+    return b'%b%b%b"}\n' % (body, _MARK, checksum.encode()), checksum
 
 
 def is_sealed(line: bytes) -> bool:

@@ -57,7 +57,7 @@ def result_row(answer: JsonDict | None, outcome: JsonDict) -> JsonDict:
         "attempts": int(outcome.get("attempts") or said("attempts") or 1),
         "problem_hash": asked.get("problem_hash", ""),
     }
-    if is_unparsed(outcome):
+    if details.get("unparsed"):
         row["unparsed"] = True
     if outcome.get("label"):
         row["label"] = outcome["label"]

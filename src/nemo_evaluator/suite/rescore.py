@@ -78,7 +78,8 @@ async def _rescore_one(key: str, journal: Path, builder: Builder, options: Resco
             job.stopped_before = _rule_of(options.source / safe_name(key))
             job.config["rescored_from"] = _origin(options, key)
             finished = await evaluate(job)
-        result.bundle, result.stopped = settle_status(finished.task, finished.bundle), finished.halt.kind
+        result.bundle = settle_status(finished.task, finished.bundle, finished.written)
+        result.stopped = finished.halt.kind
     except NelError as error:
         result.error = error
         options.say(f"{key}: failed: {error.message}" + (f"\n  fix: {error.hint}" if error.hint else ""))

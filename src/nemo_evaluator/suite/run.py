@@ -282,7 +282,8 @@ def _take(result: BenchmarkResult, finished: Finished) -> None:
     result.bundle, result.kept = finished.bundle, finished.kept
     if not finished.kept:
         # By name, as the reports: these bring all of the statistics along, which a run without work does not need.
-        result.bundle = load_object("nemo_evaluator.decisions.check.runs:settle_status")(finished.task, finished.bundle)
+        settle = load_object("nemo_evaluator.decisions.check.runs:settle_status")
+        result.bundle = settle(finished.task, finished.bundle, finished.written)
     result.stopped = finished.halt.kind
     hint = getattr(finished.halt.error, "hint", None)
     result.stop_reason = finished.halt.reason + (f"\n  fix: {hint}" if hint else "")

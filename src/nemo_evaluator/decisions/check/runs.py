@@ -13,14 +13,14 @@ from nemo_evaluator.core.files import write_json
 from nemo_evaluator.core.json_coerce import as_dict, as_whole
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
-from nemo_evaluator.decisions.check.answers import Answers
 from nemo_evaluator.decisions.check.findings import FailureClass, Finding, Level, RunCheck
 from nemo_evaluator.decisions.check.log_checks import damaged_records, drift, server_trouble
 from nemo_evaluator.decisions.usability import tampered
 from nemo_evaluator.metrics import by_problem
+from nemo_evaluator.runs.answers import Answers
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.find import find_runs
-from nemo_evaluator.runs.row_table import RowTable, read_table
+from nemo_evaluator.runs.row_table import RowTable, WrittenRows, read_table
 from nemo_evaluator.runs.unfinished import Unfinished, find_unfinished
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.sums import update_sums
@@ -64,11 +64,11 @@ def check_path(path: Path | str, limits: CheckLimits | None = None) -> list[RunC
     return finished + [_check_unfinished(one) for one in find_unfinished(Path(path))]
 
 
-def check_run(run: Bundle, limits: CheckLimits | None = None) -> RunCheck:
-    """Check one run."""
-    answers = Answers()
+def check_run(run: Bundle, limits: CheckLimits | None = None, written: WrittenRows | None = None) -> RunCheck:
+    """Check one run; ``written`` are its rows as they were just written, which are then not read again."""
+    answers = Answers() if written is None else written.answers
     try:
-        rows = read_table(run.results, each=answers.add)
+        rows = read_table(run.results, answers=answers) if written is None else written.table()
     except UsageError as error:
         broken = Finding("accounting", Level.INVALID, error.message, FailureClass.ACCOUNTING)
         return RunCheck(run.name, run.run_id, str(run.path), 0, 0, [broken])
@@ -78,10 +78,10 @@ def check_run(run: Bundle, limits: CheckLimits | None = None) -> RunCheck:
     return RunCheck(run.name, run.run_id, str(run.path), len(rows), len(np.unique(rows.problem)), findings)
 
 
-def settle_status(task: TaskPaths, document: JsonDict) -> JsonDict:
+def settle_status(task: TaskPaths, document: JsonDict, written: WrittenRows | None = None) -> JsonDict:
     """Write the status of the check into a bundle that was just written: one status, whoever asks for it."""
     path = task.root / f"{document['run_id']}.json"
-    check = check_run(Bundle(path, document))
+    check = check_run(Bundle(path, document), written=written)
     found = {"status": str(check.status), "reasons": check.reasons}
     if found != document["validity"]:
         document["validity"] = found

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from nemo_evaluator.core.json_coerce import as_dict
+from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.row import Row
 
 _DELIMITERS: Final = (
@@ -35,23 +36,28 @@ class Answers:
         """A count as a share of the scored rows."""
         return count / self.scored if self.scored else 0.0
 
-    def add(self, row: Row) -> None:
-        """Count one row."""
-        if row.failed:
+    def add(self, data: JsonDict) -> None:
+        """Count one row, whoever wrote it. Rows are many: what is as nel writes it is told by its type alone."""
+        row, get = Row(data), data.get
+        if (get("status") != "scored" or get("failure")) and row.failed:
             return
         self.scored += 1
-        self.retried += row.attempts > 1
-        if tripped := as_dict(row.scoring_details.get("tripwires")):
+        if get("attempts") != 1:
+            self.retried += row.attempts > 1
+        if tripped := as_dict(as_dict(get("scoring_details")).get("tripwires")):
             self.tripwires.update(tripped.keys())
             self.rewarded_trips += (row.reward or 0.0) > 0
-        if row.label:
+        if get("label"):
             # The label says already why there is no proper answer.
             self.labels[row.label] += 1
             return
-        text = row.response
+        text = get("model_response")
+        if type(text) is not str:
+            text = row.response
         # An agent may leave its answer in a workspace and say nothing; saying nothing may even be right.
-        self.empty += not text.strip() and not row.trajectory and not row.right
-        if not row.truncated:
+        if not text.strip():
+            self.empty += not row.trajectory and not row.right
+        if ("<" in text or "[" in text) and not row.truncated:
             self._reasoning(text)
 
     def _reasoning(self, text: str) -> None:
