@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 
 from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.models import Timeouts
+from nemo_evaluator.models.reply_check import flaw_of
 from nemo_evaluator.models.sse import EventParser
 from nemo_evaluator.testing import Fault, Say
 
@@ -79,21 +81,37 @@ async def test_streamed_tool_calls(asked):
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        (Fault.STREAM_ERROR, "the model fell over"),
+        (Fault.STREAM_ERROR, "HTTP 502: the model fell over"),
         (Fault.STREAM_RESET, "the stream broke"),
         (Fault.STREAM_STALL, "nothing came for 0.3 s"),
         (Fault.STREAM_NO_END, "ended before the answer did"),
     ],
 )
-async def test_broken_streams_are_tried_again_and_told(asked, fault, words):
+@pytest.mark.parametrize("protocol", ["chat_completions", "completions", "responses"])
+async def test_broken_streams_are_tried_again_and_told(asked, fault, words, protocol):
     broken = Say("a b c d e f", fault=fault)
-    settings = {"extra_body": {"stream": True}, "timeouts": Timeouts(1.0, 0.3, 0.3, 2.0)}
+    settings = {"protocol": protocol, "extra_body": {"stream": True}, "timeouts": Timeouts(1.0, 0.3, 0.3, 2.0)}
     async with asked([broken, "mended"], **settings) as (client, _):
         assert (await client.chat(HELLO)).content == "mended"
     async with asked(broken, **settings) as (client, server):
         with pytest.raises(TransportError, match=words) as raised:
             await client.chat(HELLO)
     assert raised.value.attempts == server.count == 3
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_response_that_failed_is_no_empty_answer(asked, stream):
+    error = {"code": "server_error", "message": "the model fell over"}
+    failed = {"id": "r", "object": "response", "model": "m", "status": "failed", "error": error, "output": []}
+    event = b"data: " + orjson.dumps({"type": "response.failed", "response": failed}) + b"\n\n"
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {len(event)}\r\n\r\n".encode()
+    reply = Say(raw=head + event) if stream else Say(body=failed)
+    async with asked(reply, protocol="responses", extra_body={"stream": True} if stream else {}) as (client, server):
+        with pytest.raises(TransportError, match="with an error inside: the model fell over"):
+            await client.chat(HELLO)
+    assert server.count == 3
+    cancelled = {**failed, "status": "cancelled", "error": None}
+    assert flaw_of("/responses", cancelled) == "without an answer: its status is cancelled"
 
 
 def test_events_are_found_wherever_the_bytes_are_cut():

@@ -13,6 +13,8 @@ from nemo_evaluator.core.types import JsonDict
 
 _LONGEST_WORD: Final = 200
 _LONGEST_NOTE: Final = 300
+# What the Responses API says of a response that is none, with 200 and an empty output.
+_UNANSWERED: Final = frozenset({"failed", "cancelled", "queued", "in_progress"})
 
 
 def flaw_of(path: str, body: JsonDict) -> str | None:
@@ -82,6 +84,8 @@ def _responses(body: JsonDict) -> str | None:
     if type(output) is not list:
         return _without(body, "output")
     _keep_words(body, "status")
+    if body.get("status") in _UNANSWERED:
+        return _without(body, f"an answer: its status is {body['status']}")
     body["incomplete_details"] = as_dict(body.get("incomplete_details")) or None
     for item in output:
         if type(item) is not dict:

@@ -232,8 +232,9 @@ class StreamReader:
 
     def _take(self, events: list[JsonDict]) -> list[JsonDict]:
         for event in events:
-            if event.get("error"):
-                self.error = event["error"]
+            # In the Responses API an error is an event of its own, with its words beside the type.
+            if event.get("error") or event.get("type") == "error":
+                self.error = event.get("error") or event
             elif self.gathered.add(event) and self.first_token_at is None:
                 self.first_token_at = monotonic()
         return events

@@ -57,8 +57,7 @@ def error_body(path: str, say: Say) -> JsonDict:
 
 def error_event(path: str, say: Say) -> bytes:
     """An error inside a stream."""
-    speech = speech_of(path) if path.endswith("/messages") else Speech()
-    return speech.translator().feed(error_body(path, say))
+    return speech_of(path).translator().feed(error_body(path, say))
 
 
 def _chat_message(say: Say) -> JsonDict:
