@@ -8,6 +8,7 @@ from pydantic import WithJsonSchema as _WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from nemo_evaluator.core.kinds import NOT_YET
+from nemo_evaluator.core.lazy import without_plugins
 from nemo_evaluator.core.secrets import MASK, Secret, looks_secret, remember_named, scrub
 from nemo_evaluator.core.values import dataclass
 
@@ -28,6 +29,17 @@ class Model(BaseModel):
         # An error must not repeat a value that may be a secret.
         hide_input_in_errors=True,
     )
+
+    @classmethod
+    def model_rebuild(cls, **options: Any) -> bool | None:
+        """Build the schema: on first use, and without a search for plugins."""
+        with without_plugins():
+            return super().model_rebuild(**options, _types_namespace={})
+
+
+def no_items() -> list[Any]:
+    """The default of a list. (To learn what `list` itself takes, pydantic parses its help: 10 ms of every start.)"""
+    return []
 
 
 def _no_bool(value: Any) -> Any:

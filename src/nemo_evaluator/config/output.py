@@ -14,7 +14,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 from typing_extensions import TypedDict
 
-from nemo_evaluator.config.fields import Above0, Model, Name, Options
+from nemo_evaluator.config.fields import Above0, Model, Name, Options, no_items
 from nemo_evaluator.config.groups import EXPORTERS
 from nemo_evaluator.config.kinds import check_name, check_settings
 
@@ -54,9 +54,9 @@ class OutputConfig(Model):
     progress_interval: Above0 = Field(60.0, description="Seconds between progress lines when not on a terminal.")
     report: Annotated[
         list[ReportFormat], BeforeValidator(_listed, json_schema_input_type=ReportFormat | list[ReportFormat])
-    ] = Field(default_factory=_REPORTS.copy, description="Report formats written at the end.")
+    ] = Field(default_factory=lambda: [*_REPORTS], description="Report formats written at the end.")
     export: Annotated[list[Name], BeforeValidator(_listed, json_schema_input_type=_Exports)] = Field(
-        default_factory=list, description="Exporters: names, or mappings with `type` and settings."
+        default_factory=no_items, description="Exporters: names, or mappings with `type` and settings."
     )
     export_config: dict[str, Options] = Field(default_factory=dict, description="Settings by exporter name.")
     strict_export: bool = Field(False, description="A failing export fails the run.")

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, field_validator, model_validator
 from pydantic_core import CoreSchema
 
-from nemo_evaluator.config.fields import Above0, Count, EnvMap, Model, Name, Options, Positive
+from nemo_evaluator.config.fields import Above0, Count, EnvMap, Model, Name, Options, Positive, no_items
 from nemo_evaluator.config.groups import INTERCEPTORS
 from nemo_evaluator.config.kinds import check_name, check_settings, with_settings
 
@@ -77,7 +77,7 @@ Status = Annotated[int, Field(ge=100, le=599)]
 class ProxyConfig(Model):
     """The pipeline of a service. It is the same in process and behind the HTTP proxy for outside agents."""
 
-    interceptors: list[InterceptorConfig] = Field(default_factory=list, description="Stages of the pipeline.")
+    interceptors: list[InterceptorConfig] = Field(default_factory=no_items, description="Stages of the pipeline.")
     verbose: bool = Field(False, description="Log one line per request.")
     extra_body: dict[str, Any] = Field(default_factory=dict, description="Fields merged into every request body.")
     extra_headers: EnvMap = Field(default_factory=dict, description="Headers sent with every request.")
@@ -90,7 +90,7 @@ class ProxyConfig(Model):
     )
     max_concurrent_upstream: Positive | None = Field(None, description="The same as `max_concurrent` of the service.")
     allowed_models: list[Name] = Field(
-        default_factory=list, description="Models that agents may name besides the service's own."
+        default_factory=no_items, description="Models that agents may name besides the service's own."
     )
     model_traffic: ModelTrafficConfig = Field(
         default_factory=ModelTrafficConfig, description="What a captured call keeps."

@@ -8,7 +8,7 @@ from typing import Annotated, Self, TypeAlias
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from nemo_evaluator.config.fields import Above0, Count, Model, Name, Positive, Temperature
+from nemo_evaluator.config.fields import Above0, Count, Model, Name, Positive, Temperature, no_items
 from nemo_evaluator.config.groups import METRICS
 from nemo_evaluator.config.kinds import KindOf
 
@@ -45,7 +45,7 @@ class ScoringConfig(Model):
     """The metrics of a benchmark."""
 
     include_defaults: bool = Field(True, description="Keep the benchmark's own scorer.")
-    metrics: list[MetricConfig] = Field(default_factory=list, description="Further metrics.")
+    metrics: list[MetricConfig] = Field(default_factory=no_items, description="Further metrics.")
     allow_fallback: bool = Field(
         False, description="Let a benchmark that needs a judge run without one, where it has a simpler stand-in."
     )

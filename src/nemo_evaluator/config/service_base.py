@@ -17,6 +17,7 @@ from nemo_evaluator.config.fields import (
     Protocol,
     Regex,
     Role,
+    no_items,
 )
 from nemo_evaluator.config.generation import GenerationConfig
 from nemo_evaluator.config.groups import SERVICES
@@ -34,7 +35,7 @@ class ServiceBase(Model):
     # What others may use it as: `any` where only the user knows.
     role: ClassVar[Role] = "any"
 
-    depends_on: list[str] = Field(default_factory=list, description="Services that must be up before this one.")
+    depends_on: list[str] = Field(default_factory=no_items, description="Services that must be up before this one.")
 
     def base_url(self) -> str | None:
         """Where the service answers, as far as the config knows."""
@@ -147,9 +148,9 @@ class ManagedService(ModelService):
     health_path: str = Field("/health", description="Path that answers 200 when the server is up.")
     startup_timeout: Above0 = Field(600.0, description="Seconds until the server must be up.")
     extra_env: EnvMap = Field(default_factory=dict, description="Environment of the server.")
-    extra_args: list[str] = Field(default_factory=list, description="Further arguments of the server.")
-    setup_commands: list[str] = Field(default_factory=list, description="Shell commands run before the server.")
-    container_mounts: list[str] = Field(default_factory=list, description="Mounts, `host:container[:ro]`.")
+    extra_args: list[str] = Field(default_factory=no_items, description="Further arguments of the server.")
+    setup_commands: list[str] = Field(default_factory=no_items, description="Shell commands run before the server.")
+    container_mounts: list[str] = Field(default_factory=no_items, description="Mounts, `host:container[:ro]`.")
     pre_cmd: str | None = Field(None, description="Shell text put before the server's command.")
     ray_binary: str = Field("ray", description="The `ray` command for servers over several nodes.")
     node_pool: str | None = Field(None, description="Node pool of the cluster.")

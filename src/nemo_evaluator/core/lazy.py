@@ -7,9 +7,11 @@ and to this module alike::
 """
 
 import importlib
+import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -19,6 +21,7 @@ _IMPORT: Final = re.compile(r"^from (\S+) import (\w+)", re.MULTILINE)
 # ``import Name as Name`` and ``Name = Other`` are a package's own; a plain import is there for an alias.
 _NAME: Final = re.compile(r"(?:\bas |^(?=\w+ = ))(\w+)(?: = (\w+))?$", re.MULTILINE)
 _VALUE: Final = re.compile(r"^(\w+): ", re.MULTILINE)
+_PLUGINS: Final = "PYDANTIC_DISABLE_PLUGINS"
 
 
 def optional(module: str, *, extra: str, what: str = "") -> Any:
@@ -27,6 +30,19 @@ def optional(module: str, *, extra: str, what: str = "") -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise MissingExtraError(what or module, extra=extra) from error
+
+
+@contextmanager
+def without_plugins() -> Iterator[None]:
+    """Keep pydantic from reading the metadata of every installed package in search of plugins for its first schema."""
+    before = os.environ.get(_PLUGINS)
+    os.environ[_PLUGINS] = "__all__"
+    try:
+        yield
+    finally:
+        del os.environ[_PLUGINS]
+        if before is not None:
+            os.environ[_PLUGINS] = before
 
 
 class LazyModule:

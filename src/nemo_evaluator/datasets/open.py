@@ -5,11 +5,12 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.values import dataclass
-from nemo_evaluator.datasets import hub, lock
+from nemo_evaluator.datasets import lock
 from nemo_evaluator.datasets.base import ListRows, PickedRows, Rows
 from nemo_evaluator.datasets.files import SUFFIXES, open_file
 from nemo_evaluator.datasets.lock import LockEntry
@@ -19,6 +20,8 @@ from nemo_evaluator.datasets.settings import mirror_dir
 
 _log = logging.getLogger(__name__)
 _LOOKS_LIKE_PATH = re.compile(r"^[./~]|\\|\.[A-Za-z0-9]{2,7}(\.gz)?$|/.*/")
+
+_HUB: Final = "nemo_evaluator.datasets.hub"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +81,18 @@ def open_ref(ref: DatasetRef) -> Rows:
             _log.warning("%s: the mirror holds a part of it (%s rows)", ref.key, f"{len(rows):,}")
     else:
         known = lock.read_lock().get(ref.key)
-        rows, revision = hub.fetch(ref, ref.revision or (known.revision if known else None))
+        # By name, as below: it brings a client of the web along, which a dataset of this machine does not need.
+        rows, revision = load_object(f"{_HUB}:fetch")(ref, ref.revision or (known.revision if known else None))
         origin, complete = "hub", True
     _record(Opened(ref, rows, revision, complete))
     lock.check(ref.key, LockEntry(rows.content_hash(), len(rows), revision, origin))
     return rows if ref.part is None else PickedRows(rows, ref.numbers(len(rows)))
 
 
-def open_url(url: str, fetch: Callable[[str], Rows] = hub.fetch_url) -> Rows:
+def open_url(url: str, fetch: Callable[[str], Rows] | None = None) -> Rows:
     """The rows of a file on the web, from the mirror (under its URL) or the web, checked against the lock."""
     folder = mirror_dir()
-    rows = _mirrored_url(Mirror.read(folder), url) if folder else fetch(url)
+    rows = _mirrored_url(Mirror.read(folder), url) if folder else (fetch or load_object(f"{_HUB}:fetch_url"))(url)
     _record(Opened(DatasetRef(url), rows, None))
     lock.check(url, LockEntry(rows.content_hash(), len(rows), None, "mirror" if folder else "url"))
     return rows

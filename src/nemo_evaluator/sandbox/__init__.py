@@ -1,29 +1,5 @@
-"""Sandboxes: places where untrusted code runs."""
+"""Sandboxes: places where untrusted code runs. Names load on first use."""
 
-from nemo_evaluator.core.types import SandboxSpec
-from nemo_evaluator.sandbox._backend import Backend, Job
-from nemo_evaluator.sandbox._fresh import run_fresh, run_judge
-from nemo_evaluator.sandbox.base import (
-    ExecResult,
-    Exit,
-    ImageBuildRequest,
-    ImageSpec,
-    OutsideEndpoint,
-    Sandbox,
-    VolumeMount,
-)
+from nemo_evaluator.core.lazy import lazy_names
 
-__all__ = [
-    "Backend",
-    "ExecResult",
-    "Exit",
-    "ImageBuildRequest",
-    "ImageSpec",
-    "Job",
-    "OutsideEndpoint",
-    "Sandbox",
-    "SandboxSpec",
-    "VolumeMount",
-    "run_fresh",
-    "run_judge",
-]
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from nemo_evaluator.config import GenerationConfig
-from nemo_evaluator.config.fields import Above0, EnvMap, GymName, Model, Name, Positive, ServiceName
+from nemo_evaluator.config.fields import Above0, EnvMap, GymName, Model, Name, Positive, ServiceName, no_items
 from nemo_evaluator.config.solver_base import SolverBase
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.kinds import Kind
@@ -35,7 +35,7 @@ class McpServer(Model):
 
     name: Name = Field(description="Name; tools with the same name are told apart by it.")
     command: str | None = Field(None, description="Program to start.")
-    args: list[str] = Field(default_factory=list, description="Its arguments.")
+    args: list[str] = Field(default_factory=no_items, description="Its arguments.")
     env: EnvMap = Field(default_factory=dict, description="Its environment.")
     url: str | None = Field(None, description="URL of a server that speaks HTTP.")
     headers: EnvMap = Field(default_factory=dict, description="Headers for the URL.")
@@ -54,7 +54,7 @@ class ToolCallingSolverConfig(SolverBase):
     service: ServiceName = Field(description="The model.")
     resource_service: GymName | None = Field(None, description="Gym service whose tools are offered.")
     sandbox_tools: bool = Field(False, description="Offer bash and file tools inside the sandbox.")
-    mcp_servers: list[McpServer] = Field(default_factory=list, description="MCP servers whose tools are offered.")
+    mcp_servers: list[McpServer] = Field(default_factory=no_items, description="MCP servers whose tools are offered.")
     max_turns: Positive = Field(50, description="Maximum model calls.")
     system_prompt: str | None = Field(None, description="System prompt.")
     generation: GenerationConfig | None = Field(None, description="Generation settings over those of the service.")

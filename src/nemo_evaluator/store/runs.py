@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import write_json
+from nemo_evaluator.core.lazy import without_plugins
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.values import asdict, dataclass, field, replace
 
@@ -110,7 +111,8 @@ def summary_of(benchmarks: Sequence[str]) -> str:
 
 @cache
 def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+    with without_plugins():
+        return TypeAdapter(kind)
 
 
 def load_run(folder: Path) -> RunMeta | None:

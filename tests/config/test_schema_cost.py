@@ -1,0 +1,52 @@
+"""Building the schemas of a config is a part of every start: what makes it slow is kept out."""
+
+import os
+import types
+from collections.abc import Iterator
+
+import pytest
+from pydantic import BaseModel
+from pydantic.plugin import _loader
+
+import nemo_evaluator.config.eval_config
+import nemo_evaluator.services.api
+import nemo_evaluator.solvers.tool_calling  # noqa: F401 - the schemas of kinds
+from nemo_evaluator.config.fields import Model
+from nemo_evaluator.store.runs import _adapter
+
+
+@pytest.mark.parametrize("before", [None, "some_plugin"])
+def test_nothing_is_searched_for_plugins(monkeypatch: pytest.MonkeyPatch, before: str | None) -> None:
+    """Pydantic would read the metadata of every installed package, for our schemas in vain."""
+    name = "PYDANTIC_DISABLE_PLUGINS"
+    monkeypatch.delenv(name, raising=False)
+    if before is not None:
+        monkeypatch.setenv(name, before)
+    monkeypatch.setattr(_loader, "_plugins", None)
+    searched: list[str] = []
+    monkeypatch.setattr(_loader, "entry_points", lambda group: searched.append(group) or ())
+
+    class Settings(Model):
+        number: int = 1
+
+    assert Settings.model_validate({"number": "2"}).number == 2
+    assert _adapter.__wrapped__(int).validate_python("1") == 1
+    assert not searched and os.environ.get(name) == before
+
+
+def test_defaults_are_made_by_functions() -> None:
+    """Of `list`, or of a method of the interpreter's own, pydantic parses the help to learn what it takes."""
+    slow = [
+        f"{model.__name__}.{name}"
+        for model in _schemas(Model)
+        for name, field in model.model_fields.items()
+        if field.default_factory is list or isinstance(field.default_factory, types.BuiltinMethodType)
+    ]
+    assert not slow
+
+
+def _schemas(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    for one in model.__subclasses__():
+        if one.__module__.startswith("nemo_evaluator."):
+            yield one
+        yield from _schemas(one)
