@@ -8,9 +8,7 @@ import pytest
 from pydantic import BaseModel
 from pydantic.plugin import _loader
 
-import nemo_evaluator.config.eval_config
-import nemo_evaluator.services.api
-import nemo_evaluator.solvers.tool_calling  # noqa: F401 - the schemas of kinds
+from nemo_evaluator.config import groups
 from nemo_evaluator.config.fields import Model
 from nemo_evaluator.store.runs import _adapter
 
@@ -24,7 +22,12 @@ def test_nothing_is_searched_for_plugins(monkeypatch: pytest.MonkeyPatch, before
         monkeypatch.setenv(name, before)
     monkeypatch.setattr(_loader, "_plugins", None)
     searched: list[str] = []
-    monkeypatch.setattr(_loader, "entry_points", lambda group: searched.append(group) or ())
+
+    def entry_points(group: str) -> tuple[()]:
+        searched.append(group)
+        return ()
+
+    monkeypatch.setattr(_loader, "entry_points", entry_points)
 
     class Settings(Model):
         number: int = 1
@@ -36,6 +39,8 @@ def test_nothing_is_searched_for_plugins(monkeypatch: pytest.MonkeyPatch, before
 
 def test_defaults_are_made_by_functions() -> None:
     """Of `list`, or of a method of the interpreter's own, pydantic parses the help to learn what it takes."""
+    for kinds in (groups.SERVICES, groups.SANDBOXES, groups.SOLVERS, groups.METRICS, groups.CLUSTERS):
+        assert [kinds.schema(word) for word in kinds.names()]
     slow = [
         f"{model.__name__}.{name}"
         for model in _schemas(Model)

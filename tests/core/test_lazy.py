@@ -10,7 +10,12 @@ from nemo_evaluator.core.lazy import lazy_pattern
 def test_an_expression_is_compiled_when_it_is_first_used(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[str] = []
     library = re.compile
-    monkeypatch.setattr(re, "compile", lambda text, flags: (compiled.append(text), library(text, flags))[1])
+
+    def counted(text: str, flags: int) -> re.Pattern[str]:
+        compiled.append(text)
+        return library(text, flags)
+
+    monkeypatch.setattr(re, "compile", counted)
     digits = lazy_pattern("a([0-9]+)", re.IGNORECASE)
     assert not compiled
     assert digits.findall("A1 a22") == ["1", "22"] and digits.sub("x", "A1 b") == "x b"

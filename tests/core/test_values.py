@@ -3,7 +3,7 @@
 import copy
 import dataclasses
 import pickle
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from pydantic import TypeAdapter
@@ -73,7 +73,7 @@ def test_frozen_ones_and_their_slots_hold() -> None:
 
 def test_subclasses_know_the_fields_of_their_bases() -> None:
     assert [one.name for one in fields(Solid)] == ["x", "y", "tags", "z"]
-    assert Solid.__slots__ == ("z",) and Solid(1, z=3) == Solid(1, 0, z=3)  # type: ignore[attr-defined]
+    assert Solid.__dict__["__slots__"] == ("z",) and Solid(1, z=3) == Solid(1, 0, z=3)
     assert Named("n").total == 3 and Named("n").name == "n"
     assert Weighed([4]) == Weighed([4], 1.0) and Weighed([4]).total == 4
 
@@ -92,9 +92,12 @@ def test_the_library_takes_them_for_its_own() -> None:
 def test_nothing_is_written_before_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[bool] = []
     library = dataclasses.dataclass
-    monkeypatch.setattr(
-        dataclasses, "dataclass", lambda **options: (written.append(options.get("repr", True)), library(**options))[1]
-    )
+
+    def counted(**options: bool) -> Any:
+        written.append(options.get("repr", True))
+        return library(**options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(dataclasses, "dataclass", counted)
 
     @dataclass(frozen=True, slots=True)
     class One:
@@ -104,3 +107,15 @@ def test_nothing_is_written_before_it_is_used(monkeypatch: pytest.MonkeyPatch) -
     one = One(1)
     assert one.x == 1 and written == [False]
     assert one == One(1) and repr(one).endswith("One(x=1)") and written == [False, True]
+
+
+def test_a_thread_that_comes_second_finds_what_the_first_has_written() -> None:
+    @dataclass(frozen=True, slots=True)
+    class One:
+        x: int
+
+    found = One.__dict__["__init__"]
+    assert One(1).x == 1
+    one = object.__new__(One)
+    found.__get__(one, One)(2)
+    assert one.x == 2

@@ -17,45 +17,55 @@ _FROZEN_WITH = ("__setattr__", "__delattr__", "__getstate__", "__setstate__")
 _REST = ("__repr__", "__eq__", "__hash__", "__dataclass_params__")
 
 
+class _Plan:
+    """A class as it was declared; what is asked for is written into ``home``, the class that has its slots."""
+
+    home: type
+
+    def __init__(self, declared: type, options: dict[str, Any]) -> None:
+        self._declared, self._options, self._space = declared, options, dict(declared.__dict__)
+
+    def written(self, name: str) -> Any:
+        """An attribute of the class. Another thread may have come first."""
+        if isinstance(self.home.__dict__[name], _Unwritten):
+            less = {} if name in _REST else {"repr": False, "eq": False}
+            fresh = type(self._declared)(self.home.__name__, self.home.__bases__, dict(self._space))
+            fresh.__qualname__ = self.home.__qualname__
+            made: type = dataclasses.dataclass(**self._options | less)(fresh)
+            for one in _REST if name in _REST else (*_MADE_WITH, *_FROZEN_WITH):
+                if isinstance(self.home.__dict__.get(one), _Unwritten):
+                    setattr(self.home, one, made.__dict__[one])
+        return self.home.__dict__[name]
+
+
 class _Unwritten:
     """Stands for an attribute of a class that is still to be written."""
 
-    def __init__(self, name: str, plan: type, options: dict[str, Any]) -> None:
-        self._name, self._plan, self._options = name, plan, options
-        self._space = dict(plan.__dict__)
+    def __init__(self, name: str, plan: _Plan) -> None:
+        self._name, self._plan = name, plan
 
     def __get__(self, instance: object, owner: type) -> Any:
-        name, plan = self._name, self._plan
-        home = next(one for one in owner.__mro__ if one.__dict__.get(name) is self)
-        less = {} if name in _REST else {"repr": False, "eq": False}
-        fresh = type(plan)(plan.__name__, plan.__bases__, dict(self._space))
-        fresh.__qualname__ = plan.__qualname__
-        written: type = dataclasses.dataclass(**self._options | less)(fresh)
-        for one in _REST if name in _REST else (*_MADE_WITH, *_FROZEN_WITH):
-            if isinstance(home.__dict__.get(one), _Unwritten):
-                setattr(home, one, written.__dict__[one])
-        found = home.__dict__[name]
+        found = self._plan.written(self._name)
         return found.__get__(instance, owner) if hasattr(found, "__get__") else found
 
 
 def _dataclass(*, slots: bool, frozen: bool = False, eq: bool = True) -> Any:
-    options = {"slots": slots, "frozen": frozen, "eq": eq}
-
-    def decorated(plan: type) -> type:
-        space = dict(plan.__dict__)
+    def decorated(declared: type) -> type:
+        plan = _Plan(declared, {"slots": slots, "frozen": frozen, "eq": eq})
+        space = dict(declared.__dict__)
         own = [name for name, kind in space.get("__annotations__", {}).items() if _is_field(kind)]
-        inherited = {name for base in plan.__mro__[1:-1] for name in getattr(base, "__slots__", ())}
+        inherited = {name for base in declared.__mro__[1:-1] for name in getattr(base, "__slots__", ())}
         for name in (*own, "__dict__", "__weakref__"):
             space.pop(name, None)
         if eq and space.get("__hash__") is None:
-            space["__hash__"] = _Unwritten("__hash__", plan, options) if frozen else None
-        given = ("__repr__", "__dataclass_params__", *(("__eq__",) if eq else ()))
-        for name in (*_MADE_WITH, *(_FROZEN_WITH if frozen else ()), *given):
-            space.setdefault(name, _Unwritten(name, plan, options))
+            space["__hash__"] = _Unwritten("__hash__", plan) if frozen else None
+        rest = ("__repr__", "__dataclass_params__", *(("__eq__",) if eq else ()))
+        for name in (*_MADE_WITH, *(_FROZEN_WITH if frozen else ()), *rest):
+            space.setdefault(name, _Unwritten(name, plan))
         space["__slots__"] = tuple(name for name in own if name not in inherited)
-        made = type(plan)(plan.__name__, plan.__bases__, space)
-        made.__qualname__ = plan.__qualname__
-        return made
+        plan.home = type(declared)(declared.__name__, declared.__bases__, space)
+        plan.home.__qualname__ = declared.__qualname__
+        return plan.home
 
     return decorated
 

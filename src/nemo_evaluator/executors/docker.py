@@ -16,7 +16,7 @@ from typing import Final, Literal, cast
 from pydantic import Field
 
 from nemo_evaluator.config.cluster_base import ClusterBase
-from nemo_evaluator.config.fields import EnvMap, Size
+from nemo_evaluator.config.fields import EnvMap, Size, no_items
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import write_atomic, write_json
 from nemo_evaluator.core.kinds import Kind
@@ -61,7 +61,7 @@ class DockerCluster(ClusterBase):
 
     type: Literal["docker"] = "docker"
     image: str | None = Field(None, description="Image with nel inside.")
-    container_mounts: list[str] = Field(default_factory=list, description="Mounts, `host:container[:ro]`.")
+    container_mounts: list[str] = Field(default_factory=no_items, description="Mounts, `host:container[:ro]`.")
     container_env: EnvMap = Field(default_factory=dict, description="Environment of the container.")
     mount_home: bool = Field(True, description="Mount the home folder.")
     network: str = Field("host", description="Network of the container; `host` reaches models on this machine.")

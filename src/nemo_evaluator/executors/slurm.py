@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from nemo_evaluator.config.benchmarks import BenchmarkConfig
 from nemo_evaluator.config.cluster_base import ClusterBase
-from nemo_evaluator.config.fields import Count, EnvMap, Model, Name, NotYet, Positive, Size
+from nemo_evaluator.config.fields import Count, EnvMap, Model, Name, NotYet, Positive, Size, no_items
 from nemo_evaluator.config.findings import Finding, Path, benchmarks_of, get_in, number_of
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.registry import did_you_mean
@@ -74,7 +74,7 @@ class SlurmCluster(ClusterBase):
     node_pools: dict[str, NodePool] = Field(min_length=1, description="Groups of nodes.")
     conda_env: str | None = Field(None, description="Conda environment on the cluster.")
     eval_image: str | None = Field(None, description="Image of the evaluator.")
-    container_mounts: list[str] = Field(default_factory=list, description="Mounts, `host:container[:ro]`.")
+    container_mounts: list[str] = Field(default_factory=no_items, description="Mounts, `host:container[:ro]`.")
     container_env: EnvMap = Field(default_factory=dict, description="Environment of the job.")
     container: Literal["pyxis", "apptainer", "none"] = Field(
         "pyxis", description="What runs images on the nodes; `none`: nothing does, services are plain processes."

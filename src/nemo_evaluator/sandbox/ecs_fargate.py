@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, Literal, Protocol
 import aiohttp
 from pydantic import Field
 
-from nemo_evaluator.config.fields import Digits, Later, Port, Positive
+from nemo_evaluator.config.fields import Digits, Later, Port, Positive, no_items
 from nemo_evaluator.config.sandbox_base import ImageSandbox
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.kinds import Kind
@@ -34,8 +34,8 @@ class EcsFargateConfig(ImageSandbox):
     container_port: Later[Port] = Field(None, description="Port that the container serves.")
     region: str | None = Field(None, description="AWS region.")
     cluster: str | None = Field(None, description="ECS cluster.")
-    subnets: list[str] = Field(default_factory=list, description="Subnets.")
-    security_groups: list[str] = Field(default_factory=list, description="Security groups.")
+    subnets: list[str] = Field(default_factory=no_items, description="Subnets.")
+    security_groups: list[str] = Field(default_factory=no_items, description="Security groups.")
     assign_public_ip: bool | None = Field(None, description="Give the task a public address.")
     cpu: Digits = Field("4096", description="CPU units.")
     memory: Digits = Field("8192", description="Memory in MiB.")

@@ -8,7 +8,7 @@ from typing import Final, Literal, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from nemo_evaluator.config.fields import EnvMap, Model, Positive
+from nemo_evaluator.config.fields import EnvMap, Model, Positive, no_items
 from nemo_evaluator.config.service_base import EngineService
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
@@ -39,7 +39,7 @@ class DynamoWorkers(Model):
     num_nodes: Positive = Field(1, description="Nodes of one worker.")
     num_workers: Positive = Field(1, description="Number of workers.")
     node_pool: str | None = Field(None, description="Node pool of the cluster.")
-    extra_args: list[str] = Field(default_factory=list, description="Further arguments of the worker.")
+    extra_args: list[str] = Field(default_factory=no_items, description="Further arguments of the worker.")
     extra_env: EnvMap = Field(default_factory=dict, description="Environment of the worker.")
 
 

@@ -10,7 +10,7 @@ from typing import Final, Literal
 import orjson
 from pydantic import Field
 
-from nemo_evaluator.config.fields import Above0, Count, EnvMap, Name, Port, Positive, Protocol
+from nemo_evaluator.config.fields import Above0, Count, EnvMap, Name, Port, Positive, Protocol, no_items
 from nemo_evaluator.config.service_base import Balancer, ModelService
 from nemo_evaluator.core.errors import MissingExtraError, UsageError
 from nemo_evaluator.core.files import read_json, write_json
@@ -46,7 +46,7 @@ class LlamaCppService(ModelService):
     backend: Literal["auto", "llama-server", "xllamacpp"] = Field(
         "auto", description="What serves the model; `auto` takes the llama-server command where it is found."
     )
-    extra_args: list[str] = Field(default_factory=list, description="Further arguments of llama-server.")
+    extra_args: list[str] = Field(default_factory=no_items, description="Further arguments of llama-server.")
     extra_env: EnvMap = Field(default_factory=dict, description="Environment of the server.")
 
     def model_id(self, name: str) -> str:
