@@ -5,6 +5,7 @@ of a run, a sixth of its start. These wait until the class is used, and most are
 (``fields``, ``replace``, subclasses, pickling); every class has slots.
 """
 
+import copy
 import dataclasses
 from dataclasses import KW_ONLY, InitVar, asdict, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, get_origin
@@ -12,7 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_origin
 __all__ = ["asdict", "dataclass", "field", "fields", "replace"]
 
 # What making an instance needs is written first, and the rest (to show it, to compare it) when that is asked for.
-_MADE_WITH = ("__init__", "__match_args__", "__dataclass_fields__")
+_MADE_WITH = (
+    "__init__",
+    "__match_args__",
+    "__dataclass_fields__",
+    *(["__replace__"] if hasattr(copy, "replace") else []),
+)
 _FROZEN_WITH = ("__setattr__", "__delattr__", "__getstate__", "__setstate__")
 _REST = ("__repr__", "__eq__", "__hash__", "__dataclass_params__")
 
