@@ -1,5 +1,6 @@
 """What a kind of service gives (a launch plan) and what its users get (an address)."""
 
+import asyncio
 import secrets
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
@@ -126,3 +127,14 @@ class ServiceKind(Protocol):
 
     def identity(self, service: Any) -> JsonDict:
         """What changes answers: weights and settings, never ports, paths or dates."""
+
+
+async def all_or_first_error(work: list[Any]) -> None:
+    """Wait for all; the first that fails ends the others."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

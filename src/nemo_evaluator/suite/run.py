@@ -36,7 +36,7 @@ from nemo_evaluator.reports.names import SUFFIXES
 from nemo_evaluator.runs.bundle import INVALID
 from nemo_evaluator.runs.find import find_bundles
 from nemo_evaluator.services import RunningService, start_services
-from nemo_evaluator.services.runner import all_or_first_error
+from nemo_evaluator.services.base import all_or_first_error
 from nemo_evaluator.store.checkpoint import Checkpoint
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.suite.build import Builder
