@@ -114,6 +114,18 @@ async def test_a_response_that_failed_is_no_empty_answer(asked, stream):
     assert flaw_of("/responses", cancelled) == "without an answer: its status is cancelled"
 
 
+@pytest.mark.parametrize("protocol", ["chat_completions", "completions"])
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("reason", ["abort", "error"])
+async def test_an_answer_that_the_server_gave_up_is_asked_again(asked, protocol, stream, reason):
+    settings = {"protocol": protocol, "extra_body": {"stream": True} if stream else {}}
+    async with asked([Say("half of", finish_reason=reason), "whole"], **settings) as (client, server):
+        assert (await client.chat(HELLO)).content == "whole" and server.count == 2
+    async with asked(Say("half of", finish_reason=reason), **settings) as (client, server):
+        with pytest.raises(TransportError, match=f"without an end: the server broke it off .{reason}"):
+            await client.chat(HELLO)
+
+
 def test_events_are_found_wherever_the_bytes_are_cut():
     data = b': hi\n\nevent: x\r\ndata: {"a":1}\r\n\r\ndata: {"b":\ndata: 2}\n\ndata: [DONE]\n\n'
     for size in range(1, len(data)):

@@ -13,6 +13,8 @@ from nemo_evaluator.core.types import JsonDict
 
 _LONGEST_WORD: Final = 200
 _LONGEST_NOTE: Final = 300
+# Finish reasons of answers that a server gave up: vLLM and SGLang say the first, vLLM and routers the second.
+_BROKEN_OFF: Final = frozenset({"abort", "error"})
 # What the Responses API says of a response that is none, with 200 and an empty output.
 _UNANSWERED: Final = frozenset({"failed", "cancelled", "queued", "in_progress"})
 
@@ -42,6 +44,8 @@ def _chat(body: JsonDict) -> str | None:
         reason, content = choice.get("finish_reason"), message.get("content")
         if type(reason) is not str or len(reason) > _LONGEST_WORD:
             _keep_words(choice, "finish_reason")
+        elif reason in _BROKEN_OFF:
+            return _without(choice, f"an end: the server broke it off ({reason})")
         if type(content) is not str:
             text = _text_of_parts(content)
             if text is None:
@@ -72,6 +76,8 @@ def _text(body: JsonDict) -> str | None:
         reason, text = choice.get("finish_reason"), choice.get("text", "")
         if type(reason) is not str or len(reason) > _LONGEST_WORD:
             _keep_words(choice, "finish_reason")
+        elif reason in _BROKEN_OFF:
+            return _without(choice, f"an end: the server broke it off ({reason})")
         if text is None:
             choice["text"] = ""
         elif type(text) is not str:
