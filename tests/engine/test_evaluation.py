@@ -5,6 +5,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from nemo_evaluator.core.errors import (
@@ -19,6 +20,10 @@ from nemo_evaluator.core.errors import (
 from nemo_evaluator.core.files import iter_jsonl, read_json
 from nemo_evaluator.core.types import ErrorKind, SolveResult
 from nemo_evaluator.engine import run_evaluation
+from nemo_evaluator.engine.evaluation import Evaluation, evaluate
+from nemo_evaluator.runs.answers import Answers
+from nemo_evaluator.runs.row_table import _COLUMNS as _ARRAYS
+from nemo_evaluator.runs.row_table import read_table
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.records import last_user_text
 
@@ -53,6 +58,30 @@ async def test_what_a_solver_sets_in_its_context_ends_with_its_step(sums: Any, s
     scripted.answer = answer
     await run_evaluation(sums, scripted, step_log_dir=tmp_path, config={}, max_concurrent=1)
     assert seen == [0] * 10
+
+
+@pytest.mark.parametrize("full", [False, True])
+async def test_rows_as_they_were_written_are_rows_as_they_are_read(
+    sums: Any, scripted: Any, tmp_path: Path, full: bool
+) -> None:
+    right = scripted.answer
+    said = {2: "", 3: RequestRejectedError("no"), 4: "<think>so</think>8", 5: "I cannot say."}
+    scripted.answer = lambda prompt: said.get(int(prompt.split()[3]), right(prompt))
+    sums.full_rows = full
+    job = Evaluation(environment=sums, solver=scripted, task_dir=tmp_path, repeats=2, shuffle_seed=1)
+    finished = await evaluate(job)
+    answers = Answers()
+    read = read_table(finished.task.results, answers=answers)
+    assert finished.written is not None
+    rows = finished.written.table()
+    assert len(rows) == 20
+    assert {name: getattr(rows, name).tolist() for name in _ARRAYS if name != "reward"} == {
+        name: getattr(read, name).tolist() for name in _ARRAYS if name != "reward"
+    }
+    assert np.array_equal(rows.reward, read.reward, equal_nan=True)
+    assert (rows.categories, rows.causes, rows.finishes) == (read.categories, read.causes, read.finishes)
+    assert finished.written.answers == answers
+    assert (answers.scored, answers.empty, answers.kept) == (18, 0 if full else 2, 2)
 
 
 async def test_a_task_goes_on_with_the_next_step(sums: Any, scripted: Any, tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ def write_views(
 ) -> Columns:
     """Write results.jsonl (``full``: with trajectories) and trajectories.jsonl by problem, and gather the columns."""
     columns = Columns(planned=len(plan))
-    written = columns.written = WrittenRows(task.results)
+    written = columns.written = WrittenRows(task.results, len(plan))
     offset = 0
     # It speaks of the earlier rows; it is written again with the bundle.
     (task.root / SUMS).unlink(missing_ok=True)

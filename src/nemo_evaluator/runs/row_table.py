@@ -151,10 +151,12 @@ def table_of(results: Sequence[JsonDict], *, scorer: str | None = None) -> RowTa
 class _Builder:
     """Columns that grow row by row."""
 
-    def __init__(self, path: Path | None, scorer: str | None = None) -> None:
+    def __init__(self, path: Path | None, scorer: str | None = None, size: int = _CHUNK) -> None:
         self._path, self._reader = path, LineReader(scorer)
         self._rows: list[tuple[Any, ...]] = []
-        self._chunks: list[dict[str, NDArray[Any]]] = []
+        # As long as they are expected to become: zeros that nobody has touched take no memory.
+        self._columns: dict[str, NDArray[Any]] = {name: np.zeros(size, dtype) for name, dtype in _COLUMNS.items()}
+        self._count = 0
 
     def add(self, offset: int, row: Any) -> None:
         """Take in a row; what is none is counted."""
@@ -162,18 +164,12 @@ class _Builder:
         if numbers is not None:
             self._rows.append(numbers)
             if len(self._rows) >= _CHUNK:
-                self._chunks.append(_arrays(self._rows))
-                self._rows = []
+                self._take()
 
     def table(self) -> RowTable:
-        """The columns; the builder is empty then."""
-        chunks = [*self._chunks, _arrays(self._rows)] if self._rows else self._chunks
-        self._rows, self._chunks = [], []
-        columns: dict[str, Any] = {
-            # Taken out of the chunks one by one, so that a column is in memory twice and never the whole table.
-            name: np.concatenate([chunk.pop(name) for chunk in chunks]) if chunks else np.empty(0, dtype)
-            for name, dtype in _COLUMNS.items()
-        }
+        """The columns; nothing is added after that."""
+        self._take()
+        columns: dict[str, Any] = {name: column[: self._count] for name, column in self._columns.items()}
         reader = self._reader
         return _last_of_each(
             RowTable(
@@ -186,23 +182,28 @@ class _Builder:
             )
         )
 
+    def _take(self) -> None:
+        end = self._count + len(self._rows)
+        for (name, dtype), values in zip(_COLUMNS.items(), zip(*self._rows, strict=True), strict=False):
+            column = old = self._columns[name]
+            if len(column) < end:
+                column = self._columns[name] = np.zeros(2 * end, dtype)
+                column[: self._count] = old[: self._count]
+            column[self._count : end] = np.array(values, dtype)
+        self._rows, self._count = [], end
+
 
 class WrittenRows(_Builder):
     """Rows as they are written, for whoever would read them again at once."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
+    def __init__(self, path: Path, size: int) -> None:
+        super().__init__(path, size=size)
         self.answers = Answers()
 
     def add(self, offset: int, row: JsonDict) -> None:
         """Take in a row."""
         super().add(offset, row)
         self.answers.add(row)
-
-
-def _arrays(chunk: list[tuple[Any, ...]]) -> dict[str, NDArray[Any]]:
-    columns = zip(_COLUMNS.items(), zip(*chunk, strict=True), strict=True)
-    return {name: np.array(values, dtype=dtype) for (name, dtype), values in columns}
 
 
 def _last_of_each(rows: RowTable) -> RowTable:
