@@ -1,6 +1,7 @@
 """A benchmark through the engine: outcomes, failures, early stops, what ends up in the files."""
 
 import asyncio
+from collections import Counter
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,27 @@ async def test_a_row_that_cannot_be_asked_fails_its_row_only(sums: Any, scripted
     await run_evaluation(sums, scripted, step_log_dir=tmp_path)
     assert rows_of(tmp_path)[4, 0]["failure"] == {"cause": "seed", "message": "ValueError: row 4 is broken"}
     assert len(rows_of(tmp_path)) == 10
+
+
+async def test_a_server_that_hands_out_problems_is_asked_again_like_any_other(
+    sums: Any, scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nemo_evaluator.engine.step._BACKOFF_START", 0.001)
+    real = sums.seed
+    tried: Counter[int] = Counter()
+
+    async def seed(idx: int) -> Any:
+        tried[idx] += 1
+        if (idx == 4 and tried[idx] < 3) or idx == 6:
+            raise TransportError("answered 503")
+        return await real(idx)
+
+    sums.seed = seed
+    await run_evaluation(sums, scripted, step_log_dir=tmp_path, max_system_retries=3)
+    assert rows_of(tmp_path)[4, 0]["reward"] == 1.0 and tried[4] == 3
+    gone = {"cause": "transport", "message": "answered 503"}
+    assert rows_of(tmp_path)[6, 0]["failure"] == gone and tried[6] == 3
+    assert len(scripted.asked) == 9
 
 
 async def test_a_wrong_key_stops_at_once(sums: Any, scripted: Any, tmp_path: Path) -> None:

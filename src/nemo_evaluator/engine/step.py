@@ -68,6 +68,7 @@ _NO_ANSWER: Final = "check the URL, the model and the server's log, then run the
 # A rule that has decided, or a budget that is spent, lets the requests in flight finish: they are paid for.
 DRAIN: Final = 60.0
 _SEED: Final = boundary(Cause.SEED)
+_UNSEEDED: Final = SeedResult(prompt="", expected_answer="")
 _SOLVER: Final = boundary(Cause.SOLVER)
 
 
@@ -132,19 +133,21 @@ class StepRunner:
 
     async def run(self, step: Step) -> None:
         """Bring one step to its outcome."""
-        started = time.perf_counter()
         ctx = self._ctx
-        try:
-            with _SEED:
-                raw = await ctx.environment.seed(step.problem_idx)
-                seed = ctx.template.apply(raw) if ctx.template else raw
-        except BoundaryError as error:
-            blank = SeedResult(prompt="", expected_answer="")
-            self._settle(_Work(step, blank, "", "", started), error)
-            return
-        problem = problem_hash(raw)
-        work = _Work(step, seed, problem, ctx.prints.answer(problem, step), started)
-        work.timing["seed_ms"] = _since(started)
+        work = _Work(step, _UNSEEDED, "", "", time.perf_counter())
+        while True:
+            try:
+                with _SEED:
+                    raw = await ctx.environment.seed(step.problem_idx)
+                    work.seed = ctx.template.apply(raw) if ctx.template else raw
+                break
+            except BoundaryError as error:
+                if not await self._goes_on(work, error):
+                    return
+        work.attempts = 0
+        work.problem = problem_hash(raw)
+        work.fingerprint = ctx.prints.answer(work.problem, step)
+        work.timing["seed_ms"] = _since(work.started)
         if ctx.reuse is not None and ctx.reuse.decision(step) == VERIFY:
             work.answer, work.label, work.sealed = self._stored_answer(step)
         await self._attempts(work)
@@ -176,19 +179,25 @@ class StepRunner:
                         await self._once(work, session)
                 return
             except BoundaryError as error:
-                if (fault := out_of_files(error)) is not None:
-                    told = storage_error(fault)
-                    self._ctx.halt.set(HaltKind.ERROR, told.message, error=told)
+                if not await self._goes_on(work, error):
                     return
-                work.attempts += error.attempts
-                if self._ctx.halt.interrupted and POLICY[error.cause].retry:
-                    return  # Left to --resume: a retry would be a new request.
-                if error.final or not POLICY[error.cause].retry or work.attempts >= self._ctx.max_attempts:
-                    self._settle(work, error)
-                    return
-                async with lent_slot():
-                    pause = min(_BACKOFF_CAP, _BACKOFF_START * 2 ** (work.attempts - 1))
-                    await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+
+    async def _goes_on(self, work: _Work, error: BoundaryError) -> bool:
+        """Whether a step tries again after an error, once it has waited; else it is settled or left to --resume."""
+        if (fault := out_of_files(error)) is not None:
+            told = storage_error(fault)
+            self._ctx.halt.set(HaltKind.ERROR, told.message, error=told)
+            return False
+        work.attempts += error.attempts
+        if self._ctx.halt.interrupted and POLICY[error.cause].retry:
+            return False  # A retry would be a new request.
+        if error.final or not POLICY[error.cause].retry or work.attempts >= self._ctx.max_attempts:
+            self._settle(work, error)
+            return False
+        async with lent_slot():
+            pause = min(_BACKOFF_CAP, _BACKOFF_START * 2 ** (work.attempts - 1))
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+        return True
 
     async def _once(self, work: _Work, agent: AgentSession | None) -> None:
         if self._ctx.sandboxes is None:
