@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from nel_support import Nel, Serve, Sums, api, bench
 
+from nemo_evaluator.executors.slurm_jobs.submission import SlurmHandle
 from nemo_evaluator.store.runs import load_run
 from nemo_evaluator.testing import Say
 
@@ -81,6 +82,28 @@ def test_a_run_that_goes_on_and_one_whose_folder_is_used_again(nel: Nel, serve: 
     finally:
         process.kill()
         process.communicate()
+
+
+def test_a_cluster_that_cannot_be_reached_hides_no_other_run(listed: Nel) -> None:
+    tools, calls = listed.folder / "bin", listed.folder / "calls"
+    tools.mkdir()
+    (tools / "ssh").write_text(f"#!/bin/sh\necho called >>{calls}\necho 'no route to login' >&2\nexit 255\n")
+    (tools / "ssh").chmod(0o755)
+    listed.env["PATH"] = f"{tools}:{listed.env['PATH']}"
+    run = load_run(listed.folder / "out")
+    assert run is not None
+    handle = asdict(SlurmHandle("1", ["1"], "login", "me", "/far/out", False, 0))
+    registry = Path(listed.env["XDG_DATA_HOME"], "nel", "runs")
+    for name in ("20990101_000000_00000000", "20990101_000001_00000000"):
+        far = {**asdict(run), "run_id": name, "executor": "slurm", "output_dir": f"/far/{name}", "details": handle}
+        (registry / name).mkdir()
+        (registry / name / "nel_run.json").write_text(json.dumps(far))
+    done = listed("eval", "runs", "--json")
+    assert [one["state"] for one in json.loads(done.stdout)] == ["unknown", "unknown", "finished"]
+    assert done.stderr.count("cannot reach me@login: no route to login") == 1 == calls.read_text().count("called")
+    kept = listed("eval", "clean", "--all", "--yes")
+    assert f"{name} stays on the list: cannot reach me@login" in kept.stderr
+    assert len(json.loads(listed("eval", "runs", "--offline", "--json").stdout)) == 2
 
 
 @pytest.mark.serial

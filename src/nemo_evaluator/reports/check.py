@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from nemo_evaluator.decisions.check.findings import RunCheck, RunStatus
+from nemo_evaluator.decisions.check.findings import FailureClass, RunCheck, RunStatus
 from nemo_evaluator.reports import _words as words
 
 
@@ -18,7 +18,7 @@ def checks_text(checks: Sequence[RunCheck], *, width: int | None = None) -> str:
 
 
 def _one(one: RunCheck, width: int | None) -> str:
-    found = f" ({one.failure_class})" if one.failure_class else ""
+    found = f" ({one.failure_class})" if one.failure_class not in (None, FailureClass.UNKNOWN) else ""
     count = f"{one.problems:,} problem{'' if one.problems == 1 else 's'}"
     count += f" in {one.rows:,} rows" if one.rows != one.problems else ""
     lines = words.wrapped(f"{one.status}  {one.benchmark}{found}: {count}, {one.run_id or one.path}", "", width=width)

@@ -7,7 +7,8 @@ from typing import Final
 import click
 
 from nemo_evaluator.cli._complete import run_ids
-from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.errors import TransportError, UsageError
+from nemo_evaluator.core.terminal import harmless
 from nemo_evaluator.executors.base import clean, status_of
 from nemo_evaluator.services.leftovers import sweep_now
 from nemo_evaluator.store.runs import RunMeta, known_run, list_runs
@@ -50,7 +51,11 @@ def _matches(run: RunMeta, least: timedelta | None, executor: str | None) -> boo
     age = run.age(datetime.now(UTC))
     if least is not None and (age is None or age < least):
         return False
-    return not status_of(run).alive
+    try:
+        return not status_of(run).alive
+    except TransportError as error:
+        click.echo(harmless(f"{run.run_id} stays on the list: {error.message}"), err=True)
+        return False
 
 
 def _age(text: str) -> timedelta:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import click
 
+from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.terminal import harmless, table, terminal_width
 from nemo_evaluator.executors.base import status_of
@@ -56,7 +57,10 @@ def runs(offline: bool, as_json: bool) -> None:
 
     A narrow terminal shows the beginning of a run's id, which names it as well, and leaves out its folder.
     """
-    listed = [_listed(run, offline) for run in list_runs()]
+    lost: dict[str, str] = {}
+    listed = [_listed(run, offline, lost) for run in list_runs()]
+    for said in lost.values():
+        click.echo(harmless(f"unknown: {said}"), err=True)
     if as_json:
         click.echo(dumps([_json(one) for one in listed]).decode())
         return
@@ -73,9 +77,15 @@ def runs(offline: bool, as_json: bool) -> None:
     click.echo(harmless("\n".join(table(shown, width, narrow=(4, 3)))))
 
 
-def _listed(run: RunMeta, offline: bool) -> _Listed:
+def _listed(run: RunMeta, offline: bool, lost: dict[str, str]) -> _Listed:
+    """``lost`` has the clusters that could not be reached: they are asked once, and their runs are listed too."""
     age = run.age(datetime.now(UTC))
-    state = "-" if offline else status_of(run).state
+    host, state = f"{run.executor} {run.details.get('hostname')}", "-" if offline else "unknown"
+    if not offline and host not in lost:
+        try:
+            state = status_of(run).state
+        except TransportError as error:
+            lost[host] = error.message
     return _Listed(run, state, age.total_seconds() if age is not None else None, overview(run))
 
 
