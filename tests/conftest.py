@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -131,6 +132,10 @@ def pytest_configure(config: pytest.Config) -> None:
         # A shell gives that to what it runs in the background, and every command that a test starts would inherit it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ["NEL_MODELS_DIR"] = str(MODELS_DIR)
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        # The list of runs is not that of whoever runs the tests: some clean it up.
+        os.environ["XDG_DATA_HOME"] = data = tempfile.mkdtemp(prefix="nel-data-")
+        config.add_cleanup(lambda: shutil.rmtree(data, ignore_errors=True))
     os.environ["NEL_HARBOR_PYTHON"] = _harbor_python()
     tools = PARTS_DIR / "bin"
     if tools.is_dir():
