@@ -11,7 +11,8 @@ import pytest
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.core.failures import Cause, Failure
 from nemo_evaluator.core.types import Failed, Scored, SeedResult, SolveResult, VerifyResult
-from nemo_evaluator.engine.evaluation import Evaluation, evaluate
+from nemo_evaluator.engine.evaluation import evaluate
+from nemo_evaluator.engine.job import Evaluation
 from nemo_evaluator.environments.base import BatchJob, BatchRow, EnvironmentFacts, EvalEnvironment
 
 

@@ -21,7 +21,8 @@ from nemo_evaluator.core.errors import (
 from nemo_evaluator.core.files import iter_jsonl, read_json
 from nemo_evaluator.core.types import ErrorKind, SolveResult
 from nemo_evaluator.engine import run_evaluation
-from nemo_evaluator.engine.evaluation import Evaluation, evaluate
+from nemo_evaluator.engine.evaluation import evaluate
+from nemo_evaluator.engine.job import Evaluation
 from nemo_evaluator.runs.answers import Answers
 from nemo_evaluator.runs.row_table import _COLUMNS as _ARRAYS
 from nemo_evaluator.runs.row_table import read_table
@@ -253,7 +254,8 @@ async def test_an_agent_that_breaks_over_a_task_stops_the_benchmark_only_when_al
 
 
 async def test_a_step_that_takes_too_long_fails(sums: Any, tmp_path: Path) -> None:
-    from nemo_evaluator.engine.evaluation import Evaluation, evaluate
+    from nemo_evaluator.engine.evaluation import evaluate
+    from nemo_evaluator.engine.job import Evaluation
 
     class Slow:
         async def solve(self, task: Any) -> SolveResult:

@@ -14,8 +14,9 @@ import pytest
 from nemo_evaluator.core.errors import JudgeError, SandboxError, TransportError, UsageError
 from nemo_evaluator.core.files import iter_jsonl, read_json
 from nemo_evaluator.engine import merge as merge_module
-from nemo_evaluator.engine.evaluation import Evaluation, Finished, evaluate
+from nemo_evaluator.engine.evaluation import Finished, evaluate
 from nemo_evaluator.engine.halt import Halt, HaltKind
+from nemo_evaluator.engine.job import Evaluation
 from nemo_evaluator.engine.merge import merge_shards
 from nemo_evaluator.engine.plan import Shard
 from nemo_evaluator.runs.find import find_bundles

@@ -12,8 +12,9 @@ import pytest
 from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.core.files import iter_jsonl
 from nemo_evaluator.core.types import SeedResult, SolveResult
-from nemo_evaluator.engine.evaluation import Evaluation, Finished, evaluate
+from nemo_evaluator.engine.evaluation import Finished, evaluate
 from nemo_evaluator.engine.halt import Halt, HaltKind
+from nemo_evaluator.engine.job import Evaluation
 from nemo_evaluator.engine.plan import make_plan
 from nemo_evaluator.metrics import ENDED, STOPPED, Baseline, StopRule, spending_of
 from nemo_evaluator.store.fingerprints import problem_hash

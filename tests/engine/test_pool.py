@@ -10,8 +10,9 @@ import pytest
 
 from nemo_evaluator.core.errors import AuthError, BoundaryError, RequestRejectedError
 from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult, Step
-from nemo_evaluator.engine.evaluation import Evaluation, evaluate
+from nemo_evaluator.engine.evaluation import evaluate
 from nemo_evaluator.engine.halt import HaltKind
+from nemo_evaluator.engine.job import Evaluation
 from nemo_evaluator.engine.pool import Halted, Ledger
 from nemo_evaluator.engine.step_host import StepHost
 from nemo_evaluator.models.budget import Budget

@@ -9,8 +9,9 @@ import pytest
 
 from nemo_evaluator.core.errors import JudgeError, TransportError
 from nemo_evaluator.core.files import iter_jsonl
-from nemo_evaluator.engine.evaluation import Evaluation, Finished, evaluate
+from nemo_evaluator.engine.evaluation import Finished, evaluate
 from nemo_evaluator.engine.halt import Halt, HaltKind
+from nemo_evaluator.engine.job import Evaluation
 
 TIMING = {"latency_ms", "queue_ms", "timing", "timestamp"}
 

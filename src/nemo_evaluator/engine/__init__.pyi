@@ -14,6 +14,6 @@ from nemo_evaluator.decisions import write_gate_report as write_gate_report
 from nemo_evaluator.decisions import write_regression as write_regression
 from nemo_evaluator.engine.api import run_evaluation as run_evaluation
 from nemo_evaluator.engine.api import write_all as write_all
-from nemo_evaluator.engine.evaluation import Evaluation as Evaluation
 from nemo_evaluator.engine.evaluation import evaluate as evaluate
+from nemo_evaluator.engine.job import Evaluation as Evaluation
 from nemo_evaluator.engine.merge import merge_shards as merge_shards

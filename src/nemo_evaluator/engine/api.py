@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.engine.evaluation import Evaluation, evaluate
+from nemo_evaluator.engine.evaluation import evaluate
 from nemo_evaluator.engine.halt import HaltKind
+from nemo_evaluator.engine.job import Evaluation
 from nemo_evaluator.engine.plan import Shard
 from nemo_evaluator.engine.progress import LineProgress, Progress, SilentProgress
 from nemo_evaluator.engine.template import load_template

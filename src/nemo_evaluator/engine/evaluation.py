@@ -4,37 +4,31 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nemo_evaluator.core.errors import BoundaryError, UsageError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.types import JsonDict, Step
-from nemo_evaluator.core.values import dataclass, field, replace
+from nemo_evaluator.core.values import dataclass, replace
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.engine.agents import endpoints_of
 from nemo_evaluator.engine.batch import run_batch, run_whole
 from nemo_evaluator.engine.halt import Halt, HaltKind
+from nemo_evaluator.engine.job import Evaluation, fingerprints_of, open_steps, step_context, verifier_of
 from nemo_evaluator.engine.kept import kept_bundle
 from nemo_evaluator.engine.loop import run_loop
 from nemo_evaluator.engine.only import chosen_problems
 from nemo_evaluator.engine.ordered_stop import OrderedStop, unused_answers
-from nemo_evaluator.engine.plan import Plan, Shard, make_plan
-from nemo_evaluator.engine.pool import Ledger, Pool
-from nemo_evaluator.engine.progress import Progress, SilentProgress
+from nemo_evaluator.engine.plan import Plan, make_plan
+from nemo_evaluator.engine.pool import Ledger
 from nemo_evaluator.engine.resume import ASK, REUSE, VERIFY, Reuse, ReusePlan, adopt_answers, fresh_plan
-from nemo_evaluator.engine.scope import Scopes, StepLimits
-from nemo_evaluator.engine.step import StepContext, StepRunner
+from nemo_evaluator.engine.scope import Scopes
+from nemo_evaluator.engine.step import StepRunner
 from nemo_evaluator.engine.tally import Tally
-from nemo_evaluator.engine.template import InstructionTemplate
-from nemo_evaluator.engine.verify import Verifier
-from nemo_evaluator.environments.base import EvalEnvironment, RunsFirst, WholeRun
+from nemo_evaluator.environments.base import RunsFirst, WholeRun
 from nemo_evaluator.models.types import CallScope, call_scope
 from nemo_evaluator.runs.index import kept_index, settle_index
-from nemo_evaluator.solvers.base import bind_solver
-from nemo_evaluator.store.fingerprints import RunFingerprints
 from nemo_evaluator.store.index import History, StepIndex
 from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import PREVIOUS, TaskPaths, archive_previous, previous_journals
@@ -42,67 +36,14 @@ from nemo_evaluator.store.lock import folder_lock
 from nemo_evaluator.store.records import RUN
 
 if TYPE_CHECKING:
-    from nemo_evaluator.adapters.outside import AgentDoor, AgentSession
-    from nemo_evaluator.metrics.stop_rule import StopRule
-    from nemo_evaluator.models.budget import Budget
+    from nemo_evaluator.adapters.outside import AgentSession
     from nemo_evaluator.runs.row_table import WrittenRows
-    from nemo_evaluator.sandbox.manager import SandboxManager
 
 _log = logging.getLogger(__name__)
 # How many damaged records are named one by one.
 _SHOWN: Final = 20
 # Seconds for a benchmark that is one command, where nobody said how many.
 _WHOLE_TIMEOUT: Final = 3600.0
-
-
-@dataclass(slots=True)
-class Evaluation:
-    """Everything that one benchmark needs; the suite fills it from the config, ``run_evaluation`` from arguments."""
-
-    environment: EvalEnvironment
-    solver: object
-    task_dir: Path
-    name: str = ""
-    verifier: Verifier | None = None
-    service: JsonDict = field(default_factory=dict)
-    solver_settings: JsonDict = field(default_factory=dict)
-    config: JsonDict = field(default_factory=dict)
-    repeats: int = 1
-    max_problems: int | None = None
-    shuffle_seed: int | None = None
-    shard: Shard | None = None
-    problem_range: tuple[int, int] | None = None
-    # Indices, or beginnings of problem hashes.
-    only: Sequence[int | str] | None = None
-    max_concurrent: int = 32
-    # How many steps may wait for batches at once.
-    waiting: int = 0
-    min_coverage: float = 0.95
-    timeout: float | None = None
-    max_system_retries: int = 3
-    skip_failed: bool = False
-    template: str | None = None
-    sandboxes: SandboxManager | None = None
-    # Where agents that live outside ask the model; started with the first problem.
-    door: AgentDoor | None = None
-    resume: bool = False
-    # Begun anew on purpose: a later resume takes nothing over from what was moved aside.
-    fresh: bool = False
-    stop_rule: StopRule | None = None
-    # What the bundle of the run whose answers are used here says of its rule: the plan ends where that rule ended it.
-    stopped_before: JsonDict | None = None
-    budgets: tuple[Budget, ...] = ()
-    step_limits: StepLimits | None = None
-    traffic: Callable[[JsonDict], None] | None = None
-    halt: Halt | None = None
-    # Where the steps run, if not in this process, and in how many.
-    pool: Pool | None = None
-    workers: int = 1
-    progress: Progress = field(default_factory=SilentProgress)
-    # Told what was moved aside, taken over or found damaged.
-    say: Callable[[str], None] = _log.warning
-    # Extra scores over all verdicts of a run (F1, agreement of judges, ...), computed once at the end.
-    aggregate: Callable[[Path], JsonDict] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,67 +113,6 @@ async def _run_first(job: Evaluation, environment: RunsFirst) -> None:
     await run_whole(environment, door, scopes.enter(Step(0, 0), "whole"), halt, plan)
 
 
-def fingerprints_of(job: Evaluation) -> RunFingerprints:
-    """What its answers and verdicts depend on."""
-    return RunFingerprints.of(
-        service=job.service, solver=job.solver_settings, template=job.template, scorer=_verifier(job).fingerprint
-    )
-
-
-def _verifier(job: Evaluation) -> Verifier:
-    job.verifier = job.verifier or Verifier(job.environment)
-    return job.verifier
-
-
-def step_context(
-    job: Evaluation,
-    *,
-    journal: Journal,
-    index: StepIndex,
-    prints: RunFingerprints,
-    halt: Halt,
-    tally: Tally,
-    reuse: ReusePlan | None = None,
-    stop: OrderedStop | None = None,
-) -> StepContext:
-    """What the steps of a benchmark share, in whichever process they run."""
-    return StepContext(
-        environment=job.environment,
-        solver=bind_solver(job.solver),
-        verifier=_verifier(job),
-        journal=journal,
-        index=index,
-        prints=prints,
-        halt=halt,
-        tally=tally,
-        template=InstructionTemplate(job.template) if job.template else None,
-        sandboxes=job.sandboxes,
-        timeout=job.timeout,
-        max_attempts=max(1, job.max_system_retries),
-        skip_failed=job.skip_failed,
-        reuse=reuse,
-        stop=stop,
-        door=job.door,
-        scopes=Scopes(
-            job.name or job.environment.name,
-            job.budgets,
-            job.step_limits,
-            job.traffic,
-            lambda: halt.interrupted,
-            tally.health,
-        ),
-    )
-
-
-async def open_steps(job: Evaluation) -> None:
-    """What must be up before the first step."""
-    await job.environment.prepare()
-    if job.sandboxes is not None:
-        await job.sandboxes.prepare(job.environment)
-    if job.door is not None:
-        await job.door.start()
-
-
 class _Session:
     """One process's work on a benchmark."""
 
@@ -241,7 +121,7 @@ class _Session:
         self._index = StepIndex(plan.dataset_size, plan.repeats)
         self._tally = Tally(planned=len(plan))
         self._halt = job.halt if job.halt is not None else Halt()
-        self._verifier, self._prints = _verifier(job), fingerprints_of(job)
+        self._verifier, self._prints = verifier_of(job), fingerprints_of(job)
         at_once = job.max_concurrent * job.workers
         self._stop = OrderedStop(job.stop_rule, plan, at_once) if job.stop_rule is not None else None
         # Where the run ends at the latest, and where it was to end in earlier sessions that a rule has looked at.

@@ -9,8 +9,8 @@ from typing import Final
 
 from nemo_evaluator.core.slots import Slots, current_slots
 from nemo_evaluator.core.types import JsonDict, Step
-from nemo_evaluator.engine.evaluation import Evaluation, fingerprints_of, open_steps, step_context
 from nemo_evaluator.engine.halt import Halt, HaltKind
+from nemo_evaluator.engine.job import Evaluation, fingerprints_of, open_steps, step_context
 from nemo_evaluator.engine.plan import make_plan
 from nemo_evaluator.engine.pool import Halted, Lease, Reply, spent_beyond
 from nemo_evaluator.engine.resume import VERIFY, fresh_plan

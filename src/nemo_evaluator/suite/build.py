@@ -14,7 +14,7 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.engine.evaluation import Evaluation
+from nemo_evaluator.engine.job import Evaluation
 from nemo_evaluator.engine.plan import Shard
 from nemo_evaluator.engine.scope import StepLimits
 from nemo_evaluator.engine.template import load_template

@@ -13,7 +13,8 @@ from nemo_evaluator.config.service_base import ModelService, ServiceBase
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.core.files import safe_name, write_json
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.engine.evaluation import evaluate, fingerprints_of
+from nemo_evaluator.engine.evaluation import evaluate
+from nemo_evaluator.engine.job import fingerprints_of
 from nemo_evaluator.runs.bundle import load_bundle
 from nemo_evaluator.runs.calibration import tie
 from nemo_evaluator.runs.row import Row

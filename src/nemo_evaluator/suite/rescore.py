@@ -13,8 +13,9 @@ from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult
 from nemo_evaluator.decisions.check.runs import settle_status
-from nemo_evaluator.engine.evaluation import Evaluation, evaluate, fingerprints_of
+from nemo_evaluator.engine.evaluation import evaluate
 from nemo_evaluator.engine.halt import HaltKind
+from nemo_evaluator.engine.job import Evaluation, fingerprints_of
 from nemo_evaluator.engine.progress import Progress, SilentProgress
 from nemo_evaluator.reports import write_reports
 from nemo_evaluator.runs.bundle import newest_bundle

@@ -1,0 +1,147 @@
+"""What one benchmark needs, and what its steps share in whichever process they run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.values import dataclass, field
+from nemo_evaluator.engine.halt import Halt
+from nemo_evaluator.engine.ordered_stop import OrderedStop
+from nemo_evaluator.engine.plan import Shard
+from nemo_evaluator.engine.pool import Pool
+from nemo_evaluator.engine.progress import Progress, SilentProgress
+from nemo_evaluator.engine.resume import ReusePlan
+from nemo_evaluator.engine.scope import Scopes, StepLimits
+from nemo_evaluator.engine.step import StepContext
+from nemo_evaluator.engine.tally import Tally
+from nemo_evaluator.engine.template import InstructionTemplate
+from nemo_evaluator.engine.verify import Verifier
+from nemo_evaluator.environments.base import EvalEnvironment
+from nemo_evaluator.solvers.base import bind_solver
+from nemo_evaluator.store.fingerprints import RunFingerprints
+from nemo_evaluator.store.index import StepIndex
+from nemo_evaluator.store.journal import Journal
+
+if TYPE_CHECKING:
+    from nemo_evaluator.adapters.outside import AgentDoor
+    from nemo_evaluator.metrics.stop_rule import StopRule
+    from nemo_evaluator.models.budget import Budget
+    from nemo_evaluator.sandbox.manager import SandboxManager
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Evaluation:
+    """Everything that one benchmark needs; the suite fills it from the config, ``run_evaluation`` from arguments."""
+
+    environment: EvalEnvironment
+    solver: object
+    task_dir: Path
+    name: str = ""
+    verifier: Verifier | None = None
+    service: JsonDict = field(default_factory=dict)
+    solver_settings: JsonDict = field(default_factory=dict)
+    config: JsonDict = field(default_factory=dict)
+    repeats: int = 1
+    max_problems: int | None = None
+    shuffle_seed: int | None = None
+    shard: Shard | None = None
+    problem_range: tuple[int, int] | None = None
+    # Indices, or beginnings of problem hashes.
+    only: Sequence[int | str] | None = None
+    max_concurrent: int = 32
+    # How many steps may wait for batches at once.
+    waiting: int = 0
+    min_coverage: float = 0.95
+    timeout: float | None = None
+    max_system_retries: int = 3
+    skip_failed: bool = False
+    template: str | None = None
+    sandboxes: SandboxManager | None = None
+    # Where agents that live outside ask the model; started with the first problem.
+    door: AgentDoor | None = None
+    resume: bool = False
+    # Begun anew on purpose: a later resume takes nothing over from what was moved aside.
+    fresh: bool = False
+    stop_rule: StopRule | None = None
+    # What the bundle of the run whose answers are used here says of its rule: the plan ends where that rule ended it.
+    stopped_before: JsonDict | None = None
+    budgets: tuple[Budget, ...] = ()
+    step_limits: StepLimits | None = None
+    traffic: Callable[[JsonDict], None] | None = None
+    halt: Halt | None = None
+    # Where the steps run, if not in this process, and in how many.
+    pool: Pool | None = None
+    workers: int = 1
+    progress: Progress = field(default_factory=SilentProgress)
+    # Told what was moved aside, taken over or found damaged.
+    say: Callable[[str], None] = _log.warning
+    # Extra scores over all verdicts of a run (F1, agreement of judges, ...), computed once at the end.
+    aggregate: Callable[[Path], JsonDict] | None = None
+
+
+def fingerprints_of(job: Evaluation) -> RunFingerprints:
+    """What its answers and verdicts depend on."""
+    return RunFingerprints.of(
+        service=job.service, solver=job.solver_settings, template=job.template, scorer=verifier_of(job).fingerprint
+    )
+
+
+def verifier_of(job: Evaluation) -> Verifier:
+    """Its verifier; the environment's own scorer where none was given."""
+    job.verifier = job.verifier or Verifier(job.environment)
+    return job.verifier
+
+
+def step_context(
+    job: Evaluation,
+    *,
+    journal: Journal,
+    index: StepIndex,
+    prints: RunFingerprints,
+    halt: Halt,
+    tally: Tally,
+    reuse: ReusePlan | None = None,
+    stop: OrderedStop | None = None,
+) -> StepContext:
+    """What the steps of a benchmark share, in whichever process they run."""
+    return StepContext(
+        environment=job.environment,
+        solver=bind_solver(job.solver),
+        verifier=verifier_of(job),
+        journal=journal,
+        index=index,
+        prints=prints,
+        halt=halt,
+        tally=tally,
+        template=InstructionTemplate(job.template) if job.template else None,
+        sandboxes=job.sandboxes,
+        timeout=job.timeout,
+        max_attempts=max(1, job.max_system_retries),
+        skip_failed=job.skip_failed,
+        reuse=reuse,
+        stop=stop,
+        door=job.door,
+        scopes=Scopes(
+            job.name or job.environment.name,
+            job.budgets,
+            job.step_limits,
+            job.traffic,
+            lambda: halt.interrupted,
+            tally.health,
+        ),
+    )
+
+
+async def open_steps(job: Evaluation) -> None:
+    """What must be up before the first step."""
+    await job.environment.prepare()
+    if job.sandboxes is not None:
+        await job.sandboxes.prepare(job.environment)
+    if job.door is not None:
+        await job.door.start()
