@@ -10,6 +10,7 @@ import importlib
 import os
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ _IMPORT: Final = re.compile(r"^from (\S+) import (\w+)", re.MULTILINE)
 _NAME: Final = re.compile(r"(?:\bas |^(?=\w+ = ))(\w+)(?: = (\w+))?$", re.MULTILINE)
 _VALUE: Final = re.compile(r"^(\w+): ", re.MULTILINE)
 _PLUGINS: Final = "PYDANTIC_DISABLE_PLUGINS"
+_ENVIRONMENT: Final = threading.RLock()
 
 
 def optional(module: str, *, extra: str, what: str = "") -> Any:
@@ -35,14 +37,16 @@ def optional(module: str, *, extra: str, what: str = "") -> Any:
 @contextmanager
 def without_plugins() -> Iterator[None]:
     """Keep pydantic from reading the metadata of every installed package in search of plugins for its first schema."""
-    before = os.environ.get(_PLUGINS)
-    os.environ[_PLUGINS] = "__all__"
-    try:
-        yield
-    finally:
-        del os.environ[_PLUGINS]
-        if before is not None:
-            os.environ[_PLUGINS] = before
+    # Schemas are built inside each other, and by several threads.
+    with _ENVIRONMENT:
+        before = os.environ.get(_PLUGINS)
+        os.environ[_PLUGINS] = "__all__"
+        try:
+            yield
+        finally:
+            del os.environ[_PLUGINS]
+            if before is not None:
+                os.environ[_PLUGINS] = before
 
 
 class LazyModule:
