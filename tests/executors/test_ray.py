@@ -202,6 +202,15 @@ def test_an_address_where_nothing_answers_is_said_at_once(on: Bench) -> None:
     assert "the Ray cluster could not be joined" in said.stderr + said.stdout
 
 
+def family_of(pid: int) -> dict[int, int]:
+    """A process and all below it, each with when it began: numbers are soon given to others."""
+    return {one: start_time(one) for one in (pid, *descendants(pid))}
+
+
+def are_gone(family: dict[int, int]) -> bool:
+    return all(start_time(pid) != began for pid, began in family.items() if began)
+
+
 @pytest.mark.parametrize("on", ["ray"], indirect=True)
 def test_a_cluster_of_its_own_is_stopped_and_resumed_like_any_run_and_leaves_nothing(on: Bench) -> None:
     on.cluster = {"type": "ray", "shards": 2}
@@ -212,7 +221,7 @@ def test_a_cluster_of_its_own_is_stopped_and_resumed_like_any_run_and_leaves_not
     run = on.run()
     status = read_status(run)
     assert (status.state, status.executor, status.benchmarks[0].total) == ("running", "ray", 600)
-    family = [run.details["pid"], *descendants(run.details["pid"])]
+    family = family_of(run.details["pid"])
     (own,) = Path("/tmp").glob(f"nel-ray-{run.details['pid']}-*")
     # Longer than Ray lets a process live after a SIGTERM.
     asked, on.pace = on.server.count, 4.0
@@ -220,17 +229,17 @@ def test_a_cluster_of_its_own_is_stopped_and_resumed_like_any_run_and_leaves_not
     nel("eval", "stop", run.run_id)
     assert "SIGTERM received" not in (on.folder / "o" / "nel_eval.log").read_text()
     assert read_status(run).state == "stopped" and on.rows() == on.server.count
-    on.until(lambda: not any(map(start_time, family)))
+    on.until(lambda: are_gone(family))
     assert not own.exists()
     asked = on.server.count
     nel("eval", "resume", run.run_id, "--background")
     on.until(lambda: on.server.count > asked + 8, 600)
     pid = on.run().details["pid"]
-    family = [pid, *descendants(pid)]
+    family = family_of(pid)
     (own,) = Path("/tmp").glob(f"nel-ray-{pid}-*")
     os.kill(pid, signal.SIGKILL)
     # Agents of Ray would look for the others for most of a minute.
-    on.until(lambda: not any(map(start_time, family)) and not own.exists(), 45)
+    on.until(lambda: are_gone(family) and not own.exists(), 30)
     on.pace = 0.0
     nel("eval", "resume", run.run_id, timeout=600)
     # Only what the workers had in hand when they were killed is asked again.

@@ -42,15 +42,15 @@ _CLOSING: Final = 10.0
 _SLOW: Final = 60.0
 _JOIN: Final = "check cluster.address, and run nel on a node of that cluster (`ray start --address=...` joins it)"
 # Waits for our end, however it comes, then kills what is left of our cluster (its agents would look for it for most of
-# a minute) and removes its folder $1, which is in the arguments or the environment of each of its processes.
-_FOLDER: Final = "NEL_RAY_FOLDER"
+# a minute) and removes its folder $1, which is in the arguments of each of its processes or among its open files: those
+# that give themselves a title write it over their arguments and their environment.
 _WATCH: Final = """
 cat >/dev/null
 for path in /proc/[0-9]*; do
   [ "${path#/proc/}" != $$ ] || continue
   case $({ tr '\\0' ' ' <"$path/cmdline"; } 2>/dev/null) in
     *"$1"*) ;;
-    ray::*) grep -qaF "$1" "$path/environ" 2>/dev/null || continue ;;
+    ray::*) ls -l "$path/fd" 2>/dev/null | grep -qF "$1" || continue ;;
     *) continue ;;
   esac
   kill -9 "${path#/proc/}" 2>/dev/null
@@ -127,7 +127,7 @@ class RayPool:
         if self._settings.address is None:
             # Not in the folder for temporary files: the path of a socket may not be long.
             if self._own is None:
-                self._own = os.environ[_FOLDER] = tempfile.mkdtemp(prefix=f"nel-ray-{os.getpid()}-", dir="/tmp")
+                self._own = tempfile.mkdtemp(prefix=f"nel-ray-{os.getpid()}-", dir="/tmp")
                 watching = ["/bin/sh", "-c", _WATCH, "sh", self._own]
                 self._watch = subprocess.Popen(watching, stdin=subprocess.PIPE, start_new_session=True)
             words |= {"num_cpus": self._settings.shards, "object_store_memory": _STORE, "include_dashboard": False}
