@@ -14,6 +14,7 @@ from typing import Final
 
 import click
 
+from nemo_evaluator._version import __version__
 from nemo_evaluator.config.groups import SANDBOXES
 from nemo_evaluator.config.kinds import default_kind
 from nemo_evaluator.config.providers import providers
@@ -65,8 +66,7 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
 
 def examine() -> Iterator[Finding]:
     """Everything that is looked at, in the order of the page."""
-    version = importlib.metadata.version("nemo-evaluator")
-    yield Finding("python", True, f"{platform.python_version()} on {platform.machine()}, nel {version}")
+    yield Finding("python", True, f"{platform.python_version()} on {platform.machine()}, nel {__version__}")
     yield from _extras()
     for word in _TRIED:
         yield asyncio.run(_sandbox(word))

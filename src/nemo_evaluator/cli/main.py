@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from nemo_evaluator._version import __version__
 from nemo_evaluator.cli._lazy import LazyGroup
 from nemo_evaluator.core.arguments import hide_arguments
 from nemo_evaluator.core.errors import EXIT_INTERRUPTED, EXIT_USAGE, NelError
@@ -66,9 +67,7 @@ _SECTIONS: Final = {
 def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if not value or ctx.resilient_parsing:
         return
-    import platform  # noqa: PLC0415 - only for this flag, as the next one, which reads package metadata
-
-    from nemo_evaluator._version import __version__  # noqa: PLC0415
+    import platform  # noqa: PLC0415 - only for this flag
 
     click.echo(f"nel {__version__} (Python {platform.python_version()}, {platform.system()} {platform.machine()})")
     ctx.exit()

@@ -4,12 +4,12 @@ import os
 import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from nemo_evaluator._version import __version__
 from nemo_evaluator.config._document import Path as ConfigPath
 from nemo_evaluator.config._document import show_path
 from nemo_evaluator.config.load import LoadedConfig
@@ -44,7 +44,7 @@ def snapshot_text(loaded: LoadedConfig, *, run_id: str | None = None, command: S
     data = _mask(loaded.raw, (), masked)
     overrides = [_mask_override(override) for override in loaded.overrides]
     facts = {
-        "version": version("nemo-evaluator"),
+        "version": __version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shlex.join(_mask_words(command, loaded.overrides)) if command else None,
         "source": str(loaded.source) if loaded.source else None,

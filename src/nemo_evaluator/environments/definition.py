@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -138,7 +137,9 @@ def read_requirements(value: Sequence[str] | str | None, folder: Path | None) ->
 
 
 def _is_met(line: str, benchmark: str) -> bool:
-    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - few benchmarks name any
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - few benchmarks name any
+
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415
 
     try:
         requirement = Requirement(line)

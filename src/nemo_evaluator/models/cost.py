@@ -1,7 +1,7 @@
 """What a call costs: the service's own price, or a packaged one for well-known models."""
 
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -10,7 +10,7 @@ import orjson
 from nemo_evaluator.core.types import ModelResponse
 from nemo_evaluator.models.endpoint import Endpoint, Price
 
-_PRICES: Final = files("nemo_evaluator.models").joinpath("prices.json")
+_PRICES: Final = Path(__file__).with_name("prices.json")
 
 
 @cache

@@ -4,7 +4,7 @@ import math
 import re
 import time
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 from typing import Any, Final
 
 from nemo_evaluator.core.errors import (
@@ -18,13 +18,15 @@ from nemo_evaluator.core.errors import (
     TransportError,
 )
 from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.lazy import LazyModule, lazy_pattern
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.types import ModelReply
 
 SESSION_BUDGET: Final = "session_budget_exhausted"
 
-_CONTEXT: Final = re.compile(
+_email = LazyModule("email.utils")
+_CONTEXT: Final = lazy_pattern(
     r"context.{0,3}length|context.{0,3}window|context.{0,3}size|maximum.{0,12}context|context_length_exceeded"
     r"|prompt is too long|input is too long|too many (?:input )?tokens|input (?:length|tokens).{0,40}exceed"
     r"|exceeds? .{0,30}(?:model'?s? )?(?:max(?:imum)? |token )limit|reduce the length of (?:the messages|your prompt)"
@@ -105,7 +107,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         if number is not None:
             return number
         try:
-            return max(0.0, parsedate_to_datetime(said[:_LONGEST_DATE]).timestamp() - time.time())
+            date: datetime = _email.parsedate_to_datetime(said[:_LONGEST_DATE])
+            return max(0.0, date.timestamp() - time.time())
         except (ValueError, OverflowError):
             return None
     waits = [wait for name in _RESETS if (wait := _reset(headers.get(name))) is not None]
