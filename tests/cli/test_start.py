@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
+
 import nemo_evaluator
 
 HEAVY = (
@@ -57,10 +59,11 @@ def test_every_public_name_resolves() -> None:
 
 def test_every_command_can_be_loaded_and_helps() -> None:
     nel = str(Path(sys.executable).with_name("nel"))
-    from nemo_evaluator.cli.eval import LAZY as EVAL
-    from nemo_evaluator.cli.main import LAZY
+    from nemo_evaluator.cli.main import EVAL, JUDGE
+    from nemo_evaluator.cli.main import nel as group
 
-    for words in [[name] for name in LAZY] + [["eval", name] for name in EVAL]:
+    below = [["eval", name] for name in EVAL] + [["judge", name] for name in JUDGE]
+    for words in [[name] for name in group.list_commands(click.Context(group))] + below:
         done = subprocess.run([nel, *words, "--help"], capture_output=True, text=True)
         assert done.returncode == 0, (words, done.stderr)
         assert "Usage: nel" in done.stdout
@@ -74,7 +77,7 @@ def test_the_version_is_said() -> None:
 
 
 def test_the_help_shows_every_command_once() -> None:
-    from nemo_evaluator.cli.main import _SECTIONS, LAZY
+    from nemo_evaluator.cli.main import _SECTIONS, nel
 
     shown = [name for names in _SECTIONS.values() for name in names.split()]
-    assert sorted(shown) == sorted(LAZY)
+    assert sorted(shown) == sorted(nel.list_commands(click.Context(nel)))

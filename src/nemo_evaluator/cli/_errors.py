@@ -1,28 +1,45 @@
 """Errors as people see them on a terminal: what is wrong, where, and how to mend it. Never a traceback."""
 
-from nemo_evaluator.core.errors import ConfigError, NelError, Problem
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import yaml
+
+from nemo_evaluator.core.errors import EXIT_USAGE, ConfigError, NelError, Problem
+from nemo_evaluator.core.registry import nearest
 from nemo_evaluator.core.secrets import scrub
+from nemo_evaluator.core.storage import storage_error
+from nemo_evaluator.core.terminal import harmless
 from nemo_evaluator.core.wording import counted
+
+
+def tell(error: NelError | OSError | click.ClickException) -> int:
+    """Show an error that ends a command; returns the exit code."""
+    if isinstance(error, click.ClickException):
+        meant = better_option(error.option_name) if isinstance(error, click.NoSuchOption) else None
+        if isinstance(error, click.NoSuchOption) and meant is not None:
+            error = click.UsageError(f"No such option {error.option_name!r}. Did you mean {meant!r}?", ctx=error.ctx)
+        error.show()
+        return EXIT_USAGE
+    told = error if isinstance(error, NelError) else storage_error(error)
+    click.echo(harmless(render_error(told)), err=True)
+    return told.exit_code
 
 
 def render_error(error: NelError) -> str:
     """The text of an error, several lines when it holds several problems."""
     if isinstance(error, ConfigError) and error.problems:
         return scrub(_config_error(error))
-    lines = [f"error: {error.message}"]
-    if error.hint:
-        lines.append(f"  hint: {error.hint}")
-    return scrub("\n".join(lines))
+    return scrub(f"error: {error.message}" + (f"\n  hint: {error.hint}" if error.hint else ""))
 
 
 def _config_error(error: ConfigError) -> str:
     where = f" in {error.source}" if error.source else ""
     lines = [f"error: {counted(len(error.problems), 'problem')}{where}"]
     for problem in error.problems:
-        lines.append("")
-        lines.append(f"  {problem_place(problem, error.source)}: {problem.message}")
-        if problem.hint:
-            lines.append(f"    hint: {problem.hint}")
+        lines += ["", f"  {problem_place(problem, error.source)}: {problem.message}"]
+        lines += [f"    hint: {problem.hint}"] if problem.hint else []
     return "\n".join(lines)
 
 
@@ -34,3 +51,27 @@ def problem_place(problem: Problem, source: str | None = None) -> str:
     if file.startswith("-O"):
         return f"{problem.path} (from {file})"
     return f"{file}:{problem.line}: {problem.path}" if problem.line is not None else f"{file}: {problem.path}"
+
+
+def better_command(group: str, word: str, known: Sequence[str]) -> str | None:
+    """What was probably meant by a command that ``group`` does not have."""
+    if word.endswith((".yaml", ".yml")):
+        return f"nel eval run {word}"
+    if group.endswith(" eval") and (word.endswith(".py") or ".py:" in word or ".py@" in word or "://" in word):
+        return f"nel eval run --bench {word.partition('@')[0]}"
+    close = nearest(word, list(known))
+    if close is None and group.endswith(" eval"):
+        return f"nel eval run --bench {word}"
+    return f"{group} {close}" if close is not None else _same("commands", word)
+
+
+def better_option(name: str) -> str | None:
+    """The option that does what ``name`` does elsewhere."""
+    return _same("options", name)
+
+
+def _same(kind: str, word: str) -> str | None:
+    """What we call what other tools call ``word``."""
+    peers = yaml.safe_load(Path(__file__).with_name("peers.yaml").read_text(encoding="utf-8"))[kind]
+    plain = word.replace("_", "-").lower()
+    return next((ours for ours, theirs in peers.items() if plain in theirs), None)

@@ -10,14 +10,15 @@ from typing import Final
 import click
 
 from nemo_evaluator.adapters.cache_store import clear_store, default_dir, prune_store, store_stats
+from nemo_evaluator.cli._options import PATH, option
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.wording import counted
 
 _AGES: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _SIZES: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
-_DIR = click.option("--dir", "folder", type=click.Path(path_type=Path), help="The store; default: your cache folder.")
-_JSON = click.option("--json", "as_json", is_flag=True, help="Output JSON.")
+_DIR = option("--dir", "folder", type=PATH, help="The store; default: your cache folder.")
+_JSON = option("--json", "as_json", is_flag=True, help="Output JSON.")
 
 
 @click.group()
@@ -43,8 +44,8 @@ def stats(folder: Path | None, as_json: bool) -> None:
 
 @cache.command()
 @_DIR
-@click.option("--older-than", metavar="AGE", help="Remove answers older than this: 12h, 30d, 4w.")
-@click.option("--max-size", metavar="SIZE", help="Then remove the oldest until the answers fit: 500m, 2g.")
+@option("--older-than", metavar="AGE", help="Remove answers older than this: 12h, 30d, 4w.")
+@option("--max-size", metavar="SIZE", help="Then remove the oldest until the answers fit: 500m, 2g.")
 @_JSON
 def prune(folder: Path | None, older_than: str | None, max_size: str | None, as_json: bool) -> None:
     """Remove old answers."""
@@ -58,7 +59,7 @@ def prune(folder: Path | None, older_than: str | None, max_size: str | None, as_
 
 @cache.command()
 @_DIR
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@option("-y", "--yes", is_flag=True, help="Do not ask.")
 @_JSON
 def clear(folder: Path | None, yes: bool, as_json: bool) -> None:
     """Remove every answer."""

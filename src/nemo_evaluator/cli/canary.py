@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 from nemo_evaluator.assistant.canary import canary_text, run_canary
-from nemo_evaluator.cli._complete import config_files
+from nemo_evaluator.cli._options import FILE, config_files, option
 from nemo_evaluator.core.arguments import masked_arguments
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.secrets import scrub
@@ -17,11 +17,11 @@ from nemo_evaluator.executors.request import RunRequest
 
 
 @click.command()
-@click.argument("config_file", metavar="CONFIG", type=click.Path(dir_okay=False), shell_complete=config_files)
-@click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="Problems of each benchmark.")
-@click.option("--override", "-O", multiple=True, metavar="KEY=VALUE", help="Set a config value; repeatable.")
-@click.option("--env-file", type=click.Path(dir_okay=False), help="NAME=VALUE lines (default: .env beside the config).")
-@click.option("--json", "as_json", is_flag=True, help="Output JSON.")
+@click.argument("config_file", metavar="CONFIG", type=FILE, shell_complete=config_files)
+@option("--limit", type=click.IntRange(1), default=10, help="Problems of each benchmark.")
+@option("--override", "-O", multiple=True, metavar="KEY=VALUE", help="Set a config value; repeatable.")
+@option("--env-file", type=FILE, help="NAME=VALUE lines (default: .env beside the config).")
+@option("--json", "as_json", is_flag=True, help="Output JSON.")
 @click.pass_context
 def canary(
     ctx: click.Context, config_file: str, limit: int, override: tuple[str, ...], env_file: str | None, as_json: bool

@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 import click
 import yaml
 
-from nemo_evaluator.cli._complete import config_files
 from nemo_evaluator.cli._errors import problem_place, render_error
+from nemo_evaluator.cli._options import FILE, PATH, config_files, option
 from nemo_evaluator.config import LoadedConfig, config_schema, load_config, load_settings
 from nemo_evaluator.config._document import Document
 from nemo_evaluator.config.env_file import use_env_file
@@ -31,11 +31,11 @@ def config() -> None:
 
 @config.command()
 @click.argument("file", type=click.Path(), shell_complete=config_files)
-@click.option("-O", "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Change one value.")
-@click.option("--env-file", type=click.Path(dir_okay=False), help="NAME=VALUE lines (default: .env beside the config).")
-@click.option("--file-only", is_flag=True, help="Open no dataset and no sandbox.")
-@click.option("--ping", is_flag=True, help="Also ask every endpoint, the judges' too, one short question.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@option("-O", "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Change one value.")
+@option("--env-file", type=FILE, help="NAME=VALUE lines (default: .env beside the config).")
+@option("--file-only", is_flag=True, help="Open no dataset and no sandbox.")
+@option("--ping", is_flag=True, help="Also ask every endpoint, the judges' too, one short question.")
+@option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_context
 def check(
     context: click.Context,
@@ -80,7 +80,7 @@ def check(
 
 
 @config.command()
-@click.argument("file", type=click.Path(path_type=Path), shell_complete=config_files)
+@click.argument("file", type=PATH, shell_complete=config_files)
 def env(file: Path) -> None:
     """Print an .env file with the variables that FILE needs, to be filled in."""
     example: Any = importlib.import_module("nemo_evaluator.suite.env_example")
@@ -88,7 +88,7 @@ def env(file: Path) -> None:
 
 
 @config.command()
-@click.option("--markdown", is_flag=True, help="Print tables for people instead.")
+@option("--markdown", is_flag=True, help="Print tables for people instead.")
 def schema(markdown: bool) -> None:
     """Print the JSON Schema of config files, for editors."""
     click.echo(reference_markdown() if markdown else json.dumps(config_schema(), indent=2))

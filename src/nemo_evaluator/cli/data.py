@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from nemo_evaluator.cli._options import PATH, option
 from nemo_evaluator.core.errors import EXIT_FAILED, UsageError
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.datasets import Opened, recording
@@ -15,7 +16,7 @@ from nemo_evaluator.datasets.mirror import Mirror
 from nemo_evaluator.datasets.settings import lock_file
 from nemo_evaluator.environments.registry import environment_class, get_environment
 
-_JSON = click.option("--json", "as_json", is_flag=True, help="Output JSON.")
+_JSON = option("--json", "as_json", is_flag=True, help="Output JSON.")
 
 
 @click.group()
@@ -25,7 +26,7 @@ def data() -> None:
 
 @data.command("mirror")
 @click.argument("benchmarks", nargs=-1, required=True)
-@click.option("--to", "folder", type=click.Path(path_type=Path), required=True, help="Folder of the mirror.")
+@option("--to", "folder", type=PATH, required=True, help="Folder of the mirror.")
 @_JSON
 def mirror(benchmarks: tuple[str, ...], folder: Path, as_json: bool) -> None:
     """Fetch what BENCHMARKS need and keep it in a folder.
@@ -65,7 +66,7 @@ def _datasets_of(name: str) -> list[Opened]:
 
 
 @data.command("verify")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PATH)
 @_JSON
 @click.pass_context
 def verify(ctx: click.Context, folder: Path, as_json: bool) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 import click
 
 from nemo_evaluator._version import __version__
+from nemo_evaluator.cli._options import option
 from nemo_evaluator.config.groups import SANDBOXES
 from nemo_evaluator.config.kinds import default_kind
 from nemo_evaluator.config.providers import providers
@@ -43,7 +44,7 @@ class Finding:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Output JSON.")
+@option("--json", "as_json", is_flag=True, help="Output JSON.")
 @click.pass_context
 def doctor(ctx: click.Context, as_json: bool) -> None:
     """Report what works on this machine: Python, extras, sandboxes, GPU, SLURM, disk, proxies, keys, datasets.

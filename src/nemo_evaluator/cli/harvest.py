@@ -11,7 +11,7 @@ import click
 
 from nemo_evaluator.assistant.harvest import Harvested
 from nemo_evaluator.assistant.harvest import harvest as harvest_run
-from nemo_evaluator.cli._complete import run_ids
+from nemo_evaluator.cli._options import option, run_ids
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.terminal import harmless, table, terminal_width
 from nemo_evaluator.store.runs import find_run
@@ -21,7 +21,7 @@ _COLUMNS = ("status", "benchmark", "metric", "score", "standard_error", "scale",
 
 @click.command()
 @click.argument("run", shell_complete=run_ids)
-@click.option("--format", "-f", "form", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
+@option("--format", "-f", "form", type=click.Choice(["table", "csv", "json"]), default="table")
 def harvest(run: str, form: str) -> None:
     """The canonical score of every benchmark of RUN (a folder or an id), with scale and standard error.
 

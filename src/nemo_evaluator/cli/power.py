@@ -7,6 +7,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from nemo_evaluator.cli._options import PATH, option
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.decisions.power.label_plan import LabelPlan, judge_rates, plan_labels, problems_of
@@ -18,28 +19,25 @@ _UNIT = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
 @click.command("power")
-@click.argument("run", required=False, type=click.Path(path_type=Path))
-@click.argument("candidate", required=False, type=click.Path(path_type=Path))
-@click.option("--drop", "-d", type=click.FloatRange(0, min_open=True), required=True, help="The drop, in score units.")
-@click.option("--power", "chance", type=_UNIT, default=0.8, show_default=True, help="Chance to find it.")
-@click.option("--confidence", type=click.FloatRange(0.5, 1, max_open=True), default=0.95, show_default=True)
-@click.option("--score", type=_UNIT, help="Without a run: the expected score.")
-@click.option("--problems", type=click.IntRange(min=2), help="Without a run: how many problems there are.")
-@click.option(
+@click.argument("run", required=False, type=PATH)
+@click.argument("candidate", required=False, type=PATH)
+@option("--drop", "-d", type=click.FloatRange(0, min_open=True), required=True, help="The drop, in score units.")
+@option("--power", "chance", type=_UNIT, default=0.8, help="Chance to find it.")
+@option("--confidence", type=click.FloatRange(0.5, 1, max_open=True), default=0.95)
+@option("--score", type=_UNIT, help="Without a run: the expected score.")
+@option("--problems", type=click.IntRange(min=2), help="Without a run: how many problems there are.")
+@option(
     "--correlation",
     type=click.FloatRange(0, 1, max_open=True),
     default=0.5,
-    show_default=True,
     help="Assumed correlation of the two sides' answers, unless two runs are given.",
 )
-@click.option("--repeats", type=click.IntRange(min=1), multiple=True, help="Repeats to plan for; repeatable.")
-@click.option(
-    "--benchmarks", type=click.IntRange(min=1), help="Size of the suite.  [default: as many as there are in RUN]"
-)
-@click.option("--usd-per-answer", type=click.FloatRange(min=0), help="Price of one answer.")
-@click.option("--labels-cost", type=_PRICE, help="Price of one human label: plan labels against problems.")
-@click.option("--budget-usd", type=_PRICE, help="With --labels-cost: what one side may cost.")
-@click.option("--json", "as_json", is_flag=True, help="Output JSON.")
+@option("--repeats", type=click.IntRange(min=1), multiple=True, help="Repeats to plan for; repeatable.")
+@option("--benchmarks", type=click.IntRange(min=1), help="Size of the suite.  [default: as many as there are in RUN]")
+@option("--usd-per-answer", type=click.FloatRange(min=0), help="Price of one answer.")
+@option("--labels-cost", type=_PRICE, help="Price of one human label: plan labels against problems.")
+@option("--budget-usd", type=_PRICE, help="With --labels-cost: what one side may cost.")
+@option("--json", "as_json", is_flag=True, help="Output JSON.")
 @click.pass_context
 def power(
     context: click.Context, /, run: Path | None, candidate: Path | None, drop: float, as_json: bool, **flags: Any

@@ -15,7 +15,7 @@ import uvloop
 from nemo_evaluator.adapters import Proxy, TrafficLog
 from nemo_evaluator.adapters.http_server import check_host
 from nemo_evaluator.adapters.proxy import check_session
-from nemo_evaluator.cli._complete import config_files
+from nemo_evaluator.cli._options import config_files, option
 from nemo_evaluator.config import EvalConfig, compose_config, load_config, load_mapping
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import did_you_mean
@@ -31,13 +31,13 @@ TOKEN = "NEL_PROXY_TOKEN"
 @click.argument(
     "file", metavar="CONFIG", type=click.Path(exists=True, dir_okay=False, path_type=Path), shell_complete=config_files
 )
-@click.option("-s", "--service", "name", help="The service; may be left out when the config has only one.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="One address: loopback, or a bridge address.")
-@click.option("-p", "--port", default=4000, show_default=True, help="0 takes any free port.")
-@click.option("--session", "sessions", multiple=True, metavar="NAME", help="Open a session with a key of its own.")
-@click.option("-O", "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Change one value.")
-@click.option("--traffic", type=click.Path(dir_okay=False, path_type=Path), help="Log every call to this file.")
-@click.option("--json", "as_json", is_flag=True, help="Print URL and token as one line of JSON.")
+@option("-s", "--service", "name", help="The service; may be left out when the config has only one.")
+@option("--host", default="127.0.0.1", help="One address: loopback, or a bridge address.")
+@option("-p", "--port", default=4000, help="0 takes any free port.")
+@option("--session", "sessions", multiple=True, metavar="NAME", help="Open a session with a key of its own.")
+@option("-O", "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Change one value.")
+@option("--traffic", type=click.Path(dir_okay=False, path_type=Path), help="Log every call to this file.")
+@option("--json", "as_json", is_flag=True, help="Print URL and token as one line of JSON.")
 def proxy(
     file: Path,
     name: str | None,

@@ -5,32 +5,26 @@ from pathlib import Path
 
 import click
 
-from nemo_evaluator.cli._complete import config_files
+from nemo_evaluator.cli._options import FILE, PATH, config_files, option
 from nemo_evaluator.core.arguments import masked_arguments
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.wording import counted
 
 
 @click.command("run")
-@click.option("--config", "file", required=True, type=click.Path(path_type=Path), shell_complete=config_files,
+@option("--config", "file", required=True, type=PATH, shell_complete=config_files,
               help="The launcher's YAML.")  # fmt: skip
-@click.option("--config-mode", type=click.Choice(["hydra", "raw"]), default="hydra", show_default=True,
+@option("--config-mode", type=click.Choice(["hydra", "raw"]), default="hydra",
               help="raw: the file as it is, already composed.")  # fmt: skip
-@click.option(
-    "--override", "-o", multiple=True, metavar="KEY=VALUE", help="a.b=v, +a.b=v, ++a.b=v or ~a.b; repeatable."
-)
-@click.option(
-    "--tasks", "-t", "--task", multiple=True, metavar="NAME", help="Only this task (or NAME.INDEX); repeatable."
-)
-@click.option("--dry-run", "-n", is_flag=True, help="Translate, check and show the plan; nothing is started.")
-@click.option("--convert", metavar="FILE", type=click.Path(path_type=Path), help="Write the translated config; no run.")
-@click.option("--containers", is_flag=True, help="Run every task in its harness's container, as the launcher does.")
-@click.option(
-    "--config-output", metavar="DIR", type=click.Path(path_type=Path), help="Where the translated config is kept."
-)
-@click.option("--env-file", type=click.Path(dir_okay=False), help="NAME=VALUE lines [default: .env, if there is one].")
-@click.option("--wait", is_flag=True, help="Stay until the run has ended; the exit code is then the run's.")
-@click.option("--verbose", "-v", is_flag=True, help="Show what became of every field.")
+@option("--override", "-o", multiple=True, metavar="KEY=VALUE", help="a.b=v, +a.b=v, ++a.b=v or ~a.b; repeatable.")
+@option("--tasks", "-t", "--task", multiple=True, metavar="NAME", help="Only this task (or NAME.INDEX); repeatable.")
+@option("--dry-run", "-n", is_flag=True, help="Translate, check and show the plan; nothing is started.")
+@option("--convert", metavar="FILE", type=PATH, help="Write the translated config; no run.")
+@option("--containers", is_flag=True, help="Run every task in its harness's container, as the launcher does.")
+@option("--config-output", metavar="DIR", type=PATH, help="Where the translated config is kept.")
+@option("--env-file", type=FILE, help="NAME=VALUE lines [default: .env, if there is one].")
+@option("--wait", is_flag=True, help="Stay until the run has ended; the exit code is then the run's.")
+@option("--verbose", "-v", is_flag=True, help="Show what became of every field.")
 @click.pass_context
 def run(
     ctx: click.Context,

@@ -7,6 +7,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from nemo_evaluator.cli._options import option
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.sandbox.inventory import find_sandboxes, remove_sandboxes, sweep
@@ -18,7 +19,7 @@ def sandbox() -> None:
 
 
 @sandbox.command("ls")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
+@option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 def ls(as_json: bool) -> None:
     """List sandboxes of every type, with the run and the process that they belong to."""
     found = asyncio.run(find_sandboxes())
@@ -40,7 +41,7 @@ def ls(as_json: bool) -> None:
 
 
 @sandbox.command("gc")
-@click.option("--all", "everything", is_flag=True, help="Also those whose run is still going.")
+@option("--all", "everything", is_flag=True, help="Also those whose run is still going.")
 def gc(everything: bool) -> None:
     """Remove sandboxes whose run is gone."""
     found = [one for one in asyncio.run(find_sandboxes()) if everything or one.orphan]

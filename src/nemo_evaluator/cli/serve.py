@@ -13,6 +13,7 @@ import click
 import uvloop
 
 from nemo_evaluator.adapters.http_server import HttpServer, check_host
+from nemo_evaluator.cli._options import option
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.secrets import Secret
@@ -26,13 +27,13 @@ _LOOPBACK = ("127.", "::1")
 
 
 @click.command()
-@click.option("--benchmark", "-b", required=True, help="Benchmark: a name, file.py[:name] or a URI.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="One address: loopback, or a bridge address.")
-@click.option("--port", "-p", default=9090, show_default=True, help="0 takes any free port.")
-@click.option("--gym-compat", is_flag=True, help="Report the protocol as `gym` (both are always understood).")
-@click.option("--no-token", is_flag=True, help="Ask for no token, for NeMo Gym's agents; loopback only.")
-@click.option("--export-data", type=click.Path(file_okay=False, path_type=Path), help="Write Gym rows there and exit.")
-@click.option("--json", "as_json", is_flag=True, help="Print URL and token as one line of JSON.")
+@option("--benchmark", "-b", required=True, help="Benchmark: a name, file.py[:name] or a URI.")
+@option("--host", default="127.0.0.1", help="One address: loopback, or a bridge address.")
+@option("--port", "-p", default=9090, help="0 takes any free port.")
+@option("--gym-compat", is_flag=True, help="Report the protocol as `gym` (both are always understood).")
+@option("--no-token", is_flag=True, help="Ask for no token, for NeMo Gym's agents; loopback only.")
+@option("--export-data", type=click.Path(file_okay=False, path_type=Path), help="Write Gym rows there and exit.")
+@option("--json", "as_json", is_flag=True, help="Print URL and token as one line of JSON.")
 def serve(host: str, no_token: bool, **wish: Any) -> None:
     """Serve the problems and the scorer of a benchmark over HTTP, for gym:// and NeMo Gym.
 

@@ -1,23 +1,55 @@
-"""``nel show``: one problem, exactly as it is sent."""
+"""``nel show``: one problem, exactly as it is sent, or prompts and answers of a run."""
 
 import asyncio
 import json
+import re
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Final, Literal, cast
 
 import click
 import yaml
 
-from nemo_evaluator.cli._complete import benchmarks_and_runs
-from nemo_evaluator.cli._run_rows import RowChoice, is_run, show_rows
+from nemo_evaluator.cli._options import benchmarks_and_runs, option
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.terminal import harmless
 from nemo_evaluator.core.types import JsonDict, Message, ModelResponse, SeedResult
+from nemo_evaluator.core.wording import counted
 from nemo_evaluator.environments.registry import get_environment
 from nemo_evaluator.models import Client
+from nemo_evaluator.runs.folder import open_run
+from nemo_evaluator.runs.query import RowFilter
+from nemo_evaluator.runs.row import Row
 from nemo_evaluator.solvers.simple import SimpleSolver
+from nemo_evaluator.store.runs import find_run
 
 _SHOWN = 120
+_STATUS: Final[dict[str | None, Literal["failed", "scored"]]] = {"failed": "failed", "wrong": "scored"}
+
+
+def _show_rows(run: str, which: str | None, row: int | None, limit: int, *, as_json: bool) -> None:
+    shown = 0
+    for task in open_run(run if Path(run).is_dir() else find_run(run).output_dir).benchmarks.values():
+        for one in task.rows(RowFilter(problem_idx=row, status=_STATUS.get(which))):
+            if which == "wrong" and one.right:
+                continue
+            if shown == limit:
+                click.echo(f"{counted(shown, 'row')} shown; more with --limit N, one problem with --row N", err=True)
+                return
+            shown += 1
+            click.echo(dumps(one.data).decode() if as_json else harmless(_row_text(task.name, one)))
+    if not shown:
+        raise UsageError(f"{run} has no {which + ' ' if which else ''}rows of that choice")
+
+
+def _row_text(benchmark: str, row: Row) -> str:
+    verdict = f"failed: {row.cause}" if row.failed else f"{'right' if row.right else 'wrong'} (reward {row.reward:g})"
+    notes = [word for word, holds in (("truncated", row.truncated), ("unparsed", row.unparsed)) if holds]
+    head = f"=== {benchmark}, problem {row.problem_idx}, repeat {row.repeat}: {', '.join([verdict, *notes])}"
+    scored = {"answer": row.response, "extracted": row.extracted, "expected": row.expected}
+    parts = {"prompt": row.prompt} | ({"error": row.error} if row.failed else scored)
+    return "\n".join([head, *(f"\n--- {name}\n{text}" for name, text in parts.items()), ""])
 
 
 class _Listener:
@@ -35,15 +67,15 @@ class _Listener:
 
 @click.command("show")
 @click.argument("name", metavar="BENCHMARK|RUN", shell_complete=benchmarks_and_runs)
-@click.option("--index", "-i", type=click.IntRange(0), default=0, show_default=True, help="Number of the problem.")
-@click.option("--fewshot", type=click.IntRange(0), help="Worked examples before the problem.")
-@click.option("--param", "-p", "params", multiple=True, metavar="KEY=VALUE", help="A parameter of the benchmark.")
-@click.option("--system-prompt", help="The solver's system prompt, as in a config.")
-@click.option("--wrong", "which", flag_value="wrong", help="Of a run: scored rows without the full reward.")
-@click.option("--failed", "which", flag_value="failed", help="Of a run: rows that could not be scored.")
-@click.option("--row", type=click.IntRange(0), help="Of a run: the rows of this problem.")
-@click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="Of a run: most rows.")
-@click.option("--json", "as_json", is_flag=True, help="Output JSON, with whole images.")
+@option("--index", "-i", type=click.IntRange(0), default=0, help="Number of the problem.")
+@option("--fewshot", type=click.IntRange(0), help="Worked examples before the problem.")
+@option("--param", "-p", "params", multiple=True, metavar="KEY=VALUE", help="A parameter of the benchmark.")
+@option("--system-prompt", help="The solver's system prompt, as in a config.")
+@option("--wrong", "which", flag_value="wrong", help="Of a run: scored rows without the full reward.")
+@option("--failed", "which", flag_value="failed", help="Of a run: rows that could not be scored.")
+@option("--row", type=click.IntRange(0), help="Of a run: the rows of this problem.")
+@option("--limit", type=click.IntRange(1), default=10, help="Of a run: most rows.")
+@option("--json", "as_json", is_flag=True, help="Output JSON, with whole images.")
 def show(
     name: str,
     index: int,
@@ -59,8 +91,9 @@ def show(
 
     With the output folder of a run: its prompts and answers (--wrong, --failed, --row N).
     """
-    if is_run(name):
-        show_rows(name, RowChoice(which, row, limit), as_json=as_json)
+    # Benchmarks have names, files or URIs.
+    if Path(name).is_dir() or re.match(r"\d{8}_\d", name):
+        _show_rows(name, which, row, limit, as_json=as_json)
         return
     if which is not None or row is not None:
         raise UsageError(f"{name} is not the folder of a run", hint="nel eval runs lists runs")
@@ -76,11 +109,10 @@ def _shown(problem: JsonDict) -> str:
     for message in problem["messages"]:
         lines += [f"\n--- {message['role']}", _text(message["content"])]
     lines.append(f"\n--- expected\n{problem['expected_answer']}")
-    if problem["metadata"]:
-        lines.append("\n--- metadata")
-        for key, value in problem["metadata"].items():
-            text = str(value)
-            lines.append(f"{key}: {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}")
+    lines += ["\n--- metadata"] if problem["metadata"] else []
+    for key, value in problem["metadata"].items():
+        text = str(value)
+        lines.append(f"{key}: {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}")
     return "\n".join(lines)
 
 
@@ -89,10 +121,8 @@ async def _problem(name: str, index: int, fewshot: int | None, params: JsonDict,
     try:
         size = await environment.dataset_size()
         if index >= size:
-            raise UsageError(
-                f"{name} has {size:,} problem{'' if size == 1 else 's'}",
-                hint=f"--index goes from 0 to {size - 1}" if size else "is the dataset empty?",
-            )
+            hint = f"--index goes from 0 to {size - 1}" if size else "is the dataset empty?"
+            raise UsageError(f"{name} has {counted(size, 'problem')}", hint=hint)
         await environment.prepare()
         seed: SeedResult = await environment.seed(index)
         listener = _Listener()

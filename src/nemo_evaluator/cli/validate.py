@@ -7,6 +7,7 @@ import tempfile
 import click
 
 from nemo_evaluator.adapters.in_process import open_client
+from nemo_evaluator.cli._options import option
 from nemo_evaluator.core.errors import EXIT_FAILED, UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.secrets import Secret
@@ -21,13 +22,13 @@ _SHOWN = 60
 
 
 @click.command()
-@click.option("--benchmark", "-b", required=True, help="The benchmark.")
-@click.option("--samples", "-s", type=click.IntRange(1), default=5, show_default=True, help="How many problems.")
-@click.option("--model-url", envvar="NEMO_MODEL_URL", help="Base URL of the model's API.")
-@click.option("--model-id", envvar="NEMO_MODEL_ID", help="The model's name in requests.")
-@click.option("--api-key", help="The key; better in NEMO_API_KEY or NVIDIA_API_KEY.")
-@click.option("--json", "as_json", is_flag=True, help="The rows as JSON.")
-@click.option("--verbose", "-v", is_flag=True, help="Show prompts and answers whole.")
+@option("--benchmark", "-b", required=True, help="The benchmark.")
+@option("--samples", "-s", type=click.IntRange(1), default=5, help="How many problems.")
+@option("--model-url", envvar="NEMO_MODEL_URL", help="Base URL of the model's API.")
+@option("--model-id", envvar="NEMO_MODEL_ID", help="The model's name in requests.")
+@option("--api-key", help="The key; better in NEMO_API_KEY or NVIDIA_API_KEY.")
+@option("--json", "as_json", is_flag=True, help="The rows as JSON.")
+@option("--verbose", "-v", is_flag=True, help="Show prompts and answers whole.")
 @click.pass_context
 def validate(
     ctx: click.Context,

@@ -15,6 +15,7 @@ import click
 import uvloop
 
 from nemo_evaluator.adapters.http_server import HttpServer
+from nemo_evaluator.cli._options import PATH, option
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.store.legacy import convert_legacy
@@ -27,13 +28,13 @@ _HOST = "127.0.0.1"
 
 
 @click.command("view")
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--port", type=click.IntRange(0, 65535), help=f"[default: {_PORT}, or a free one where it is taken]")
-@click.option("--no-open", is_flag=True, help="Only print the URL.")
-@click.option(
+@click.argument("paths", nargs=-1, type=PATH)
+@option("--port", type=click.IntRange(0, 65535), help=f"[default: {_PORT}, or a free one where it is taken]")
+@option("--no-open", is_flag=True, help="Only print the URL.")
+@option(
     "--export",
     metavar="DIR|FILE.html",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Write pages that any web server shows, or small runs as one html file; no server.",
 )
 def view(paths: tuple[Path, ...], port: int | None, no_open: bool, export: Path | None) -> None:

@@ -34,8 +34,7 @@ class SuiteConfig(Model):
     """How the benchmarks of a config are run together."""
 
     parallel_benchmarks: Positive = Field(
-        1,
-        description="Benchmarks that run side by side. A service's `max_concurrent` holds for all of them together.",
+        1, description="Benchmarks that run side by side. A service's `max_concurrent` holds for all of them together."
     )
 
 

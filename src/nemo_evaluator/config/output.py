@@ -26,8 +26,7 @@ class TrajectoriesConfig(Model):
     """What is written about trajectories."""
 
     enrich: bool | None = Field(
-        None,
-        description="Write `trajectories_enriched.jsonl`; null does so where traffic is kept, true keeps it.",
+        None, description="Write `trajectories_enriched.jsonl`; null does so where traffic is kept, true keeps it."
     )
 
 

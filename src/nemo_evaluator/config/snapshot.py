@@ -23,12 +23,7 @@ INNER = "NEL_INNER_EXECUTION"
 
 
 def write_snapshot(
-    loaded: LoadedConfig,
-    folder: Path,
-    *,
-    run_id: str | None = None,
-    command: Sequence[str] = (),
-    keep: bool = False,
+    loaded: LoadedConfig, folder: Path, *, run_id: str | None = None, command: Sequence[str] = (), keep: bool = False
 ) -> Path | None:
     """Write the snapshot; with ``keep`` (a resumed run) an existing one stays. None when nothing was written."""
     target = folder / SNAPSHOT

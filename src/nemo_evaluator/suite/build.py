@@ -36,12 +36,7 @@ class Builder:
     """Takes a config apart, once, and makes the evaluation of each of its benchmarks from the parts."""
 
     def __init__(
-        self,
-        config: EvalConfig,
-        running: Mapping[str, RunningService],
-        run_id: str,
-        *,
-        detach: bool = False,
+        self, config: EvalConfig, running: Mapping[str, RunningService], run_id: str, *, detach: bool = False
     ) -> None:
         output = config.output
         self._detach = detach

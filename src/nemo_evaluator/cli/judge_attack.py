@@ -8,7 +8,7 @@ import os
 import click
 
 from nemo_evaluator.adapters.in_process import open_client
-from nemo_evaluator.cli._complete import config_files
+from nemo_evaluator.cli._options import config_files, option
 from nemo_evaluator.config import load_config
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
@@ -22,11 +22,11 @@ from nemo_evaluator.suite.attack import attack_config
 
 @click.command()
 @click.argument("config", required=False, shell_complete=config_files)
-@click.option("--judge-url", help="Without a config: base URL of the judge's API.")
-@click.option("--judge-id", help="The judge's name in requests.")
-@click.option("--problems", type=click.IntRange(min=1), help="Only the first problems of the battery.")
-@click.option("--override", "-O", multiple=True, metavar="KEY=VALUE", help="Set a value of the config; repeatable.")
-@click.option("--json", "as_json", is_flag=True, help="Output JSON.")
+@option("--judge-url", help="Without a config: base URL of the judge's API.")
+@option("--judge-id", help="The judge's name in requests.")
+@option("--problems", type=click.IntRange(min=1), help="Only the first problems of the battery.")
+@option("--override", "-O", multiple=True, metavar="KEY=VALUE", help="Set a value of the config; repeatable.")
+@option("--json", "as_json", is_flag=True, help="Output JSON.")
 def attack(
     config: str | None,
     judge_url: str | None,

@@ -1,11 +1,18 @@
-"""What the shell offers after Tab. Rooms are loaded by name: commands must not load them only to be listed."""
+"""What commands share: options that show their defaults, and what the shell offers after Tab.
+
+Rooms are loaded by name: commands must not load them only to be listed.
+"""
 
 import glob
 import importlib
+from functools import partial
 from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem
+
+option = partial(click.option, show_default=True)
+PATH, FILE = click.Path(path_type=Path), click.Path(dir_okay=False)
 
 
 def benchmark_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:

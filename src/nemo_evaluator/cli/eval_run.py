@@ -8,7 +8,7 @@ from typing import Final
 import click
 from click.core import ParameterSource
 
-from nemo_evaluator.cli._complete import benchmark_names, config_files
+from nemo_evaluator.cli._options import FILE, benchmark_names, config_files, option
 from nemo_evaluator.core.arguments import masked_arguments
 from nemo_evaluator.core.errors import UsageError
 
@@ -34,51 +34,45 @@ def _variable(ctx: click.Context, parameter: click.Parameter, value: str | None)
 
 
 @click.command()
-@click.argument("config_file", required=False, type=click.Path(dir_okay=False), shell_complete=config_files)
-@click.option(
-    "--bench", "-b", shell_complete=benchmark_names, help="Quick mode: a benchmark name, URI or file.py[:name]."
-)
-@click.option(
-    "--model", "-m", metavar="PROVIDER/MODEL", help="Quick mode: openai/..., nvidia/..., vllm/..., ollama/..."
-)
-@click.option("--model-url", envvar="NEMO_MODEL_URL", help="Quick mode: base URL of the model's API.")
-@click.option("--model-id", envvar="NEMO_MODEL_ID", help="Quick mode: the model's name in requests.")
-@click.option("--api-key", help="Quick mode: the key; better in NEMO_API_KEY, or see --api-key-env.")
-@click.option("--api-key-env", metavar="NAME", callback=_variable, help="Quick mode: the variable that holds the key.")
-@click.option("--judge-url", help="Quick mode: base URL of the judge's API.")
-@click.option("--judge-id", help="Quick mode: the judge's model name in requests.")
-@click.option(
+@click.argument("config_file", required=False, type=FILE, shell_complete=config_files)
+@option("--bench", "-b", shell_complete=benchmark_names, help="Quick mode: a benchmark name, URI or file.py[:name].")
+@option("--model", "-m", metavar="PROVIDER/MODEL", help="Quick mode: openai/..., nvidia/..., vllm/..., ollama/...")
+@option("--model-url", envvar="NEMO_MODEL_URL", help="Quick mode: base URL of the model's API.")
+@option("--model-id", envvar="NEMO_MODEL_ID", help="Quick mode: the model's name in requests.")
+@option("--api-key", help="Quick mode: the key; better in NEMO_API_KEY, or see --api-key-env.")
+@option("--api-key-env", metavar="NAME", callback=_variable, help="Quick mode: the variable that holds the key.")
+@option("--judge-url", help="Quick mode: base URL of the judge's API.")
+@option("--judge-id", help="Quick mode: the judge's model name in requests.")
+@option(
     "--judge-api-key-env", metavar="NAME", callback=_variable, help="The judge's key [default: NEMO_JUDGE_API_KEY]."
 )
-@click.option("--repeats", "-n", type=click.IntRange(1), default=1, show_default=True, help="Quick mode.")
-@click.option(
+@option("--repeats", "-n", type=click.IntRange(1), default=1, help="Quick mode.")
+@option(
     "--limit", "--max-problems", "max_problems", type=click.IntRange(1), help="At most N problems of every benchmark."
 )
-@click.option("--only", multiple=True, metavar="IDX|HASH", help="Only these problems (index or start of problem_hash).")
-@click.option("--concurrency", type=click.IntRange(1), help="At most N problems at once, in every benchmark.")
-@click.option("--system-prompt", help="Quick mode.")
-@click.option("--temperature", type=float, default=0.0, show_default=True, help="Quick mode.")
-@click.option("--max-tokens", type=click.IntRange(1), help="Quick mode.")
-@click.option("--output-dir", "-o", help="Where results go; wins over output.dir.")
-@click.option("--override", "-O", multiple=True, metavar="KEY=VALUE", help="Set a config value; repeatable.")
-@click.option("--env-file", type=click.Path(dir_okay=False), help="NAME=VALUE lines (default: .env beside the config).")
-@click.option("--resume", is_flag=True, help="Go on where an earlier run stopped; says what is reused and why.")
-@click.option(
-    "--fresh", is_flag=True, help="Start over where an earlier run is unfinished; that one is kept in previous/."
-)
-@click.option("--dry-run", is_flag=True, help="Show the plan; ask nothing, write nothing.")
-@click.option("--background", is_flag=True, help="Run detached; see `nel eval status|logs|stop`.")
-@click.option("--detach-batch", is_flag=True, help="Exit (code 5) once batches are submitted; --resume collects them.")
-@click.option("--submit", is_flag=True, help="Submit to the cluster of the config (refused where there is none).")
-@click.option("--shard", metavar="I/N", help="Run part I (from 0) of N; also NEL_SHARD_IDX and NEL_TOTAL_SHARDS.")
-@click.option("--strict-export", is_flag=True, help="A failing export fails the run.")
-@click.option("--frozen", is_flag=True, help="Refuse datasets that differ from the lock file.")
-@click.option("--allow-fallback", is_flag=True, help="Score without a judge where a benchmark needs one but can do so.")
-@click.option("--json", "as_json", is_flag=True, help="Progress and result as JSON lines on stdout.")
-@click.option("--no-progress", is_flag=True, help="No progress lines.")
-@click.option("--verbose", "-v", is_flag=True, help="Log what happens inside, on stderr.")
-@click.option("--gated", is_flag=True, help="Dry run and canary first; what fails there stops the run.")
-@click.option("--request", "request_file", hidden=True, type=click.Path(dir_okay=False))
+@option("--only", multiple=True, metavar="IDX|HASH", help="Only these problems (index or start of problem_hash).")
+@option("--concurrency", type=click.IntRange(1), help="At most N problems at once, in every benchmark.")
+@option("--system-prompt", help="Quick mode.")
+@option("--temperature", type=float, default=0.0, help="Quick mode.")
+@option("--max-tokens", type=click.IntRange(1), help="Quick mode.")
+@option("--output-dir", "-o", help="Where results go; wins over output.dir.")
+@option("--override", "-O", multiple=True, metavar="KEY=VALUE", help="Set a config value; repeatable.")
+@option("--env-file", type=FILE, help="NAME=VALUE lines (default: .env beside the config).")
+@option("--resume", is_flag=True, help="Go on where an earlier run stopped; says what is reused and why.")
+@option("--fresh", is_flag=True, help="Start over where an earlier run is unfinished; that one is kept in previous/.")
+@option("--dry-run", is_flag=True, help="Show the plan; ask nothing, write nothing.")
+@option("--background", is_flag=True, help="Run detached; see `nel eval status|logs|stop`.")
+@option("--detach-batch", is_flag=True, help="Exit (code 5) once batches are submitted; --resume collects them.")
+@option("--submit", is_flag=True, help="Submit to the cluster of the config (refused where there is none).")
+@option("--shard", metavar="I/N", help="Run part I (from 0) of N; also NEL_SHARD_IDX and NEL_TOTAL_SHARDS.")
+@option("--strict-export", is_flag=True, help="A failing export fails the run.")
+@option("--frozen", is_flag=True, help="Refuse datasets that differ from the lock file.")
+@option("--allow-fallback", is_flag=True, help="Score without a judge where a benchmark needs one but can do so.")
+@option("--json", "as_json", is_flag=True, help="Progress and result as JSON lines on stdout.")
+@option("--no-progress", is_flag=True, help="No progress lines.")
+@option("--verbose", "-v", is_flag=True, help="Log what happens inside, on stderr.")
+@option("--gated", is_flag=True, help="Dry run and canary first; what fails there stops the run.")
+@option("--request", "request_file", hidden=True, type=FILE)
 @click.pass_context
 def run(
     ctx: click.Context,

@@ -1,0 +1,59 @@
+"""``nel recipe`` and ``nel inspect-model``: how benchmarks are usually run, and how a checkpoint is served."""
+
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import click
+
+from nemo_evaluator.assistant.checkpoint import find_checkpoint, read_checkpoint
+from nemo_evaluator.assistant.recipes import find_recipe, recipes, render
+from nemo_evaluator.assistant.serving import advise, apply_advice
+from nemo_evaluator.cli._options import option
+from nemo_evaluator.core.files import dumps, write_atomic
+from nemo_evaluator.core.terminal import harmless, table, terminal_width
+
+
+@click.command()
+@click.argument("name", required=False)
+@option("--json", "as_json", is_flag=True, help="Output JSON.")
+def recipe(name: str | None, as_json: bool) -> None:
+    """Show a benchmark's usual repeats, limits and needs, as a config entry; without NAME, list all recipes."""
+    chosen = [find_recipe(name)] if name else list(recipes().values())
+    if as_json:
+        data = [{**asdict(one), "benchmark": one.benchmark} for one in chosen]
+        click.echo(dumps(data[0] if name else data, indent=True))
+        return
+    if not name:
+        rows = [(one.name, str(one.repeats), one.damage, ", ".join(one.needs) or "-", one.title) for one in chosen]
+        head = ("RECIPE", "REPEATS", "SHOWS QUANTIZATION DAMAGE", "NEEDS", "WHAT")
+        click.echo("\n".join(table([head, *rows], terminal_width(), narrow=(3, 4))))
+        return
+    click.echo(render("recipe.txt.j2", **asdict(chosen[0])))
+
+
+@click.command(name="inspect-model")
+@click.argument("model", metavar="PATH|HANDLE")
+@option("--gpus", type=click.IntRange(1), default=1, help="GPUs that the server may use.")
+@option("--gpu-memory", type=click.FloatRange(1), default=80.0, help="GB of one GPU.")
+@option("--json", "as_json", is_flag=True, help="Output JSON.")
+@option("--apply", "config", type=click.Path(dir_okay=False, exists=True), help="Set what was found in this config.")
+def inspect_model(model: str, gpus: int, gpu_memory: float, as_json: bool, config: str | None) -> None:
+    """Quantization, context, sizes, parsers, flags and benchmarks of a checkpoint, from its files alone.
+
+    Nothing of the checkpoint is executed. A hub name (ORG/NAME) is looked for in the local Hugging Face cache only.
+    """
+    folder = find_checkpoint(model)
+    named = model if not Path(model).expanduser().exists() else None
+    advice = advise(read_checkpoint(folder, named), gpus, gpu_memory)
+    changed: list[str] = []
+    if config is not None:
+        path = Path(config)
+        served = named or str(folder.resolve())
+        text, changed = apply_advice(path.read_text(encoding="utf-8"), advice, served)
+        write_atomic(path, text.encode())
+    if as_json:
+        click.echo(dumps(asdict(advice) | {"changed": changed}, indent=True))
+    else:
+        shown = [f"{name} ({recipes()[name].damage})" if name in recipes() else name for name in advice.benchmarks]
+        facts = {field.name: getattr(advice, field.name) for field in fields(advice)} | {"benchmarks": shown}
+        click.echo(harmless(render("inspect.txt.j2", **facts, changed=changed, config=config)))

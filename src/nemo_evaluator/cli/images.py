@@ -1,0 +1,83 @@
+"""``nel package`` and ``nel cache-sqsh``: container images with a benchmark of one's own, or of a cluster."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+import click
+
+from nemo_evaluator.cli._options import PATH, option
+from nemo_evaluator.core.errors import UsageError
+
+
+@click.command("package")
+@option("--module", "-m", required=True, type=PATH, help="The benchmark: a Python file, or a folder with it.")
+@option("--tag", "-t", help="Name of the image (default: nel-NAME:latest).")
+@option("--base-image", default="python:3.12-slim", help="Image with Python 3.11 or newer.")
+@option("--requirements", type=PATH, help="File with the libraries of the benchmark, for pip.")
+@option("--push", is_flag=True, help="Push the image once it is built.")
+@option("--output", "-o", type=PATH, help="Only write the Dockerfile, to this file.")
+def package(
+    module: Path, tag: str | None, base_image: str, requirements: Path | None, push: bool, output: Path | None
+) -> None:
+    """Build a container image with nel and a benchmark inside.
+
+    Files that the benchmark reads must lie in its folder: give the folder then. nel is installed unless the base
+    image has it. Run it with `docker run IMAGE eval run --bench FILE ...`.
+    """
+    from nemo_evaluator.executors.benchmark_image import BenchmarkImage  # noqa: PLC0415 - only for this command
+
+    image = BenchmarkImage(module.resolve(), base_image, requirements)
+    if output is not None:
+        if push:
+            raise UsageError(
+                "--push needs an image, and --output writes a Dockerfile only", hint="leave one of them out"
+            )
+        output.write_text(image.dockerfile(), encoding="utf-8")
+        click.echo(f"{output}: build it in the folder that holds {image.module.name}")
+        return
+    tag = tag or f"nel-{image.module.stem.lower().replace('_', '-')}:latest"
+    image.build(tag, push=push)
+    bench = image.module.name + ("/FILE.py" if image.module.is_dir() else "")
+    click.echo(f"{'pushed' if push else 'built'} {tag}; to run it:")
+    click.echo(
+        f'  docker run --rm -v "$PWD:/data" {tag} eval run --bench {bench} --model PROVIDER/MODEL -o /data/results'
+    )
+
+
+_VARIANTS: Final = ("base", "harbor", "lm-eval", "skills", "gym", "full")
+_HERE: Final = ("localhost", "local", "-")
+
+
+@click.command("cache-sqsh")
+@click.argument("target")
+@click.argument("host")
+@click.argument("output_path")
+@option("--registry", "-r", help=f"Where the variants ({', '.join(_VARIANTS)}) are pushed: REGISTRY/IMAGE.")
+@option("--tag", "-t", default="local", help="Tag of a variant: REGISTRY:TAG-VARIANT.")
+@option("--filename", "-f", help="Name of the file (default: after the image).")
+@option("--dry-run", is_flag=True, help="Only print the command that would run on HOST.")
+def cache_sqsh(
+    target: str, host: str, output_path: str, registry: str | None, tag: str, filename: str | None, dry_run: bool
+) -> None:
+    """Import TARGET (an image, or a variant of nel's own) on HOST into the folder OUTPUT_PATH with enroot.
+
+    HOST is a login node that ssh knows, or `localhost` for this machine. The file's path can then stand in a config
+    wherever an image can: `eval_image`, `image` of a service or a sandbox.
+    """
+    from nemo_evaluator.executors.slurm_jobs.host import import_image  # noqa: PLC0415 - only for this command
+
+    image = _image(target, registry, tag)
+    name = filename or (f"nel-{target}.sqsh" if target in _VARIANTS else f"{re.sub('[/:#]', '-', image)}.sqsh")
+    path = f"{output_path.rstrip('/')}/{name}"
+    said = import_image(image, path, None if host in _HERE else host, dry_run=dry_run)
+    click.echo(said if dry_run else f"{said.strip()}\nimage: {path}")
+
+
+def _image(target: str, registry: str | None, tag: str) -> str:
+    if target not in _VARIANTS:
+        return re.sub(r"^(docker|dockerd)://", "", target)
+    if registry is None:
+        hint = f"push it somewhere first, then name that: nel cache-sqsh {target} HOST PATH -r registry.example.com/nel"
+        raise UsageError(f"{target!r} is a variant of nel's image, and --registry is not given", hint=hint)
+    return f"{registry}:{tag}-{target}"

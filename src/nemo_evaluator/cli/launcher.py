@@ -1,0 +1,211 @@
+"""``nel status``, ``info``, ``logs``, ``kill`` and ``ls``: launcher runs, their jobs and files, and tasks."""
+
+import re
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import click
+
+from nemo_evaluator.cli._options import PATH, option, run_ids
+from nemo_evaluator.config import SNAPSHOT
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.terminal import harmless, table, terminal_width
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.executors.base import executor_of
+from nemo_evaluator.launcher.catalogue import Task, catalogue, find_task
+from nemo_evaluator.launcher.jobs import Job, find_jobs, run_of
+from nemo_evaluator.runs.overview import overview
+from nemo_evaluator.store.layout import LOG
+from nemo_evaluator.store.runs import invocation_of, list_runs, registry_dir
+
+
+@click.command("status")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...", shell_complete=run_ids)
+@option("--json", "as_json", is_flag=True, help="As JSON.")
+def status(ids: tuple[str, ...], as_json: bool) -> None:
+    """Show the status of each job of a run. ID is an invocation id or a job id, or the beginning of one."""
+    jobs = [job for which in ids for job in find_jobs(which)]
+    if as_json:
+        rows = [
+            {"invocation": invocation_of(job.run.run_id), "job_id": job.job_id, "status": job.status.lower()}
+            | {"progress": {"done": job.done, "total": job.total}, "data": {"output_dir": str(job.folder)}}
+            for job in jobs
+        ]
+        click.echo(dumps(rows, indent=True).decode())
+        return
+    head = ("JOB ID", "STATUS", "SAMPLES", "EXECUTOR", "TASK")
+    lines = [(job.job_id, job.status, f"{job.done}/{job.total or '?'}", job.run.executor, job.task) for job in jobs]
+    # A path is not cut: it is there to be copied.
+    places = dict.fromkeys(f"Location: {job.run.output_dir}" for job in jobs)
+    click.echo(harmless("\n".join([*table([head, *lines], terminal_width(), narrow=(4,)), *places])))
+
+
+@click.command("info")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...", shell_complete=run_ids)
+@option("--config", "show_config", is_flag=True, help="Print the config of the run.")
+@option("--artifacts", is_flag=True, help="Print only where the artifacts are.")
+@option("--logs", is_flag=True, help="Print only where the logs are.")
+@option("--copy-logs", metavar="DIR", type=PATH, help="Copy the logs.")
+@option("--copy-artifacts", metavar="DIR", type=PATH, help="Copy the artifacts.")
+def info(
+    ids: tuple[str, ...],
+    show_config: bool,
+    artifacts: bool,
+    logs: bool,
+    copy_logs: Path | None,
+    copy_artifacts: Path | None,
+) -> None:
+    """Show what is known of a run and where its files are. ID is an invocation id or a job id."""
+    for job in (job for which in ids for job in find_jobs(which)):
+        root = Path(job.run.output_dir)
+        if show_config:
+            kept = (registry_dir() / job.run.run_id if job.run.remote else root) / SNAPSHOT
+            click.echo(kept.read_text(encoding="utf-8") if kept.is_file() else f"# {kept} is not there yet")
+        elif artifacts or logs:
+            # Servers and jobs of a cluster have logs of their own; a run without them has only its own.
+            apart = root / "logs"
+            place = job.folder if not logs else apart if job.run.remote or apart.is_dir() else root / LOG
+            click.echo(f"{job.job_id}: {_shown(job, place)}")
+        elif copy_logs is None and copy_artifacts is None:
+            _describe(job)
+        for source, target in ((root / "logs", copy_logs), (root / LOG, copy_logs), (job.folder, copy_artifacts)):
+            if target is not None:
+                _copy(job, source, target / job.job_id)
+
+
+def _describe(job: Job) -> None:
+    root = Path(job.run.output_dir)
+    facts = {"executor": job.run.executor, "created": job.run.started_at, "task": job.task, "status": job.status}
+    places = {"artifacts": job.folder, "log": root / LOG, "logs of servers": root / "logs"}
+    facts |= {name: _shown(job, path) for name, path in places.items()}
+    if slurm := job.run.details.get("job_ids"):
+        facts["slurm job"] = ", ".join(map(str, slurm))
+    click.echo("\n".join([job.job_id, *(f"  {name}: {value}" for name, value in facts.items())]))
+
+
+def _shown(job: Job, path: Path) -> str:
+    if job.run.remote:
+        user = job.run.details.get("username")
+        return f"ssh://{f'{user}@' if user else ''}{job.run.details['hostname']}{path} (remote)"
+    return f"{path} ({'exists' if path.exists() else 'not found'})"
+
+
+def _copy(job: Job, source: Path, target: Path) -> None:
+    if job.run.remote:
+        host = job.run.details["hostname"]
+        raise UsageError(f"the files of {job.job_id} are on {host}", hint=f"rsync -a {host}:{source} {target}")
+    if source.is_dir():
+        shutil.copytree(source, target / source.name, dirs_exist_ok=True)
+    elif source.is_file():
+        target.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source, target)
+    click.echo(f"{job.job_id}: {source} -> {target}")
+
+
+@click.command("logs")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...", shell_complete=run_ids)
+@option("--no-follow", is_flag=True, help="Print what there is and return; otherwise until the run ends.")
+def logs(ids: tuple[str, ...], no_follow: bool) -> None:
+    """Print the log of a run, local or on SLURM, one run after another; the jobs of a run share its log."""
+    for run in {found.run_id: found for which in ids for found in [run_of(which)[0]]}.values():
+        prefix = f"{invocation_of(run.run_id)[:6]} " if len(ids) > 1 else ""
+        for line in executor_of(run.executor).logs(run, follow=not no_follow):
+            click.echo(prefix + harmless(line), nl=False)
+
+
+@click.command("kill")
+@click.argument("which", metavar="ID", shell_complete=run_ids)
+def kill(which: str) -> None:
+    """Stop a run and all its jobs, and print what became of them as JSON; `nel resume` goes on with it."""
+    run, number = run_of(which)
+    invocation = invocation_of(run.run_id)
+    if number is not None and len(find_jobs(invocation)) > 1:
+        hint = f"nel kill {invocation} stops the run; leave a task out with: nel run --config FILE -t OTHER_TASK"
+        raise UsageError("the jobs of a run share one process and cannot be stopped alone", hint=hint)
+    executor_of(run.executor).stop(run)
+    rows = [
+        {"invocation": invocation, "job_id": job.job_id, "status": job.status.lower()} for job in find_jobs(invocation)
+    ]
+    click.echo(dumps(rows, indent=True).decode())
+
+
+@click.group("ls", invoke_without_command=True)
+@click.pass_context
+def ls(ctx: click.Context) -> None:
+    """List the launcher's tasks (`nel ls tasks`), or runs (`nel ls runs`)."""
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(tasks, as_json=False)
+
+
+@ls.command("tasks")
+@option("--json", "as_json", is_flag=True, help="As JSON.")
+def tasks(as_json: bool) -> None:
+    """List the tasks by harness, with the benchmark of nel that takes each one's place."""
+    if as_json:
+        click.echo(dumps({"tasks": [_facts(one) for one in catalogue()]}, indent=True).decode())
+        return
+    head = ("TASK", "ENDPOINT", "RUNS AS", "NEEDS")
+    rows = [
+        (one.name, one.endpoint, one.nel or "its container only", "".join(need[0].upper() for need in one.needs))
+        for one in catalogue()
+    ]
+    first, *lines = table([head, *rows], terminal_width(), narrow=(2, 0))
+    click.echo(first)
+    for place, (one, line) in enumerate(zip(catalogue(), lines, strict=True)):
+        if not place or one.harness != catalogue()[place - 1].harness:
+            click.echo(f"\n{one.harness}\n{one.image}")
+        click.echo(line)
+    click.echo("\nNEEDS: J judge, S sandbox for code, G gated dataset (HF_TOKEN), L logprobs.")
+    click.echo("A name with * or ?? is a family. Details of one: nel ls task HARNESS.NAME")
+
+
+@ls.command("task")
+@click.argument("name")
+@option("--json", "as_json", is_flag=True, help="As JSON.")
+def task(name: str, as_json: bool) -> None:
+    """Show one task: harness, container, defaults, and what takes its place."""
+    facts = _facts(find_task(name))
+    lines = [f"{key}: {value}" for key, value in facts.items()]
+    click.echo(dumps(facts, indent=True).decode() if as_json else "\n".join(lines))
+
+
+@ls.command("runs")
+@option("--limit", type=click.IntRange(1), metavar="N", help="At most N runs.")
+@option("--executor", metavar="NAME", help="Only runs of this executor.")
+@option("--since", metavar="DATE|Nd|Nh", help="Only runs started since then.")
+def runs(limit: int | None, executor: str | None, since: str | None) -> None:
+    """List runs, newest first; `nel eval runs` shows their scores as well."""
+    found = [run for run in list_runs() if executor in (None, run.executor) and _is_recent(run.started_at, since)]
+    rows = [
+        (invocation_of(run.run_id), run.started_at[:19], str(len(jobs)), run.executor, ", ".join(jobs))
+        for run in found[:limit]
+        for jobs in [run.details.get("benchmarks") or [one.name for one in overview(run)]]
+    ]
+    head = ("INVOCATION", "STARTED", "JOBS", "EXECUTOR", "BENCHMARKS")
+    click.echo(harmless("\n".join(table([head, *rows], terminal_width()))) if rows else "No runs.")
+
+
+def _facts(one: Task) -> JsonDict:
+    return {
+        "task": one.name,
+        "harness": one.harness,
+        "endpoint_type": one.endpoint,
+        "container": one.image,
+        "nel": one.nel,
+        "needs": list(one.needs),
+        "defaults": dict(one.defaults),
+    }
+
+
+def _is_recent(started: str, since: str | None) -> bool:
+    if since is None:
+        return True
+    try:
+        ago = re.fullmatch(r"(\d+)([dh])", since)
+        unit = {"d": timedelta(days=1), "h": timedelta(hours=1)}
+        then = datetime.now(UTC) - int(ago[1]) * unit[ago[2]] if ago else datetime.fromisoformat(since)
+    except ValueError as error:
+        raise UsageError(f"--since {since} is no time", hint="write 2026-01-31, 2026-01-31T12:00, 7d or 12h") from error
+    return datetime.fromisoformat(started) >= (then if then.tzinfo else then.replace(tzinfo=UTC))

@@ -1,0 +1,132 @@
+"""``nel eval merge`` and ``nel eval rescore``: runs made of what earlier ones have stored."""
+
+import asyncio
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from nemo_evaluator.cli._options import option, run_ids
+from nemo_evaluator.cli.runs import run_options
+from nemo_evaluator.config import SNAPSHOT, LoadedConfig, check_runtime, load_config, write_snapshot
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.terminal import harmless, one_line, terminal_width
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.store.lock import folder_lock
+from nemo_evaluator.store.runs import RunMeta, find_run, new_run_id, places, run_in, summary_of
+from nemo_evaluator.suite.console import Console
+from nemo_evaluator.suite.merge import merge_run
+from nemo_evaluator.suite.names import check_names
+from nemo_evaluator.suite.rescore import RescoreOptions
+from nemo_evaluator.suite.rescore import rescore as rescore_run
+from nemo_evaluator.suite.summary import headline, summary_json, summary_text
+
+
+@click.command()
+@click.argument("folder", required=False, type=click.Path(file_okay=False))
+@run_options
+@option("--repeats", "-n", type=int, help="How many repeats the shards have: refuses them when they do not.")
+@option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.pass_context
+def merge(
+    ctx: click.Context,
+    folder: str | None,
+    run_id: str | None,
+    output_dir: str | None,
+    repeats: int | None,
+    as_json: bool,
+) -> None:
+    """Merge the shard_*/ folders of FOLDER into what one run would have written. The shards are not changed.
+
+    Reports and exports of the shards' config are done for the whole. Exits with 3 when a merged benchmark is INVALID
+    (shards are missing, or too few rows are scored), with 2 when a strict export failed.
+    """
+    root = Path(folder or output_dir or (_root_of(run_id) if run_id else "eval_results"))
+    merged = merge_run(root, repeats=repeats, say=lambda line: click.echo(line, err=True))
+    if as_json:
+        click.echo(dumps(merged.bundles).decode())
+    else:
+        for bundle in merged.bundles:
+            _tell(bundle)
+    ctx.exit(merged.exit_code)
+
+
+def _root_of(run_id: str) -> Path:
+    """The folder above the shard that a run id names."""
+    folder = Path(find_run(run_id).output_dir)
+    return folder.parent if folder.name.startswith("shard_") else folder
+
+
+def _tell(bundle: JsonDict) -> None:
+    found = headline(bundle)
+    score = f"{found[0]}={found[1]['value']:.4f}" if found else "nothing scored"
+    validity = bundle["validity"]
+    click.echo(f"{bundle['benchmark']['name']}: {score} ({validity['status']}, {bundle['config']['n_shards']} shards)")
+    for reason in validity["reasons"]:
+        click.echo(f"  {one_line(reason)}")
+    if lost := bundle.get("scores_not_merged"):
+        click.echo(f"  not computed over all shards: {', '.join(lost)}")
+
+
+@click.command()
+@click.argument("run", metavar="RUN", shell_complete=run_ids)
+@option("--override", "-O", multiple=True, metavar="KEY=VALUE", help="Set a value of the run's config; repeatable.")
+@option("--output-dir", "-o", help="Where the new verdicts go (default: beside the run, RUN-rescored).")
+@option("--json", "as_json", is_flag=True, help="The result as JSON on stdout.")
+@option("--no-progress", is_flag=True, help="No progress lines.")
+@click.pass_context
+def rescore(
+    ctx: click.Context, run: str, override: tuple[str, ...], output_dir: str | None, as_json: bool, no_progress: bool
+) -> None:
+    """Score the answers of RUN (a run id, or its output folder) again, without asking the model.
+
+    Only `scoring:` (and what a benchmark's own scorer does) may differ from the run; everything else must be the same.
+    The old run stays as it is; each new bundle names the old one.
+    """
+    named = Path(run)
+    old = run_in(named) if named.is_dir() else find_run(run)
+    source = (named if named.is_dir() or old is None else Path(old.output_dir)).resolve()
+    if not (source / SNAPSHOT).is_file():
+        raise UsageError(f"{source} has no {SNAPSHOT}", hint="RUN is a run id or the output folder of a run")
+    target = Path(output_dir).resolve() if output_dir else _beside(source)
+    cwd, config_dir = (old.place("cwd"), old.place("config_dir")) if old else (None, None)
+    if cwd is not None:
+        os.chdir(cwd)
+    loaded = load_config(source / SNAPSHOT, list(override), output_dir=target, folder=config_dir)
+    check_runtime(loaded.config, document=loaded.document)
+    check_names(loaded.config, document=loaded.document)
+    meta = RunMeta(
+        run_id=new_run_id(),
+        executor="local",
+        output_dir=str(target),
+        started_at=datetime.now(UTC).isoformat(),
+        config_summary=summary_of([bench.name for bench in loaded.config.benchmarks]),
+        details=places(target, cwd=Path.cwd(), config_dir=config_dir or Path.cwd()),
+    )
+    options = RescoreOptions(source, target, meta.run_id, old.run_id if old else "")
+    with folder_lock(target, run_id=meta.run_id):
+        ctx.exit(_rescore(loaded, meta, options, as_json=as_json, no_progress=no_progress))
+
+
+def _rescore(loaded: LoadedConfig, meta: RunMeta, options: RescoreOptions, *, as_json: bool, no_progress: bool) -> int:
+    target, interval = options.output_dir, loaded.config.output.progress_interval
+    write_snapshot(loaded, target, run_id=meta.run_id, command=["nel", *sys.argv[1:]])
+    meta.save()
+    console = Console(target, as_json=as_json, quiet=no_progress, interval=interval, append=False)
+    options.progress, options.say = console.progress(), console.say
+    result = asyncio.run(rescore_run(loaded.config, options))
+    text = harmless(summary_text(result, target, width=terminal_width()))
+    click.echo(dumps(summary_json(result, target)).decode() if as_json else text)
+    console.close()
+    return result.exit_code
+
+
+def _beside(folder: Path) -> Path:
+    target, number = folder.with_name(f"{folder.name}-rescored"), 1
+    while target.exists():
+        number += 1
+        target = folder.with_name(f"{folder.name}-rescored-{number}")
+    return target
