@@ -9,7 +9,7 @@ import aiohttp
 import openai
 import pytest
 
-from nemo_evaluator.adapters import _asgi, _connections
+from nemo_evaluator.adapters import _asgi, http_server
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.models import CallScope, Price, StageSpec
@@ -192,7 +192,7 @@ async def _closed_within(reader, seconds):
 
 @pytest.mark.parametrize("sent", [b"", b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nx-slow: "])
 async def test_a_connection_whose_headers_do_not_come_is_closed(proxied, monkeypatch, sent):
-    monkeypatch.setattr(_connections, "HEADERS_BOUND", 0.3)
+    monkeypatch.setattr(http_server, "HEADERS_BOUND", 0.3)
     async with proxied("ok") as (proxy, _):
         reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
         writer.write(sent)
@@ -230,7 +230,7 @@ async def test_endless_headers_are_cut_off(proxied):
 
 
 async def test_an_agent_that_does_not_read_is_left(proxied, monkeypatch):
-    monkeypatch.setattr(_connections, "READING_BOUND", 0.5)
+    monkeypatch.setattr(http_server, "READING_BOUND", 0.5)
     async with proxied(Say("x" * 30_000_000, chunks=3000)) as (proxy, server):
         _, writer = await asyncio.open_connection("127.0.0.1", proxy.port, limit=1024)
         body = json.dumps({**HELLO, "stream": True})

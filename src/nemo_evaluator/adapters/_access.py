@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from nemo_evaluator.adapters._errors import Refused
 from nemo_evaluator.adapters.convert import ROUTES
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict
@@ -19,17 +20,6 @@ _SESSION: Final = re.compile(r"/s/([A-Za-z0-9_-]{1,128})(/.*)?")
 _PASSED: Final = frozenset({b"x-request-id", b"idempotency-key", b"traceparent", b"tracestate"})
 # Fields by which gateways take further models.
 _MORE_MODELS: Final = ("models", "fallbacks")
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a request goes no further."""
-
-    status: int
-    text: str
-    kind: str = "invalid_request_error"
-    code: str | None = None
-    param: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,48 +44,41 @@ class Access:
         """The key of a session."""
         return f"{session}.{hmac.new(self._token, session.encode(), hashlib.sha256).hexdigest()[:40]}"
 
-    def caller(self, given: str, session: str | None) -> Caller | Refusal:
-        """Who asks with a key, on a path that names ``session`` or none."""
+    def caller(self, given: str, session: str | None) -> Caller:
+        """Who asks with a key, on a path that names ``session`` or none. Raises Refused."""
         own = given.rpartition(".")[0]
         if own and hmac.compare_digest(given.encode(), self.key_of(own).encode()):
             if session not in (None, own) or own not in self.opened:
-                return Refusal(403, f"this key is for session {own!r} alone, while it is open", "permission_error")
+                raise Refused(403, f"this key is for session {own!r} alone, while it is open", "permission_error")
             return Caller(self.opened[own], holds_token=False)
         if not hmac.compare_digest(given.encode(), self._token):
             text = "the proxy's token is missing or wrong: give it as the API key"
-            return Refusal(401, text, "authentication_error")
+            raise Refused(401, text, "authentication_error")
         if session is None:
             return Caller(self._scope, holds_token=True)
         if session not in self.opened:
             text = f"there is no session {session!r}: sessions are opened where the proxy is started (--session)"
-            return Refusal(404, text, "not_found_error")
+            raise Refused(404, text, "not_found_error")
         return Caller(self.opened[session], holds_token=True)
 
-    def may_ask(self, caller: Caller) -> Refusal | None:
-        """A proxy that has sessions answers questions only inside of them."""
+    def check(self, caller: Caller, path: str) -> None:
+        """Only the routes of the protocols are carried on, and questions answered only inside of sessions, if any."""
+        if path not in ROUTES:
+            text = f"no such route: POST one of {', '.join(f'/v1{known}' for known in ROUTES)}"
+            raise Refused(404, text, code="unknown_url")
         if self._sessions_only and (caller.scope is None or caller.scope.session not in self.opened):
-            return Refusal(403, "this proxy answers inside its sessions only: /s/<session>/v1/...", "permission_error")
-        return None
+            raise Refused(403, "this proxy answers inside its sessions only: /s/<session>/v1/...", "permission_error")
 
 
 def split_path(path: str) -> tuple[str | None, str]:
     """The session of a path, if it names one, and the path without session and version."""
     match = _SESSION.fullmatch(path)
-    session = match.group(1) if match is not None else None
-    rest = (match.group(2) or "/") if match is not None else path
-    rest = rest.rstrip("/") or "/"
+    session, rest = match.groups() if match is not None else (None, path)
+    rest = (rest or "").rstrip("/") or "/"
     return session, rest[3:] if rest.startswith("/v1/") else rest
 
 
-def check_route(path: str) -> Refusal | None:
-    """Only the routes of the protocols are carried on; whatever else the service offers is not lent."""
-    if path in ROUTES:
-        return None
-    text = f"no such route: POST one of {', '.join(f'/v1{known}' for known in ROUTES)}"
-    return Refusal(404, text, code="unknown_url")
-
-
-def pin_model(body: JsonDict, own: str, allowed: Collection[str]) -> Refusal | None:
+def pin_model(body: JsonDict, own: str, allowed: Collection[str]) -> None:
     """Fill the model in where none is named; refuse one that is not the service's nor allowed by its config."""
     if own and not body.get("model"):
         body["model"] = own
@@ -105,8 +88,7 @@ def pin_model(body: JsonDict, own: str, allowed: Collection[str]) -> Refusal | N
         if model != own and not (isinstance(model, str) and model in allowed):
             known = ", ".join(repr(name) for name in dict.fromkeys((own, *allowed)))
             text = f"the model {str(model)[:100]!r} is not served here; use {known} (more: proxy.allowed_models)"
-            return Refusal(404, text, "invalid_request_error", "model_not_found", field)
-    return None
+            raise Refused(404, text, code="model_not_found", param=field)
 
 
 def _each(value: object) -> Sequence[object]:

@@ -2,27 +2,17 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any, Final
 
 import orjson
 
-from nemo_evaluator.adapters._access import (
-    Access,
-    Caller,
-    Refusal,
-    check_route,
-    passed_headers,
-    pin_model,
-    split_path,
-    token_of,
-)
-from nemo_evaluator.adapters._connections import BODY_BOUND
-from nemo_evaluator.adapters._errors import as_error, error_reply
+from nemo_evaluator.adapters._access import Access, Caller, passed_headers, pin_model, split_path, token_of
+from nemo_evaluator.adapters._errors import FINAL, Refused, as_error, refused_by
 from nemo_evaluator.adapters._stream_scrubber import StreamScrubber
 from nemo_evaluator.adapters.base import OUTSIDE
 from nemo_evaluator.adapters.convert import Route, route_of
-from nemo_evaluator.adapters.http_server import Receive, Respond, Scope, read_body
+from nemo_evaluator.adapters.http_server import BODY_BOUND, Receive, Respond, Scope, read_body
 from nemo_evaluator.adapters.in_process import Door
 from nemo_evaluator.core.errors import NelError, boundary
 from nemo_evaluator.core.failures import Cause
@@ -73,23 +63,21 @@ class Work:
 class ProxyApp:
     """Carries HTTP requests through a pipeline."""
 
-    def __init__(
-        self,
-        door: Door,
-        access: Access,
-        statuses: Counter[str],
-        stats: Callable[[], JsonDict],
-    ) -> None:
-        self._door = door
-        self._access = access
-        self._statuses = statuses
-        self._stats = stats
+    def __init__(self, door: Door, access: Access) -> None:
+        self._door, self._access = door, access
+        self._statuses: Counter[str] = Counter()
         self._working: set[Work] = set()
 
-    @property
-    def in_flight(self) -> int:
-        """Requests under way."""
-        return len(self._working)
+    def stats(self) -> JsonDict:
+        """Counts of the proxy, the pipeline and the transport."""
+        return {
+            "service": self._door.endpoint.name,
+            "sessions": len(self._access.opened),
+            "in_flight": len(self._working),
+            "statuses": dict(self._statuses),
+            "transport": asdict(self._door.transport.stats),
+            "stages": self._door.pipeline.stats(),
+        }
 
     async def leave_all(self) -> None:
         """Cancel every request under way."""
@@ -104,60 +92,42 @@ class ProxyApp:
         """One HTTP request."""
         if scope["type"] != "http":
             return
-        path: str = scope["path"]
-        if path == "/health" and scope["method"] == "GET":
+        asks = scope["method"] == "GET"
+        if scope["path"] == "/health" and asks:
             await self._send_json(respond, 200, {"status": "ok"})
             return
-        session, path = split_path(path)
+        session, path = split_path(scope["path"])
         headers = scope["headers"]
-        caller = self._access.caller(token_of(headers), session)
-        if isinstance(caller, Refusal):
-            await self._refuse(respond, path, caller)
-        elif scope["method"] == "GET":
-            await self._get(respond, path, caller)
-        elif scope["method"] != "POST":
-            await self._refuse(respond, path, Refusal(405, "method not allowed: POST a request"))
-        elif refusal := check_route(path) or self._access.may_ask(caller):
-            await self._refuse(respond, path, refusal)
-        else:
-            await self._post(path, caller, passed_headers(headers), receive, respond)
+        try:
+            caller = self._access.caller(token_of(headers), session)
+            if asks:
+                await self._send_json(respond, 200, self._get(path, caller))
+            elif scope["method"] != "POST":
+                raise Refused(405, "method not allowed: POST a request")
+            else:
+                self._access.check(caller, path)
+                await self._post(path, caller, passed_headers(headers), receive, respond)
+        except Refused as refused:
+            await self._send_json(respond, refused.status, refused.body(path), refused.headers)
 
-    async def _get(self, respond: Respond, path: str, caller: Caller) -> None:
+    def _get(self, path: str, caller: Caller) -> JsonDict:
         own = self._door.endpoint
-        models = {name: _listed(name) for name in (own.model, *own.allowed_models)}
+        names = (own.model, *own.allowed_models)
+        models = {name: {"id": name, "object": "model", "created": 0, "owned_by": "nel"} for name in names}
         if path == "/stats" and caller.holds_token:
-            await self._send_json(respond, 200, self._stats())
-        elif path == "/models":
-            await self._send_json(respond, 200, {"object": "list", "data": list(models.values())})
-        elif (name := path.removeprefix("/models/")) in models:
-            await self._send_json(respond, 200, models[name])
-        else:
-            text = "only /health, /v1/models and, with the proxy's token, /stats answer GET"
-            await self._refuse(respond, path, Refusal(404, text, code="unknown_url"))
+            return self.stats()
+        if path == "/models":
+            return {"object": "list", "data": list(models.values())}
+        if (name := path.removeprefix("/models/")) in models:
+            return models[name]
+        text = "only /health, /v1/models and, with the proxy's token, /stats answer GET"
+        raise Refused(404, text, code="unknown_url")
 
     async def _post(
         self, path: str, caller: Caller, headers: dict[str, str], receive: Receive, respond: Respond
     ) -> None:
-        try:
-            async with asyncio.timeout(BODY_BOUND):
-                raw = await read_body(receive)
-        except TimeoutError:
-            text = f"the body did not arrive within {BODY_BOUND:g} s"
-            await self._refuse(respond, path, Refusal(408, text), {"connection": "close"})
-            return
-        try:
-            body = orjson.loads(raw) if raw is not None else None
-        except orjson.JSONDecodeError:
-            body = None
-        if raw is None or not isinstance(body, dict):
-            text = "the body is larger than 64 MB" if raw is None else "the body is not a JSON object"
-            await self._refuse(respond, path, Refusal(413 if raw is None else 400, text))
-            return
-        endpoint = self._door.endpoint
-        refusal = pin_model(body, endpoint.model, endpoint.allowed_models)
-        if refusal is not None:
-            await self._refuse(respond, path, refusal)
-            return
+        body = await _read(receive)
+        pin_model(body, self._door.endpoint.model, self._door.endpoint.allowed_models)
         work = Work(receive)
         self._working.add(work)
         try:
@@ -184,11 +154,12 @@ class ProxyApp:
                 # A stage may have asked for the whole, or the service may have answered without streaming.
                 await self._answer(path, route, body, reply, respond)
         except NelError as error:
-            if reply is not None and reply.stream is not None:
-                await self._break(respond, path, error)
-            else:
-                failed = error_reply(path, error)
-                await self._send_json(respond, failed.status, failed.body, failed.headers)
+            if reply is None or reply.stream is None:
+                raise refused_by(error) from error
+            # Inside a stream that has begun, it is told that it ends badly.
+            name = b"event: error\n" if path in ("/messages", "/responses") else b""
+            failed = name + b"data: " + orjson.dumps(refused_by(error).body(path)) + b"\n\n"
+            await respond({"type": "http.response.body", "body": failed, "more_body": False})
         finally:
             if reply is not None and reply.stream is not None:
                 await reply.stream.aclose()
@@ -196,13 +167,11 @@ class ProxyApp:
     async def _answer(self, path: str, route: Route, asked: JsonDict, reply: ModelReply, respond: Respond) -> None:
         kept = {name: value for name in _KEPT if (value := reply.headers.get(name)) is not None}
         if reply.attempts > 1 and not reply.ok:
-            # The retries are done on this side; a client that repeats them would only multiply them.
-            kept["x-should-retry"] = "false"
+            kept |= FINAL
         if reply.stream is not None:
             await self._stream(route, reply, respond)
         elif not reply.ok:
-            body = as_error(path, reply)
-            await self._send_json(respond, reply.status, body, kept)
+            await self._send_json(respond, reply.status, as_error(path, reply), kept)
         elif asked.get("stream") is True and not route.streams:
             await self._send(respond, 200, route.replayed(reply.body), b"text/event-stream", kept)
         elif reply.raw is not None:
@@ -220,20 +189,6 @@ class ProxyApp:
             if clean := scrubber.feed(data):
                 await respond({"type": "http.response.body", "body": clean, "more_body": True})
         await respond({"type": "http.response.body", "body": scrubber.finish(), "more_body": False})
-
-    async def _break(self, respond: Respond, path: str, error: NelError) -> None:
-        """Tell, inside a stream that has begun, that it ends badly."""
-        failed = orjson.dumps(error_reply(path, error).body)
-        name = b"event: error\n" if path in ("/messages", "/responses") else b""
-        await respond({"type": "http.response.body", "body": name + b"data: " + failed + b"\n\n", "more_body": True})
-        await respond({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _refuse(
-        self, respond: Respond, path: str, refusal: Refusal, headers: dict[str, str] | None = None
-    ) -> None:
-        error = {"message": refusal.text, "type": refusal.kind, "param": refusal.param, "code": refusal.code}
-        body = as_error(path, ModelReply(refusal.status, {"error": error}))
-        await self._send_json(respond, refusal.status, body, headers)
 
     async def _send_json(self, respond: Respond, status: int, body: Any, headers: Any = None) -> None:
         await self._send(respond, status, orjson.dumps(body), b"application/json", headers or {})
@@ -253,5 +208,21 @@ class ProxyApp:
         await respond({"type": "http.response.body", "body": body, "more_body": False})
 
 
-def _listed(model: str) -> JsonDict:
-    return {"id": model, "object": "model", "created": 0, "owned_by": "nel"}
+async def _read(receive: Receive) -> JsonDict:
+    """The JSON object that is posted. Raises Refused."""
+    try:
+        async with asyncio.timeout(BODY_BOUND):
+            raw = await read_body(receive)
+    except TimeoutError:
+        late = Refused(408, f"the body did not arrive within {BODY_BOUND:g} s")
+        late.headers = {"connection": "close"}
+        raise late from None
+    if raw is None:
+        raise Refused(413, "the body is larger than 64 MB")
+    try:
+        body = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        body = None
+    if not isinstance(body, dict):
+        raise Refused(400, "the body is not a JSON object")
+    return body

@@ -1,16 +1,20 @@
 """The contract of an interceptor: a stage that sees model requests, replies and the events of streams."""
 
+import logging
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import ClassVar, Final
 
 from nemo_evaluator.core.errors import BoundaryError
+from nemo_evaluator.core.logs import CleanFormatter
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
 # The note of a request that came through the proxy: what it says of itself is the agent's word.
 OUTSIDE: Final = "outside"
+# The log of the stages that speak.
+log: Final = logging.getLogger("nemo_evaluator.traffic")
 
 
 class Place(IntEnum):
@@ -84,6 +88,10 @@ class Observer(Interceptor):
     best_effort = True
 
 
-def overrides(stage: Interceptor, method: str) -> bool:
-    """Whether a stage's class gives its own ``method``."""
-    return getattr(type(stage), method) is not getattr(Interceptor, method)
+def make_audible() -> None:
+    """Show the log on stderr, unless the program has set its logging up by itself."""
+    if not log.hasHandlers():
+        handler = logging.StreamHandler()
+        handler.setFormatter(CleanFormatter("%(asctime)s %(message)s", "%H:%M:%S"))
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)

@@ -2,15 +2,16 @@
 
 import asyncio
 import ipaddress
+import os
 import socket
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from nemo_evaluator.adapters._access import token_of as token_of
-from nemo_evaluator.adapters._connections import BoundedConnection
 from nemo_evaluator.core.errors import UsageError
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -19,6 +20,10 @@ Respond: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 LARGEST: Final = 64 * 2**20
 _START_BOUND: Final = 10.0
+HEADERS_BOUND: Final = 15.0
+BODY_BOUND: Final = 60.0
+READING_BOUND: Final = 120.0
+_LARGEST_HEADERS: Final = 256 * 1024
 
 
 class HttpServer:
@@ -81,12 +86,76 @@ class HttpServer:
             self._server = self._task = None
 
 
+class BoundedConnection(HttpToolsProtocol):
+    """Closes a connection whose headers do not come in time or in size, or whose agent stops reading its answer."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._read_timer: asyncio.TimerHandle | None = None
+        self._head_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first request, and notice peers that are gone."""
+        super().connection_made(transport)
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._expect_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for timer in (self._head_timer, self._read_timer):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Count what comes before the headers are whole."""
+        if self._head_timer is not None:
+            self._head_bytes += len(data)
+        super().data_received(data)
+        if self._head_timer is not None and self._head_bytes > _LARGEST_HEADERS:
+            self.transport.abort()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        if self._head_timer is None:
+            self._expect_headers()
+
+    def on_headers_complete(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+        super().on_headers_complete()
+
+    def pause_writing(self) -> None:
+        """The agent does not read; it has a while to go on."""
+        super().pause_writing()
+        self._read_timer = self.loop.call_later(READING_BOUND, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._read_timer is not None:
+            self._read_timer.cancel()
+            self._read_timer = None
+
+    def _expect_headers(self) -> None:
+        self._head_bytes = 0
+        self._head_timer = self.loop.call_later(HEADERS_BOUND, self._expire)
+
+    def _expire(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            # The next request of a pipeline waits behind an answer that is still being given.
+            self._head_timer = self.loop.call_later(HEADERS_BOUND, self._expire)
+        else:
+            self.transport.abort()
+
+
 class _Server(uvicorn.Server):
     """A server that leaves the signals of the process alone."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """The run that the server belongs to handles its own signals."""
         yield
 
 
@@ -121,13 +190,10 @@ async def read_body(receive: Receive) -> bytes | None:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        sock.bind((host, port))
+        return socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048
+        )
     except OSError as error:
-        sock.close()
-        raise UsageError(f"cannot listen on {host}:{port}: {error.strerror}", hint="port 0 takes a free one") from error
-    sock.listen(2048)
-    return sock
+        why = os.strerror(error.errno or 0)
+        raise UsageError(f"cannot listen on {host}:{port}: {why}", hint="port 0 takes a free one") from error

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nemo_evaluator.adapters._log import make_audible
-from nemo_evaluator.adapters.base import Interceptor
+from nemo_evaluator.adapters.base import Interceptor, make_audible
 from nemo_evaluator.adapters.interceptors.caching import Interceptor as Caching
 from nemo_evaluator.adapters.interceptors.finish_reason import Interceptor as FinishReason
 from nemo_evaluator.adapters.interceptors.logging import Interceptor as Logging
@@ -14,7 +13,6 @@ from nemo_evaluator.adapters.traffic import Traffic
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.models.client import Client
 from nemo_evaluator.models.endpoint import Endpoint
-from nemo_evaluator.models.retry import RetryConfig
 from nemo_evaluator.models.transport import open_transport
 
 
@@ -33,7 +31,6 @@ class Door:
         return Client(self.endpoint, self.pipeline, transport=self.transport)
 
     async def close(self) -> None:
-        """Close the stages and give the connections back."""
         await self.pipeline.close()
         await self.transport.close()
 
@@ -80,10 +77,9 @@ def with_endpoint_settings(endpoint: Endpoint) -> Endpoint:
         extra_headers={**endpoint.extra_headers, **given.get("extra_headers", {})},
         timeouts=replace(waits, total=given.get("request_timeout", waits.total)),
         max_concurrent=given.get("max_concurrent", endpoint.max_concurrent),
-        retry=RetryConfig(
-            given.get("max_retries", retry.max_retries),
-            retry.base_delay,
-            retry.max_delay,
-            given.get("retry_on_status") or retry.retry_on_status,
+        retry=replace(
+            retry,
+            max_retries=given.get("max_retries", retry.max_retries),
+            retry_on_status=given.get("retry_on_status") or retry.retry_on_status,
         ),
     )

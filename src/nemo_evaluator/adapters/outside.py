@@ -102,12 +102,10 @@ class _Ledger(base.Observer):
         self._price: Price | None = None
 
     def bind(self, endpoint: Endpoint) -> None:
-        """Learn the service and its price."""
         self._endpoint = endpoint
         self._price = price_of(endpoint)
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
-        """A call that got a reply."""
         session = self.sessions.get(request.session or "")
         if session is None or self._endpoint is None:
             return reply
@@ -117,7 +115,6 @@ class _Ledger(base.Observer):
         return reply
 
     async def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
-        """A call that got none."""
         session = self.sessions.get(request.session or "")
         if session is not None:
             session.fault = error

@@ -4,9 +4,8 @@ from collections.abc import AsyncIterator, Sequence
 from time import monotonic
 from types import TracebackType
 
-from nemo_evaluator.adapters._log import log
 from nemo_evaluator.adapters._streams import DONE, PassingStream, encode_event
-from nemo_evaluator.adapters.base import Interceptor, overrides
+from nemo_evaluator.adapters.base import Interceptor, log
 from nemo_evaluator.core.errors import BoundaryError
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
@@ -25,33 +24,34 @@ class Pipeline:
         self.stages = sorted(stages, key=lambda stage: stage.place)
         self._endpoint = endpoint
         back = self.stages[::-1]
-        self._on_request = [(s.on_request, _guard(s)) for s in self.stages if overrides(s, "on_request")]
-        self._on_reply = [(stage.on_reply, _guard(stage)) for stage in back if overrides(stage, "on_reply")]
-        self._on_event = [stage for stage in back if overrides(stage, "on_event")]
-        self._on_error = [stage for stage in back if overrides(stage, "on_error")]
-        self._observers = [stage for stage in back if stage.observes and overrides(stage, "on_reply")]
+        self._on_request = [(stage.on_request, _guard(stage)) for stage in _with("on_request", self.stages)]
+        self._on_reply = [(stage.on_reply, _guard(stage)) for stage in _with("on_reply", back)]
+        self._on_event = _with("on_event", back)
+        self._on_error = _with("on_error", back)
+        self._observers = [stage for stage in _with("on_reply", back) if stage.observes]
 
     async def __call__(self, request: ModelRequest) -> ModelReply:
         """Carry a request through."""
-        early: ModelReply | None = None
+        reply: ModelReply | None = None
         for on_request, guard in self._on_request:
             if guard is None:
-                early = await on_request(request)
+                reply = await on_request(request)
             else:
                 with guard:
-                    early = await on_request(request)
-            if early is not None:
+                    reply = await on_request(request)
+            if reply is not None:
                 break
-        if early is None:
+        if reply is None:
             try:
                 reply = await self._endpoint(request)
             except BoundaryError as error:
                 await self._tell(request, error)
                 raise
-        else:
-            reply = early
-        if reply.stream is not None:
-            return self._streamed(request, reply)
+        if (stream := reply.stream) is not None:
+            if self._on_event or self._observers:
+                tapped = self._tapped(request, reply, stream)
+                reply.stream = Stream(tapped, lambda _error: None, closes=stream)
+            return reply
         for on_reply, guard in self._on_reply:
             if guard is None:
                 reply = await on_reply(request, reply)
@@ -61,11 +61,9 @@ class Pipeline:
         return reply
 
     def stats(self) -> JsonDict:
-        """The counts of the stages that have some."""
         return {type(stage).__module__.rpartition(".")[2]: counts for stage in self.stages if (counts := stage.stats())}
 
     async def close(self) -> None:
-        """Close every stage."""
         for stage in self.stages:
             await stage.close()
 
@@ -74,15 +72,8 @@ class Pipeline:
             with _Spared(stage):
                 await stage.on_error(request, error)
 
-    def _streamed(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
-        """A reply whose stream passes the event stages, and which the observers see once it has passed."""
-        assert reply.stream is not None
-        if self._on_event or self._observers:
-            tapped = self._tapped(request, reply, reply.stream)
-            reply.stream = Stream(tapped, lambda _error: None, closes=reply.stream)
-        return reply
-
     async def _tapped(self, request: ModelRequest, reply: ModelReply, stream: Stream) -> AsyncIterator[bytes]:
+        """A stream that passes the event stages, and that the observers see once it has passed."""
         reader = PassingStream(request.path)
         started = monotonic()
         try:
@@ -143,3 +134,8 @@ class _Spared:
 
 def _guard(stage: Interceptor) -> _Spared | None:
     return _Spared(stage) if stage.best_effort else None
+
+
+def _with(method: str, stages: Sequence[Interceptor]) -> list[Interceptor]:
+    """The stages whose classes give their own ``method``."""
+    return [stage for stage in stages if getattr(type(stage), method) is not getattr(Interceptor, method)]

@@ -6,9 +6,7 @@ on as they come, and leaves the service when the agent leaves.
 """
 
 import secrets
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Self
 
 from nemo_evaluator.adapters._access import Access, split_path
@@ -18,7 +16,6 @@ from nemo_evaluator.adapters.http_server import HttpServer
 from nemo_evaluator.adapters.in_process import Door
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.secrets import Secret, forget
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.types import CallScope
 
@@ -51,9 +48,9 @@ class Proxy:
         self._own_token = token is None
         self.token = token or Secret(secrets.token_urlsafe(24))
         self._access = Access(self.token, scope, sessions_only=sessions_only)
-        self._statuses: Counter[str] = Counter()
-        self._app = ProxyApp(self.door, self._access, self._statuses, self.stats)
-        self._server = HttpServer(self._app, host, port, self._app.leave_all)
+        app = ProxyApp(self.door, self._access)
+        self.stats = app.stats
+        self._server = HttpServer(app, host, port, app.leave_all)
 
     @property
     def url(self) -> str:
@@ -84,17 +81,6 @@ class Proxy:
         """Close a session; its key opens nothing any more."""
         self._access.opened.pop(session, None)
         forget(self.key_of(session))
-
-    def stats(self) -> JsonDict:
-        """Counts of the proxy, the pipeline and the transport."""
-        return {
-            "service": self.door.endpoint.name,
-            "sessions": len(self._access.opened),
-            "in_flight": self._app.in_flight,
-            "statuses": dict(self._statuses),
-            "transport": asdict(self.door.transport.stats),
-            "stages": self.door.pipeline.stats(),
-        }
 
     async def start(self) -> Self:
         """Listen."""

@@ -7,8 +7,7 @@ from typing import Any, Final, TypeVar
 from pydantic import ValidationError
 
 from nemo_evaluator.adapters.base import Interceptor
-from nemo_evaluator.adapters.staged import adapted
-from nemo_evaluator.adapters.types import StagedInterceptor
+from nemo_evaluator.adapters.types import StagedInterceptor, adapted
 from nemo_evaluator.config.groups import INTERCEPTORS
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.kinds import Kind

@@ -37,12 +37,10 @@ class Traffic(base.Observer):
         self._numbers = itertools.count(1)
 
     def bind(self, endpoint: Endpoint) -> None:
-        """Learn the name and the price of the service."""
         self._service = endpoint.name
         self._price = price_of(endpoint)
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
-        """Record a call that got a reply."""
         scope = request.scope
         if scope is None or scope.traffic is None:
             return reply
@@ -70,7 +68,6 @@ class Traffic(base.Observer):
         return reply
 
     async def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
-        """Record a call that got none."""
         scope = request.scope
         if scope is None or scope.traffic is None:
             return

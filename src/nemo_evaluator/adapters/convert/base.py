@@ -1,11 +1,15 @@
-"""The contract of a spoken protocol: its requests to chat, and chat answers and events back to it."""
+"""The contract of a protocol, with chat completions in the middle; and text completions, the simplest of them."""
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 from nemo_evaluator.adapters._streams import DONE, encode_event
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.models.completions import prompt_of
+
+Convert: TypeAlias = Callable[[JsonDict], JsonDict]
 
 
 class Translator:
@@ -20,19 +24,69 @@ class Translator:
         return DONE
 
 
+def _same(body: JsonDict) -> JsonDict:
+    return body
+
+
+@dataclass(frozen=True, slots=True)
 class Speech:
-    """A protocol that an asker speaks; chat itself stays as it is."""
+    """A protocol. An asker speaks it: its requests become those of chat, and chat's answers and chunks its own. Or a
+    service does: chat's requests become its own, and its answers those of chat. Chat itself stays as it is."""
 
-    # Of a stream.
-    translator: ClassVar[type[Translator]] = Translator
+    to_chat: Convert = _same
+    from_chat: Convert = _same
+    translator: type[Translator] = Translator
+    request: Convert = _same
+    answer: Convert = _same
 
-    def to_chat(self, body: JsonDict) -> JsonDict:
-        """Its request as a chat request."""
-        return body
 
-    def from_chat(self, body: JsonDict) -> JsonDict:
-        """A chat answer as its answer."""
-        return body
+class _TextTranslator(Translator):
+    """Chat chunks to text-completion chunks."""
+
+    def feed(self, chunk: JsonDict) -> bytes:
+        if chunk.get("error"):
+            return encode_event(chunk)
+        choice, delta = first_choice(chunk)
+        text = {"index": 0, "text": delta.get("content") or "", "finish_reason": choice.get("finish_reason")}
+        return encode_event({**chunk, "object": "text_completion", "choices": [text] if chunk.get("choices") else []})
+
+
+def _text_to_chat(body: JsonDict) -> JsonDict:
+    """A text-completion request as a chat request: the prompt is what the user says."""
+    prompt = body.get("prompt")
+    text = prompt if isinstance(prompt, str) else "\n".join(map(str, prompt or ()))
+    return {**without(body, "prompt"), "messages": [{"role": "user", "content": text}]}
+
+
+def _text_from_chat(body: JsonDict) -> JsonDict:
+    """A chat answer as a text completion."""
+    texts = [((choice.get("message") or {}).get("content") or "", choice) for choice in body.get("choices") or ()]
+    choices = [{**_head(choice), "text": text, "logprobs": None} for text, choice in texts]
+    return {**body, "object": "text_completion", "choices": choices}
+
+
+def _text_request(chat: JsonDict) -> JsonDict:
+    """A chat request for a service that only completes texts."""
+    return {**without(chat, "messages", "tools", "tool_choice"), "prompt": prompt_of(chat.get("messages") or [])}
+
+
+def _text_answer(body: JsonDict) -> JsonDict:
+    """A text completion as a chat answer."""
+    given = body.get("choices") or ()
+    choices = [{**_head(one), "message": {"role": "assistant", "content": one.get("text") or ""}} for one in given]
+    return {**body, "object": "chat.completion", "choices": choices}
+
+
+TEXT: Final = Speech(_text_to_chat, _text_from_chat, _TextTranslator, _text_request, _text_answer)
+
+
+def _head(choice: JsonDict) -> JsonDict:
+    return {"index": choice.get("index", 0), "finish_reason": choice.get("finish_reason")}
+
+
+def without(body: JsonDict, *names: str) -> JsonDict:
+    """A body without some of its fields."""
+    return {key: value for key, value in body.items() if key not in names}
 
 
 def first_choice(body: JsonDict) -> tuple[JsonDict, JsonDict]:

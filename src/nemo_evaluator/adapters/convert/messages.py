@@ -16,7 +16,7 @@ _SAME: Final = ("model", "max_tokens", "temperature", "top_p", "top_k", "stream"
 _STOPS: Final = {"length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
 
 
-class MessagesTranslator(Translator):
+class _MessagesTranslator(Translator):
     """Chat chunks to Messages events: one content block at a time."""
 
     def __init__(self) -> None:
@@ -27,7 +27,6 @@ class MessagesTranslator(Translator):
         self._usage: Any = None
 
     def feed(self, chunk: JsonDict) -> bytes:
-        """The events for one chunk."""
         if chunk.get("error"):
             return _event("error", error={"type": "api_error", "message": error_in(chunk).get("message", "")})
         parts = [self._begin(chunk)] if not self._begun else []
@@ -51,7 +50,6 @@ class MessagesTranslator(Translator):
         return b"".join(parts)
 
     def end(self) -> bytes:
-        """The events that close the message."""
         begun = b"" if self._begun else self._begin({})
         usage = _usage(self._usage) if self._usage else {"output_tokens": 0}
         ended = _event("message_delta", delta={"stop_reason": self._stop, "stop_sequence": None}, usage=usage)
@@ -79,46 +77,42 @@ class MessagesTranslator(Translator):
         return _event("content_block_stop", index=self._index)
 
 
-class Messages(Speech):
-    """Requests, answers and events of the Messages API."""
+def _to_chat(body: JsonDict) -> JsonDict:
+    """A Messages request as a chat request."""
+    chat: JsonDict = {key: body[key] for key in _SAME if key in body}
+    messages: list[Message] = []
+    system = body.get("system")
+    if system:
+        text = system if isinstance(system, str) else "\n\n".join(str(part.get("text", "")) for part in system)
+        messages.append({"role": "system", "content": text})
+    for message in body.get("messages") or ():
+        messages.extend(_chat_messages(message))
+    chat["messages"] = messages
+    if body.get("stop_sequences"):
+        chat["stop"] = body["stop_sequences"]
+    if body.get("tools"):
+        chat["tools"] = [_tool(tool) for tool in body["tools"]]
+    choice = body.get("tool_choice")
+    if isinstance(choice, dict):
+        kind = choice.get("type")
+        named = {"type": "function", "function": {"name": choice.get("name")}}
+        chat["tool_choice"] = named if kind == "tool" else {"any": "required"}.get(str(kind), kind)
+    return chat
 
-    translator = MessagesTranslator
 
-    def to_chat(self, body: JsonDict) -> JsonDict:
-        """A Messages request as a chat request."""
-        chat: JsonDict = {key: body[key] for key in _SAME if key in body}
-        messages: list[Message] = []
-        system = body.get("system")
-        if system:
-            text = system if isinstance(system, str) else "\n\n".join(str(part.get("text", "")) for part in system)
-            messages.append({"role": "system", "content": text})
-        for message in body.get("messages") or ():
-            messages.extend(_chat_messages(message))
-        chat["messages"] = messages
-        if body.get("stop_sequences"):
-            chat["stop"] = body["stop_sequences"]
-        if body.get("tools"):
-            chat["tools"] = [_tool(tool) for tool in body["tools"]]
-        choice = body.get("tool_choice")
-        if isinstance(choice, dict):
-            kind = choice.get("type")
-            named = {"type": "function", "function": {"name": choice.get("name")}}
-            chat["tool_choice"] = named if kind == "tool" else {"any": "required"}.get(str(kind), kind)
-        return chat
-
-    def from_chat(self, body: JsonDict) -> JsonDict:
-        """A chat answer as a message."""
-        choice, message = first_choice(body)
-        content: list[JsonDict] = []
-        if thought := thought_of(message):
-            content.append({"type": "thinking", "thinking": thought, "signature": ""})
-        if message.get("content"):
-            content.append({"type": "text", "text": message["content"]})
-        for call in message.get("tool_calls") or ():
-            function = call.get("function") or {}
-            given = parse_arguments(function.get("arguments"))
-            content.append({"type": "tool_use", "id": call.get("id"), "name": function.get("name"), "input": given})
-        return _message(body, content, _stop(choice.get("finish_reason")), body.get("usage"))
+def _from_chat(body: JsonDict) -> JsonDict:
+    """A chat answer as a message."""
+    choice, message = first_choice(body)
+    content: list[JsonDict] = []
+    if thought := thought_of(message):
+        content.append({"type": "thinking", "thinking": thought, "signature": ""})
+    if message.get("content"):
+        content.append({"type": "text", "text": message["content"]})
+    for call in message.get("tool_calls") or ():
+        function = call.get("function") or {}
+        given = parse_arguments(function.get("arguments"))
+        content.append({"type": "tool_use", "id": call.get("id"), "name": function.get("name"), "input": given})
+    return _message(body, content, _stop(choice.get("finish_reason")), body.get("usage"))
 
 
 def _chat_messages(message: Message) -> Iterable[Message]:
@@ -184,3 +178,6 @@ def _message(head: JsonDict, content: list[JsonDict], stop: str | None, usage: A
 
 def _event(kind: str, **fields: Any) -> bytes:
     return encode_event({"type": kind, **fields}, named=True)
+
+
+MESSAGES: Final = Speech(_to_chat, _from_chat, _MessagesTranslator)

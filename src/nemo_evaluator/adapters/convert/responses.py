@@ -9,7 +9,7 @@ from nemo_evaluator.adapters._streams import encode_event
 from nemo_evaluator.adapters.convert.base import Speech, Translator, call_of, error_in, first_choice, thought_of
 from nemo_evaluator.core.json_coerce import as_dict, as_list
 from nemo_evaluator.core.types import JsonDict, Message
-from nemo_evaluator.models.responses import finish_reason
+from nemo_evaluator.models.responses import finish_reason, to_responses
 
 _OWN: Final = frozenset(
     {"input", "instructions", "tools", "tool_choice", "text", "reasoning", "max_output_tokens", "store", "include"}
@@ -17,7 +17,7 @@ _OWN: Final = frozenset(
 )
 
 
-class ResponsesTranslator(Translator):
+class _ResponsesTranslator(Translator):
     """Chat chunks to Responses events."""
 
     def __init__(self) -> None:
@@ -30,7 +30,6 @@ class ResponsesTranslator(Translator):
         self._usage: Any = None
 
     def feed(self, chunk: JsonDict) -> bytes:
-        """The events for one chunk."""
         if chunk.get("error"):
             error = error_in(chunk)
             return self._event("error", code=error.get("code"), message=error.get("message", ""), param=None)
@@ -51,7 +50,6 @@ class ResponsesTranslator(Translator):
         return b"".join(parts)
 
     def end(self) -> bytes:
-        """The events that close the response."""
         output: list[JsonDict] = []
         parts: list[bytes] = []
         if self._text:
@@ -106,53 +104,49 @@ class ResponsesTranslator(Translator):
         return encode_event({"type": kind, "sequence_number": next(self._numbers), **fields}, named=True)
 
 
-class Responses(Speech):
-    """Requests, answers and events of the Responses API."""
+def _to_chat(body: JsonDict) -> JsonDict:
+    """A Responses request as a chat request."""
+    chat = {key: value for key, value in body.items() if key not in _OWN}
+    messages: list[Message] = []
+    if body.get("instructions"):
+        messages.append({"role": "system", "content": body["instructions"]})
+    given = body.get("input")
+    items = [{"role": "user", "content": given}] if isinstance(given, str) else given or []
+    for item in items:
+        _add_item(messages, item)
+    chat["messages"] = messages
+    if body.get("max_output_tokens") is not None:
+        chat["max_tokens"] = body["max_output_tokens"]
+    if body.get("tools"):
+        chat["tools"] = [_tool(tool) for tool in body["tools"]]
+    choice = body.get("tool_choice")
+    if isinstance(choice, dict) and choice.get("name"):
+        chat["tool_choice"] = {"type": "function", "function": {"name": choice["name"]}}
+    elif choice is not None:
+        chat["tool_choice"] = choice
+    shape = (body.get("text") or {}).get("format")
+    if isinstance(shape, dict) and shape.get("type") != "text":
+        inner = {key: value for key, value in shape.items() if key != "type"}
+        is_schema = shape.get("type") == "json_schema"
+        chat["response_format"] = {"type": "json_schema", "json_schema": inner} if is_schema else shape
+    effort = (body.get("reasoning") or {}).get("effort")
+    if effort:
+        chat["reasoning_effort"] = effort
+    return chat
 
-    translator = ResponsesTranslator
 
-    def to_chat(self, body: JsonDict) -> JsonDict:
-        """A Responses request as a chat request."""
-        chat = {key: value for key, value in body.items() if key not in _OWN}
-        messages: list[Message] = []
-        if body.get("instructions"):
-            messages.append({"role": "system", "content": body["instructions"]})
-        given = body.get("input")
-        items = [{"role": "user", "content": given}] if isinstance(given, str) else given or []
-        for item in items:
-            _add_item(messages, item)
-        chat["messages"] = messages
-        if body.get("max_output_tokens") is not None:
-            chat["max_tokens"] = body["max_output_tokens"]
-        if body.get("tools"):
-            chat["tools"] = [_tool(tool) for tool in body["tools"]]
-        choice = body.get("tool_choice")
-        if isinstance(choice, dict) and choice.get("name"):
-            chat["tool_choice"] = {"type": "function", "function": {"name": choice["name"]}}
-        elif choice is not None:
-            chat["tool_choice"] = choice
-        shape = (body.get("text") or {}).get("format")
-        if isinstance(shape, dict) and shape.get("type") != "text":
-            inner = {key: value for key, value in shape.items() if key != "type"}
-            is_schema = shape.get("type") == "json_schema"
-            chat["response_format"] = {"type": "json_schema", "json_schema": inner} if is_schema else shape
-        effort = (body.get("reasoning") or {}).get("effort")
-        if effort:
-            chat["reasoning_effort"] = effort
-        return chat
-
-    def from_chat(self, body: JsonDict) -> JsonDict:
-        """A chat answer as a response."""
-        choice, message = first_choice(body)
-        output: list[JsonDict] = []
-        if thought := thought_of(message):
-            output.append(_thought_item(thought))
-        if message.get("content"):
-            output.append(_message_item(str(message["content"])))
-        for call in message.get("tool_calls") or ():
-            function = call.get("function") or {}
-            output.append(_call_item(call.get("id"), function.get("name"), function.get("arguments") or ""))
-        return _response(body, output, choice.get("finish_reason"), body.get("usage"))
+def _from_chat(body: JsonDict) -> JsonDict:
+    """A chat answer as a response."""
+    choice, message = first_choice(body)
+    output: list[JsonDict] = []
+    if thought := thought_of(message):
+        output.append(_thought_item(thought))
+    if message.get("content"):
+        output.append(_message_item(str(message["content"])))
+    for call in message.get("tool_calls") or ():
+        function = call.get("function") or {}
+        output.append(_call_item(call.get("id"), function.get("name"), function.get("arguments") or ""))
+    return _response(body, output, choice.get("finish_reason"), body.get("usage"))
 
 
 def chat_of_response(body: JsonDict) -> JsonDict:
@@ -265,3 +259,6 @@ def _response(head: JsonDict, output: list[JsonDict], finish: Any, usage: Any) -
             "output_tokens_details": {"reasoning_tokens": 0},
         },
     }
+
+
+RESPONSES: Final = Speech(_to_chat, _from_chat, _ResponsesTranslator, to_responses, chat_of_response)

@@ -1,38 +1,26 @@
 """From the path an asker calls to the path its service knows."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
 from nemo_evaluator.adapters._streams import replay
-from nemo_evaluator.adapters.convert.base import Speech
-from nemo_evaluator.adapters.convert.completions import Text, chat_of_completion, to_completions
-from nemo_evaluator.adapters.convert.messages import Messages
-from nemo_evaluator.adapters.convert.responses import Responses, chat_of_response
+from nemo_evaluator.adapters.convert.base import TEXT, Speech, without
+from nemo_evaluator.adapters.convert.messages import MESSAGES
+from nemo_evaluator.adapters.convert.responses import RESPONSES
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.endpoint import PATHS
-from nemo_evaluator.models.responses import to_responses
 from nemo_evaluator.models.sse import EventParser
 from nemo_evaluator.models.stream import Stream
 
-SPEECH: Final[dict[str, Speech]] = {
+SPEECH: Final = {
     "/chat/completions": Speech(),
-    "/completions": Text(),
-    "/responses": Responses(),
-    "/messages": Messages(),
+    "/completions": TEXT,
+    "/responses": RESPONSES,
+    "/messages": MESSAGES,
 }
 # What the proxy carries on, and nothing else.
 ROUTES: Final = (*SPEECH, "/embeddings")
-_TO_SERVICE: Final[dict[str, Callable[[JsonDict], JsonDict]]] = {
-    "/chat/completions": lambda body: body,
-    "/completions": to_completions,
-    "/responses": to_responses,
-}
-_FROM_SERVICE: Final[dict[str, Callable[[JsonDict], JsonDict]]] = {
-    "/chat/completions": lambda body: body,
-    "/completions": chat_of_completion,
-    "/responses": chat_of_response,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +35,7 @@ class Route:
         if self.speech is None:
             return body
         chat = self.speech.to_chat(body)
-        if not self.streams:
-            chat = {key: value for key, value in chat.items() if key not in ("stream", "stream_options")}
-        return _TO_SERVICE[self.path](chat)
+        return SPEECH[self.path].request(chat if self.streams else without(chat, "stream", "stream_options"))
 
     @property
     def streams(self) -> bool:
@@ -58,7 +44,7 @@ class Route:
 
     def reply(self, body: JsonDict) -> JsonDict:
         """The answer as the asker reads it."""
-        return body if self.speech is None else self.speech.from_chat(_FROM_SERVICE[self.path](body))
+        return body if self.speech is None else self.speech.from_chat(SPEECH[self.path].answer(body))
 
     def stream(self, stream: Stream) -> Stream:
         """The service's chat stream as the asker reads it."""
@@ -79,9 +65,8 @@ class Route:
     def replayed(self, body: JsonDict) -> bytes:
         """A whole answer of the service as the stream that the asker wanted."""
         assert self.speech is not None
-        chat = _FROM_SERVICE[self.path](body)
-        translator, parser = self.speech.translator(), EventParser()
-        chunks = parser.feed(b"".join(replay("/chat/completions", chat, usage=True)))
+        translator, chat = self.speech.translator(), SPEECH[self.path].answer(body)
+        chunks = EventParser().feed(b"".join(replay("/chat/completions", chat, usage=True)))
         return b"".join(translator.feed(chunk) for chunk in chunks) + translator.end()
 
 

@@ -48,7 +48,6 @@ class Interceptor(base.Interceptor):
         self._identity = endpoint.describe()["service"]
 
     async def on_request(self, request: ModelRequest) -> ModelReply | None:
-        """Answer from the store."""
         if self.bypass or self.mode == "off" or request.path.endswith("/embeddings"):
             return None
         if self._store is None:
@@ -72,7 +71,6 @@ class Interceptor(base.Interceptor):
         return reply
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
-        """Store an answer."""
         key = request.notes.pop(_NOTE, None)
         if key is None or self.mode != "write" or self._store is None:
             return reply
@@ -81,7 +79,6 @@ class Interceptor(base.Interceptor):
         return reply
 
     async def close(self) -> None:
-        """Write what is still in memory."""
         store, self._store = self._store, None
         if store is not None:
             await store.close()

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import messages_of, put_messages, text_of
-from nemo_evaluator.models.types import ModelReply, ModelRequest
+from nemo_evaluator.models.types import ModelRequest
 
 
 @dataclass(eq=False)
@@ -15,18 +15,16 @@ class Interceptor(base.Interceptor):
     requests_changed = 0
     separator: str = "\n\n"
 
-    async def on_request(self, request: ModelRequest) -> ModelReply | None:
-        """Gather the system messages, where they are several or not first."""
+    async def on_request(self, request: ModelRequest) -> None:
         messages = messages_of(request)
         places = [number for number, message in enumerate(messages or ()) if message.get("role") == "system"]
         if not messages or not places or places == [0]:
-            return None
+            return
         texts = [text for number in places if (text := text_of(messages[number].get("content")))]
         others = [message for message in messages if message.get("role") != "system"]
         head = [{"role": "system", "content": self.separator.join(texts)}] if texts else []
         put_messages(request, [*head, *others])
         self.requests_changed += 1
-        return None
 
 
 KIND = Interceptor

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from nemo_evaluator.adapters import base
-from nemo_evaluator.models.types import ModelReply, ModelRequest
+from nemo_evaluator.models.types import ModelRequest
 
 
 @dataclass(eq=False)
@@ -14,13 +14,11 @@ class Interceptor(base.Interceptor):
     requests_changed = 0
     params: list[str]
 
-    async def on_request(self, request: ModelRequest) -> ModelReply | None:
-        """Drop the fields."""
+    async def on_request(self, request: ModelRequest) -> None:
         body = {key: value for key, value in request.body.items() if key not in self.params}
         if len(body) < len(request.body):
             request.body = body
             self.requests_changed += 1
-        return None
 
 
 KIND = Interceptor

@@ -5,7 +5,6 @@ from typing import Any
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import choices_of
-from nemo_evaluator.adapters._log import log
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
@@ -20,7 +19,6 @@ class Interceptor(base.Interceptor):
     mended = empty = 0
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
-        """Mend the finish reasons of a whole answer."""
         choices = reply.body.get("choices")
         if not choices or not isinstance(choices, list):
             return reply
@@ -35,7 +33,7 @@ class Interceptor(base.Interceptor):
             if isinstance(message, dict) and not message.get("content") and not message.get("tool_calls"):
                 self.empty += 1
                 if self.empty == 1:
-                    log.warning("an answer is empty (finish_reason %s)", choice.get("finish_reason"))
+                    base.log.warning("an answer is empty (finish_reason %s)", choice.get("finish_reason"))
         return reply
 
     def on_event(self, request: ModelRequest, event: JsonDict) -> Sequence[JsonDict]:
@@ -73,7 +71,7 @@ class Interceptor(base.Interceptor):
             choice["finish_reason"] = "length"
             self.mended += 1
             if self.mended == 1:
-                log.warning("an answer of %d tokens said stop at its limit of %d: taken as length", generated, cap)
+                base.log.warning("an answer of %d tokens said stop at its limit of %d: taken as length", generated, cap)
 
 
 def _cap(body: JsonDict) -> int:

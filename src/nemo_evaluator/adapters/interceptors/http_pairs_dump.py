@@ -38,7 +38,6 @@ class Interceptor(base.Observer):
         self._statuses: Counter[str] = Counter()
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
-        """Keep a pair."""
         self._seen += 1
         self._statuses[str(reply.status)] += 1
         if self._seen <= self.first_n or reply.status != 200:
@@ -52,17 +51,14 @@ class Interceptor(base.Observer):
         return reply
 
     async def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
-        """Keep a request that got no reply."""
         self._seen += 1
         self._statuses["error"] += 1
         self._keep(request, request.body, {"status": None, "error": error.message})
 
     def stats(self) -> JsonDict:
-        """Pairs kept, and pairs left out for size."""
         return {"kept": self._kept, "left_out": self._left_out, "statuses": dict(self._statuses)}
 
     async def close(self) -> None:
-        """Write the file."""
         lines = self._part.read_bytes().splitlines() if self._part.is_file() else []
         head = dumps({"metrics": dict(self._statuses), "left_out": self._left_out})[:-1]
         write_atomic(self._path, head + b',"pairs":[' + b",\n".join(lines) + b"]}\n")

@@ -1,7 +1,6 @@
 """``log_tokens``: one log line with the tokens of each answer."""
 
 from nemo_evaluator.adapters import base
-from nemo_evaluator.adapters._log import log
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 from nemo_evaluator.models.usage import usage_of
 
@@ -15,12 +14,11 @@ class Interceptor(base.Observer):
     prompt_tokens = completion_tokens = 0
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
-        """Log the usage, where there is one."""
         usage = usage_of(reply.body)
         if usage.total is not None:
             self.prompt_tokens += usage.prompt or 0
             self.completion_tokens += usage.completion or 0
-            log.info(
+            base.log.info(
                 "model %s: prompt %s, completion %s, total %s tokens, %.0f ms",
                 reply.body.get("model", "?"),
                 usage.prompt,

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from nemo_evaluator.adapters import base
-from nemo_evaluator.adapters._log import log
 from nemo_evaluator.core.errors import BoundaryError
 from nemo_evaluator.core.files import dumps, scrub_json
 from nemo_evaluator.core.secrets import scrub
@@ -24,25 +23,21 @@ class Interceptor(base.Observer):
     max_responses: int | None = None
     log_failed: bool = True
 
-    async def on_request(self, request: ModelRequest) -> ModelReply | None:
-        """Log a request."""
+    async def on_request(self, request: ModelRequest) -> None:
         self.requests += 1
         if self.max_requests is None or self.requests <= self.max_requests:
-            log.info("POST %s keys=%s%s", request.path, ",".join(request.body), self._show(request.body))
-        return None
+            base.log.info("POST %s keys=%s%s", request.path, ",".join(request.body), self._show(request.body))
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
-        """Log a reply."""
         self.responses += 1
         within = self.max_responses is None or self.responses <= self.max_responses
         if within or (self.log_failed and not reply.ok):
-            log.info("%d %s %.0f ms%s", reply.status, request.path, reply.latency_ms, self._show(reply.body))
+            base.log.info("%d %s %.0f ms%s", reply.status, request.path, reply.latency_ms, self._show(reply.body))
         return reply
 
     async def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
-        """Log a request that got no reply."""
         if self.log_failed:
-            log.warning("%s failed: %s", request.path, scrub(error.message))
+            base.log.warning("%s failed: %s", request.path, scrub(error.message))
 
     def _show(self, body: JsonDict) -> str:
         if not self.preview_chars:

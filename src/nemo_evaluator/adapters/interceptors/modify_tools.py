@@ -7,7 +7,7 @@ from typing import Any
 from nemo_evaluator.adapters import base
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.models.types import ModelReply, ModelRequest
+from nemo_evaluator.models.types import ModelRequest
 
 
 @dataclass(eq=False)
@@ -25,12 +25,10 @@ class Interceptor(base.Interceptor):
         self._strip = frozenset(self.strip_properties or ())
         self._add = dict(self.add_properties or {})
 
-    async def on_request(self, request: ModelRequest) -> ModelReply | None:
-        """Change the schemas, in a copy."""
+    async def on_request(self, request: ModelRequest) -> None:
         tools = request.body.get("tools")
         if isinstance(tools, list) and tools:
             request.body = {**request.body, "tools": [self._tool(tool) for tool in tools]}
-        return None
 
     def _tool(self, tool: Any) -> Any:
         if not isinstance(tool, dict):

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.models.types import ModelReply, ModelRequest
+from nemo_evaluator.models.types import ModelRequest
 
 # What the asker says is not a parameter, however its keys are called.
 _CONTENT: Final = frozenset(
@@ -38,8 +38,7 @@ class Interceptor(base.Interceptor):
         self._headers_remove = frozenset(name.lower() for name in self.headers_to_remove or ())
         self._headers_rename = {old.lower(): new for old, new in (self.headers_to_rename or {}).items()}
 
-    async def on_request(self, request: ModelRequest) -> ModelReply | None:
-        """Change body and headers."""
+    async def on_request(self, request: ModelRequest) -> None:
         body = request.body
         if self._remove or self._rename:
             body = self._reshape(body)
@@ -50,7 +49,6 @@ class Interceptor(base.Interceptor):
         request.body = body
         if self._headers_add or self._headers_remove or self._headers_rename:
             request.headers = self._headers(request.headers)
-        return None
 
     def _reshape(self, value: JsonDict) -> JsonDict:
         if self._named.isdisjoint(value) and dict not in map(type, value.values()):

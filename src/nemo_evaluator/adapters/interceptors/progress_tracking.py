@@ -7,7 +7,6 @@ from pathlib import Path
 import aiohttp
 
 from nemo_evaluator.adapters import base
-from nemo_evaluator.adapters._log import log
 from nemo_evaluator.config.fields import Positive
 from nemo_evaluator.core.files import write_atomic
 from nemo_evaluator.core.secrets import scrub
@@ -36,7 +35,6 @@ class Interceptor(base.Observer):
         self._posts: set[asyncio.Task[None]] = set()
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
-        """Count an answer."""
         self.completed += 1
         if self.completed % self.every == 0:
             self._tell()
@@ -51,7 +49,7 @@ class Interceptor(base.Observer):
 
     def _tell(self) -> None:
         self._told = self.completed
-        log.info("%d answers completed", self.completed)
+        base.log.info("%d answers completed", self.completed)
         if self.progress_path:
             write_atomic(Path(self.progress_path), str(self.completed))
         if self.webhook_url is not None:
@@ -69,7 +67,7 @@ class Interceptor(base.Observer):
                 response.raise_for_status()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             self.webhook_failures += 1
-            log.warning("progress webhook: %s", scrub(str(error) or type(error).__name__))
+            base.log.warning("progress webhook: %s", scrub(str(error) or type(error).__name__))
 
 
 KIND = Interceptor

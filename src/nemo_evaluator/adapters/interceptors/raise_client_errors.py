@@ -14,11 +14,9 @@ class Interceptor(base.Interceptor):
     _endpoint: Endpoint | None = None
 
     def bind(self, endpoint: Endpoint) -> None:
-        """Learn what to name in the error."""
         self._endpoint = endpoint
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
-        """Refuse a client error."""
         if 400 <= reply.status < 500 and reply.status not in (408, 429):
             assert self._endpoint is not None
             raise error_of(reply, self._endpoint)

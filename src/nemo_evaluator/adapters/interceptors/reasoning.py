@@ -31,7 +31,6 @@ class Interceptor(base.Interceptor):
     stats_path: str | None = None
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
-        """Put the reasoning of every choice in its place."""
         for choice in reply.body.get("choices") or ():
             message = choice.get("message") if isinstance(choice, dict) else None
             if not isinstance(message, dict):
@@ -87,7 +86,6 @@ class Interceptor(base.Interceptor):
         return (event,)
 
     def stats(self) -> JsonDict:
-        """How many answers reasoned, and at what length."""
         mean = round(self._words / self._reasoned, 1) if self._reasoned else None
         return {
             "answers": self._answers,
@@ -97,7 +95,6 @@ class Interceptor(base.Interceptor):
         }
 
     async def close(self) -> None:
-        """Write the counts, if asked to."""
         if self.stats_path:
             write_json(Path(self.stats_path), self.stats())
 

@@ -7,7 +7,6 @@ from typing import Literal
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import messages_in, messages_of, put_messages, text_of
-from nemo_evaluator.adapters._log import log
 from nemo_evaluator.config.fields import Name
 from nemo_evaluator.core.types import JsonDict, Message
 from nemo_evaluator.models.types import ModelReply, ModelRequest
@@ -27,16 +26,13 @@ class Interceptor(base.Observer):
     def __post_init__(self) -> None:
         self._kept: OrderedDict[str, str] = OrderedDict()
 
-    async def on_request(self, request: ModelRequest) -> ModelReply | None:
-        """Put remembered reasoning into the assistant messages of the history."""
+    async def on_request(self, request: ModelRequest) -> None:
         messages = messages_of(request)
         if not messages or not any(message.get("role") == "assistant" for message in messages):
-            return None
+            return
         put_messages(request, [self._filled(request, message) for message in messages])
-        return None
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
-        """Remember the reasoning of an answer."""
         for message in messages_in(reply.body):
             reasoning = str(message.get("reasoning_content") or message.get("reasoning") or "")
             if reasoning.strip():
@@ -48,7 +44,6 @@ class Interceptor(base.Observer):
         return reply
 
     def stats(self) -> JsonDict:
-        """Messages that got their reasoning back, and those that did not."""
         return {"hits": self.hits, "misses": self.misses, "entries": len(self._kept)}
 
     def _filled(self, request: ModelRequest, message: Message) -> Message:
@@ -58,7 +53,7 @@ class Interceptor(base.Observer):
         if found is None:
             self.misses += 1
             if self.log_misses:
-                log.info("no reasoning remembered for an assistant message of session %s", request.session)
+                base.log.info("no reasoning remembered for an assistant message of session %s", request.session)
             return message
         self.hits += 1
         filled = dict(message)

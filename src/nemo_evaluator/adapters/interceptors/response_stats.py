@@ -5,7 +5,6 @@ from pathlib import Path
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import finish_reason_of
-from nemo_evaluator.adapters._log import log
 from nemo_evaluator.config.fields import Positive
 from nemo_evaluator.core.files import read_json, write_json
 from nemo_evaluator.core.types import JsonDict
@@ -33,7 +32,6 @@ class Interceptor(base.Observer):
         self._finishes: dict[str, int] = dict(old.get("finish_reasons", {}))
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
-        """Count an answer."""
         self._count += 1
         usage = reply.body.get("usage")
         if usage:
@@ -48,12 +46,11 @@ class Interceptor(base.Observer):
             self._finishes[reason] = self._finishes.get(reason, 0) + 1
         if self._count % self.every == 0:
             mean = self._latency / self._count
-            log.info("%d answers, %d tokens, mean latency %.0f ms", self._count, self._tokens, mean)
+            base.log.info("%d answers, %d tokens, mean latency %.0f ms", self._count, self._tokens, mean)
             self._save()
         return reply
 
     def stats(self) -> JsonDict:
-        """All counts."""
         return {
             "count": self._count,
             "total_tokens": self._tokens,
@@ -65,7 +62,6 @@ class Interceptor(base.Observer):
         }
 
     async def close(self) -> None:
-        """Save the counts."""
         self._save()
 
     def _save(self) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from nemo_evaluator.adapters import base
-from nemo_evaluator.models.types import ModelReply, ModelRequest
+from nemo_evaluator.models.types import ModelRequest
 
 
 @dataclass(eq=False)
@@ -17,12 +17,10 @@ class Interceptor(base.Interceptor):
     place = base.Place.STREAM
     request: bool = False
 
-    async def on_request(self, request: ModelRequest) -> ModelReply | None:
-        """Ask for the whole; and for a stream, if so set."""
+    async def on_request(self, request: ModelRequest) -> None:
         request.whole = True
         if self.request and request.body.get("stream") is not True and not request.path.endswith("/embeddings"):
             request.body = {**request.body, "stream": True}
-        return None
 
 
 KIND = Interceptor

@@ -5,7 +5,7 @@ from typing import Literal
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import messages_of, put_messages
-from nemo_evaluator.models.types import ModelReply, ModelRequest
+from nemo_evaluator.models.types import ModelRequest
 
 
 @dataclass(eq=False)
@@ -15,13 +15,12 @@ class Interceptor(base.Interceptor):
     system_message: str
     strategy: Literal["prepend", "append", "replace"] = "prepend"
 
-    async def on_request(self, request: ModelRequest) -> ModelReply | None:
-        """Add the message."""
+    async def on_request(self, request: ModelRequest) -> None:
         message = {"role": "system", "content": self.system_message}
         given = request.body.get("messages")
         if given is not None and self.strategy == "prepend":
             request.body = {**request.body, "messages": [message, *given]}
-            return None
+            return
         messages = messages_of(request)
         if messages is None:
             self._to_prompt(request)
@@ -33,7 +32,6 @@ class Interceptor(base.Interceptor):
             put_messages(request, [message, *(m for m in messages if m.get("role") != "system")])
             if "instructions" in request.body:
                 request.body = {key: value for key, value in request.body.items() if key != "instructions"}
-        return None
 
     def _to_prompt(self, request: ModelRequest) -> None:
         prompt = request.body.get("prompt")

@@ -8,12 +8,11 @@ from typing import Literal
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import messages_of, put_messages, text_of
-from nemo_evaluator.adapters._log import log
 from nemo_evaluator.adapters.base import OUTSIDE
 from nemo_evaluator.config.fields import Positive
 from nemo_evaluator.core.errors import BudgetError
 from nemo_evaluator.core.types import JsonDict, Message
-from nemo_evaluator.models.types import ModelReply, ModelRequest
+from nemo_evaluator.models.types import ModelRequest
 
 _IDLE = 900.0
 # With a bound, forgetting a session would give its turns back.
@@ -44,8 +43,7 @@ class Interceptor(base.Interceptor):
         self._sessions: dict[str, _Session] = {}
         self._swept = monotonic()
 
-    async def on_request(self, request: ModelRequest) -> ModelReply | None:
-        """Count, remind, or end."""
+    async def on_request(self, request: ModelRequest) -> None:
         now = monotonic()
         scope = request.scope
         key = (scope.session if scope is not None else "") or self._key_of(request)
@@ -56,20 +54,18 @@ class Interceptor(base.Interceptor):
         session.seen_at = now
         if now - self._swept > _SWEEP:
             self._sweep(now)
-        if session.turns % self.every == 0 and log.isEnabledFor(INFO):
-            log.info("session %s: turn %d%s", key, session.turns, f"/{self.max_turns}" if self.max_turns else "")
+        if session.turns % self.every == 0 and base.log.isEnabledFor(INFO):
+            base.log.info("session %s: turn %d%s", key, session.turns, f"/{self.max_turns}" if self.max_turns else "")
         if self.max_turns is None or session.turns < self._speaks_from:
-            return None
+            return
         if session.turns > self.max_turns:
             self._ended += 1
             raise BudgetError(f"Turn budget exhausted: {session.turns - 1}/{self.max_turns} turns used", status=429)
         note = self._reminder(session.turns, self.max_turns)
         if note is not None:
             self._remind(request, note)
-        return None
 
     def stats(self) -> JsonDict:
-        """Sessions seen lately and sessions that were ended."""
         return {"sessions": len(self._sessions), "ended": self._ended}
 
     def _sweep(self, now: float) -> None:
