@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nemo_evaluator.adapters.cache_key import cache_key
 from nemo_evaluator.adapters.cache_store import AnswerStore, clear_store, prune_store, store_stats
+from nemo_evaluator.adapters.interceptors.caching import cache_key
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.models import StageSpec
 from nemo_evaluator.testing import Say

@@ -108,7 +108,7 @@ def test_a_checksum_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     weights = tmp_path / "a.gguf"
     weights.write_bytes(b"weights")
     first = service_identity(embedded(model=str(weights)))
-    monkeypatch.setattr("nemo_evaluator.services.llama_cpp.sha256_of", lambda path: pytest.fail("computed again"))
+    monkeypatch.setattr("nemo_evaluator.services.llama_cpp.file_sha256", lambda path: pytest.fail("computed again"))
     assert service_identity(embedded(model=str(weights))) == first
 
 

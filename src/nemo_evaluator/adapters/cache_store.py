@@ -1,7 +1,6 @@
 """The answer store: one SQLite file in WAL mode, read at once, written in batches by a thread."""
 
 import asyncio
-import os
 import sqlite3
 import time
 import zlib
@@ -24,11 +23,12 @@ CREATE TABLE IF NOT EXISTS answers (
     key TEXT PRIMARY KEY, body BLOB NOT NULL, model TEXT NOT NULL, created REAL NOT NULL
 ) WITHOUT ROWID
 """
-
-
-def default_dir() -> Path:
-    """The user's cache folder."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nel"
+# All but the newest that fit in so many bytes.
+_OLDEST: Final = """
+DELETE FROM answers WHERE key IN (SELECT key FROM (
+    SELECT key, SUM(LENGTH(body)) OVER (ORDER BY created DESC ROWS UNBOUNDED PRECEDING) AS total FROM answers
+) WHERE total > ?)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,17 +143,7 @@ def prune_store(folder: Path, *, older_than: float | None = None, max_bytes: int
         if older_than is not None:
             removed += db.execute("DELETE FROM answers WHERE created < ?", (time.time() - older_than,)).rowcount
         if max_bytes is not None:
-            total = 0
-            doomed = []
-            rows = db.execute("SELECT key, LENGTH(body) FROM answers ORDER BY created DESC")
-            for key, size in rows:
-                total += size
-                if total > max_bytes:
-                    doomed.append((key,))
-            db.execute("BEGIN IMMEDIATE")
-            db.executemany("DELETE FROM answers WHERE key = ?", doomed)
-            db.execute("COMMIT")
-            removed += len(doomed)
+            removed += db.execute(_OLDEST, (max_bytes,)).rowcount
         db.execute("VACUUM")
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return removed

@@ -68,8 +68,8 @@ class ModelClient:
             retry=self.retry,
             reasoning_pattern=self.reasoning_pattern,
             max_concurrent=self.max_concurrent,
-            cache_mode="write" if self.cache_dir is not None else "off",
-            cache_dir=str(self.cache_dir) if self.cache_dir is not None else None,
+            cache_mode="off" if self.cache_dir is None else "write",
+            cache_dir=None if self.cache_dir is None else str(self.cache_dir),
         )
         self.base_url = endpoint.url
         # What solvers and judges ask through.
@@ -79,12 +79,7 @@ class ModelClient:
         self, prompt: str | None = None, system: str | None = None, messages: Sequence[Message] | None = None
     ) -> ModelResponse:
         """Ask with a prompt and a system text, or with ready messages, which win and are sent as they are."""
-        if messages is None:
-            head: list[Message] = [{"role": "system", "content": system}] if system else []
-            messages = [*head, {"role": "user", "content": prompt or ""}]
-        response = await self.client.chat(messages)
-        response.request_prompt, response.request_system = prompt or "", system
-        return response
+        return await self._ask(_messages(prompt or "", system) if messages is None else messages, prompt or "", system)
 
     async def vlm_chat(
         self, prompt: str, images: Sequence[str | Path], system: str | None = None, detail: str = "auto"
@@ -92,9 +87,10 @@ class ModelClient:
         """Ask about images: URLs, data URIs, or local files, which are sent as data URIs."""
         urls = await asyncio.gather(*(asyncio.to_thread(image_url, image) for image in images))
         parts: list[JsonDict] = [{"type": "image_url", "image_url": {"url": u, "detail": detail}} for u in urls]
-        head: list[Message] = [{"role": "system", "content": system}] if system else []
-        content = [*parts, {"type": "text", "text": prompt}]
-        response = await self.client.chat([*head, {"role": "user", "content": content}])
+        return await self._ask(_messages([*parts, {"type": "text", "text": prompt}], system), prompt, system)
+
+    async def _ask(self, messages: Sequence[Message], prompt: str, system: str | None) -> ModelResponse:
+        response = await self.client.chat(messages)
         response.request_prompt, response.request_system = prompt, system
         return response
 
@@ -128,3 +124,8 @@ class ModelClient:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
+
+
+def _messages(content: str | list[JsonDict], system: str | None) -> list[Message]:
+    head: list[Message] = [{"role": "system", "content": system}] if system else []
+    return [*head, {"role": "user", "content": content}]

@@ -57,9 +57,7 @@ class AgentSession:
 
     def usage(self) -> ModelResponse | None:
         """All calls as one: what the agent's work cost."""
-        if not self.calls:
-            return None
-        return together([reply for _, reply in self.calls])
+        return together([reply for _, reply in self.calls]) if self.calls else None
 
 
 class AgentDoor:

@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import finish_reason_of, texts_of
@@ -14,12 +14,13 @@ from nemo_evaluator.config.proxy import ModelTrafficConfig
 from nemo_evaluator.core.errors import BoundaryError
 from nemo_evaluator.core.files import dumps, scrub_json
 from nemo_evaluator.core.hashing import canonical
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.cost import price_of, tokens_cost
 from nemo_evaluator.models.endpoint import Endpoint, Price
 from nemo_evaluator.models.faults import message_of
-from nemo_evaluator.models.types import ModelReply, ModelRequest
+from nemo_evaluator.models.types import CallScope, ModelReply, ModelRequest
 from nemo_evaluator.models.usage import usage_of
 
 _ERROR_CHARS: Final = 4000
@@ -44,12 +45,13 @@ class Traffic(base.Observer):
         scope = request.scope
         if scope is None or scope.traffic is None:
             return reply
-        record = self._head(request, reply.sent or request.body)
-        record["status_code"] = reply.status
-        record["latency_ms"] = round(reply.latency_ms, 2)
-        record["model"] = reply.body.get("model") or request.body.get("model")
-        record["finish_reason"] = finish_reason_of(reply.body)
-        record["attempts"] = reply.attempts
+        record = self._head(request, scope, reply.sent or request.body) | {
+            "status_code": reply.status,
+            "latency_ms": round(reply.latency_ms, 2),
+            "model": reply.body.get("model") or request.body.get("model"),
+            "finish_reason": finish_reason_of(reply.body),
+            "attempts": reply.attempts,
+        }
         if reply.from_cache:
             record["from_cache"] = True
         self._add_usage(record, reply)
@@ -71,22 +73,20 @@ class Traffic(base.Observer):
         scope = request.scope
         if scope is None or scope.traffic is None:
             return
-        record = self._head(request, request.body)
-        record["status_code"] = None
-        record["model"] = request.body.get("model")
-        record["attempts"] = error.attempts
-        record["error_type"] = type(error).__name__
-        record["error_message"] = scrub(error.message)[:_ERROR_CHARS]
-        scope.traffic(record)
+        failed = {
+            "status_code": None,
+            "model": request.body.get("model"),
+            "attempts": error.attempts,
+            "error_type": type(error).__name__,
+            "error_message": scrub(error.message)[:_ERROR_CHARS],
+        }
+        scope.traffic(self._head(request, scope, request.body) | failed)
 
-    def _head(self, request: ModelRequest, sent: JsonDict) -> JsonDict:
-        scope = request.scope
-        assert scope is not None
+    def _head(self, request: ModelRequest, scope: CallScope, sent: JsonDict) -> JsonDict:
         number = f"{next(self._numbers):012x}"
-        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         record: JsonDict = {
             "model_traffic_request_id": f"{scope.session}:{number}",
-            "timestamp": now,
+            "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "benchmark": scope.benchmark,
             "problem_idx": scope.problem_idx,
             "repeat": scope.repeat,
@@ -103,15 +103,7 @@ class Traffic(base.Observer):
 
     def _add_usage(self, record: JsonDict, reply: ModelReply) -> None:
         usage = usage_of(reply.body)
-        known = {
-            "prompt_tokens": usage.prompt,
-            "completion_tokens": usage.completion,
-            "total_tokens": usage.total,
-            "reasoning_tokens": usage.reasoning,
-            "cached_tokens": usage.cached,
-            "audio_tokens": usage.audio,
-        }
-        record["usage"] = {name: count for name, count in known.items() if count is not None}
+        record["usage"] = {f"{name}_tokens": count for name, count in usage._asdict().items() if count is not None}
         if record["usage"]:
             record["token_provenance"] = "provider_reported"
         if reply.first_token_ms is not None:
@@ -123,8 +115,7 @@ class Traffic(base.Observer):
             record["cost_usd"] = tokens_cost(self._price, usage.prompt, usage.completion, usage.cached)
 
     def _add_error(self, record: JsonDict, reply: ModelReply) -> None:
-        error: Any = reply.body.get("error")
-        fields = error if isinstance(error, dict) else {}
+        fields = as_dict(reply.body.get("error"))
         record["error_type"] = fields.get("type") or "http_error"
         record["error_message"] = message_of(reply)
         body = dumps(reply.body).decode() if reply.body else (reply.raw or b"").decode("utf-8", "replace")
@@ -186,6 +177,4 @@ class TrafficLog:
             with self.path.open("ab") as file:
                 file.write(b"".join(lines))
 
-    def close(self) -> None:
-        """Write what is waiting and stop."""
-        self.flush()
+    close = flush

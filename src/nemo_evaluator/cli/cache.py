@@ -9,9 +9,10 @@ from typing import Final
 
 import click
 
-from nemo_evaluator.adapters.cache_store import clear_store, default_dir, prune_store, store_stats
+from nemo_evaluator.adapters.cache_store import clear_store, prune_store, store_stats
 from nemo_evaluator.cli._options import PATH, option
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import cache_folder
 from nemo_evaluator.core.wording import counted
 
 _AGES: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -71,7 +72,7 @@ def clear(folder: Path | None, yes: bool, as_json: bool) -> None:
 
 
 def _folder(given: Path | None) -> Path:
-    return given.expanduser() if given is not None else default_dir()
+    return given.expanduser() if given is not None else cache_folder()
 
 
 def _amount(text: str, units: dict[str, int], wanted: str) -> float:

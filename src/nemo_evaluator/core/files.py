@@ -1,6 +1,7 @@
 """Reading and writing files: whole files atomically, JSON lines as a stream."""
 
 import fnmatch
+import hashlib
 import os
 import re
 import tempfile
@@ -93,6 +94,17 @@ def files_under(root: Path, pattern: str) -> list[Path]:
     """Files at any depth whose name fits, sorted. A folder that vanishes meanwhile is passed over."""
     walked = os.walk(root)
     return sorted(Path(folder, name) for folder, _, names in walked for name in fnmatch.filter(names, pattern))
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file's bytes, read as a stream."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def cache_folder() -> Path:
+    """The user's folder for what can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nel"
 
 
 def safe_name(name: str) -> str:

@@ -4,9 +4,9 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from nemo_evaluator.core.files import dumps, replacing, safe_name
+from nemo_evaluator.core.files import dumps, file_sha256, replacing, safe_name
 from nemo_evaluator.datasets.base import Rows
-from nemo_evaluator.datasets.jsonl import JsonlRows, file_sha256
+from nemo_evaluator.datasets.jsonl import JsonlRows
 from nemo_evaluator.datasets.mirror import INDEX, Mirror, MirrorEntry, write_index
 from nemo_evaluator.datasets.open import Opened
 

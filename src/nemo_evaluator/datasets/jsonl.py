@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from array import array
 from functools import cached_property
@@ -12,7 +11,7 @@ from typing import Final
 import orjson
 
 from nemo_evaluator.core.errors import SeedError
-from nemo_evaluator.core.files import write_atomic
+from nemo_evaluator.core.files import file_sha256, write_atomic
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets.base import Rows
 from nemo_evaluator.datasets.settings import cache_dir
@@ -78,12 +77,6 @@ class JsonlRows(Rows):
     def __del__(self) -> None:
         if getattr(self, "_fd", -1) >= 0:
             os.close(self._fd)
-
-
-def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _index(path: Path) -> tuple[array[int], array[int]]:

@@ -14,12 +14,11 @@ from typing import Any, Self
 import yaml
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import write_atomic
+from nemo_evaluator.core.files import file_sha256, write_atomic
 from nemo_evaluator.core.values import asdict, dataclass
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.datasets.base import Rows
 from nemo_evaluator.datasets.files import open_file
-from nemo_evaluator.datasets.jsonl import file_sha256
 from nemo_evaluator.datasets.ref import DatasetRef
 
 INDEX = "index.yaml"

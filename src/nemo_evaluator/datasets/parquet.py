@@ -6,10 +6,10 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from nemo_evaluator.core.files import file_sha256
 from nemo_evaluator.core.lazy import optional
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets.base import Rows
-from nemo_evaluator.datasets.jsonl import file_sha256
 
 
 class ParquetRows(Rows):

@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import cache_folder
 from nemo_evaluator.core.values import dataclass, replace
 
 _TRUE = {"1", "true", "yes", "on"}
@@ -71,7 +72,7 @@ def cache_dir() -> Path:
     """The first writable of ``NEL_CACHE_DIR``, ``XDG_CACHE_HOME/nel``, ``~/.cache/nel`` and the temporary folder."""
     wanted = [
         os.environ.get("NEL_CACHE_DIR"),
-        f"{base}/nel" if (base := os.environ.get("XDG_CACHE_HOME")) else None,
+        str(cache_folder()),
         str(Path.home() / ".cache" / "nel"),
         f"{tempfile.gettempdir()}/nel-{os.getuid()}",
     ]

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from nemo_evaluator.core.errors import SandboxError, boundary
 from nemo_evaluator.core.failures import Cause
-from nemo_evaluator.core.files import read_json, write_json
+from nemo_evaluator.core.files import cache_folder, read_json, write_json
 from nemo_evaluator.core.processes import start_time
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._backend import Limits
@@ -42,8 +42,7 @@ class ImageStore:
         self._api = api
         self._least_free = least_free
         self._lock = asyncio.Lock()
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        self._file = cache / "nel" / "images.json"
+        self._file = cache_folder() / "images.json"
         self._used: dict[str, float] = _load(self._file)
 
     async def has(self, image: str) -> bool:

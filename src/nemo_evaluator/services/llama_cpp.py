@@ -13,16 +13,18 @@ from pydantic import Field
 from nemo_evaluator.config.fields import Above0, Count, EnvMap, Name, Port, Positive, Protocol, no_items
 from nemo_evaluator.config.service_base import Balancer, ModelService
 from nemo_evaluator.core.errors import MissingExtraError, UsageError
-from nemo_evaluator.core.files import read_json, write_json
+from nemo_evaluator.core.files import cache_folder, file_sha256, read_json, write_json
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.processes import free_port
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.services.base import Launch, Site
-from nemo_evaluator.services.packaged import model_file, sha256_of
+from nemo_evaluator.services.packaged import model_file
 
 # Threads that spin at barriers take the cores from the evaluator and from each other: beside other work the
 # model is three times slower and costs twice the CPU time.
 _POLITE: Final = {"OMP_WAIT_POLICY": "passive"}
+# In the cache folder: the sums of the models that were served.
+_SUMS: Final = "sha256.json"
 
 
 class LlamaCppService(ModelService):
@@ -123,14 +125,9 @@ def _library(name: str, service: LlamaCppService) -> list[str]:
     return [sys.executable, "-m", "nemo_evaluator.services._xllamacpp_server"]
 
 
-def _cache_file() -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "nel" / "sha256.json"
-
-
 def _known() -> dict[str, str]:
     try:
-        known: dict[str, str] = read_json(_cache_file())
+        known: dict[str, str] = read_json(cache_folder() / _SUMS)
     except (OSError, orjson.JSONDecodeError):
         return {}
     return known
@@ -142,9 +139,9 @@ def cached_sha256(path: Path) -> str:
     key = f"{path.resolve()}|{status.st_size}|{status.st_mtime_ns}"
     known = _known()
     if key not in known:
-        known[key] = sha256_of(path)
+        known[key] = file_sha256(path)
         try:
-            write_json(_cache_file(), known)
+            write_json(cache_folder() / _SUMS, known)
         except OSError:
             # A read-only home costs time, not correctness.
             return known[key]

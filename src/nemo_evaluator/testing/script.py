@@ -82,8 +82,7 @@ class Say:
         if isinstance(value, str):
             return cls(value)
         known = {item.name for item in fields(cls)}
-        unknown = sorted(set(value) - known)
-        if unknown:
+        if unknown := sorted(set(value) - known):
             raise UsageError(f"unknown field {unknown[0]!r} of an answer", hint=f"known: {', '.join(sorted(known))}")
         return cls(**value)
 
@@ -136,15 +135,13 @@ class Rule:
 
     def matches(self, seen: Seen) -> bool:
         """Whether this rule answers ``seen``."""
-        if self.times is not None and self.used >= self.times:
-            return False
-        if self.index is not None and seen.index != self.index:
-            return False
-        if self.path is not None and self.path not in seen.path:
-            return False
-        if self.contains is not None and self.contains not in seen.prompt:
-            return False
-        return self.regex is None or re.search(self.regex, seen.prompt) is not None
+        return (
+            (self.times is None or self.used < self.times)
+            and self.index in (None, seen.index)
+            and (self.path is None or self.path in seen.path)
+            and (self.contains is None or self.contains in seen.prompt)
+            and (self.regex is None or re.search(self.regex, seen.prompt) is not None)
+        )
 
 
 Script: TypeAlias = Answer | Sequence[Answer | Rule] | Mapping[str, Any] | Callable[[Seen], Answer]
@@ -230,26 +227,21 @@ class Weather:
         """What falls on the request that arrives at ``now``, if anything."""
         if self.rate_limit and not self._take(now):
             return Say(status=429, message="rate limit reached", retry_after=self.retry_after)
-        draw = self._random.random()
-        if draw < self.p500:
-            return Say(status=500, message="the server stumbled")
-        if draw < self.p500 + self.preset:
-            return Say(fault=Fault.RESET)
-        if draw < self.p500 + self.preset + self.pstall:
-            return Say(fault=self.stalls)
-        if draw < self.p500 + self.preset + self.pstall + self.p429:
-            return Say(status=429, message="too busy", retry_after=self.retry_after)
+        stumble, busy = Say(status=500, message="the server stumbled"), Say(status=429, message="too busy")
+        busy.retry_after = self.retry_after
+        falls = (self.p500, stumble), (self.preset, Say(fault=Fault.RESET)), (self.pstall, Say(fault=self.stalls))
+        draw, reached = self._random.random(), 0.0
+        for share, say in (*falls, (self.p429, busy)):
+            reached += share
+            if draw < reached:
+                return say
         return None
 
     def _take(self, now: float) -> bool:
         rate = self.rate_limit or 0.0
         size = self.burst if self.burst is not None else rate
-        if self._last is None:
-            self._tokens = size
-        else:
-            self._tokens = min(size, self._tokens + (now - self._last) * rate)
+        self._tokens = size if self._last is None else min(size, self._tokens + (now - self._last) * rate)
         self._last = now
-        if self._tokens < 1:
-            return False
-        self._tokens -= 1
-        return True
+        enough = self._tokens >= 1
+        self._tokens -= enough
+        return enough

@@ -4,15 +4,47 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Collection, Coroutine, Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Self
 
-from nemo_evaluator.testing._connection import Connection
-from nemo_evaluator.testing._desk import Desk
+import uvloop
+
+from nemo_evaluator.testing._connection import Connection, Desk
 from nemo_evaluator.testing.script import Script, Weather
 
 
-class ScriptedServer(Desk):
+class Threaded(AbstractAsyncContextManager[Any]):
+    """A server that also runs in a thread of its own, for code that is not async."""
+
+    loop: asyncio.AbstractEventLoop
+
+    def __enter__(self) -> Self:
+        ready, failure = threading.Event(), list[OSError]()
+
+        async def serve() -> None:
+            self.loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+            try:
+                async with self:
+                    ready.set()
+                    await self._over.wait()
+            except OSError as error:
+                failure.append(error)
+                ready.set()
+
+        self._thread = threading.Thread(target=lambda: uvloop.run(serve()), name="test-server", daemon=True)
+        self._thread.start()
+        ready.wait(10)
+        if failure:
+            raise failure[0]
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.loop.call_soon_threadsafe(self._over.set)
+        self._thread.join(10)
+
+
+class ScriptedServer(Desk, Threaded):
     """Plays a script over HTTP on loopback.
 
     ::
@@ -76,44 +108,3 @@ class ScriptedServer(Desk):
 
     async def __aexit__(self, *exc: object) -> None:
         await self.stop()
-
-    def __enter__(self) -> ScriptedServer:
-        ready, failure = threading.Event(), list[OSError]()
-
-        async def serve() -> None:
-            self._over = asyncio.Event()
-            try:
-                async with self:
-                    ready.set()
-                    await self._over.wait()
-            except OSError as error:
-                failure.append(error)
-                ready.set()
-
-        self._thread = threading.Thread(target=run, args=(serve(),), name="scripted-server", daemon=True)
-        self._thread.start()
-        ready.wait(10)
-        if failure:
-            raise failure[0]
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.loop.call_soon_threadsafe(self._over.set)
-        self._thread.join(10)
-
-
-try:
-    import uvloop
-except ImportError:  # not built for this platform
-    uvloop = None
-
-
-def new_event_loop() -> asyncio.AbstractEventLoop:
-    """A fresh loop: uvloop where there is one."""
-    return uvloop.new_event_loop() if uvloop is not None else asyncio.new_event_loop()
-
-
-def run(main: Coroutine[Any, Any, None]) -> None:
-    """Run ``main`` on a fresh loop."""
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(main)

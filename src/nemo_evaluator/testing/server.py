@@ -16,9 +16,10 @@ from typing import Any
 
 import click
 import orjson
+import uvloop
 
 from nemo_evaluator.testing.script import Say, Script, Weather, load_script
-from nemo_evaluator.testing.scripted import ScriptedServer, run
+from nemo_evaluator.testing.scripted import ScriptedServer
 
 
 @click.command(name="scripted-server")
@@ -50,7 +51,7 @@ def main(
     weather = Weather(**{one.name: options.pop(one.name) for one in fields(Weather) if one.name in options})
     server = ScriptedServer(script, answers=answers, weather=weather, **options)
     with contextlib.suppress(KeyboardInterrupt):
-        run(_serve(server, until_eof))
+        uvloop.run(_serve(server, until_eof))
 
 
 async def _serve(server: ScriptedServer, until_eof: bool) -> None:

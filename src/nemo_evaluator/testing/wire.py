@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -11,6 +11,11 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.testing.script import Fault, Say
 
 _numbers = itertools.count(1)
+_SPOILED: Final[dict[Fault | None, Any]] = {
+    Fault.EMPTY_CHOICES: [],
+    Fault.NULL_CHOICES: None,
+    Fault.NO_MESSAGE: [{"index": 0, "finish_reason": "stop"}],
+}
 
 
 def usage_of(say: Say, prompt_chars: int) -> JsonDict:
@@ -31,10 +36,23 @@ def answer_body(path: str, say: Say, model: str, prompt_chars: int) -> Any:
     head = {**_head(model), "object": "chat.completion", "usage": usage_of(say, prompt_chars)}
     body = speech_of(path).from_chat({**head, "choices": [choice]})
     if "choices" in body:
-        body["choices"] = _spoil_choices([{**body["choices"][0], "logprobs": say.logprobs}], say)
+        whole = [{**body["choices"][0], "logprobs": say.logprobs}]
+        body["choices"] = _SPOILED.get(say.fault, whole)
     elif say.fault is Fault.EMPTY_CHOICES:
         body["output"] = []
     return body
+
+
+def embeddings_of(body: JsonDict) -> JsonDict:
+    """Small vectors that tell their texts apart."""
+    given = body.get("input")
+    texts = given if isinstance(given, list) else [given]
+    data = [
+        {"object": "embedding", "index": number, "embedding": [float(len(str(text))), float(number)]}
+        for number, text in enumerate(texts)
+    ]
+    # Out of order on purpose: the client must sort by index.
+    return {"object": "list", "data": data[::-1], "model": body.get("model"), "usage": {"prompt_tokens": 1}}
 
 
 def speech_of(path: str) -> Speech:
@@ -68,16 +86,6 @@ def _chat_message(say: Say) -> JsonDict:
         message["tool_calls"] = tool_calls_of(say)
         message["content"] = say.text or None
     return message
-
-
-def _spoil_choices(choices: list[JsonDict], say: Say) -> Any:
-    if say.fault is Fault.EMPTY_CHOICES:
-        return []
-    if say.fault is Fault.NULL_CHOICES:
-        return None
-    if say.fault is Fault.NO_MESSAGE:
-        return [{"index": 0, "finish_reason": "stop"}]
-    return choices
 
 
 def tool_calls_of(say: Say) -> list[JsonDict]:

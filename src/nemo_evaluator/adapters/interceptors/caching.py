@@ -1,15 +1,17 @@
 """``caching``: answers a request from the store when the same was asked before, and stores new answers."""
 
+import hashlib
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._streams import replay
-from nemo_evaluator.adapters.cache_key import cache_key
-from nemo_evaluator.adapters.cache_store import AnswerStore, default_dir
+from nemo_evaluator.adapters.cache_store import AnswerStore
+from nemo_evaluator.core.files import cache_folder
+from nemo_evaluator.core.hashing import canonical
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.stream import Stream
@@ -17,6 +19,10 @@ from nemo_evaluator.models.types import ModelReply, ModelRequest
 
 _NOTE = "cache_key"
 _SESSIONS = 4096
+# Fields that change how an answer is delivered or accounted for, not what it says.
+_DELIVERY: Final = frozenset(
+    {"stream", "stream_options", "user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"}
+)
 
 
 @dataclass(eq=False)
@@ -36,7 +42,7 @@ class Interceptor(base.Interceptor):
     mode: Literal["read", "write", "off"] = "write"
 
     def __post_init__(self) -> None:
-        self._dir = Path(self.cache_dir).expanduser() if self.cache_dir else default_dir()
+        self._dir = Path(self.cache_dir).expanduser() if self.cache_dir else cache_folder()
         self._store: AnswerStore | None = None
         self._extra: JsonDict = {}
         self._identity: Any = None
@@ -54,8 +60,8 @@ class Interceptor(base.Interceptor):
             self._store = AnswerStore(self._dir)
         body = {**request.body, **self._extra} if self._extra else request.body
         repeat = request.scope.repeat if request.scope is not None else 0
-        key = cache_key(request.path, body, repeat=repeat, service=self._identity)
-        key = self._nth(request.session, key)
+        whole = cache_key(request.path, body, repeat=repeat, service=self._identity)
+        key = self._nth(request.session, whole)
         stored = self._store.get(key)
         if stored is None:
             self.misses += 1
@@ -99,6 +105,17 @@ class Interceptor(base.Interceptor):
 async def _stream(path: str, body: JsonDict, usage: bool) -> AsyncIterator[bytes]:
     for data in replay(path, body, usage=usage):
         yield data
+
+
+def cache_key(path: str, body: JsonDict, *, repeat: int = 0, service: Any = None) -> str:
+    """64 hex digits over path, every meaningful field, the repeat and the service."""
+    meaning = {
+        # 0 and 0.0 are one temperature.
+        key: int(value) if isinstance(value, float) and value.is_integer() else value
+        for key, value in body.items()
+        if value is not None and key not in _DELIVERY
+    }
+    return hashlib.sha256(canonical([path, meaning, repeat, service])).hexdigest()
 
 
 KIND = Interceptor
