@@ -195,7 +195,9 @@ def test_nobody_there(nel: Nel, serve: Serve) -> None:
     assert "no such gym" in said and "code 3" in said
 
 
-def delegate(nel: Nel, serve: Serve, out: str, name: str, code: int | None = 0, **solver: Any) -> tuple[Any, str]:
+def delegate(
+    nel: Nel, serve: Serve, out: str, name: str, code: int | None = 0, tries: int = 1, **solver: Any
+) -> tuple[Any, str]:
     """Run a benchmark whose answers come from the agent of a Gym server that we start."""
     server = serve(doubles)
     solver = {"type": "gym_delegation", "service": "model", "gym_service": "gym", **solver}
@@ -203,7 +205,7 @@ def delegate(nel: Nel, serve: Serve, out: str, name: str, code: int | None = 0, 
     config = nel.config(
         f"{out}.yaml",
         services={"model": api(server.url), "gym": gym},
-        benchmarks=[{"name": name, "solver": solver, "max_system_retries": 1, "skip_failed": True}],
+        benchmarks=[{"name": name, "solver": solver, "max_system_retries": tries, "skip_failed": True}],
         output={"dir": out},
     )
     done = nel("eval", "run", config, code=code)
@@ -237,6 +239,13 @@ def test_an_agent_that_is_told_of_the_model_is_counted_at_our_door(nel: Nel, ser
     got = rows(folder(nel, "out"))
     assert [row["reward"] for row in got] == [1.0, 0.0, 1.0, 0.0] and len(server.requests) == 4
     assert all(row["tokens"] and row["tokens"] != 9 for row in got)
+
+
+def test_a_gym_server_of_ours_that_crashed_is_waited_for(nel: Nel, serve: Serve, sums: Sums) -> None:
+    nel.env |= {"FAULT": "crash", "AGENTS": "one"}
+    _, said = delegate(nel, serve, "out", sums(4), tries=2)
+    assert "Starting gym again (1 of 1)" in said
+    assert [row["reward"] for row in rows(folder(nel, "out"))] == [1.0] * 4
 
 
 def test_which_agent_is_said(nel: Nel, serve: Serve, sums: Sums) -> None:

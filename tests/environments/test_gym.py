@@ -117,7 +117,8 @@ def test_a_server_of_nemo_gym_without_its_extra_is_told_what_to_install(monkeypa
 async def test_a_server_that_dies_under_a_request_is_an_outage(known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nemo_evaluator.environments.gym_client._PAUSES", (0.01, 0.01))
     async with dying_server(taken=3) as server:
-        client = GymClient(server.url, lost=lambda: "it exited with code 7" if known and server.gone.is_set() else None)
+        lost = lambda: "it exited with code 7" if server.gone.is_set() else None  # noqa: E731
+        client = GymClient(server.url, lost=lost if known else None)
         with pytest.raises(OutageError, match="code 7" if known else "nothing answers"):
             await client.post("/verify", {})
         await client.close()

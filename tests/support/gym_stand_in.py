@@ -1,20 +1,23 @@
 """A Gym server of a few lines: native rows judged by equality, sessions by cookie, and faults on demand.
 
 ``python gym_stand_in.py`` listens on ``PORT``; ``FAULT`` names what goes wrong: ``garbage``, ``no_reward``, ``die``
-(after ``LIVES`` verdicts) or ``broken`` (500). With ``PATCHES`` what the model says is the agent's change.
+(after ``LIVES`` verdicts), ``broken`` (500) or ``crash`` (in its first rollout; started again, it takes its time). With ``PATCHES`` what the model says is the agent's change.
 """
 
 import json
 import os
 import sys
+import time
 import urllib.request
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 FAULT = os.environ.get("FAULT", "")
 LIVES = int(os.environ.get("LIVES", "2"))
 SIZE = 6
+CRASHED = Path("crashed")
 sessions: dict[str, Any] = {}
 verdicts = 0
 
@@ -52,6 +55,9 @@ class Handler(BaseHTTPRequestHandler):
         if FAULT == "no_rollout":
             self.reply({"detail": "nothing"})
             return
+        if FAULT == "crash" and not CRASHED.exists():
+            CRASHED.touch()
+            os._exit(7)
         params = body["responses_create_params"]
         prompt, told = params["input"][-1]["content"], params.get("metadata") or {}
         answer = "" if "model_url" in told else str(2 * int(prompt.split()[3]))
@@ -107,4 +113,6 @@ class Handler(BaseHTTPRequestHandler):
 
 if __name__ == "__main__":
     print("stand-in starts", file=sys.stderr)
+    if FAULT == "crash" and CRASHED.exists():
+        time.sleep(5)
     ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()

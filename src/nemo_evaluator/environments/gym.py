@@ -29,7 +29,7 @@ from nemo_evaluator.core.types import JsonDict, SeedResult, VerifyResult
 from nemo_evaluator.datasets import open_rows
 from nemo_evaluator.datasets.settings import lock_file, mirror_dir
 from nemo_evaluator.environments.base import EvalEnvironment
-from nemo_evaluator.environments.gym_client import GymClient, new_jar
+from nemo_evaluator.environments.gym_client import GymClient, Lost, new_jar
 from nemo_evaluator.environments.gym_wire import (
     GymSeed,
     native_response,
@@ -57,13 +57,11 @@ class GymServer:
     def __init__(self, url: str) -> None:
         self.url = url
         self.token: Secret | None = None
+        # Why it will not come back, of one that is ours.
+        self.lost: Lost | None = None
 
     async def up(self) -> None:
         """Start it, if that is ours to do."""
-
-    def lost(self) -> str | None:
-        """Why it will not come back."""
-        return None
 
     async def stop(self) -> None:
         """Stop it, if that is ours to do."""
@@ -96,6 +94,7 @@ class ManagedGymServer(GymServer):
         log = Path(self._folder.name) / "server.log"
         self._server = load_object("nemo_evaluator.services.process:ManagedServer")("gym", launch, log)
         self._starting: asyncio.Task[None] | None = None
+        self.lost = self._crash
 
     async def up(self) -> None:
         """Start it, once. Raises TransportError with its last words when it does not come up."""
@@ -103,7 +102,7 @@ class ManagedGymServer(GymServer):
             self._starting = asyncio.ensure_future(self._server.start(lambda _: None))
         await asyncio.shield(self._starting)
 
-    def lost(self) -> str | None:
+    def _crash(self) -> str | None:
         """How it ended, with the last lines of its log."""
         error: TransportError | None = self._server.crash()
         return error.message if error is not None else None
@@ -190,8 +189,8 @@ async def verify_native(client: GymClient, response: str, seed: SeedResult, jar:
 class GymVerifier:
     """A native Gym server that judges the answers of another benchmark (``verifier:``)."""
 
-    def __init__(self, service: str, url: str, timeout: float | None = None) -> None:
-        self._client = GymClient(url, timeout=timeout)
+    def __init__(self, service: str, url: str, lost: Lost | None = None) -> None:
+        self._client = GymClient(url, lost=lost)
         self.fingerprint = digest(["gym verifier", _VERSION, service])
 
     async def verify_answer(self, response: str, seed: SeedResult, sandbox: Sandbox | None = None) -> VerifyResult:

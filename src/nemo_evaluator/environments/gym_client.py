@@ -1,31 +1,30 @@
 """Talking to a Gym server: one jar of cookies per rollout, and every way to fail by its name."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from time import monotonic
+from typing import Any, Final, TypeAlias
 
 import aiohttp
 import orjson
 
-from nemo_evaluator.core.errors import (
-    AuthError,
-    NotFoundError,
-    OutageError,
-    RequestRejectedError,
-    TransportError,
-)
+from nemo_evaluator.core.errors import AuthError, NotFoundError, OutageError, RequestRejectedError, TransportError
 from nemo_evaluator.core.secrets import Secret, scrub
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.models.endpoint import Timeouts
 from nemo_evaluator.models.http_proxy import proxy_url
 
-# A server that refuses connections may be starting again; after these it is gone.
+# A server that refuses connections may be starting again. Somebody else's is gone after these pauses; one of ours, of
+# which we are told when it will not come back, is waited for as long as a model's server.
 _PAUSES: Final = (0.2, 0.5, 1.0, 2.0)
+_PATIENCE: Final = Timeouts().outage
 _PROBE: Final = aiohttp.ClientTimeout(total=10.0)
 _SHOWN: Final = 300
+Lost: TypeAlias = Callable[[], str | None]
 
 
 class GymClient:
-    """One server. ``lost`` says why it will not come back, if somebody knows."""
+    """One server. ``lost`` is given where it is ours: it says why the server will not come back, if that is so."""
 
     def __init__(
         self,
@@ -33,7 +32,7 @@ class GymClient:
         *,
         token: Secret | None = None,
         timeout: float | None = None,
-        lost: Callable[[], str | None] = lambda: None,
+        lost: Lost | None = None,
     ) -> None:
         self.base = base.rstrip("/")
         self._token, self._timeout, self._lost = token, aiohttp.ClientTimeout(total=timeout), lost
@@ -71,7 +70,7 @@ class GymClient:
         if self._connector is None:
             self._connector = aiohttp.TCPConnector(limit=0)
         data = None if body is None else orjson.dumps(body, default=str, option=orjson.OPT_NON_STR_KEYS)
-        for pause in (*_PAUSES, None):
+        for pause in self._pauses():
             try:
                 return self._checked(
                     path, *await self._send(method, path, data, new_jar() if cookies is None else cookies)
@@ -86,9 +85,17 @@ class GymClient:
                 raise TransportError(f"{self.base}{path}: {type(error).__name__}: {error}") from error
         raise AssertionError("unreachable")
 
+    def _pauses(self) -> Iterator[float | None]:
+        """How long to wait before each further look; None when it was waited for long enough."""
+        until = monotonic() + (0.0 if self._lost is None else _PATIENCE)
+        yield from _PAUSES
+        while monotonic() < until:
+            yield _PAUSES[-1]
+        yield None
+
     async def _waited(self, pause: float | None, error: Exception) -> None:
         """Wait for a server that may come back. Raises OutageError when it will not, or has not."""
-        why = self._lost()
+        why = self._lost() if self._lost is not None else None
         if why or pause is None:
             hint = "start the server again, then run the same command with --resume"
             raise OutageError(why or f"nothing answers at {self.base}: {error}", hint=hint) from error
@@ -100,7 +107,7 @@ class GymClient:
         A process that dies breaks its connections first, may take new ones for a moment, and is known to have ended
         only later: one broken connection tells nothing about the problem that was on it.
         """
-        for pause in (*_PAUSES, None):
+        for pause in self._pauses():
             try:
                 await self._send("GET", "/health", None, new_jar(), _PROBE)
                 return

@@ -23,10 +23,14 @@ _KNOWN: Final = (SANDBOX, MODEL)
 
 @dataclass(frozen=True, slots=True)
 class SolverContext:
-    """What the builder of a solver may use: clients of the config's services, and their addresses."""
+    """What the builder of a solver may use: clients of the config's services, and their addresses.
+
+    ``lost`` tells of each service that is ours to start why it will not come back, if that is so.
+    """
 
     clients: Mapping[str, Client]
     base_urls: Mapping[str, str] = field(default_factory=dict)
+    lost: Mapping[str, Callable[[], str | None] | None] = field(default_factory=dict)
 
 
 @runtime_checkable

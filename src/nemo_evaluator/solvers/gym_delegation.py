@@ -12,7 +12,7 @@ from pydantic import Field
 
 from nemo_evaluator.config.fields import GymName, ServiceName
 from nemo_evaluator.config.solver_base import SolverBase
-from nemo_evaluator.core.errors import NotFoundError, SolverError, TransportError
+from nemo_evaluator.core.errors import NotFoundError, OutageError, SolverError, TransportError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, ModelResponse, SeedResult, SolveResult, ToolCallInfo
 from nemo_evaluator.environments.gym_client import GymClient, new_jar
@@ -52,8 +52,9 @@ class GymDelegation:
 
     def __init__(self, settings: GymDelegationSolverConfig, context: SolverContext) -> None:
         self._settings, self._agent = settings, (settings.gym_agent or "").lower()
-        self._head = GymClient(context.base_urls[settings.gym_service])
-        self._client: GymClient | None = None
+        service = settings.gym_service
+        self._head = GymClient(context.base_urls[service], lost=context.lost.get(service))
+        self._clients, self._found = {self._head.base: self._head}, ""
         self._finding = asyncio.Lock()
 
     async def solve(
@@ -65,7 +66,14 @@ class GymDelegation:
         """
         client = await self._find()
         told = self._is_told(task)
-        reply = await client.post("/run", self._body(task, model), new_jar())
+        try:
+            reply = await client.post("/run", self._body(task, model), new_jar())
+        except OutageError as error:
+            if client is self._head:
+                raise
+            # Servers that were started again have other addresses, which the head tells once it is back.
+            self._found = ""
+            raise TransportError(error.message) from error
         params = reply.get("responses_create_params") or {}
         response = reply.get("response") or params.get("output")
         if response is None:
@@ -89,9 +97,8 @@ class GymDelegation:
 
     async def close(self) -> None:
         """Hang up."""
-        await self._head.close()
-        if self._client is not None:
-            await self._client.close()
+        for client in self._clients.values():
+            await client.close()
 
     def _is_told(self, task: SeedResult) -> bool:
         """Whether the agent is one that is told which model to ask."""
@@ -121,13 +128,13 @@ class GymDelegation:
     async def _find(self) -> GymClient:
         """The agent's own address, as the head server tells it; the given one where there is no head."""
         async with self._finding:
-            if self._client is None:
+            if not self._found:
                 try:
                     listed = await self._head.get("/server_instances")
                 except NotFoundError:
                     listed = []
-                self._client = GymClient(self._address([one for one in listed if isinstance(one, dict)]))
-            return self._client
+                self._found = self._address([one for one in listed if isinstance(one, dict)]).rstrip("/")
+            return self._clients.setdefault(self._found, GymClient(self._found))
 
     def _address(self, instances: list[JsonDict]) -> str:
         agents = [one for one in instances if one.get("server_type") == _AGENTS]

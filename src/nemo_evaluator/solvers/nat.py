@@ -40,7 +40,7 @@ class NatSolver:
 
     def __init__(self, settings: NatSolverConfig, context: SolverContext) -> None:
         self._service, self._path = settings.service, _PATHS[0]
-        self._client = GymClient(context.base_urls[settings.service])
+        self._client = GymClient(context.base_urls[settings.service], lost=context.lost.get(settings.service))
 
     async def solve(self, task: SeedResult) -> SolveResult:
         """One run of the workflow. Raises TransportError when it breaks down, or ends without an answer."""

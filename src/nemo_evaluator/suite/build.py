@@ -77,7 +77,8 @@ class Builder:
         if service:
             await environment.use_model(clients[service])
         urls = {name: one.url for name, one in self._services.running.items()}
-        solver = SOLVERS.build(bench.solver.type, bench.solver, SolverContext(clients=clients, base_urls=urls))
+        lost = {name: one.lost for name, one in self._services.running.items()}
+        solver = SOLVERS.build(bench.solver.type, bench.solver, SolverContext(clients, urls, lost))
         bound = bind_solver(solver)
         if bound.close is not None:
             stack.push_async_callback(bound.close)
@@ -99,7 +100,8 @@ class Builder:
         described = _facts(bench, settings) | (_model_facts(endpoint, urls, settings) if endpoint else {})
         elsewhere = None
         if bench.verifier is not None:
-            elsewhere = load_object("nemo_evaluator.environments.gym:GymVerifier")(bench.verifier, urls[bench.verifier])
+            judge = load_object("nemo_evaluator.environments.gym:GymVerifier")
+            elsewhere = judge(bench.verifier, urls[bench.verifier], lost[bench.verifier])
             stack.push_async_callback(elsewhere.close)
         verifier = Verifier(environment, bench.scoring, clients, elsewhere=elsewhere)
         judges = (getattr(metric, "service", None) for metric in bench.scoring.metrics)
