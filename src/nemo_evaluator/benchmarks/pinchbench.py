@@ -30,20 +30,22 @@ LC_ALL=C sort | head -n 200 | while IFS= read -r file; do
   then head -c 3000 "$file"; else echo '(not text)'; fi
 done | head -c 64000"""
 # Runs what a task grades with. The mark comes by stdin and is gone from there: a file of the agent's that the task's
-# code may run finds it neither in arguments nor in the environment. Code that breaks over what the agent left has
-# found the errand undone; what the sandbox lacks is not the agent's.
-_RUNNER: Final = """
+# code may run finds it neither in arguments nor in the environment. Code that breaks over what the agent left, or is
+# ended by it, has found the errand undone; what the sandbox lacks is not the agent's.
+_BEGUN: Final = "the grading begins"
+_RUNNER: Final = f"""
 import json, runpy, sys
 mark = sys.stdin.readline().strip()
 grade = runpy.run_path(sys.argv[1])["grade"]
 with open(sys.argv[2], encoding="utf-8") as file:
     transcript = json.load(file)
+print("{_BEGUN}", file=sys.stderr, flush=True)
 try:
-    found = {"scores": grade(transcript, sys.argv[3])}
-except ImportError:
-    raise
-except Exception as error:
-    found = {"raised": f"{type(error).__name__}: {error}"[:300]}
+    found = {{"scores": grade(transcript, sys.argv[3])}}
+except ImportError as error:
+    found = {{"lacks": str(error)}}
+except (Exception, SystemExit) as error:
+    found = {{"raised": f"{{type(error).__name__}}: {{error}}"[:300]}}
 print("\\n" + mark + json.dumps(found))
 """
 
@@ -122,10 +124,14 @@ async def grade(code: str, events: list[JsonDict], sandbox: Sandbox) -> Graded:
         # As a program that is graded: pipes and devices in the place of files must not be worth more than a zero.
         return Graded({}, f"the grading did not end in {_SECONDS:g} s" if done.timed_out else "out of memory")
     found = done.stdout.rpartition(mark)[2] if mark in done.stdout else ""
+    if not found and done.stderr.startswith(_BEGUN):
+        return Graded({}, f"what was graded ended the grading (exit code {done.exit_code})")
     try:
         told = as_dict(json.loads(found))
     except ValueError as error:
         raise ScorerError(f"the task's own code did not grade: {(done.stderr or done.stdout)[-300:]}") from error
+    if told.get("lacks"):
+        raise ScorerError(f"the task's own code did not grade: {told['lacks']}")
     if told.get("raised"):
         return Graded({}, str(told["raised"]))
     scores = {str(name): as_number(value) for name, value in as_dict(told.get("scores")).items()}
