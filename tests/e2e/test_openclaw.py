@@ -38,7 +38,7 @@ async def score(sample: ScorerInput) -> dict:
 """
 WORK = "echo hello > hello.txt"
 # Seconds in which the real agent starts and runs one command, on a busy machine too.
-LIMIT = 90
+LIMIT = 150
 STAND_IN_COMMAND = f"python3 /opt/openclaw/{STAND_IN.name}"
 
 

@@ -65,8 +65,9 @@ class Forwards:
             async with asyncio.TaskGroup() as group:
                 group.create_task(_copy(reader, out_writer))
                 group.create_task(_copy(out_reader, writer))
-        except OSError:
-            # Nobody is there: the caller inside sees its connection close.
+        except (OSError, asyncio.CancelledError):
+            # Nobody is there, or we are done: the caller inside sees its connection close. What is cancelled and says
+            # so has asyncio's streams write a traceback (Python 3.11).
             return
         finally:
             self._tasks.discard(task)
