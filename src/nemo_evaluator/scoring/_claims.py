@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from nemo_evaluator.core.lazy import lazy_pattern
+from nemo_evaluator.scoring._patterns import TEXTS, pattern, words
 
 
 class Kind(IntEnum):
@@ -27,51 +28,21 @@ class Claim(NamedTuple):
     after: int  # where the text goes on
 
 
-_AFTER: Final = lazy_pattern(
-    r"""ans(?:wers?)?(?:\(s\))?
-    (?:[ ]{1,4}(?:choice|option|letter|value|number|here|then|line))?
-    (?:[ ]{1,4}(?:to|for|of)[ ](?:the|this|your|that|our|part|question|problem)\b[^\n:.=]{0,80}?)?
-    [*_`~"'”’)\]}]{0,6}
-    (?:[ \t]{0,8}(?:\((?:final|in\s[\w ]{1,20})\))?[ \t]{0,8}[*_]{0,4}
-       (?::|=|→|⇒|-{1,2}>|—|–)[*_]{0,4}
-     |,?[ \t]{1,8}(?:(?:therefore|thus|then|hence|clearly|simply)[ ,]+)?
-       (?:is|was|are|equals|(?:would|should|must|will|has[ ]to|ought[ ]to|can[ ]only|may|might|could)[ ]be
-        |comes[ ](?:out[ ])?to|turns[ ]out[ ]to[ ]be)\b
-     |(?<=answer)[ ]of(?=[ ]\S{1,12}[.\s]))
-    [ \t]{0,8}:?""",
-    re.IGNORECASE | re.VERBOSE,
-)
+_AFTER: Final = pattern("claims.after")
 # The whole of a short answer: a plain announcement, or none, and the value behind it.
-PLAINLY: Final = (
-    r"\s*(?P<cue>\*{0,3}(?i:(?:the\s+)?(?:(?:correct|final|best|right)\s+)?answer)\*{0,3}(?:\s+is|\s*:)\*{0,3}:?\s*)?"
-)
+PLAINLY: Final = TEXTS["claims.plainly"]
 _HEADING: Final = lazy_pattern(r"ans(?:wers?)?[*_`~ \t:)\]]*\n\s*", re.IGNORECASE)
 _BARE: Final = lazy_pattern(r"ans(?:wers?)?[*_`~]*[ \t]+", re.IGNORECASE)
-_LEAD: Final = lazy_pattern(
-    r"(?:[\s*_`~#:]+|(?:therefore|thus|hence|simply|clearly|indeed|actually|also|still|exactly|likely|probably"
-    r"|definitely|certainly|equal to|equals|given by|approximately|approx\.|about|around|roughly|that|as follows"
-    r"|so|then|therefore|hence|=|≈|is)\b[,:]?)*",
-    re.IGNORECASE,
-)
+_LEAD: Final = pattern("claims.lead")
 _NEEDLES: Final = ("answer", "boxed{", "####")
 # Bounds that no honest answer reaches and that keep a hostile one from costing more than its length.
 _MOST: Final = 50
 _LONGEST: Final = 4000
 # The word for "answer" elsewhere; looked for only when no English claim could be read.
-_FOREIGN: Final = (
-    *"""antwort lösung loesung réponse reponse respuesta resposta risposta antwoord odpowied odgovor odpověď cevap yanıt
-    jawab jibu svar vastaus răspuns sagot amsa nzaghachi azịza idahun ìdáhùn valiny yankho mhinduro
-    ответ відповідь отговор одговор απάντηση תשובה الإجابة الاجابة إجابة جواب پاسخ 答案 答え 回答 解答 正解 答 정답 답
-    คำตอบ సమాధానం జవాబు উত্তর उत्तर जवाब பதில் விடை ઉત્તર ಉತ್ತರ ഉത്തരം පිළිතුර መልስ""".split(),  # noqa: SIM905
-    "đáp án",
-    "câu trả lời",
-)
+_FOREIGN: Final = words("claims.foreign")
 _FOREIGN_ASCII: Final = tuple(word for word in _FOREIGN if word.isascii())
 _WORD_SCRIPTS: Final = "\u0600"  # scripts below this one part words with spaces, so a needle must begin one
-_FOREIGN_GAP: Final = lazy_pattern(
-    r"(?:(?!\b[A-Z]\b)[^\d\n:：=]){0,40}[:：=]\s*"
-    r"|[\s*_`]*(?:ist|lautet|beträgt|est|es|é|è|er|är|is|adalah|ni|是|为|為|は|คือ|হল|হলো|है|равен|это|to|je)?[\s*_`:]+|"
-)
+_FOREIGN_GAP: Final = pattern("claims.foreign_gap")
 
 
 def claims(text: str) -> Iterator[Claim]:

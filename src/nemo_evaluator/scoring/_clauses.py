@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from nemo_evaluator.core.lazy import lazy_pattern
+from nemo_evaluator.scoring._patterns import pattern
 from nemo_evaluator.scoring._vocabulary import SCAN, Mark, is_opinion, mark_of
 
 V = TypeVar("V", bound=Hashable)
@@ -60,20 +61,10 @@ _ARROWS: Final = ("->", "=>", "→")
 _DENIES_BEFORE: Final = ("では", "でな", "じゃ", "değil", "नहीं", "가 아니", "이 아니", "아니", "아닙")
 # "If it had rained, the answer would be B" says that it is not.
 _WERE_IT_SO: Final = lazy_pattern(r"\bwould\b.*\bif\b", re.IGNORECASE | re.DOTALL)
-_UNREAL: Final = lazy_pattern(
-    r"\bif\b.*\b(?:(?:had|were)(?! to\b)|weren|wasn|hadn|did(?:n['’]t| not))\b|\s*if not\b", re.IGNORECASE | re.DOTALL
-)
+_UNREAL: Final = pattern("clauses.unreal")
 # What may stand between a value and a word that denies it: "B is (clearly) wrong", not "B) Nothing is wrong".
-_PREDICATE: Final = lazy_pattern(
-    r"[)\]*\"'”’$.%\s]*(?:(?:\w+\s+)?(?:is|was|are|were|does|do|did|can|could|would|will|has|had|seems|looks"
-    r"|came|as|ist|war|sei|est|était|es|fue|era|是|は|也)\b"
-    r"(?:\s+\w+){0,3}|[:–—?-]|is\s+the)?\s*(?:an?|the|one of the)?\s*",
-    re.IGNORECASE,
-)
-_ANAPHOR: Final = lazy_pattern(
-    r"\W*(?:(?:no|so|and|but)\W+)?(?:that|this|it|is|was|which|i|my|das|ce|c['’]|cela|eso|esto|这|那|それ|это)\b",
-    re.IGNORECASE,
-)
+_PREDICATE: Final = pattern("clauses.predicate")
+_ANAPHOR: Final = pattern("clauses.anaphor")
 
 
 @lru_cache(maxsize=16)

@@ -5,6 +5,7 @@ from typing import Final
 
 from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._clauses import Ledger, Said
+from nemo_evaluator.scoring._patterns import pattern
 from nemo_evaluator.scoring._settle import declines, settle
 from nemo_evaluator.scoring._text import readable
 from nemo_evaluator.scoring._vocabulary import cut_off, is_offer, is_task
@@ -16,30 +17,13 @@ _SPAN: Final = lazy_pattern(r"\$\$([^$]+)\$\$|\$([^$\n]+)\$|\\\(((?:[^\\]|\\[^)]
 _BOX: Final = lazy_pattern(r"\\(?:boxed|fbox)\s*\{")
 _KNOWN: Final = lazy_pattern("[\ue000-\uf8ff]")
 _LEAD: Final = lazy_pattern(r"[\s*_`~#:>\"'“]*")
-_PLAIN_END: Final = lazy_pattern(
-    r"\.(?:\s+[A-Z]|\s*\Z)|\s+(?:because|since|as|which|so|where|for|not|but|rather|instead)\s", re.DOTALL
-)
+_PLAIN_END: Final = pattern("formula.plain_end")
 _PROSE: Final = lazy_pattern(r"(?<![\\A-Za-z{])[A-Za-z]{3,}")
-_JOINT: Final = lazy_pattern(
-    r"[\s,.(*]*(?:\b(?:or|and|to|oder|und|ou|et|o|y|или|и|maybe|perhaps|possibly|between|either)\b|[,/]|或者?|和"
-    r"|または)[\s(,]*(?:(?:or|and|maybe|perhaps|possibly)\s+)*",
-    re.I,
-)
-_WORDED: Final = lazy_pattern(
-    r"\\(?:text|mbox|textrm|mathrm)\s*\{\s*(?:or|and|oder|und|ou|et)\s*\}|\\(?:lor|vee|land|wedge)\b|\\pm|±", re.I
-)
+_JOINT: Final = pattern("formula.joint")
+_WORDED: Final = pattern("formula.worded")
 _RELATION: Final = lazy_pattern(r"[<>≤≥≠]|\\(?:le|ge|lt|gt|leq|geq|ne|neq)\b|\\in\b")
-_BOUND: Final = lazy_pattern(
-    r"\b(?:more|less|greater|fewer|larger|smaller|other)\s+than\s*\Z|\bat\s+(?:least|most)\s*\Z|\bbetween\s*\Z"
-    r"|[<>≤≥]\s*\Z",
-    re.IGNORECASE,
-)
-_ASSERTS: Final = lazy_pattern(
-    r"(?:\b(?:it|that|this|one|result|value|answer|solution)(?:['’]s|\s+(?:is|was|should\s+be|must\s+be"
-    r"|would\s+be|could(?:\s+also)?\s+be|might(?:\s+also)?\s+be))"
-    r"|\b(?:should|must)\s+be|\b(?:get|gives|mean|say|c['’]est|ist|es|est)|是|は)[\s:*]*\Z",
-    re.IGNORECASE,
-)
+_BOUND: Final = pattern("formula.bound")
+_ASSERTS: Final = pattern("formula.asserts")
 _GROUPED: Final = lazy_pattern(r",\\!\s?(?=\d{3})")
 _MINUS: Final = lazy_pattern(r"(?<![A-Za-z]{2}) - (?![A-Za-z]{2})")
 _PLACEHOLDERS: Final = ("LETTER", "ANSWER")  # of a prompt that was repeated

@@ -10,6 +10,7 @@ from typing import Final
 from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._claims import lowered
 from nemo_evaluator.scoring._clauses import Said
+from nemo_evaluator.scoring._patterns import TEXTS, pattern
 from nemo_evaluator.scoring._text import normalise
 from nemo_evaluator.scoring._vocabulary import mark_of
 
@@ -26,33 +27,11 @@ _PARTS: Final = lazy_pattern(r"[^\W_]+")
 _ARTICLE: Final = lazy_pattern(r"(?:the|an?)\s+(?=\S)", re.IGNORECASE)
 _JOINT: Final = r"(?:/|&|\b(?:or|possibly|perhaps|maybe|and|oder|und|ou|et|o|y|или|и|versus|vs)\b|或者?|和|または|か)"
 _LEAD: Final = r"(?:(?:maybe|perhaps|possibly|even|probably|the|an?|by|in|at)\s+)*"
-_NO_RIVAL: Final = (
-    r"(?!(?:so|rather|not|never|his|her|its|their|he|she|it|they|was|is|were|"
-    r"then|also|thus|this|that|there|who|which|in|the\s+(?:rest|other))\b)"
-)
-_ASSERTED: Final = lazy_pattern(
-    r"(?:\b(?:is|was|are|were|be|been|['’]s|by|called|named|said|mean|say|leaves|get|ist|war|sei|heißt|est"
-    r"|était|es|fue|era|это)|是|は|为|:|=|\A)"
-    r"\s*(?:(?:actually|indeed|probably|definitely|in\s+fact|likely|the|an?|clearly|also"
-    r"|simply)\s+)*[\s*\"'“‘`$({\[]*\Z",
-    re.IGNORECASE,
-)
-_SUBJECT: Final = lazy_pattern(
-    r"\b(?:it|that|this|he|she|there)(?:['’]s|\s+(?:is|was|(?:must|should|would|could|might"
-    r"|may)(?:\s+also)?\s+be|must\s+have\s+been))\s+\S",
-    re.I,
-)
-_FILLER: Final = lazy_pattern(
-    r"\W*(?:sure|certainly|yes|well|ok(?:ay)?|of course|hm+|great question|good question|let me think|let me see"
-    r"|(?:based on|according to|given|judging by|going by|considering|in my opinion|to my knowledge"
-    r"|as far as i know)\b[^\ue000-\uf8fd]*)\W*",
-    re.I,
-)
-_PLAINLY_SO: Final = lazy_pattern(
-    r"(?:\b(?:it|that|this|he|she)(?:['’]s|\s+(?:is|was|must\s+be|must\s+have\s+been))|\A"
-    r"|\A(?!.{0,80}\b(?:who|which)\b).{0,80}\b(?:is|was|are|were))\s*(?:the|an?)?[\s*\"'“]*\Z",
-    re.I,
-)
+_NO_RIVAL: Final = TEXTS["mention.no_rival"]
+_ASSERTED: Final = pattern("mention.asserted")
+_SUBJECT: Final = pattern("mention.subject")
+_FILLER: Final = pattern("mention.filler")
+_PLAINLY_SO: Final = pattern("mention.plainly_so")
 _MAYBE: Final = lazy_pattern(r"\W*(?:maybe|perhaps|possibly|or)\s+\S", re.IGNORECASE)
 _WITHIN: Final = lazy_pattern(rf"{_LETTER}|[$€£-]")
 _WITHIN_AFTER: Final = lazy_pattern(rf"{_LETTER}|[.,]\d")

@@ -5,37 +5,18 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Final, Self, TypeAlias
 
-from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.core.values import dataclass
+from nemo_evaluator.scoring._patterns import pattern, words
 from nemo_evaluator.scoring._text import prepare, unlatex
 
 # Starts with a digit, so that the engine can skip to one; sign, currency and a leading point are read backwards.
 # No group repeats possessively: before Python 3.11.5 (Debian 12 has 3.11.2) that loses where the match ends.
-NUMBER: Final = lazy_pattern(
-    """\\d(?<![A-Za-z_\\d^]\\d)(?<!\\d[.,]\\d)
-    (?P<rest>\\d*+(?:(?:[.,'’]|[ \u00a0](?=\\d{3}(?!\\d)))\\d++)*)
-    (?:[ ](?P<top>\\d++)/(?P<bottom>\\d++)|\\s?/\\s?(?P<under>\\d++)(?![.,]\\d))?
-    (?:[eE](?P<exp>[+-]?\\d+)(?!\\w)|\\s?[×x*·]\\s?10\\s?\\^\\s?\\{?(?P<power>-?\\d+)\\}?)?
-    (?:\\s?(?P<percent>%)
-      |\\s?(?P<scale>hundred|thousand|million|billion|trillion|dozen|lakh|crore|mn|bn|k|tausend|million(?:en|s)|milliarden?|milliards?
-        |milles?|millones|millón|тысяч[аи]?|миллион(?:ов|а)?|миллиард(?:ов|а)?|万|萬|億|亿|千|百万|百)(?![A-Za-zа-я]))?""",
-    re.VERBOSE | re.IGNORECASE,
-)
-_SIGN: Final = lazy_pattern(
-    "(?:(?<![^\\W\u3000-\u9fff\uac00-\ud7af])(?<![)\\]}.])-)?" r"(?:(?:US|HK|[RAC])?[$€£¥₹₩฿]\s?-?)?(?:(?<![\w.])\.)?\Z"
-)
+NUMBER: Final = pattern("numeral.number")
+_SIGN: Final = pattern("numeral.sign")
 _SIGN_WIDTH: Final = 8
-_SCALES: Final = {
-    "thousand": 10**3, "k": 10**3, "千": 10**3, "万": 10**4, "萬": 10**4, "lakh": 10**5, "million": 10**6, "mn": 10**6,
-    "百万": 10**6, "百": 100, "hundred": 100, "dozen": 12, "tausend": 10**3, "millionen": 10**6, "millions": 10**6, "milliarde": 10**9,
-    "milliarden": 10**9, "milliard": 10**9, "milliards": 10**9, "mille": 10**3, "milles": 10**3, "millones": 10**6, "millón": 10**6,
-    "тысяч": 10**3, "тысяча": 10**3, "тысячи": 10**3, "миллион": 10**6, "миллионов": 10**6, "миллиона": 10**6, "миллиард": 10**9,
-    "миллиардов": 10**9, "миллиарда": 10**9, "crore": 10**7, "億": 10**8, "亿": 10**8, "billion": 10**9, "bn": 10**9, "trillion": 10**12,
-}  # fmt: skip
+_SCALES: Final = {word: int(scale) for scale, *named in map(str.split, words("numeral.scales")) for word in named}
 # Languages in which 1.234 may be one thousand two hundred thirty-four.
-_COMMA_LANGUAGES: Final = frozenset(
-    "de es fr it pt nl ru pl tr id sv da fi nb no cs ro uk vi el bg hr sr sl sk hu ca".split()  # noqa: SIM905
-)
+_COMMA_LANGUAGES: Final = words("numeral.comma_languages")
 _SMALLEST_GROUP: Final = 3
 # Beyond these it is not an answer but a memory bomb.
 _LARGEST_EXPONENT: Final = 400
@@ -96,12 +77,8 @@ def read(match: re.Match[str], language: str | None) -> Number | None:
 
 
 # What may stand around a number that a target is: a unit, a currency, no operator and no second number.
-_BEFORE_ONLY: Final = lazy_pattern(
-    r"[\s#*$€£¥₹₩฿≈~=(\[]*(?:[A-Za-z]{1,12}\.?\s*=\s*|(?:US|HK|[RAC])\$|Rs\.?\s*)?[-+.$€£¥₹₩฿\s]*"
-)
-_AFTER_ONLY: Final = lazy_pattern(
-    r"[\s.%°*)\]]*(?:(?!(?:or|and|to|plus|minus|times)\b)[^\W\d_]{2,20}[²³]?[\s./]*){0,4}[\s.%°*)\]$€£]*"
-)
+_BEFORE_ONLY: Final = pattern("numeral.before_only")
+_AFTER_ONLY: Final = pattern("numeral.after_only")
 
 
 def whole_number(text: str) -> Number | None:

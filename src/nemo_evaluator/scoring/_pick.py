@@ -8,20 +8,15 @@ from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._claims import lowered
 from nemo_evaluator.scoring._clauses import VOID, Ledger, Said, clauses
 from nemo_evaluator.scoring._labels import patterns_of
+from nemo_evaluator.scoring._patterns import pattern
 from nemo_evaluator.scoring._settle import declines, plain_ending, settle
 from nemo_evaluator.scoring._text import normalise, prepare, readable, unlatex, unmark
 from nemo_evaluator.scoring._vocabulary import REFUSAL, Mark, cut_off
 
 _LOOKALIKES: Final = str.maketrans("АВСЕНΑΒΕΗＡＢＣＤＥＦＧＨＩＪａｂｃｄｅ１２３４５", "ABCEHABEHABCDEFGHIJabcde12345")
 # "Answer: A dog", "Answer: I think ...": words, not letters.
-_AFTER_I: Final = lazy_pattern(
-    r"['’]|\s+(?:think|believe|would|am|do|don|can|cannot|will|have|need|was|know|guess|was|apolog|chose|choose|pick)",
-    re.I,
-)
-_CONNECTIVE: Final = lazy_pattern(
-    r"\s+(?:because|since|as|is|was|and|or|for|due|with|based|given|which|where|but|so|here|would|should|seems|makes"
-    r"|best|over|not|nor|rather|instead|it|\(|[-–—:=|/,.])|\s*$", re.IGNORECASE,
-)  # fmt: skip
+_AFTER_I: Final = pattern("pick.after_i")
+_CONNECTIVE: Final = pattern("pick.connective")
 _SLACK: Final = 8
 _SHORTEST: Final = 4
 _CLOSERS: Final = "*_`~\"'”’)]}>$.,:;!|\\。 \t\n"
@@ -31,9 +26,7 @@ _REGION: Final = 1500
 _LAST: Final = 400
 _SHORT: Final = 60
 _TURN: Final = lazy_pattern(r"[.;,:!\n]|\bbut\b", re.IGNORECASE)
-_ARROW: Final = lazy_pattern(
-    r"\s*(?:[-=]>|→)\s*(?=(?:right|correct|true|wrong|incorrect|false|no|yes)\b)", re.IGNORECASE
-)
+_ARROW: Final = pattern("pick.arrow")
 _VERDICT: Final = lazy_pattern(r"correct|wrong|right|true|false|because|not\b", re.IGNORECASE)
 
 
@@ -141,8 +134,8 @@ class Letters:
 
     def _asserted(self, text: str) -> Said[str] | None:
         last = None
-        for pattern in (self.patterns.said, self.patterns.judged):
-            last = max(pattern.finditer(text), key=lambda match: match.start(), default=None)
+        for form in (self.patterns.said, self.patterns.judged):
+            last = max(form.finditer(text), key=lambda match: match.start(), default=None)
             if last is not None and not last[last.lastindex or 0].islower():
                 break
             last = None

@@ -5,17 +5,10 @@ import unicodedata
 from typing import Final
 
 from nemo_evaluator.core.lazy import lazy_pattern
+from nemo_evaluator.scoring._patterns import pattern
 
-CLOSE: Final = lazy_pattern(
-    r"</(?:seed:)?(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad)>|\[/THINK\]|◁/think▷"
-    r"|<\|end_of_thought\|>|<\|channel\|>final<\|message\|>|<channel\|>",
-    re.IGNORECASE,
-)
-OPEN: Final = lazy_pattern(
-    r"<(?:seed:)?(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad)>|\[THINK\]|◁think▷"
-    r"|<\|begin_of_thought\|>|<\|channel\|>(?:analysis|commentary)<\|message\|>|<\|channel>",
-    re.IGNORECASE,
-)
+CLOSE: Final = pattern("text.close")
+OPEN: Final = pattern("text.open")
 CONTROL: Final = lazy_pattern(r"<\|(?:begin|end)_of_solution\|>|<\|(?:return|end|im_end|eot_id|message)\|>")
 
 
@@ -88,10 +81,7 @@ def readable(text: str, question: str = "", *, part: bool = True) -> str:
 
 
 _LATEX_GAPS: Final = lazy_pattern(r"\\[,;:! ]|\\q?quad\b|\{,\}|~|\\left\b|\\right\b|\\displaystyle\b")
-_LATEX_WRAP: Final = lazy_pattern(
-    r"\\(?:text(?:bf|it|rm|sf|tt|normal|color\{\w+\})?|math(?:rm|bf|sf|it|bb|tt)|mbox|hbox|fbox|boxed|rm|bf|emph"
-    r"|underline|operatorname\*?|bm|boldsymbol)\s*\{((?:[^{}\\]|\\.)*)\}"
-)
+_LATEX_WRAP: Final = pattern("text.latex_wrap")
 _FRACTION: Final = lazy_pattern(r"\\[dtc]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
 _SHORT_FRACTION: Final = lazy_pattern(r"\\[dtc]?frac\s*(\d)\s*(\d)")
 _MATH_SIGNS: Final = (
@@ -119,11 +109,7 @@ def unlatex(text: str, *, boxes: bool = False) -> str:
     return text
 
 
-_MARKUP: Final = lazy_pattern(
-    r"\*\*|__|`+|~~|(?<!\w)[*_]|[*_](?!\w)"
-    r"|^\s{0,3}(?:#{1,6}|>(?=\s+[\w*])|[-*+](?=\s+[\w*$\\(\"'])|\d{1,2}[.)](?=\s+\*))\s+",
-    re.MULTILINE,
-)
+_MARKUP: Final = pattern("text.markup")
 
 
 def unmark(text: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from nemo_evaluator.core.lazy import lazy_pattern
+from nemo_evaluator.scoring._patterns import pattern, words
 
 
 class Mark:
@@ -190,19 +191,10 @@ def _patterned(word: str) -> int | None:
 
 
 # Words on which no sentence ends: a text that does was cut off.
-_UNFINISHED: Final = frozenset(
-    """the an that to of and or then is are was we it this with for in on by which if as be would not from at so its their his
-    her times because whether than but first next these those who where when while will can one they he she you i""".split()  # noqa: SIM905
-)
+_UNFINISHED: Final = frozenset(words("vocabulary.unfinished"))
 _OPERATORS: Final = frozenset("-+=×÷/(")
-_OFFER: Final = lazy_pattern(
-    r"\W*(?:let me know|would you like|do you want|shall i|should i|can i help|any (?:other|more|further)|feel free|i hope|hope this|is there anything|if you (?:have|need|want)|good luck|happy to)\b",
-    re.IGNORECASE,
-)
-_TASK: Final = lazy_pattern(
-    r"\W*(?:calculate|compute|find|determine|evaluate|solve|how (?:many|much|long|far|old)|what|which|who|when|where|why|simplify|express|let|suppose|given|answer the following|please)\b",
-    re.IGNORECASE,
-)
+_OFFER: Final = pattern("vocabulary.offer")
+_TASK: Final = pattern("vocabulary.task")
 
 
 def cut_off(text: str) -> bool:
@@ -225,11 +217,4 @@ def is_task(sentence: str) -> bool:
 
 
 # A line that begins another, invented task after the answer.
-NEXT_TASK: Final = lazy_pattern(
-    r"""^[ \t#*_>-]{0,8}(?:(?:next|another|new|follow-?up)[ ](?:question|problem|task)|question|problem|passage|exercise|context|input|human|user
-    |frage|aufgabe|question|problème|pregunta|problema|问题|题目|問題|質問|вопрос|задача)(?:[ ]?\#?\d{1,3})?[ ]?[*_]{0,2}[:：.)][ *_\n]
-    |^[ \t#*_>-]{0,8}Q\d{0,3}[:：][ *_\n]
-    |^[^\n]{8,300}\?[ *_]*\n\s{0,3}(?:[ \t*-]{0,4}\(?A[).:]|\uf8ff)
-    |^[ \t]*<\|(?:im_start|start_header_id|user|endoftext)\|?>|^[ \t]*\[INST\]""",
-    re.IGNORECASE | re.MULTILINE | re.VERBOSE,
-)
+NEXT_TASK: Final = pattern("vocabulary.next_task")

@@ -11,6 +11,7 @@ from nemo_evaluator.scoring._claims import PLAINLY
 from nemo_evaluator.scoring._clauses import VOID, Ledger, Said, clauses
 from nemo_evaluator.scoring._number_words import find_words
 from nemo_evaluator.scoring._numeral import NUMBER, Number, parse_number, read, whole_number
+from nemo_evaluator.scoring._patterns import pattern, words
 from nemo_evaluator.scoring._settle import declines, plain_ending, settle
 from nemo_evaluator.scoring._text import readable, unlatex
 from nemo_evaluator.scoring._vocabulary import cut_off, is_offer, is_task
@@ -24,56 +25,24 @@ _REGION: Final = 600
 _SENTENCES: Final = 6
 _OPERATOR: Final = lazy_pattern(r"(?:\^\{?-?\d+\}?)?\s*(?:[^\W\d]{1,14}\s*)?([-–+*/×÷·x=≈])[\s($€£¥₹.-]*")
 _BOLD: Final = lazy_pattern(r"\*\*([^*\n]*\d[^*\n]*)\*\*")
-_OPENING: Final = lazy_pattern(
-    r"[\s*_`~\"'“‘(\[{\\$€£¥₹>:≈~是为為はであ-]*(?:(?:US|HK|[RAC])\$)?(?:[A-Za-z]\s?=\s?[$€£]?-?)?[.]?"
-)
+_OPENING: Final = pattern("number.opening")
 _ALONE: Final = lazy_pattern(r"\W*(?:[^\W\d]{1,15}[\s.]*){0,2}\W*")
-_JOINED: Final = lazy_pattern(
-    r"(?P<unit>\s*(?:(?![到至或和とか])[^\W\d]){0,14})[\s*$()]*(?:\b(?:or|possibly|perhaps|maybe|to|and|oder|bis|und|ou|à|et|o|a|y|или|до)\b|[/–—~～,;-]|或者?|到"
-    r"|至|または|から|か|と|和)+[\s(*]*"
-    r"(?:(?:maybe|perhaps|possibly|even|about|probably|or)\s+)*[$€£¥₹\s]*",
-    re.IGNORECASE,
-)
+_JOINED: Final = pattern("number.joined")
 _ITEM: Final = lazy_pattern(r"\s*(?:\d{1,2}[.)]|[-*•])\s+([$€£-]?\d[\d.,]*)\s*")
 _WHOLE: Final = lazy_pattern(
     rf"(?:{PLAINLY}|\s*####\s*)\*{{0,2}}\$?(?P<digits>-?[0-9]{{1,15}})\$?\*{{0,2}}\.?\s*|\s*\$?\\boxed\{{(?P<boxed>-?[0-9]{{1,15}})\}}\$?\.?\s*"
 )
 _SHORT: Final = 60
 _UNIT: Final = lazy_pattern(r"\s*([^\W\d]{1,14})")
-_BOUND: Final = lazy_pattern(
-    r"(?:\b(?:more|less|greater|fewer|larger|smaller|higher|lower|other)\s+than|\bat\s+(?:least|most)|\b(?:over"
-    r"|under|above|below|up\s+to|nearly|mindestens|höchstens"
-    r"|mehr\s+als|weniger\s+als|plus\s+de|moins\s+de|au\s+moins|más\s+de|menos\s+de|al\s+menos|не\s+менее"
-    r"|не\s+более|более|менее)|twice|double|triple|half\s+of|root\s+of|\\?\b(?:sqrt|log|ln|sin|cos|tan|exp)\b[\s({]*|√|[<>≥≤≠±]|\\[lg]eq?|至少|至多|超过|不到)\s*[$€£¥₹(*]*\s*-?\Z",
-    re.IGNORECASE,
-)
-_LIMITS: Final = (
-    *"""than least most over under above below to nearly mindestens höchstens als de moins menos менее более of
-    twice double triple sqrt log ln sin cos tan exp √ < > ≥ ≤ ≠ ± 至少 至多 超过 不到""".split(),  # noqa: SIM905
-    *("\\le", "\\ge", "\\leq", "\\geq", "\\l", "\\g"),
-)
+_BOUND: Final = pattern("number.bound")
+_LIMITS: Final = words("number.limits")
 # A number that goes on as a formula is not the value: 18 + x, 18^2, 18x.
-_FORMULA: Final = lazy_pattern(
-    r"\s+and\s+(?:an?|one|three)\s+(?:half|third|quarter)|\s?[\^!]|\s?[+*·×-]\s?[a-zA-Z](?![A-Za-z])|\s?\\[a-z]|[a-z](?![A-Za-z.])(?=\s*[+^=)]|\s*\Z)"
-)
+_FORMULA: Final = pattern("number.formula")
 # "5 books cost 30", "20 divided by 4 equals 5": what such a sentence opens with is not its result.
-_EQUALS: Final = lazy_pattern(
-    r"\b(?:equals?|is|are|was|were|makes?|gives?|leaves?|costs?|totals?|yields?|becomes?|needs?|takes?|earns?|pays?|gets?|has|have|ist|sind|ergibt"
-    r"|ergeben|kostet|kosten|est|sont|font|fait|donne|coûte|coûtent|es|son|da|dan|cuesta|cuestan|равно|стоит|стоят)\s+"
-    r"(?:(?:about|exactly|only|just|then|to|a\s+total\s+of)\s+)*[$€£¥₹*]*(?=-?\d)",
-    re.IGNORECASE,
-)
-_GOES_ON: Final = lazy_pattern(
-    r"[\s*]*(?:times|more|less|fewer|plus|minus|percent|of|out|divided|multiplied|[-+*/×÷x%^])(?![a-z])"
-)
+_EQUALS: Final = pattern("number.equals")
+_GOES_ON: Final = pattern("number.goes_on")
 _MINUS: Final = lazy_pattern(r"\b(?:minus|negative)\s+\Z", re.IGNORECASE)
-_ASSERTS: Final = lazy_pattern(
-    r"(?:\b(?:it|that|this|one|result|total|answer|sum|value)(?:['’]s|\s+(?:is|was|should\s+be|must\s+be"
-    r"|would\s+be|could(?:\s+also)?\s+be|might(?:\s+also)?\s+be|may\s+be|equals|comes\s+to))"
-    r"|\b(?:should|must|has\s+to)\s+be|\b(?:get|gives|makes|mean|say|c['’]est|ist|es|est|это)|应该?是|是"
-    r"|は)\s*(?:actually|indeed|exactly|about|then|=|:)?[\s*:$€£¥₹(]*-?\Z",
-    re.IGNORECASE,
-)
+_ASSERTS: Final = pattern("number.asserts")
 
 
 class Numbers:

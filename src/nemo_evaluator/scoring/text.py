@@ -1,6 +1,5 @@
 """Text against text: equality, containment and overlap after normalisation."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -10,6 +9,7 @@ from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._claims import PLAINLY, Kind, claims, foreign_claims
 from nemo_evaluator.scoring._clauses import Ledger, clauses
 from nemo_evaluator.scoring._mention import Mentions
+from nemo_evaluator.scoring._patterns import pattern
 from nemo_evaluator.scoring._settle import committed_text, hedge, settle
 from nemo_evaluator.scoring._settle import declines as declines
 from nemo_evaluator.scoring._settle import tasks as tasks
@@ -26,11 +26,7 @@ _SHORT: Final = 12
 _CUTS: Final = 24
 _LONG: Final = 20
 _REGION: Final = 400
-_REASON: Final = lazy_pattern(
-    r"(?:,\s*|\s+|\s*[-–—(;:]\s*)(?:because|since|as|which|due to|given that|so|where|explanation)\b"
-    r"|,?\s+(?:not|and not|rather than|instead of|as opposed to)\s|\.\s|\s\(|\s[-–—]\s|;|\n",
-    re.IGNORECASE,
-)
+_REASON: Final = pattern("text.reason")
 _NUMERIC: Final = lazy_pattern(r"\s*-?[$€£¥]?\s*[\d.,]+\s*%?\s*")
 
 
