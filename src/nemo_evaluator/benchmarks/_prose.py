@@ -27,17 +27,17 @@ def words(text: str) -> list[str]:
     return WORD.findall(text)
 
 
-def paragraphs(text: str) -> list[str]:
-    """The blocks between blank lines."""
-    return [block.strip() for block in re.split(r"\n\s*\n", text.strip()) if block.strip()]
+def lower_words(text: str) -> list[str]:
+    """The words in small letters."""
+    return [word.casefold() for word in words(text)]
 
 
 def sentences(text: str) -> list[str]:
     """The sentences of a text. A blank line and the start of a list item or heading end a sentence too."""
     found: list[str] = []
-    for block in paragraphs(text):
+    for block in re.split(r"\n\s*\n", text.strip()):
         piece = ""
-        for line in block.split("\n"):
+        for line in block.strip().split("\n"):
             if _MARKS.match(line):
                 found += _split(piece)
                 piece = _MARKS.sub("", line)
@@ -78,8 +78,3 @@ def syllables(word: str) -> int:
     if re.search(r"[^aeiouysxzgc]es$", plain) and count > 1:
         count -= 1
     return max(count, 1)
-
-
-def same_word(left: str, right: str) -> bool:
-    """Equal but for case."""
-    return left.casefold() == right.casefold()

@@ -2,12 +2,11 @@
 
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.benchmarks._instructions import check_all, prepare, summary
-from nemo_evaluator.benchmarks.ifbench import count, custom, form, ratio, repeat, sentence, word
+from nemo_evaluator.benchmarks.ifbench import custom, form, prose
 from nemo_evaluator.environments.custom import ScorerInput, scorer
 from nemo_evaluator.scoring import Score
 
-_FAMILIES = (count, custom, form, ratio, repeat, sentence, word)
-CHECKS = {name: check for family in _FAMILIES for name, check in family.CHECKS.items()}
+CHECKS = custom.CHECKS | form.CHECKS | prose.CHECKS
 
 
 @builtin("ifbench", prepare_row=prepare, summary=summary)

@@ -8,8 +8,8 @@ import unicodedata
 from datetime import date
 from typing import Final
 
-from nemo_evaluator.benchmarks._instructions import named
-from nemo_evaluator.benchmarks._prose import sentences, words
+from nemo_evaluator.benchmarks._instructions import Check, named
+from nemo_evaluator.benchmarks._prose import lower_words, sentences, words
 from nemo_evaluator.core.types import JsonDict
 
 _CAPITALS: Final = (
@@ -38,11 +38,6 @@ def _is_table(table: list[list[str]], header: list[str], rows: int) -> bool:
         and [cell.strip() for cell in table[0]] == header
         and all(len(row) == len(header) and all(cell.strip() for cell in row) for row in table)
     )
-
-
-def csv_city(text: str, args: JsonDict) -> bool:
-    """A header of five names and seven rows."""
-    return _is_table(_table(text, ","), ["ID", "Country", "City", "Year", "Count"], 7)
 
 
 def csv_special_character(text: str, args: JsonDict) -> bool:
@@ -95,11 +90,6 @@ def mcq_count_length(text: str, args: JsonDict) -> bool:
     return all(shorter < longer for shorter, longer in itertools.pairwise(stems))
 
 
-def multiples(text: str, args: JsonDict) -> bool:
-    """The multiples of seven from 10 to 50 and no other number."""
-    return [int(number) for number in re.findall(r"\d+", text)] == [14, 21, 28, 35, 42, 49]
-
-
 def reverse_newline(text: str, args: JsonDict) -> bool:
     """African countries one a line, in reverse alphabetical order."""
     lines = [_plain(re.sub(r"^\s*(?:\d+[.)]|[*-])\s*", "", line)) for line in text.strip().splitlines() if line.strip()]
@@ -112,18 +102,21 @@ def sentence_alphabet(text: str, args: JsonDict) -> bool:
     return initials == string.ascii_lowercase
 
 
-def character_reverse(text: str, args: JsonDict) -> bool:
-    """The answer (the bald eagle) spelled backwards."""
-    return "bald eagle" in text[::-1].casefold() and "eagle" not in text.casefold()
-
-
 def word_reverse(text: str, args: JsonDict) -> bool:
     """The answer (the bald eagle) in reverse order of words."""
-    said = [word.casefold() for word in words(text)]
+    said = lower_words(text)
     return "bald eagle" in " ".join(reversed(said)) and "bald eagle" not in " ".join(said)
 
 
-CHECKS: Final = named(
-    "custom", character_reverse, csv_city, csv_quotes, csv_special_character, date_format_list,
-    european_capitals_sort, mcq_count_length, multiples, reverse_newline, sentence_alphabet, word_reverse,
-)  # fmt: skip
+CHECKS: Final[dict[str, Check]] = {
+    **named("custom", csv_quotes, csv_special_character, date_format_list, european_capitals_sort, mcq_count_length),
+    **named("custom", reverse_newline, sentence_alphabet, word_reverse),
+    # The answer (the bald eagle) spelled backwards.
+    "custom:character_reverse": lambda text, args: (
+        "bald eagle" in text[::-1].casefold() and "eagle" not in text.casefold()
+    ),
+    # A header of five names and seven rows.
+    "custom:csv_city": lambda text, args: _is_table(_table(text, ","), ["ID", "Country", "City", "Year", "Count"], 7),
+    # The multiples of seven from 10 to 50 and no other number.
+    "custom:multiples": lambda text, args: list(map(int, re.findall(r"\d+", text))) == [14, 21, 28, 35, 42, 49],
+}

@@ -9,8 +9,8 @@ import re
 from typing import Final
 
 from nemo_evaluator.benchmarks._instructions import Check, named
-from nemo_evaluator.benchmarks._langid import language_of
 from nemo_evaluator.benchmarks.ifeval.sentences import count_capital_words, count_sentences
+from nemo_evaluator.core.lazy import optional
 from nemo_evaluator.core.types import JsonDict
 
 _SHORT_TEXT: Final = 40
@@ -31,48 +31,10 @@ def _pattern(words: str) -> re.Pattern[str]:
         return re.compile(re.escape(words), re.IGNORECASE)
 
 
-def existence(text: str, args: JsonDict) -> bool:
-    """Every keyword occurs, in any case, also inside a longer word."""
-    return all(_pattern(word).search(text) for word in args["keywords"])
-
-
-def frequency(text: str, args: JsonDict) -> bool:
-    """The keyword occurs at least, or fewer than, so many times."""
-    count = len(_pattern(args["keyword"].strip()).findall(text))
-    return compare(count, args["relation"], args["frequency"])
-
-
-def forbidden_words(text: str, args: JsonDict) -> bool:
-    """None of the words occurs as a word."""
-    return not any(_pattern(rf"\b{word}\b").search(text) for word in args["forbidden_words"])
-
-
-def letter_frequency(text: str, args: JsonDict) -> bool:
-    """The letter (or sign) occurs at least, or fewer than, so many times, in any case."""
-    count = text.lower().count(args["letter"].strip().lower())
-    return compare(count, args["let_relation"], args["let_frequency"])
-
-
-def response_language(text: str, args: JsonDict) -> bool:
-    """The response is in the language."""
-    return not any(map(str.isalpha, text)) or bool(language_of(text) == args["language"])
-
-
-def number_sentences(text: str, args: JsonDict) -> bool:
-    """At least, or fewer than, so many sentences."""
-    return compare(count_sentences(text), args["relation"], args["num_sentences"])
-
-
-def number_words(text: str, args: JsonDict) -> bool:
-    """At least, or fewer than, so many words."""
-    return compare(len(re.findall(r"\w+", text)), args["relation"], args["num_words"])
-
-
 def number_paragraphs(text: str, args: JsonDict) -> bool:
     """So many paragraphs, separated by the divider ``***``; only the first and last may be empty."""
     parts = [part.strip() for part in re.split(r"\s?\*\*\*\s?", text)]
-    inner = parts[1:-1] if len(parts) > 1 else []
-    return bool(all(inner) and sum(bool(part) for part in parts) == args["num_paragraphs"])
+    return all(parts[1:-1]) and sum(map(bool, parts)) == args["num_paragraphs"]
 
 
 def nth_paragraph_first_word(text: str, args: JsonDict) -> bool:
@@ -108,21 +70,11 @@ def number_bullet_lists(text: str, args: JsonDict) -> bool:
     return bool(len(stars) + len(hyphens) == args["num_bullets"])
 
 
-def constrained_response(text: str, args: JsonDict) -> bool:
-    """One of the three allowed answers is there, letter for letter."""
-    return any(answer in text for answer in _ANSWERS)
-
-
 def number_highlighted_sections(text: str, args: JsonDict) -> bool:
     """At least so many ``*highlighted*`` or ``**highlighted**`` sections; ``***this***`` is both."""
     single = sum(bool(part.strip("*").strip()) for part in re.findall(r"\*[^\n*]*\*", text))
     double = sum(bool(part[2:-2].strip()) for part in re.findall(r"\*\*[^\n*]*\*\*", text))
     return bool(single + double >= args["num_highlights"])
-
-
-def multiple_sections(text: str, args: JsonDict) -> bool:
-    """At least so many sections that begin with the splitter and a number."""
-    return bool(len(re.findall(rf"{args['section_spliter'].strip()}\s?\d+", text)) >= args["num_sections"])
 
 
 def json_format(text: str, args: JsonDict) -> bool:
@@ -153,58 +105,67 @@ def two_responses(text: str, args: JsonDict) -> bool:
     return len(filled) == 2 and filled[0] != filled[1] and all(parts[1:-1])
 
 
-def repeat_prompt(text: str, args: JsonDict) -> bool:
-    """The request comes first, word for word, then an answer."""
-    return text.strip().lower().startswith(args["prompt_to_repeat"].strip().lower())
-
-
-def end_checker(text: str, args: JsonDict) -> bool:
-    """The response ends with the phrase and nothing after it."""
-    return text.strip().strip('"').lower().endswith(args["end_phrase"].strip().lower())
-
-
-def quotation(text: str, args: JsonDict) -> bool:
-    """The whole response stands in straight double quotation marks."""
-    bare = text.strip()
-    return len(bare) > 1 and bare[0] == bare[-1] == '"'
-
-
-def no_comma(text: str, args: JsonDict) -> bool:
-    """Not one comma."""
-    return "," not in text
+def _language_of(text: str) -> str:
+    """The ISO 639-1 code of the likeliest language (py3langid, loaded when it is first asked: it takes 120 MB)."""
+    return str(optional("py3langid", extra="all").classify(text)[0])
 
 
 def _is_english(text: str) -> bool:
     letters = [sign for sign in text if sign.isalpha()]
     if len(letters) < _SHORT_TEXT:
         return all(sign.isascii() for sign in letters)
-    return language_of(text.lower()) == "en"
-
-
-def english_capital(text: str, args: JsonDict) -> bool:
-    """English, all in capital letters."""
-    return text.isupper() and _is_english(text)
-
-
-def english_lowercase(text: str, args: JsonDict) -> bool:
-    """English, all in small letters."""
-    return text.islower() and _is_english(text)
-
-
-def capital_word_frequency(text: str, args: JsonDict) -> bool:
-    """At least, or fewer than, so many words in capital letters."""
-    return compare(count_capital_words(text), args["capital_relation"], args["capital_frequency"])
+    return _language_of(text.lower()) == "en"
 
 
 CHECKS: Final[dict[str, Check]] = {
-    **named("change_case", capital_word_frequency, english_capital, english_lowercase),
-    **named("combination", repeat_prompt, two_responses),
+    **named("combination", two_responses),
     **named("detectable_content", number_placeholders, postscript),
-    **named("detectable_format", constrained_response, json_format, multiple_sections, number_bullet_lists),
-    **named("detectable_format", number_highlighted_sections, title),
-    **named("keywords", existence, forbidden_words, frequency, letter_frequency),
-    **named("language", response_language),
-    **named("length_constraints", nth_paragraph_first_word, number_paragraphs, number_sentences, number_words),
-    **named("punctuation", no_comma),
-    **named("startend", end_checker, quotation),
+    **named("detectable_format", json_format, number_bullet_lists, number_highlighted_sections, title),
+    **named("length_constraints", nth_paragraph_first_word, number_paragraphs),
+    # At least, or fewer than, so many words in capital letters.
+    "change_case:capital_word_frequency": lambda text, args: compare(
+        count_capital_words(text), args["capital_relation"], args["capital_frequency"]
+    ),
+    "change_case:english_capital": lambda text, args: text.isupper() and _is_english(text),
+    "change_case:english_lowercase": lambda text, args: text.islower() and _is_english(text),
+    # The request comes first, word for word, then an answer.
+    "combination:repeat_prompt": lambda text, args: (
+        text.strip().lower().startswith(args["prompt_to_repeat"].strip().lower())
+    ),
+    # One of the three allowed answers is there, letter for letter.
+    "detectable_format:constrained_response": lambda text, args: any(answer in text for answer in _ANSWERS),
+    # At least so many sections that begin with the splitter and a number.
+    "detectable_format:multiple_sections": lambda text, args: (
+        len(re.findall(rf"{args['section_spliter'].strip()}\s?\d+", text)) >= args["num_sections"]
+    ),
+    # Every keyword occurs, in any case, also inside a longer word.
+    "keywords:existence": lambda text, args: all(_pattern(word).search(text) for word in args["keywords"]),
+    # None of the words occurs as a word.
+    "keywords:forbidden_words": lambda text, args: (
+        not any(_pattern(rf"\b{word}\b").search(text) for word in args["forbidden_words"])
+    ),
+    # The keyword occurs at least, or fewer than, so many times.
+    "keywords:frequency": lambda text, args: compare(
+        len(_pattern(args["keyword"].strip()).findall(text)), args["relation"], args["frequency"]
+    ),
+    # The letter (or sign) occurs at least, or fewer than, so many times, in any case.
+    "keywords:letter_frequency": lambda text, args: compare(
+        text.lower().count(args["letter"].strip().lower()), args["let_relation"], args["let_frequency"]
+    ),
+    "language:response_language": lambda text, args: (
+        not any(map(str.isalpha, text)) or _language_of(text) == args["language"]
+    ),
+    "length_constraints:number_sentences": lambda text, args: compare(
+        count_sentences(text), args["relation"], args["num_sentences"]
+    ),
+    "length_constraints:number_words": lambda text, args: compare(
+        len(re.findall(r"\w+", text)), args["relation"], args["num_words"]
+    ),
+    "punctuation:no_comma": lambda text, args: "," not in text,
+    # The response ends with the phrase and nothing after it.
+    "startend:end_checker": lambda text, args: (
+        text.strip().strip('"').lower().endswith(args["end_phrase"].strip().lower())
+    ),
+    # The whole response stands in straight double quotation marks.
+    "startend:quotation": lambda text, args: len(text.strip()) > 1 and text.strip()[0] == text.strip()[-1] == '"',
 }
