@@ -2,8 +2,7 @@
 
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import ScorerInput, scorer
-from nemo_evaluator.scoring import Score, numeric_match
+from nemo_evaluator.scoring import numeric_match
 
 
 def prepare(row: JsonDict) -> JsonDict:
@@ -11,9 +10,5 @@ def prepare(row: JsonDict) -> JsonDict:
     return {"id": str(row["id"]), "problem": row["problem"], "answer": str(int(row["answer"]))}
 
 
-@builtin("aime_2024", prepare_row=prepare)
-@builtin("aime_2025", prepare_row=prepare)
-@scorer
-def aime(sample: ScorerInput) -> Score:
-    """Is the announced number the answer?"""
-    return numeric_match(sample)
+for _name in ("aime_2024", "aime_2025"):
+    builtin(_name, prepare_row=prepare)(lambda sample: numeric_match(sample))

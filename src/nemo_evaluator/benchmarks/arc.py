@@ -3,8 +3,7 @@
 from nemo_evaluator.benchmarks._choice import LETTERS, lettered
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import ScorerInput, scorer
-from nemo_evaluator.scoring import Score, multichoice_regex
+from nemo_evaluator.scoring import multichoice_regex
 
 
 def prepare(row: JsonDict) -> JsonDict:
@@ -14,9 +13,5 @@ def prepare(row: JsonDict) -> JsonDict:
     return {"id": row["id"], "question": row["question"], **columns, "letters": LETTERS[: len(texts)]}
 
 
-@builtin("arc_challenge", prepare_row=prepare)
-@builtin("arc_easy", prepare_row=prepare)
-@scorer
-def arc(sample: ScorerInput) -> Score:
-    """Is the letter that the response picks the right one?"""
-    return multichoice_regex(sample, labels=sample.metadata["letters"])
+for _name in ("arc_challenge", "arc_easy"):
+    builtin(_name, prepare_row=prepare)(lambda sample: multichoice_regex(sample, labels=sample.metadata["letters"]))

@@ -3,8 +3,6 @@
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.benchmarks._words import one_of
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import ScorerInput, scorer
-from nemo_evaluator.scoring import Score
 
 
 def prepare(row: JsonDict) -> JsonDict:
@@ -12,8 +10,4 @@ def prepare(row: JsonDict) -> JsonDict:
     return {"passage": row["passage"], "question": row["question"], "target": "yes" if row["answer"] else "no"}
 
 
-@builtin("boolq", prepare_row=prepare)
-@scorer
-def boolq(sample: ScorerInput) -> Score:
-    """Does the response settle on the right word?"""
-    return one_of(sample, ("yes", "no"))
+builtin("boolq", prepare_row=prepare)(lambda sample: one_of(sample, ("yes", "no")))

@@ -3,8 +3,7 @@
 from nemo_evaluator.benchmarks._choice import lettered
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import ScorerInput, scorer
-from nemo_evaluator.scoring import Score, multichoice_regex
+from nemo_evaluator.scoring import multichoice_regex
 
 
 def prepare(row: JsonDict) -> JsonDict:
@@ -13,8 +12,4 @@ def prepare(row: JsonDict) -> JsonDict:
     return {"id": row["id"], "question": row["question"], **columns}
 
 
-@builtin("commonsense_qa", prepare_row=prepare)
-@scorer
-def commonsense_qa(sample: ScorerInput) -> Score:
-    """Is the letter that the response picks the right one?"""
-    return multichoice_regex(sample, labels="ABCDE")
+builtin("commonsense_qa", prepare_row=prepare)(lambda sample: multichoice_regex(sample, labels="ABCDE"))

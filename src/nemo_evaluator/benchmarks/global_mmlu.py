@@ -8,8 +8,7 @@ from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.benchmarks._parts import chained, labelled
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets import Rows
-from nemo_evaluator.environments.custom import ScorerInput, scorer
-from nemo_evaluator.scoring import Score, multichoice_regex
+from nemo_evaluator.scoring import multichoice_regex
 
 # The languages whose translations were post-edited by professionals.
 LANGUAGES: Final = ("ar", "bn", "de", "en", "es", "fr", "hi", "id", "it", "ja", "ko", "pt", "sw", "yo", "zh")
@@ -39,10 +38,6 @@ def prepare(row: JsonDict) -> JsonDict:
     return {**kept, **lettered(choices, LETTERS.index(row["answer"])), "category": row["language"]}
 
 
-@builtin(
+builtin(
     "global_mmlu", dataset=dataset, prepare_row=prepare, params={"languages": list(LANGUAGES)}, fewshot_dataset=examples
-)
-@scorer
-def global_mmlu(sample: ScorerInput) -> Score:
-    """Is the letter that the response picks the right one?"""
-    return multichoice_regex(sample, labels="ABCD")
+)(lambda sample: multichoice_regex(sample, labels="ABCD"))

@@ -5,8 +5,7 @@ import random
 from nemo_evaluator.benchmarks._choice import lettered
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import ScorerInput, scorer
-from nemo_evaluator.scoring import Score, multichoice_regex
+from nemo_evaluator.scoring import multichoice_regex
 
 _WRONG = ("Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3")
 
@@ -20,8 +19,4 @@ def prepare(row: JsonDict, idx: int, rng: random.Random) -> JsonDict:
     return {"question": row["Question"].strip(), **columns, "category": row["High-level domain"]}
 
 
-@builtin("gpqa", prepare_row=prepare)
-@scorer
-def gpqa(sample: ScorerInput) -> Score:
-    """Is the letter that the response picks the right one?"""
-    return multichoice_regex(sample, labels="ABCD")
+builtin("gpqa", prepare_row=prepare)(lambda sample: multichoice_regex(sample, labels="ABCD"))

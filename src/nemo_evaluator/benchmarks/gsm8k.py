@@ -5,8 +5,7 @@ from typing import Final
 
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import ScorerInput, scorer
-from nemo_evaluator.scoring import Score, numeric_match
+from nemo_evaluator.scoring import numeric_match
 
 # Notes for a calculator in the published solutions, such as <<3*4=12>>.
 _NOTES: Final = re.compile(r"<<[^<>]*>>")
@@ -27,8 +26,4 @@ def prepare(row: JsonDict) -> JsonDict:
     }
 
 
-@builtin("gsm8k", prepare_row=prepare)
-@scorer
-def gsm8k(sample: ScorerInput) -> Score:
-    """Is the number that the response ends on the number after ``####``?"""
-    return numeric_match(sample)
+builtin("gsm8k", prepare_row=prepare)(lambda sample: numeric_match(sample))

@@ -5,8 +5,7 @@ import re
 from nemo_evaluator.benchmarks._choice import lettered
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import ScorerInput, scorer
-from nemo_evaluator.scoring import Score, multichoice_regex
+from nemo_evaluator.scoring import multichoice_regex
 
 # Marks that the how-to articles left in the text, such as "[header]" and "[step]".
 _TITLE = re.compile(r"(?<=[^.?!\s])\s*\[title\]")
@@ -30,8 +29,4 @@ def prepare(row: JsonDict) -> JsonDict:
     }
 
 
-@builtin("hellaswag", prepare_row=prepare)
-@scorer
-def hellaswag(sample: ScorerInput) -> Score:
-    """Is the letter that the response picks the right one?"""
-    return multichoice_regex(sample, labels="ABCD")
+builtin("hellaswag", prepare_row=prepare)(lambda sample: multichoice_regex(sample, labels="ABCD"))

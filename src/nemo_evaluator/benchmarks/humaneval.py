@@ -2,8 +2,7 @@
 
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import ScorerInput, scorer
-from nemo_evaluator.scoring import Score, code_sandbox_async
+from nemo_evaluator.scoring import code_sandbox_async
 
 
 def prepare(row: JsonDict) -> JsonDict:
@@ -17,8 +16,4 @@ def prepare(row: JsonDict) -> JsonDict:
     }
 
 
-@builtin("humaneval", prepare_row=prepare)
-@scorer
-async def humaneval(sample: ScorerInput) -> Score:
-    """Do the tests pass?"""
-    return await code_sandbox_async(sample, sample.sandbox)
+builtin("humaneval", prepare_row=prepare)(lambda sample: code_sandbox_async(sample, sample.sandbox))

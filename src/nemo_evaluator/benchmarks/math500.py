@@ -2,8 +2,7 @@
 
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import ScorerInput, scorer
-from nemo_evaluator.scoring import Score, math
+from nemo_evaluator.scoring import math
 
 
 def prepare(row: JsonDict) -> JsonDict:
@@ -12,8 +11,4 @@ def prepare(row: JsonDict) -> JsonDict:
     return {**kept, "category": row["subject"]}
 
 
-@builtin("math500", prepare_row=prepare)
-@scorer
-async def math500(sample: ScorerInput) -> Score:
-    """Is the announced answer mathematically equal to the published one?"""
-    return await math(sample)
+builtin("math500", prepare_row=prepare)(lambda sample: math(sample))

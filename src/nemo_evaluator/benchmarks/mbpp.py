@@ -5,8 +5,7 @@ from typing import Any
 
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import ScorerInput, scorer
-from nemo_evaluator.scoring import Score, code_sandbox_async
+from nemo_evaluator.scoring import code_sandbox_async
 
 _CALL = re.compile(
     r"assert\s+(?:not\s+)?\(*(?:\w+\.)*(?:(?:set|sorted|list|tuple|round|len|abs|str|int|float|isclose)\()*(\w+)\s*\("
@@ -29,9 +28,5 @@ def prepare(row: JsonDict) -> JsonDict:
     }
 
 
-@builtin("mbpp", prepare_row=prepare)
-@builtin("mbpp_sanitized", prepare_row=prepare)
-@scorer
-async def mbpp(sample: ScorerInput) -> Score:
-    """Do the assertions hold?"""
-    return await code_sandbox_async(sample, sample.sandbox)
+for _name in ("mbpp", "mbpp_sanitized"):
+    builtin(_name, prepare_row=prepare)(lambda sample: code_sandbox_async(sample, sample.sandbox))

@@ -7,8 +7,7 @@ from nemo_evaluator.benchmarks._declared import builtin, declared
 from nemo_evaluator.benchmarks._parts import chained, labelled
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets import Rows
-from nemo_evaluator.environments.custom import ScorerInput, scorer
-from nemo_evaluator.scoring import Score, numeric_match
+from nemo_evaluator.scoring import numeric_match
 
 # Instruction and the word before the final number, in the language of the problem.
 PROMPTS: Final[dict[str, list[str]]] = declared("mgsm")["own"]["prompts"]
@@ -46,8 +45,6 @@ def prepare(row: JsonDict) -> JsonDict:
     }
 
 
-@builtin("mgsm", dataset=dataset, prepare_row=prepare, params={"languages": list(PROMPTS)}, fewshot_dataset=examples)
-@scorer
-def mgsm(sample: ScorerInput) -> Score:
-    """Is the number that the response ends on the answer, read as the language writes numbers?"""
-    return numeric_match(sample)
+builtin("mgsm", dataset=dataset, prepare_row=prepare, params={"languages": list(PROMPTS)}, fewshot_dataset=examples)(
+    lambda sample: numeric_match(sample)
+)

@@ -3,8 +3,7 @@
 from nemo_evaluator.benchmarks._choice import LETTERS, option_lines
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import ScorerInput, scorer
-from nemo_evaluator.scoring import Score, multichoice_regex
+from nemo_evaluator.scoring import multichoice_regex
 
 
 def prepare(row: JsonDict) -> JsonDict:
@@ -23,8 +22,4 @@ def prepare(row: JsonDict) -> JsonDict:
     }
 
 
-@builtin("mmlu_pro", prepare_row=prepare)
-@scorer
-def mmlu_pro(sample: ScorerInput) -> Score:
-    """Is the letter that the response picks the right one?"""
-    return multichoice_regex(sample, labels=sample.metadata["letters"])
+builtin("mmlu_pro", prepare_row=prepare)(lambda sample: multichoice_regex(sample, labels=sample.metadata["letters"]))

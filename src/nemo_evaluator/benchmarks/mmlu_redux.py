@@ -7,8 +7,7 @@ from nemo_evaluator.benchmarks._declared import builtin, declared
 from nemo_evaluator.benchmarks._parts import chained, labelled
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets import PickedRows, Rows
-from nemo_evaluator.environments.custom import ScorerInput, scorer
-from nemo_evaluator.scoring import Score, multichoice_regex
+from nemo_evaluator.scoring import multichoice_regex
 
 _REPO: Final = "edinburgh-dawg/mmlu-redux-2.0"
 SUBJECTS: Final = tuple(declared("mmlu_redux")["own"]["subjects"])
@@ -46,8 +45,6 @@ def prepare(row: JsonDict) -> JsonDict:
     }
 
 
-@builtin("mmlu_redux", dataset=dataset, prepare_row=prepare, params={"subjects": list(SUBJECTS)})
-@scorer
-def mmlu_redux(sample: ScorerInput) -> Score:
-    """Is the letter that the response picks the right one?"""
-    return multichoice_regex(sample, labels="ABCD")
+builtin("mmlu_redux", dataset=dataset, prepare_row=prepare, params={"subjects": list(SUBJECTS)})(
+    lambda sample: multichoice_regex(sample, labels="ABCD")
+)

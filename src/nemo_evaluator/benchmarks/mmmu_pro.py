@@ -9,8 +9,7 @@ from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.errors import SeedError
 from nemo_evaluator.core.types import JsonDict, SeedResult
 from nemo_evaluator.datasets import Rows, open_rows
-from nemo_evaluator.environments.custom import ScorerInput, scorer
-from nemo_evaluator.scoring import Score, multichoice_regex
+from nemo_evaluator.scoring import multichoice_regex
 
 _IMAGES: Final = tuple(f"image_{number}" for number in range(1, 8))
 _TYPES: Final = {"iVBOR": "png", "/9j/": "jpeg", "R0lGO": "gif", "UklGR": "webp"}
@@ -56,8 +55,6 @@ def seed(row: JsonDict, idx: int) -> SeedResult:
     )
 
 
-@builtin("mmmu_pro", dataset=dataset, seed_fn=seed, params={"variant": "standard (10 options)"})
-@scorer
-def mmmu_pro(sample: ScorerInput) -> Score:
-    """Is the letter that the response picks the right one?"""
-    return multichoice_regex(sample, labels=sample.metadata["letters"])
+builtin("mmmu_pro", dataset=dataset, seed_fn=seed, params={"variant": "standard (10 options)"})(
+    lambda sample: multichoice_regex(sample, labels=sample.metadata["letters"])
+)

@@ -22,11 +22,9 @@ def prepare_choice(row: JsonDict, idx: int, rng: random.Random) -> JsonDict:
     return {"question": row["question"], **columns, "letters": LETTERS[: len(choices)]}
 
 
-@builtin("truthfulqa_mc", prepare_row=prepare_choice)
-@scorer
-def truthfulqa_mc(sample: ScorerInput) -> Score:
-    """Is the letter that the response picks the true answer?"""
-    return multichoice_regex(sample, labels=sample.metadata["letters"])
+builtin("truthfulqa_mc", prepare_row=prepare_choice)(
+    lambda sample: multichoice_regex(sample, labels=sample.metadata["letters"])
+)
 
 
 def prepare_text(row: JsonDict) -> JsonDict:

@@ -3,8 +3,7 @@
 from nemo_evaluator.benchmarks._choice import lettered
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import ScorerInput, scorer
-from nemo_evaluator.scoring import Score, multichoice_regex
+from nemo_evaluator.scoring import multichoice_regex
 
 
 def prepare(row: JsonDict) -> JsonDict:
@@ -12,8 +11,4 @@ def prepare(row: JsonDict) -> JsonDict:
     return {"sentence": row["sentence"], **lettered([row["option1"], row["option2"]], int(row["answer"]) - 1)}
 
 
-@builtin("winogrande", prepare_row=prepare)
-@scorer
-def winogrande(sample: ScorerInput) -> Score:
-    """Is the letter that the response picks the right one?"""
-    return multichoice_regex(sample, labels="AB")
+builtin("winogrande", prepare_row=prepare)(lambda sample: multichoice_regex(sample, labels="AB"))
