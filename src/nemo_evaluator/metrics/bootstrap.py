@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -20,13 +21,16 @@ def bootstrap_ci(
     values: Sequence[float] | Floats, *, n_bootstrap: int = RESAMPLES, ci_level: float = 0.95, seed: int = SEED
 ) -> Interval:
     """Percentile bootstrap of the mean; fewer than two values have no bounds."""
-    data = np.asarray(values, dtype=np.float64)
-    mean = float(data.mean()) if len(data) else math.nan
+    data, plain = _unbounded(values, "bootstrap")
     if len(data) < 2:
-        return Interval(mean, None, None, "bootstrap", len(data))
-    means = resampled_means(data, n_bootstrap, seed)
-    lower, upper = np.quantile(means, [(1 - ci_level) / 2, (1 + ci_level) / 2])
-    return Interval(mean, float(lower), float(upper), "bootstrap", len(data))
+        return plain
+    lower, upper = np.quantile(resampled_means(data, n_bootstrap, seed), [(1 - ci_level) / 2, (1 + ci_level) / 2])
+    return replace(plain, lower=float(lower), upper=float(upper))
+
+
+def _unbounded(values: Sequence[float] | Floats, method: str) -> tuple[Floats, Interval]:
+    data = np.asarray(values, dtype=np.float64)
+    return data, Interval(float(data.mean()) if len(data) else math.nan, None, None, method, len(data))
 
 
 def resampled_means(data: Floats, resamples: int = RESAMPLES, seed: int = SEED) -> Floats:
@@ -63,13 +67,11 @@ def bca_interval(
     values: Sequence[float] | Floats, *, confidence: float = 0.95, resamples: int = RESAMPLES, seed: int = SEED
 ) -> Interval:
     """Bias-corrected and accelerated bootstrap of the mean (Efron 1987)."""
-    data = np.asarray(values, dtype=np.float64)
-    n = len(data)
-    mean = float(data.mean()) if n else math.nan
-    if n < 2 or np.ptp(data) == 0.0:
-        return Interval(mean, None, None, "bca", n)
+    data, plain = _unbounded(values, "bca")
+    if len(data) < 2 or np.ptp(data) == 0.0:
+        return plain
     lower, upper = bca_bounds(data, resampled_means(data, resamples, seed), confidence=confidence)
-    return Interval(mean, lower, upper, "bca", n)
+    return replace(plain, lower=lower, upper=upper)
 
 
 def bca_bounds(data: Floats, means: Floats, *, confidence: float = 0.95) -> tuple[float, float]:
@@ -89,18 +91,16 @@ def studentised_interval(
     values: Sequence[float] | Floats, *, confidence: float = 0.95, resamples: int = RESAMPLES, seed: int = SEED
 ) -> Interval:
     """Bootstrap-t of the mean: quantiles of (mean* - mean) / se*, turned back with the se of the data."""
-    data = np.asarray(values, dtype=np.float64)
-    n = len(data)
-    mean = float(data.mean()) if n else math.nan
-    error = float(data.std(ddof=1)) / math.sqrt(n) if n > 1 else 0.0
+    data, plain = _unbounded(values, "studentised")
+    error = float(data.std(ddof=1)) / math.sqrt(len(data)) if len(data) > 1 else 0.0
     if error == 0.0:
-        return Interval(mean, None, None, "studentised", n)
+        return plain
     means, errors = _means_and_errors(data, resamples, seed)
-    ratios = (means[errors > 0] - mean) / errors[errors > 0]
+    ratios = (means[errors > 0] - plain.value) / errors[errors > 0]
     if not len(ratios):
-        return Interval(mean, None, None, "studentised", n)
+        return plain
     low, high = np.quantile(ratios, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Interval(mean, mean - float(high) * error, mean - float(low) * error, "studentised", n)
+    return replace(plain, lower=plain.value - float(high) * error, upper=plain.value - float(low) * error)
 
 
 def _means_and_errors(data: Floats, resamples: int, seed: int) -> tuple[Floats, Floats]:
