@@ -129,11 +129,7 @@ class Difference:
 
 
 def mean_difference(
-    differences: Floats,
-    *,
-    bounded: bool = False,
-    scale: float = 1.0,
-    clusters: Ints | None = None,
+    differences: Floats, *, bounded: bool = False, scale: float = 1.0, clusters: Ints | None = None
 ) -> Difference:
     """The mean of per-problem differences, which lie between -``scale`` and ``scale``.
 
