@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 from weakref import WeakSet
 
 from nemo_evaluator.core.errors import (
@@ -16,12 +16,14 @@ from nemo_evaluator.core.errors import (
     NotFoundError,
     OutageError,
     RequestRejectedError,
+    UsageError,
 )
 from nemo_evaluator.core.slots import lent_slot
 from nemo_evaluator.core.types import JsonDict, Message, ModelResponse
 from nemo_evaluator.models.budget import BudgetExhausted
 
 if TYPE_CHECKING:
+    from nemo_evaluator.config.scoring import RubricMetric
     from nemo_evaluator.models import Client
 
 T = TypeVar("T")
@@ -43,9 +45,18 @@ class JudgeSettings:
     timeout: float = 120.0
     max_retries: int = 2
 
-    def describe(self) -> JsonDict:
-        """What may change a verdict."""
-        return {"temperature": self.temperature}
+    @classmethod
+    def of(cls, config: RubricMetric) -> Self:
+        """From the settings of a metric."""
+        return cls(config.temperature, config.timeout, config.max_retries)
+
+
+def client_of(clients: Mapping[str, Client], service: str) -> Client:
+    """The client of a service that a metric names."""
+    try:
+        return clients[service]
+    except KeyError:
+        raise UsageError(f"no service is called {service!r}") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,13 +28,11 @@ class Said(NamedTuple, Generic[V_co]):
 class Reader(Protocol[V_co]):
     """How a scorer finds its values."""
 
-    def read(self, clause: str, *, cued: bool) -> Said[V_co] | None:
-        """The values of a clause: after an announcement (``cued``), else only if the clause itself asserts them."""
-        ...
+    # The values of a clause: after an announcement (``cued``), else only if the clause itself asserts them.
+    def read(self, clause: str, *, cued: bool) -> Said[V_co] | None: ...
 
-    def weak(self, line: str) -> Said[V_co] | None:
-        """The value of a line that announces one only if nothing else stands on it."""
-        ...
+    # The value of a line that announces one only if nothing else stands on it.
+    def weak(self, line: str) -> Said[V_co] | None: ...
 
 
 class Clause(NamedTuple):
@@ -56,6 +54,8 @@ _BOUNDARY: Final = Mark.BUT | Mark.CORRECT | Mark.SO
 VOID: Final = Mark.NOT | Mark.REJECT | Mark.WRONG | Mark.CONTRARY | Mark.REFUSAL
 _BACK: Final = Mark.NOT | Mark.WRONG | Mark.CONTRARY | Mark.REFUSAL
 BLANK: Final = " \t\n*_`\"'.:)(#>-$“"
+# What may follow "B is not": anything else would be said of something else.
+_COMPLEMENTS: Final = ("", "correct", "right", "true", "it", "the answer", "the one", "so", "fit", "work", "possible")
 _COMMAS: Final = (",", "，", "、")
 _ARROWS: Final = ("->", "=>", "→")
 _DENIES_BEFORE: Final = ("では", "でな", "じゃ", "değil", "नहीं", "가 아니", "이 아니", "아니", "아닙")
@@ -87,12 +87,8 @@ def _cut(text: str, start: int, end: int) -> Iterator[Clause]:
             if not reasons:
                 yield Clause(text[begin:at], tuple(marks), opener, word, first)
             # "One might think, the answer is ...": what ends on such a word speaks of the next clause.
-            ended = [
-                text[begin + start : at]
-                for start, end, mark in marks[-1:]
-                if mark & Mark.CONTRARY and begin + end == at
-            ]
-            carried = [(0, 0, Mark.CONTRARY)] if ended and is_opinion(ended[0]) else []
+            last = marks[-1] if marks and marks[-1][2] & Mark.CONTRARY and begin + marks[-1][1] == at else None
+            carried = [(0, 0, Mark.CONTRARY)] if last and is_opinion(text[begin + last[0] : at]) else []
             # "The correct choice, however, is C": a word between commas opens what follows.
             opener = 0 if hard or text[begin:at].strip(BLANK) else opener
             begin, marks, first = match.end(), [] if hard else carried, hard
@@ -135,19 +131,7 @@ def _stance(clause: Clause, said: Said[V]) -> int:
         if at >= said.end:
             applies = bool(mark & _BACK) and _PREDICATE.fullmatch(clause.text, said.end, at) is not None
             if mark == Mark.NOT and applies:
-                applies = clause.text[end:].strip(" .,!*)") in (
-                    "",
-                    "correct",
-                    "right",
-                    "true",
-                    "it",
-                    "the answer",
-                    "the one",
-                    "so",
-                    "fit",
-                    "work",
-                    "possible",
-                )
+                applies = clause.text[end:].strip(" .,!*)") in _COMPLEMENTS
         else:
             applies = end <= said.start or mark == Mark.SOFT or at < said.start < end
         if applies and mark & (Mark.NOT | Mark.REJECT | Mark.WRONG):
@@ -218,7 +202,11 @@ class Ledger(Generic[V]):
             self._take_back(clause)
             self._denied = self._denied or cued
         elif self._counts(clause, said, stance, cued or taken_up):
-            self._commit(clause, said, stance)
+            if self._adds(clause, said, stance):
+                self.values = tuple(dict.fromkeys((*self.values, *said.values)))
+            else:
+                self.values, self.soft = said.values, bool(stance & Mark.SOFT)
+            self._pending = self.retracted = False
             self._joined = clause.edge[:1] in (*_COMMAS, ";", "；")
             return False
         self._joined = False
@@ -236,13 +224,6 @@ class Ledger(Generic[V]):
         if not self.values or self._correcting:
             return False
         return bool((clause.opener | stance) & (Mark.OR | Mark.SOFT)) or (self._joined and said.bare)
-
-    def _commit(self, clause: Clause, said: Said[V], stance: int) -> None:
-        if self._adds(clause, said, stance):
-            self.values = tuple(dict.fromkeys((*self.values, *said.values)))
-        else:
-            self.values, self.soft = said.values, bool(stance & Mark.SOFT)
-        self._pending = self.retracted = False
 
     def _take_back(self, clause: Clause) -> None:
         """ "That is wrong." after a claim leaves none."""

@@ -95,11 +95,9 @@ class Formulas:
         return "".join(pieces)
 
     def _hide_spans(self, text: str) -> str:
-        return (
-            _SPAN.sub(lambda match: self._hide(match[match.lastindex or 0]), text)
-            if "$" in text or "\\" in text
-            else text
-        )
+        if "$" not in text and "\\" not in text:
+            return text
+        return _SPAN.sub(lambda match: self._hide(match[match.lastindex or 0]), text)
 
     def _hide(self, formula: str) -> str:
         formula = formula.strip()
@@ -136,12 +134,8 @@ class Formulas:
         while (joint := _JOINT.match(clause, end)) is not None and (following := _KNOWN.match(clause, joint.end())):
             values.append(following[0])
             end = following.end()
-        return Said(
-            tuple(dict.fromkeys(self.spans[ord(value) - _FIRST] for value in values)),
-            start,
-            end,
-            opens and not clause[end:].strip(" *_`.,!)"),
-        )
+        said = tuple(dict.fromkeys(self.spans[ord(value) - _FIRST] for value in values))
+        return Said(said, start, end, opens and not clause[end:].strip(" *_`.,!)"))
 
     def weak(self, line: str) -> Said[str] | None:
         """A short line."""

@@ -20,16 +20,8 @@ _RUN: Final = lazy_pattern(
     rf"(?<![\w-])(?:minus |negative )?(?:{_WORD})(?:(?:[ -]|[ -]and[ -])(?:{_WORD}))*(?!\w)", re.I
 )
 _PARTS: Final = {
-    "half": 2,
-    "halves": 2,
-    "third": 3,
-    "quarter": 4,
-    "fourth": 4,
-    "fifth": 5,
-    "sixth": 6,
-    "eighth": 8,
-    "tenth": 10,
-}
+    "half": 2, "halves": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "eighth": 8, "tenth": 10,
+}  # fmt: skip
 _PART: Final = lazy_pattern(rf"(?P<and> and (?:an?|one))?[ -](?P<part>{'|'.join(_PARTS)})s?\b", re.I)
 
 

@@ -344,6 +344,4 @@ class _Texts:
         at = next((number for number, sign in enumerate(clause) if sign in self._tokens), None)
         return None if at is None else Said((self._tokens[clause[at]],), at, at + 1)
 
-    def weak(self, line: str) -> Said[str] | None:
-        """Not asked for."""
-        return None
+    def weak(self, line: str) -> Said[str] | None: ...

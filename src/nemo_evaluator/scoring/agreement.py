@@ -4,11 +4,8 @@ from collections.abc import Sequence
 
 
 def krippendorff_alpha(units: Sequence[Sequence[float | None]]) -> float | None:
-    """Krippendorff's alpha for interval data: 1 is perfect agreement, 0 what chance gives.
-
-    ``units`` holds the grades of each item; a missing grade is None. None is returned when nothing can be said: fewer
-    than two grades on every item, or one and the same grade throughout.
-    """
+    """Krippendorff's alpha for interval data: 1 is perfect agreement, 0 what chance gives; None when nothing can be
+    said: fewer than two grades on every item, or one throughout. ``units`` are the grades of each item."""
     rated = [[grade for grade in unit if grade is not None] for unit in units]
     rated = [unit for unit in rated if len(unit) > 1]
     values = [grade for unit in rated for grade in unit]

@@ -1,12 +1,17 @@
 """A right and a wrong answer that a judge must tell apart before it may judge: it catches one that says yes to all."""
 
+from __future__ import annotations
+
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, Self, runtime_checkable
 
 from nemo_evaluator.core.errors import JudgeError
 from nemo_evaluator.core.types import JsonDict, SeedResult
 from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.scoring.metric import MetricInput, MetricResult
+
+if TYPE_CHECKING:
+    from nemo_evaluator.models import Client
 
 # Wrong, rude and careless at once, so that it is worse by most rubrics.
 _WRONG: Final = "berlin, obviously. what a stupid question"
@@ -39,23 +44,24 @@ class Checkable(Protocol):
 
     name: str
 
-    async def check(self, first: SeedResult) -> JsonDict:
-        """What became of the canaries; ``first`` is a problem of the benchmark. Raises JudgeError when one failed."""
-        ...
+    # What became of the canaries; ``first`` is a problem of the benchmark. Raises JudgeError when one failed.
+    async def check(self, first: SeedResult) -> JsonDict: ...
 
 
 async def run_canaries(
-    judge: str, canary: Canary | None, measure: Callable[[MetricInput], Awaitable[MetricResult]]
+    wanted: bool, judge: Client, canary: Canary | None, measure: Callable[[MetricInput], Awaitable[MetricResult]]
 ) -> JsonDict:
-    """Judge both answers. Raises JudgeError when the judge does not tell them apart."""
+    """Judge both answers, where that is ``wanted``. Raises JudgeError when the judge does not tell them apart."""
+    if not wanted:
+        return {"skipped": "canaries: false"}
     if canary is None:
         return {"skipped": "the benchmark has its own question for the judge and no reference answer"}
     right, wrong = [await measure(MetricInput(text, canary.seed)) for text in (canary.right, canary.wrong)]
     told = right.reward > 0.5 > wrong.reward if canary.sure else right.reward != wrong.reward
     if not told:
         raise JudgeError(
-            f"the judge {judge!r} cannot tell a right answer from a wrong one: it gave {right.reward:.2g} to "
-            f"{canary.right[:80]!r} and {wrong.reward:.2g} to {canary.wrong[:80]!r}",
+            f"the judge {judge.endpoint.name!r} cannot tell a right answer from a wrong one: it gave "
+            f"{right.reward:.2g} to {canary.right[:80]!r} and {wrong.reward:.2g} to {canary.wrong[:80]!r}",
             hint=_HINT,
         )
     facts: JsonDict = {"right": right.reward, "wrong": wrong.reward}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from nemo_evaluator.core.types import JsonDict, SeedResult
@@ -35,20 +34,11 @@ class Metric(Protocol):
     """One measurement of ``scoring.metrics``.
 
     ``fingerprint`` changes when a reward could change. ``measure`` raises JudgeError, ScorerError or SandboxError when
-    the harness failed: such a row is failed, never a 0.
+    the harness failed: such a row is failed, never a 0. A method ``aggregate(details of every scored row)`` may give
+    further scores by name.
     """
 
     name: str
     fingerprint: str
 
-    async def measure(self, sample: MetricInput) -> MetricResult:
-        """What the answer is worth."""
-        ...
-
-
-class Aggregating(Protocol):
-    """A metric that also has something to say about all rows together."""
-
-    def aggregate(self, details: Iterable[JsonDict]) -> dict[str, float]:
-        """Further scores by name, from the details of every scored row."""
-        ...
+    async def measure(self, sample: MetricInput) -> MetricResult: ...

@@ -9,17 +9,9 @@ from nemo_evaluator.config.groups import SCORERS
 from nemo_evaluator.scoring.types import SCORER_LOOP, Score, ScorerInput
 
 _BUILT_IN: Final = {
-    "answer_line": "line",
-    "code_sandbox": "code",
-    "exact_match": "text",
-    "f1": "text",
-    "fuzzy_match": "text",
-    "json_schema": "json",
-    "math": "symbolic",
-    "mcq_extract": "choice",
-    "multichoice_regex": "choice",
-    "needs_judge": "text",
-    "numeric_match": "number",
+    **{"answer_line": "line", "code_sandbox": "code", "json_schema": "json", "math": "symbolic"},
+    **dict.fromkeys(("exact_match", "f1", "fuzzy_match", "needs_judge"), "text"),
+    **{"mcq_extract": "choice", "multichoice_regex": "choice", "numeric_match": "number"},
 }
 
 # A file of this room that declares ``KIND`` is a scorer of the file's name; these share files.

@@ -73,11 +73,5 @@ def _quick(said: str, target: str) -> bool | None:
 def _bare(text: str) -> str:
     text = _WRAP.sub(r"\1", text.strip().strip("$"))
     text = _SPACES.sub("", text).replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac").replace("{,}", ",")
-    return (
-        text.replace("\\$", "")
-        .replace("\\%", "")
-        .rstrip(".%")
-        .removesuffix("^\\circ")
-        .removesuffix("^{\\circ}")
-        .casefold()
-    )
+    text = text.replace("\\$", "").replace("\\%", "").rstrip(".%")
+    return text.removesuffix("^\\circ").removesuffix("^{\\circ}").casefold()

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._claims import PLAINLY, Kind, claims, foreign_claims
@@ -195,10 +195,4 @@ def f1(sample: ScorerInput) -> Score:
 @versioned("1")
 def needs_judge(sample: ScorerInput) -> Score:
     """Leave the verdict to a judge: the row fails with cause ``judge`` when none is configured."""
-    shown: Any = strip_for_judge(sample.response)
-    return {"correct": False, "needs_judge": True, "extracted": shown[:500]}
-
-
-def strip_for_judge(response: str) -> str:
-    """The response as a judge should see it: without its reasoning."""
-    return prepare(response).strip()
+    return {"correct": False, "needs_judge": True, "extracted": prepare(sample.response).strip()[:500]}

@@ -50,9 +50,7 @@ class ScorerInput:
 class Scorer(Protocol):
     """A function from an answer to ``{"correct": bool | number, "extracted": str | None, ...}``; may be async."""
 
-    def __call__(self, sample: ScorerInput) -> Score | Awaitable[Score]:
-        """Judge one answer."""
-        ...
+    def __call__(self, sample: ScorerInput) -> Score | Awaitable[Score]: ...
 
 
 def versioned(version: str, *, inline: bool = True) -> Callable[[F], F]:

@@ -47,7 +47,8 @@ def _services(judge: JudgeMetric | EnsembleJudgeMetric | PairwiseJudgeMetric) ->
 def _built(judge: JudgeMetric | EnsembleJudgeMetric | PairwiseJudgeMetric, clients: Clients) -> Metric:
     if isinstance(judge, PairwiseJudgeMetric):
         # The battery brings both answers along: the baseline is never asked.
-        client = clients[judge.judge_service]
-        return PairwiseJudge(judge, client, client)
+        return PairwiseJudge(
+            judge, dict.fromkeys((judge.judge_service, judge.baseline_service), clients[judge.judge_service])
+        )
     built: Metric = METRICS.build(judge.type, judge, clients, None)
     return built

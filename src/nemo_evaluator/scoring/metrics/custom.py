@@ -11,14 +11,24 @@ from nemo_evaluator.core.errors import ScorerError, UsageError
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.registry import load_object
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.scoring.metric import Metric, MetricInput, MetricResult
 from nemo_evaluator.scoring.metrics.scorer import ScorerMetric
 from nemo_evaluator.scoring.types import scorer_version
 
 
-def custom_metric(name: str, class_path: str, config: JsonDict) -> Metric:
+class CustomMetric(MetricBase):
+    """A metric of your own."""
+
+    type: Literal["custom"] = "custom"
+    class_path: Name = Field(
+        description="The class or function, as `package.module:Name`, or `file.py:Name` beside the config."
+    )
+    config: Options = Field(default_factory=dict, description="Its settings.")
+
+
+def build(settings: CustomMetric, clients: object = None, environment: object = None) -> Metric:
     """The object at ``class_path``: a class with ``measure`` (made with ``config``), or a scorer function."""
+    name, class_path, config = settings.name, settings.class_path, dict(settings.config)
     target = load_object(class_path)
     if not inspect.isclass(target):
         if not callable(target):
@@ -56,21 +66,6 @@ class _Named:
         if isinstance(result, (int, float)):
             return MetricResult(float(result))
         raise ScorerError(f"metric {self.name!r} returned {result!r}", hint="return MetricResult(reward, details)")
-
-
-class CustomMetric(MetricBase):
-    """A metric of your own."""
-
-    type: Literal["custom"] = "custom"
-    class_path: Name = Field(
-        description="The class or function, as `package.module:Name`, or `file.py:Name` beside the config."
-    )
-    config: Options = Field(default_factory=dict, description="Its settings.")
-
-
-def build(config: CustomMetric, clients: Any, environment: object = None) -> Metric:
-    """The class or function that the config names."""
-    return custom_metric(config.name, config.class_path, dict(config.config))
 
 
 KIND: Final = Kind(CustomMetric, build)

@@ -14,10 +14,10 @@ from nemo_evaluator.config.fields import JudgeName
 from nemo_evaluator.config.scoring import RubricMetric
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, SeedResult
+from nemo_evaluator.scoring._ask import JudgeSettings, client_of
 from nemo_evaluator.scoring._rubric import Rubric
 from nemo_evaluator.scoring.agreement import krippendorff_alpha
-from nemo_evaluator.scoring.metric import Metric, MetricInput, MetricResult
-from nemo_evaluator.scoring.metrics._parts import client_of, settings_of
+from nemo_evaluator.scoring.metric import MetricInput, MetricResult
 from nemo_evaluator.scoring.metrics.judge import RubricJudge, judge_fingerprint
 
 if TYPE_CHECKING:
@@ -31,11 +31,8 @@ def majority(grades: Sequence[float]) -> float:
     return fmean(grade for grade, count in counts.items() if count == most)
 
 
-AGGREGATIONS: Final[dict[str, Callable[[Sequence[float]], float]]] = {
-    "mean": fmean,
-    "median": median,
-    "majority_vote": majority,
-}
+AGGREGATIONS: Final[dict[str, Callable[[Sequence[float]], float]]] = {"mean": fmean, "median": median}
+AGGREGATIONS["majority_vote"] = majority
 
 
 class EnsembleJudgeMetric(RubricMetric):
@@ -50,17 +47,16 @@ class EnsembleJudgeMetric(RubricMetric):
 class EnsembleJudge:
     """``type: ensemble_judge``: every judge must be heard, or the row is failed."""
 
-    def __init__(self, config: EnsembleJudgeMetric, clients: Mapping[str, Client]) -> None:
+    def __init__(self, config: EnsembleJudgeMetric, clients: Mapping[str, Client], environment: object = None) -> None:
         self.name, self._aggregation = config.name, config.aggregation
         self._combine = AGGREGATIONS[config.aggregation]
-        self._rubric, settings = Rubric.of(config), settings_of(config)
+        self._rubric = Rubric.of(config)
         self._judges = {
             who: RubricJudge(config, client_of(clients, who), self._rubric, name=who) for who in config.services
         }
-        members = [clients[who] for who in self._judges]
-        self.fingerprint = judge_fingerprint(
-            "ensemble", members, self._rubric.describe(), settings, by=config.aggregation
-        )
+        members, rubric = [clients[who] for who in self._judges], self._rubric.describe()
+        settings = JudgeSettings.of(config)
+        self.fingerprint = judge_fingerprint("ensemble", members, rubric, settings, by=config.aggregation)
 
     async def measure(self, sample: MetricInput) -> MetricResult:
         """The grades put together."""
@@ -82,9 +78,4 @@ class EnsembleJudge:
         return {} if alpha is None else {"krippendorff_alpha": alpha}
 
 
-def build(config: EnsembleJudgeMetric, clients: Mapping[str, Client], environment: object = None) -> Metric:
-    """All judges with one rubric."""
-    return EnsembleJudge(config, clients)
-
-
-KIND: Final = Kind(EnsembleJudgeMetric, build)
+KIND: Final = Kind(EnsembleJudgeMetric, EnsembleJudge)

@@ -14,11 +14,10 @@ from nemo_evaluator.core.errors import JudgeError, UsageError
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
-from nemo_evaluator.scoring._ask import JudgeSettings, ask_judge
+from nemo_evaluator.scoring._ask import JudgeSettings, ask_judge, client_of
 from nemo_evaluator.scoring._rubric import Rubric
 from nemo_evaluator.scoring.canary import Canary, run_canaries
 from nemo_evaluator.scoring.metric import Metric, MetricInput, MetricResult
-from nemo_evaluator.scoring.metrics._parts import client_of, settings_of
 
 if TYPE_CHECKING:
     from nemo_evaluator.models import Client
@@ -33,13 +32,9 @@ class JudgedEnvironment(Protocol):
     may have a further parameter ``found``: what the benchmark's own scorer made of the answer.
     """
 
-    def judge_prompt(self, seed: SeedResult, response: str) -> list[Message]:
-        """The question to the judge."""
-        ...
+    def judge_prompt(self, seed: SeedResult, response: str) -> list[Message]: ...
 
-    def parse_judge(self, answer: str, seed: SeedResult) -> JsonDict:
-        """The verdict in the judge's answer."""
-        ...
+    def parse_judge(self, answer: str, seed: SeedResult) -> JsonDict: ...
 
 
 # Raised whenever the same judge could be asked or read otherwise than before.
@@ -49,7 +44,7 @@ _VERSION: Final = 2
 def judge_fingerprint(kind: str, clients: list[Client], rubric: JsonDict, settings: JudgeSettings, **more: Any) -> str:
     """Identity of a judged metric: who judges, by what, and how."""
     services = [client.describe() for client in clients]
-    return digest([_VERSION, kind, services, rubric, settings.describe(), more])
+    return digest([_VERSION, kind, services, rubric, {"temperature": settings.temperature}, more])
 
 
 class JudgeMetric(RubricMetric):
@@ -70,7 +65,7 @@ class RubricJudge:
         self, config: RubricMetric, client: Client, rubric: Rubric, *, name: str | None = None, swap_check: bool = False
     ) -> None:
         self.name, self._canaries = name or config.name, config.canaries
-        self._client, self._rubric, self._settings, self._swap = client, rubric, settings_of(config), swap_check
+        self._client, self._rubric, self._settings, self._swap = client, rubric, JudgeSettings.of(config), swap_check
         self.fingerprint = judge_fingerprint("judge", [client], rubric.describe(), self._settings, swap=swap_check)
 
     async def measure(self, sample: MetricInput) -> MetricResult:
@@ -88,16 +83,14 @@ class RubricJudge:
 
     async def check(self, first: SeedResult) -> JsonDict:
         """The canaries, graded like any answer."""
-        if not self._canaries:
-            return {"skipped": "canaries: false"}
-        return await run_canaries(self._client.endpoint.name, Canary(sure=self._rubric.is_default), self.measure)
+        canary = Canary(sure=self._rubric.is_default)
+        return await run_canaries(self._canaries, self._client, canary, self.measure)
 
     async def grade(self, sample: MetricInput, *, swapped: bool) -> tuple[float, JsonDict]:
         """The grade on the rubric's own scale, and what rows keep of it."""
         messages = self._rubric.messages(sample.seed, sample.response, swapped=swapped)
-        judged = await ask_judge(
-            self._client, messages, self._rubric.read, settings=self._settings, schema=self._rubric.schema()
-        )
+        read, schema = self._rubric.read, self._rubric.schema()
+        judged = await ask_judge(self._client, messages, read, settings=self._settings, schema=schema)
         score, reasoning = judged.value
         return score, {"score": score, "reasoning": reasoning, **judged.describe()}
 
@@ -107,7 +100,7 @@ class EnvironmentJudge:
 
     def __init__(self, config: JudgeMetric, client: Client, environment: JudgedEnvironment) -> None:
         self.name, self._canaries = config.name, config.canaries
-        self._client, self._environment, self._settings = client, environment, settings_of(config)
+        self._client, self._environment, self._settings = client, environment, JudgeSettings.of(config)
         system = config.system_prompt
         self._system: list[Message] = [{"role": "system", "content": system}] if system else []
         self._canary: Canary | None = getattr(environment.judge_prompt, "canary", None)
@@ -119,9 +112,7 @@ class EnvironmentJudge:
 
     async def check(self, first: SeedResult) -> JsonDict:
         """The benchmark's own canary, else one of its first problem."""
-        if not self._canaries:
-            return {"skipped": "canaries: false"}
-        return await run_canaries(self._client.endpoint.name, self._canary or Canary.of(first), self.measure)
+        return await run_canaries(self._canaries, self._client, self._canary or Canary.of(first), self.measure)
 
     async def measure(self, sample: MetricInput) -> MetricResult:
         """The verdict the benchmark reads out of the judge's answer."""
@@ -135,9 +126,8 @@ class EnvironmentJudge:
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise JudgeError(f"{type(error).__name__}: {error}") from error
 
-        judged = await ask_judge(
-            self._client, [*self._system, *messages], read, settings=self._settings, schema=self._schema
-        )
+        asked = [*self._system, *messages]
+        judged = await ask_judge(self._client, asked, read, settings=self._settings, schema=self._schema)
         verdict = judged.value
         reward = verdict.pop("reward", None)
         if not isinstance(reward, (int, float)):

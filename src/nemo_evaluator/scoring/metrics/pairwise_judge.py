@@ -15,13 +15,12 @@ from nemo_evaluator.core.errors import BoundaryError, JudgeError
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
-from nemo_evaluator.scoring._ask import STOPS, ask_judge
+from nemo_evaluator.scoring._ask import STOPS, JudgeSettings, ask_judge, client_of
 from nemo_evaluator.scoring._reply import FENCE_NOTE, fenced, judge_reply, object_schema
 from nemo_evaluator.scoring._rubric import Rubric, task_text
 from nemo_evaluator.scoring._text import strip_reasoning
 from nemo_evaluator.scoring.canary import Canary, run_canaries
-from nemo_evaluator.scoring.metric import Metric, MetricInput, MetricResult
-from nemo_evaluator.scoring.metrics._parts import client_of, settings_of
+from nemo_evaluator.scoring.metric import MetricInput, MetricResult
 from nemo_evaluator.scoring.metrics.judge import judge_fingerprint
 
 if TYPE_CHECKING:
@@ -47,13 +46,14 @@ class PairwiseJudge:
     winner: that is a tie.
     """
 
-    def __init__(self, config: PairwiseJudgeMetric, judge: Client, baseline: Client) -> None:
+    def __init__(self, config: PairwiseJudgeMetric, clients: Mapping[str, Client], environment: object = None) -> None:
         self.name, self._canaries = config.name, config.canaries
-        self._judge, self._baseline = judge, baseline
-        self._rubric, self._settings = Rubric.of(config), settings_of(config)
+        self._judge = client_of(clients, config.judge_service)
+        self._baseline = client_of(clients, config.baseline_service)
+        self._rubric, self._settings = Rubric.of(config), JudgeSettings.of(config)
         self._answers: OrderedDict[str, asyncio.Task[str]] = OrderedDict()
-        rubric = self._rubric.describe()
-        self.fingerprint = judge_fingerprint("pairwise", [judge, baseline], rubric, self._settings, split="tie")
+        who, rubric = [self._judge, self._baseline], self._rubric.describe()
+        self.fingerprint = judge_fingerprint("pairwise", who, rubric, self._settings, split="tie")
 
     async def measure(self, sample: MetricInput) -> MetricResult:
         """Who wins in both orders."""
@@ -70,8 +70,6 @@ class PairwiseJudge:
 
     async def check(self, first: SeedResult) -> JsonDict:
         """The right canary must win over the wrong one, whichever of them comes first."""
-        if not self._canaries:
-            return {"skipped": "canaries: false"}
         canary = Canary(sure=self._rubric.is_default)
 
         async def against(sample: MetricInput) -> MetricResult:
@@ -79,7 +77,7 @@ class PairwiseJudge:
             mine, theirs = await self.compare(sample, canary.wrong if right else canary.right, swapped=False)
             return MetricResult(float(mine > theirs))
 
-        return await run_canaries(self._judge.endpoint.name, canary, against)
+        return await run_canaries(self._canaries, self._judge, canary, against)
 
     def aggregate(self, details: Iterable[JsonDict]) -> dict[str, float]:
         """The share of rows on which both orders gave the same winner."""
@@ -138,10 +136,4 @@ class PairwiseJudge:
         return object_schema({"reasoning": {"type": "string"}, "score_a": number, "score_b": number})
 
 
-def build(config: PairwiseJudgeMetric, clients: Mapping[str, Client], environment: object = None) -> Metric:
-    """A judge and the model it compares with."""
-    judge, baseline = client_of(clients, config.judge_service), client_of(clients, config.baseline_service)
-    return PairwiseJudge(config, judge, baseline)
-
-
-KIND: Final = Kind(PairwiseJudgeMetric, build)
+KIND: Final = Kind(PairwiseJudgeMetric, PairwiseJudge)

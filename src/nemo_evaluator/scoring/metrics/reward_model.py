@@ -14,12 +14,11 @@ from nemo_evaluator.config.scoring import MetricBase
 from nemo_evaluator.core.errors import JudgeError, ScorerError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
-from nemo_evaluator.scoring._ask import JudgeSettings, ask_judge
+from nemo_evaluator.scoring._ask import JudgeSettings, ask_judge, client_of
 from nemo_evaluator.scoring._reply import judge_reply
 from nemo_evaluator.scoring._text import strip_reasoning
 from nemo_evaluator.scoring.canary import Canary, run_canaries
-from nemo_evaluator.scoring.metric import Metric, MetricInput, MetricResult
-from nemo_evaluator.scoring.metrics._parts import client_of
+from nemo_evaluator.scoring.metric import MetricInput, MetricResult
 from nemo_evaluator.scoring.metrics.judge import judge_fingerprint
 
 if TYPE_CHECKING:
@@ -56,13 +55,13 @@ class RewardModel:
     ``threshold`` says from which number on an answer counts as right (``accuracy``).
     """
 
-    def __init__(self, config: RewardModelMetric, client: Client) -> None:
-        self.name, self._canaries, self._client = config.name, config.canaries, client
+    def __init__(self, config: RewardModelMetric, clients: Mapping[str, Client], environment: object = None) -> None:
+        self.name, self._canaries, self._client = config.name, config.canaries, client_of(clients, config.service)
         self._settings = JudgeSettings(0.0, config.timeout, config.max_retries)
         self._mode, self._aspect = config.mode, config.aspect
         self._range, self._threshold = config.score_range, config.threshold
         facts = {"mode": self._mode, "aspect": self._aspect, "range": self._range, "threshold": self._threshold}
-        self.fingerprint = judge_fingerprint("reward_model", [client], {}, self._settings, **facts)
+        self.fingerprint = judge_fingerprint("reward_model", [self._client], {}, self._settings, **facts)
 
     async def measure(self, sample: MetricInput) -> MetricResult:
         """The reward of one answer."""
@@ -82,12 +81,11 @@ class RewardModel:
 
     async def check(self, first: SeedResult) -> JsonDict:
         """The two canaries must not get the same number."""
-        if not self._canaries:
-            return {"skipped": "canaries: false"}
-        return await run_canaries(self._client.endpoint.name, Canary(sure=False), self._raw)
 
-    async def _raw(self, sample: MetricInput) -> MetricResult:
-        return MetricResult(*await self._score(sample.seed, sample.response))
+        async def raw(sample: MetricInput) -> MetricResult:
+            return MetricResult(*await self._score(sample.seed, sample.response))
+
+        return await run_canaries(self._canaries, self._client, Canary(sure=False), raw)
 
     def aggregate(self, details: Iterable[JsonDict]) -> dict[str, float]:
         """The share of answers that reach the threshold."""
@@ -148,9 +146,4 @@ def _finite(text: str) -> float:
     return number
 
 
-def build(config: RewardModelMetric, clients: Mapping[str, Client], environment: object = None) -> Metric:
-    """The reward model and how its score is read."""
-    return RewardModel(config, client_of(clients, config.service))
-
-
-KIND: Final = Kind(RewardModelMetric, build)
+KIND: Final = Kind(RewardModelMetric, RewardModel)

@@ -1,6 +1,6 @@
 """``type: sandbox``: a command in the sandbox; exit code 0 means right."""
 
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
@@ -10,20 +10,27 @@ from nemo_evaluator.core.errors import SandboxError, ScorerError
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.scoring.metric import Metric, MetricInput, MetricResult
+from nemo_evaluator.scoring.metric import MetricInput, MetricResult
 
 RESPONSE_FILE: Final = "/tmp/nel_response.txt"
 _OWN_COMMANDS: Final = ("verify_command", "test_command", "verify_cmd", "test_cmd")
 _SHOWN: Final = 2000
 
 
+class SandboxMetric(MetricBase):
+    """A command in the sandbox; exit code 0 means right."""
+
+    type: Literal["sandbox"] = "sandbox"
+    command: str | None = Field(None, description="The command; null: the problem's own.")
+    verify_timeout: Above0 = Field(600.0, description="Seconds for the command.")
+
+
 class SandboxCommand:
     """``type: sandbox``. The command finds the answer in the file that ``$NEL_RESPONSE`` names."""
 
-    def __init__(self, name: str, command: str | None, timeout: float) -> None:
-        self.name = name
-        self._command, self._timeout = command, timeout
-        self.fingerprint = digest(["sandbox", command, timeout])
+    def __init__(self, config: SandboxMetric, clients: object = None, environment: object = None) -> None:
+        self.name, self._command, self._timeout = config.name, config.command, config.verify_timeout
+        self.fingerprint = digest(["sandbox", self._command, self._timeout])
 
     async def measure(self, sample: MetricInput) -> MetricResult:
         """1 when the command ends with 0, else 0; raises SandboxError when there is no sandbox to run it in."""
@@ -50,17 +57,4 @@ class SandboxCommand:
         )
 
 
-class SandboxMetric(MetricBase):
-    """A command in the sandbox; exit code 0 means right."""
-
-    type: Literal["sandbox"] = "sandbox"
-    command: str | None = Field(None, description="The command; null: the problem's own.")
-    verify_timeout: Above0 = Field(600.0, description="Seconds for the command.")
-
-
-def build(config: SandboxMetric, clients: Any, environment: object = None) -> Metric:
-    """The command."""
-    return SandboxCommand(config.name, config.command, config.verify_timeout)
-
-
-KIND: Final = Kind(SandboxMetric, build)
+KIND: Final = Kind(SandboxMetric, SandboxCommand)
