@@ -1,4 +1,4 @@
-"""What the multiple-choice benchmarks share: lettered option lines and the instruction above them."""
+"""What the multiple-choice benchmarks share: lettered option lines."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -16,11 +16,3 @@ def option_lines(options: Sequence[str]) -> str:
 def lettered(options: Sequence[str], right: int) -> JsonDict:
     """The columns of a row with options: their texts, their lines, and the letter of the right one."""
     return {"choices": options, "lines": option_lines(options), "target": LETTERS[right]}
-
-
-def instruction(letters: str, subject: str = "multiple choice question") -> str:
-    """The instruction above a question whose options carry these letters."""
-    return (
-        f"Answer the following {subject}. The last line of your response should be of the following format: "
-        f"'Answer: $LETTER' (without quotes) where LETTER is one of {letters}. Think step by step before answering."
-    )

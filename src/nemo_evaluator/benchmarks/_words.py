@@ -19,11 +19,7 @@ def pick_word(response: str, words: Sequence[str], question: str = "") -> str | 
     """The word announced as the answer, else the one a response opens with, else the only one of its last line."""
     text = readable(response, question)
     wanted = [normalise(word) for word in words]
-    for part in _places(text):
-        said = _said(part, wanted)
-        if said is not None:
-            return said
-    return None
+    return next((said for part in _places(text) if (said := _said(part, wanted)) is not None), None)
 
 
 def _places(text: str) -> Iterator[str]:

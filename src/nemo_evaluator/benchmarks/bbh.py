@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from nemo_evaluator.benchmarks._choice import LETTERS
 from nemo_evaluator.benchmarks._declared import builtin, declared
 from nemo_evaluator.benchmarks._parts import chained, labelled
 from nemo_evaluator.benchmarks._words import one_of
@@ -19,7 +20,7 @@ WORKED: Final = "hf://Joschka/big_bench_hard?config=few_shot_prompts&split=few_s
 _OPTION: Final = re.compile(r"^\(([A-Z])\)\s*(.*)$", re.MULTILINE)
 _LETTER: Final = re.compile(r"\(?([A-Z])\)?")
 _BRACKETS: Final = re.compile(r"[][(){}<>\s]+")
-_WORDS: Final = {"true": ("true", "false"), "yes": ("yes", "no"), "valid": ("valid", "invalid")}
+_WORDS: Final = (("true", "false"), ("yes", "no"), ("valid", "invalid"))
 
 
 def dataset(tasks: list[str] | str, protocol: str) -> Rows:
@@ -54,23 +55,12 @@ def bbh(sample: ScorerInput) -> Score:
     if task == "word_sorting":
         return word_list(sample)
     if _LETTER.fullmatch(target):
-        return letter(sample)
-    words = next((pair for pair in _WORDS.values() if target.lower() in pair), None)
+        # Some targets of upstream have lost their parentheses.
+        return multichoice_regex(sample, labels="".join(sample.metadata["options"]) or LETTERS)
+    words = next((pair for pair in _WORDS if target.lower() in pair), None)
     if words is not None:
         return one_of(sample, words)
     return numeric_match(sample) if re.fullmatch(r"-?\d+", target) else exact_match(sample)
-
-
-def letter(sample: ScorerInput) -> Score:
-    """The letter picked; some targets of upstream have lost their parentheses."""
-    labels = "".join(sample.metadata["options"]) or "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    return multichoice_regex(sample, labels=labels)
-
-
-def _announced(sample: ScorerInput) -> str | None:
-    text = readable(sample.response, sample.question)
-    lines = [line for line in text.strip().splitlines() if line.strip()]
-    return next(claimed_texts(text), None) or (lines[-1] if lines else None)
 
 
 def brackets(sample: ScorerInput) -> Score:
@@ -88,12 +78,11 @@ def brackets(sample: ScorerInput) -> Score:
 
 def word_list(sample: ScorerInput) -> Score:
     """The words in order, whatever stands between them."""
-    said = _announced(sample)
+    text = readable(sample.response, sample.question)
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    said = next(claimed_texts(text), None) or (lines[-1] if lines else None)
     if said is None:
         return found(None, False)
-    words = [
-        word
-        for word in re.split(r"[\s,;>→]+", said.lower().strip("*`_.\"' "))
-        if word and not re.fullmatch(r"\d+[.)]", word)
-    ]
+    parts = re.split(r"[\s,;>→]+", said.lower().strip("*`_.\"' "))
+    words = [word for word in parts if word and not re.fullmatch(r"\d+[.)]", word)]
     return found(" ".join(words), words == str(sample.target).lower().split())

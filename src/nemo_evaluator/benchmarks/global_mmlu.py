@@ -14,21 +14,12 @@ from nemo_evaluator.scoring import multichoice_regex
 LANGUAGES: Final = ("ar", "bn", "de", "en", "es", "fr", "hi", "id", "it", "ja", "ko", "pt", "sw", "yo", "zh")
 
 
-def _rows(languages: str | Sequence[str], split: str) -> Rows:
+def dataset(languages: str | Sequence[str], split: str = "test") -> Rows:
+    """The problems of some languages, one language after another."""
     return chained(
         languages,
         lambda language: labelled(f"hf://CohereLabs/Global-MMLU?config={language}&split={split}", language=language),
     )
-
-
-def dataset(languages: str | Sequence[str]) -> Rows:
-    """The test problems of some languages, one language after another."""
-    return _rows(languages, "test")
-
-
-def examples() -> Rows:
-    """The development problems of the default languages."""
-    return _rows(LANGUAGES, "dev")
 
 
 def prepare(row: JsonDict) -> JsonDict:
@@ -39,5 +30,9 @@ def prepare(row: JsonDict) -> JsonDict:
 
 
 builtin(
-    "global_mmlu", dataset=dataset, prepare_row=prepare, params={"languages": list(LANGUAGES)}, fewshot_dataset=examples
+    "global_mmlu",
+    dataset=dataset,
+    prepare_row=prepare,
+    params={"languages": list(LANGUAGES)},
+    fewshot_dataset=lambda: dataset(LANGUAGES, "dev"),
 )(lambda sample: multichoice_regex(sample, labels="ABCD"))

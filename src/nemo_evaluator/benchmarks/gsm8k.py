@@ -11,19 +11,11 @@ from nemo_evaluator.scoring import numeric_match
 _NOTES: Final = re.compile(r"<<[^<>]*>>")
 
 
-def target_of(solution: str) -> str:
-    """The number after ``####``, without thousands separators."""
-    return solution.rpartition("####")[2].strip().replace(",", "")
-
-
 def prepare(row: JsonDict) -> JsonDict:
-    """Split a solution into its text and its number."""
-    solution, _, _ = row["answer"].rpartition("####")
-    return {
-        "question": row["question"],
-        "target": target_of(row["answer"]),
-        "solution": _NOTES.sub("", solution).strip(),
-    }
+    """Split a solution into its text and its number, without thousands separators."""
+    solution, _, number = row["answer"].rpartition("####")
+    target = number.strip().replace(",", "")
+    return {"question": row["question"], "target": target, "solution": _NOTES.sub("", solution).strip()}
 
 
 builtin("gsm8k", prepare_row=prepare)(lambda sample: numeric_match(sample))

@@ -13,21 +13,13 @@ from nemo_evaluator.scoring import numeric_match
 PROMPTS: Final[dict[str, list[str]]] = declared("mgsm")["own"]["prompts"]
 
 
-def _rows(languages: str | Sequence[str], split: str) -> Rows:
+def dataset(languages: str | Sequence[str], split: str = "test") -> Rows:
+    """The problems of some languages, one language after another."""
+
     def part(language: str) -> Rows:
         return labelled(f"hf://juletxara/mgsm?config={language}&split={split}", language=language)
 
     return chained(languages, part, "mgsm has no language", PROMPTS)
-
-
-def dataset(languages: str | Sequence[str]) -> Rows:
-    """The test problems of some languages, one language after another."""
-    return _rows(languages, "test")
-
-
-def examples() -> Rows:
-    """The eight worked problems of every language."""
-    return _rows(list(PROMPTS), "train")
 
 
 def prepare(row: JsonDict) -> JsonDict:
@@ -45,6 +37,10 @@ def prepare(row: JsonDict) -> JsonDict:
     }
 
 
-builtin("mgsm", dataset=dataset, prepare_row=prepare, params={"languages": list(PROMPTS)}, fewshot_dataset=examples)(
-    lambda sample: numeric_match(sample)
-)
+builtin(
+    "mgsm",
+    dataset=dataset,
+    prepare_row=prepare,
+    params={"languages": list(PROMPTS)},
+    fewshot_dataset=lambda: dataset(list(PROMPTS), "train"),
+)(lambda sample: numeric_match(sample))

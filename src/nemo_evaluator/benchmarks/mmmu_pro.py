@@ -4,13 +4,17 @@ import ast
 import re
 from typing import Any, Final
 
-from nemo_evaluator.benchmarks._choice import LETTERS, instruction, option_lines
+from nemo_evaluator.benchmarks._choice import LETTERS, option_lines
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.core.errors import SeedError
 from nemo_evaluator.core.types import JsonDict, SeedResult
 from nemo_evaluator.datasets import Rows, open_rows
 from nemo_evaluator.scoring import multichoice_regex
 
+_INSTRUCTION: Final = (
+    "Answer the following multiple choice question. The last line of your response should be of the following format: "
+    "'Answer: $LETTER' (without quotes) where LETTER is one of {letters}. Think step by step before answering."
+)
 _IMAGES: Final = tuple(f"image_{number}" for number in range(1, 8))
 _TYPES: Final = {"iVBOR": "png", "/9j/": "jpeg", "R0lGO": "gif", "UklGR": "webp"}
 
@@ -32,15 +36,13 @@ def seed(row: JsonDict, idx: int) -> SeedResult:
     options = ast.literal_eval(row["options"]) if isinstance(row["options"], str) else list(row["options"])
     letters = LETTERS[: len(options)]
     question = row.get("question") or "Answer the question in the image."
-    numbers = [column for column in _IMAGES if row.get(column)]
-    if not numbers and row.get("image"):
-        numbers = ["image"]
+    numbers = [column for column in _IMAGES if row.get(column)] or (["image"] if row.get("image") else [])
     named = {int(number) for number in re.findall(r"<image (\d)>", f"{question} {' '.join(options)}")}
     missing = sorted(f"<image {number}>" for number in named if not row.get(f"image_{number}"))
     if missing:
         raise SeedError(f"{row['id']}: the dataset has no picture for {', '.join(missing)}")
     return SeedResult(
-        prompt=f"{instruction(letters)}\n\n{question}\n\n{option_lines(options)}",
+        prompt=f"{_INSTRUCTION.format(letters=letters)}\n\n{question}\n\n{option_lines(options)}",
         expected_answer=row["answer"],
         images=[data_uri(row[column]) for column in numbers] or None,
         metadata={

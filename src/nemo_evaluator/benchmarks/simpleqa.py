@@ -15,16 +15,8 @@ _GRADES = declared("simpleqa")["own"]["judge"]
 def prepare(row: JsonDict) -> JsonDict:
     """The topic is the category; upstream it stands in a Python dict written as text."""
     about = ast.literal_eval(row["metadata"])
-    return {
-        "problem": row["problem"],
-        "answer": row["answer"],
-        "category": about.get("topic", ""),
-        "answer_type": about.get("answer_type", ""),
-    }
-
-
-def _details(grade: str) -> JsonDict:
-    return {"correct": grade == "CORRECT", "attempted": grade != "NOT_ATTEMPTED"}
+    kept = {"problem": row["problem"], "answer": row["answer"]}
+    return kept | {"category": about.get("topic", ""), "answer_type": about.get("answer_type", "")}
 
 
 def summary(details: Iterable[JsonDict]) -> dict[str, float]:
@@ -36,12 +28,8 @@ def summary(details: Iterable[JsonDict]) -> dict[str, float]:
     tried = sum(detail["grade"] != "NOT_ATTEMPTED" for detail in graded)
     accuracy, precision = right / len(graded), right / tried if tried else 0.0
     harmonic = 2 * accuracy * precision / (accuracy + precision) if right else 0.0
-    return {
-        "accuracy": accuracy,
-        "attempted": tried / len(graded),
-        "accuracy_given_attempted": precision,
-        "f1": harmonic,
-    }
+    shares = {"accuracy": accuracy, "attempted": tried / len(graded)}
+    return shares | {"accuracy_given_attempted": precision, "f1": harmonic}
 
 
 judge_prompt, parse_judge = grade_hooks(
@@ -50,7 +38,7 @@ judge_prompt, parse_judge = grade_hooks(
     ),
     {"CORRECT": 1.0, "INCORRECT": 0.0, "NOT_ATTEMPTED": 0.0},
     Canary(),
-    _details,
+    lambda grade: {"correct": grade == "CORRECT", "attempted": grade != "NOT_ATTEMPTED"},
 )
 
 

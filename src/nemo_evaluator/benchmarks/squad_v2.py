@@ -46,15 +46,12 @@ def squad_v2(sample: ScorerInput) -> Score:
     """Is the span that the response commits to one of the accepted ones, case, articles and punctuation aside?
     Where the passage gives no answer, only saying so is right."""
     said = committed(sample.response, sample.question)
-    declined = _declines(sample.response if said is None else said)
+    text = sample.response if said is None else said
+    announced = next(claimed_texts(strip_reasoning(text)), text)
+    declined = _DECLINED.fullmatch(announced.strip().strip("*_\"'.")) is not None
     if said is None and not declined:
         return found(None, False, f1=0.0)
     # The official script writes an empty string for "no answer", on both sides.
     accepted = [""] if sample.target == NO_ANSWER else sample.metadata["correct_answers"]
     exact, overlap = best_match("" if declined else said or "", accepted, squad_normal)
     return found(NO_ANSWER if declined else said, exact, f1=overlap)
-
-
-def _declines(text: str) -> bool:
-    announced = next(claimed_texts(strip_reasoning(text)), text)
-    return _DECLINED.fullmatch(announced.strip().strip("*_\"'.")) is not None

@@ -29,16 +29,12 @@ def prepare(row: JsonDict) -> JsonDict:
     return {
         "id": about.get("id", about.get("id_v2")),
         "prompt": prompt,
-        "label": about["label"] if "label" in about else _label_of(about["type"]),
+        # The second version of the file has no labels; its contrast types are the unsafe ones.
+        "label": about.get("label", "unsafe" if about["type"].startswith("contrast") else "safe"),
         "category": about["type"],
         "focus": about.get("focus", ""),
         "note": about.get("note", ""),
     }
-
-
-def _label_of(kind: str) -> str:
-    """The second version of the file has no labels; its contrast types are the unsafe ones."""
-    return "unsafe" if kind.startswith("contrast") else "safe"
 
 
 def is_refusal(response: str) -> bool:

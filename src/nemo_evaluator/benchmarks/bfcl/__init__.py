@@ -5,7 +5,7 @@ from typing import Final
 
 import orjson
 
-from nemo_evaluator.benchmarks._declared import builtin
+from nemo_evaluator.benchmarks._declared import builtin, declared
 from nemo_evaluator.benchmarks._parts import chained
 from nemo_evaluator.benchmarks.bfcl.calls import Call, parse_calls
 from nemo_evaluator.benchmarks.bfcl.check import mismatch
@@ -19,23 +19,8 @@ from nemo_evaluator.scoring import Score, strip_reasoning
 BASE: Final = (
     "https://raw.githubusercontent.com/ShishirPatil/gorilla/main/berkeley-function-call-leaderboard/bfcl_eval/data"
 )
-CATEGORIES: Final = (
-    "simple_python", "simple_java", "simple_javascript", "multiple", "parallel", "parallel_multiple", "irrelevance",
-    "live_simple", "live_multiple", "live_parallel", "live_parallel_multiple", "live_irrelevance", "live_relevance",
-)  # fmt: skip
-_INSTRUCTION: Final = """You can call functions to answer the user. The functions, in JSON:
-
-{functions}
-
-Reply only with the calls, as a list in Python syntax with named arguments, such as
-[first.function(name="value", number=3), second_function(items=["a", "b"])]
-Give values as Python literals; a variable of the user's code is given by its name. If no function fits the request,
-or the request lacks what a function needs, reply with [] and say why."""
-
-
-def is_irrelevant(category: str) -> bool:
-    """Categories in which no function fits."""
-    return category.endswith("irrelevance")
+_OWN: Final = declared("bfcl")["own"]
+CATEGORIES: Final = tuple(_OWN["categories"])
 
 
 def has_answers(category: str) -> bool:
@@ -66,7 +51,7 @@ def seed(row: JsonDict, idx: int) -> SeedResult:
     turns: list[Message] = row["question"][0]
     own = [turn["content"] for turn in turns if turn["role"] == "system"]
     functions = orjson.dumps(row["function"], option=orjson.OPT_INDENT_2).decode()
-    system = "\n\n".join([*own, _INSTRUCTION.format(functions=functions)])
+    system = "\n\n".join([*own, _OWN["instruction"].format(functions=functions)])
     asked = [turn for turn in turns if turn["role"] != "system"]
     return SeedResult(
         prompt=asked[-1]["content"],
@@ -90,13 +75,13 @@ def bfcl(sample: ScorerInput) -> Score:
     """Are the calls of the response the accepted ones? Irrelevance: is nothing called? Relevance: is anything?"""
     response = strip_reasoning(sample.response)
     calls = parse_calls(response, sample.metadata["function"])
-    if not has_answers(sample.metadata["category"]):
-        right = bool(calls) != is_irrelevant(sample.metadata["category"])
+    category = sample.metadata["category"]
+    if not has_answers(category):
+        right = bool(calls) != category.endswith("irrelevance")
         return {"correct": right, "extracted": _shown(calls) if calls else "[]", "calls": len(calls or [])}
     if calls is None:
         return {"correct": False, "extracted": None, "unparsed": True}
-    language = LANGUAGES.get(sample.metadata["category"])
-    problem = mismatch(calls, sample.metadata["ground_truth"], sample.metadata["function"], language)
+    problem = mismatch(calls, sample.metadata["ground_truth"], sample.metadata["function"], LANGUAGES.get(category))
     score: Score = {"correct": problem is None, "extracted": _shown(calls), "calls": len(calls)}
     return score if problem is None else {**score, "mismatch": problem}
 

@@ -4,7 +4,6 @@ What is no literal of the type that the schema names stays text, as a variable o
 """
 
 import re
-from collections.abc import Iterator
 from typing import Any, Final
 
 from nemo_evaluator.core.types import JsonDict
@@ -86,34 +85,26 @@ def _list_of(text: str, kind: str, items: JsonDict, language: str) -> Any:
     for opening in _LISTS[kind]:
         start = re.match(opening, text)
         if start:
-            inside = text[start.end() :].rstrip(")]} ")
-            return [_element(part, items, language) for part in split_source(_balanced(inside))]
+            parts = split_source(_balanced(text[start.end() :].rstrip(")]} ")))
+            typed = bool(items.get("type"))
+            return [convert(part, items, language) if typed else _untyped(part, language) for part in parts]
     return [] if kind == "ArrayList" and _EMPTY_LIST.fullmatch(text) else text
 
 
 def _balanced(inside: str) -> str:
     """Give back the closing brackets that belong to the last element."""
-    missing = [_OPEN[sign] for sign in _unclosed(inside)]
-    return inside + "".join(reversed(missing))
-
-
-def _unclosed(text: str) -> Iterator[str]:
-    stack: list[str] = []
+    missing: list[str] = []
     quote = ""
-    for sign in text:
+    for sign in inside:
         if quote:
             quote = "" if sign == quote else quote
         elif sign in _QUOTES:
             quote = sign
         elif sign in _OPEN:
-            stack.append(sign)
-        elif sign in ")]}" and stack:
-            stack.pop()
-    yield from stack
-
-
-def _element(part: str, items: JsonDict, language: str) -> Any:
-    return convert(part, items, language) if items.get("type") else _untyped(part, language)
+            missing.append(_OPEN[sign])
+        elif sign in ")]}" and missing:
+            missing.pop()
+    return inside + "".join(reversed(missing))
 
 
 def _map_of(text: str, language: str) -> Any:
