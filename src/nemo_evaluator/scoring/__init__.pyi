@@ -6,7 +6,6 @@ from nemo_evaluator.scoring._reply import object_schema as object_schema
 from nemo_evaluator.scoring._text import normalise as normalise
 from nemo_evaluator.scoring._text import readable as readable
 from nemo_evaluator.scoring._text import strip_reasoning as strip_reasoning
-from nemo_evaluator.scoring.agreement import krippendorff_alpha as krippendorff_alpha
 from nemo_evaluator.scoring.canary import Canary as Canary
 from nemo_evaluator.scoring.choice import extract_mcq_letter as extract_mcq_letter
 from nemo_evaluator.scoring.choice import mcq_extract as mcq_extract
@@ -21,6 +20,7 @@ from nemo_evaluator.scoring.line import answer_line as answer_line
 from nemo_evaluator.scoring.metric import Metric as Metric
 from nemo_evaluator.scoring.metric import MetricInput as MetricInput
 from nemo_evaluator.scoring.metric import MetricResult as MetricResult
+from nemo_evaluator.scoring.metrics.ensemble_judge import krippendorff_alpha as krippendorff_alpha
 from nemo_evaluator.scoring.metrics.judge import JudgedEnvironment as JudgedEnvironment
 from nemo_evaluator.scoring.number import extract_number as extract_number
 from nemo_evaluator.scoring.number import numeric_match as numeric_match

@@ -147,17 +147,20 @@ def _line(text: str, place: int, start: int, kind: Kind) -> Claim:
 
 
 def _boxed(text: str, lower: str, place: int) -> Claim | None:
-    depth, start = 1, place + len("boxed{")
-    for index in range(start, min(len(text), start + _LONGEST)):
-        char = text[index]
-        if text[index - 1] == "\\":
+    start = place + len("boxed{")
+    end = closing(text, start)
+    return None if end is None else Claim(Kind.BOXED, place, start, end, end + 1)
+
+
+def closing(text: str, start: int) -> int | None:
+    """Where the brace closes that opened before ``start``."""
+    depth = 1
+    for at in range(start, min(len(text), start + _LONGEST)):
+        if text[at - 1] == "\\":
             continue
-        if char == "{":
-            depth += 1
-        elif char == "}":
-            depth -= 1
-            if depth == 0:
-                return Claim(Kind.BOXED, place, start, index, index + 1)
+        depth += (text[at] == "{") - (text[at] == "}")
+        if depth == 0:
+            return at
     return None
 
 

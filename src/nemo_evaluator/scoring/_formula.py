@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from nemo_evaluator.core.lazy import lazy_pattern
+from nemo_evaluator.scoring._claims import closing
 from nemo_evaluator.scoring._clauses import Ledger, Said
 from nemo_evaluator.scoring._patterns import pattern
 from nemo_evaluator.scoring._settle import declines, settle
@@ -81,7 +82,7 @@ class Formulas:
         for box in _BOX.finditer(text):
             if box.start() < position or len(self.spans) > _MOST or open_boxes > _OPEN_BOXES:
                 continue
-            end = _closing(text, box.end())
+            end = closing(text, box.end())
             open_boxes += end is None
             if end is not None:
                 before = text[position : box.start()]
@@ -152,17 +153,6 @@ class Formulas:
             return None
         parts = re.split(r"\s+(?:or|and|oder|ou)\s+(?:maybe\s+)?|(?<=\d)\s*[–—]\s*(?=\d)", value)
         return Said(tuple(dict.fromkeys(part for part in parts if part)), start, end, not _PROSE.search(value))
-
-
-def _closing(text: str, start: int) -> int | None:
-    depth = 1
-    for at in range(start, min(len(text), start + 4000)):
-        if text[at - 1] == "\\":
-            continue
-        depth += (text[at] == "{") - (text[at] == "}")
-        if depth == 0:
-            return at
-    return None
 
 
 def extract_expression(response: str, *, listed: bool = False, question: str = "") -> str | None:

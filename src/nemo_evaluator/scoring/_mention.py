@@ -1,7 +1,6 @@
 """Accepted answers in free text, masked first, so that no mark hides in them."""
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -11,7 +10,7 @@ from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._claims import lowered
 from nemo_evaluator.scoring._clauses import Said
 from nemo_evaluator.scoring._patterns import TEXTS, pattern
-from nemo_evaluator.scoring._text import normalise
+from nemo_evaluator.scoring._text import fold, normalise
 from nemo_evaluator.scoring._vocabulary import mark_of
 
 # A phrase becomes one letter of the private use area, which no mark and no word contains.
@@ -20,7 +19,6 @@ _MANY: Final = "\uf8fe"
 OTHER: Final = -1
 _MOST_PHRASES: Final = 400
 _LONG_CLAUSE: Final = 24
-_DIACRITICS: Final = lazy_pattern("[\u0300-\u036f]")
 # A letter of a script that parts its words.
 _LETTER: Final = "[^\\W_\u0e00-\u0e7f\u3000-\u9fff\uac00-\ud7af]"
 _PARTS: Final = lazy_pattern(r"[^\W_]+")
@@ -38,13 +36,6 @@ _WITHIN_AFTER: Final = lazy_pattern(rf"{_LETTER}|[.,]\d")
 _NAME: Final = lazy_pattern(r"(?<![.!?]\s)(?<!\A)(?<![\w'’])[A-Z][\w'’.-]+")
 
 
-def fold(text: str) -> str:
-    """Accents off, letters in their case."""
-    if text.isascii():
-        return text
-    return unicodedata.normalize("NFC", _DIACRITICS.sub("", unicodedata.normalize("NFKD", text)))
-
-
 @lru_cache(maxsize=4096)
 def _plainly(phrase: str) -> str:
     """A phrase as it is looked for: folded, in lower case, without its article."""
@@ -56,22 +47,18 @@ def _plainly(phrase: str) -> str:
 @lru_cache(maxsize=256)
 def _pattern(phrase: str) -> re.Pattern[str] | None:
     """A phrase however its words are parted."""
-    spelled = _spelled(phrase)
-    return re.compile(spelled, re.IGNORECASE) if spelled else None
-
-
-def _spelled(phrase: str) -> str | None:
     plain = fold(phrase)
     plain = plain[article.end() :] if (article := _ARTICLE.match(plain)) else plain
     parts = list(_PARTS.finditer(plain))
     if not parts:
         return None
-    pattern = re.escape(parts[0][0])
+    spelled = re.escape(parts[0][0])
     for left, right in pairwise(parts):
         gap = plain[left.end() : right.start()]
-        pattern += (r"[\W_]{1,4}" if gap.isspace() or len(gap) > 1 else r"[\W_]{0,2}") + re.escape(right[0])
-    spaced = parts[0][0][0] < "\u3000"
-    return rf"(?<!{_LETTER})(?<![$€£-])(?:{pattern})(?!{_LETTER}|[.,]\d)" if spaced else pattern
+        spelled += (r"[\W_]{1,4}" if gap.isspace() or len(gap) > 1 else r"[\W_]{0,2}") + re.escape(right[0])
+    if parts[0][0][0] < "\u3000":
+        spelled = rf"(?<!{_LETTER})(?<![$€£-])(?:{spelled})(?!{_LETTER}|[.,]\d)"
+    return re.compile(spelled, re.IGNORECASE)
 
 
 class Mentions:
@@ -87,8 +74,7 @@ class Mentions:
         """The text with every phrase as one letter, and lists that hold one as such."""
         text = fold(text)
         said = ""
-        numbered = sorted(enumerate(self._phrases), key=lambda pair: -len(pair[1]))
-        for number, phrase in numbered:
+        for number, phrase in sorted(enumerate(self._phrases), key=lambda pair: -len(pair[1])):
             lower, plain, token = lowered(text), _plainly(phrase), chr(_FIRST + number)
             at, hidden = lower.find(plain) if plain else -1, False
             while at >= 0:
@@ -120,12 +106,12 @@ class Mentions:
             return None
         if _PARTS.search(clause, 0, max(0, clause.rfind("(", 0, start))) and ")" not in clause[:start]:
             return Said((0, OTHER), start, end)  # only in parentheses behind something else
-        rivals = self._rivals(clause, start, end)
+        # Joined to something else by "or", "and" or a slash.
+        rivals = _JOINED_AFTER.match(clause, end) or _JOINED_BEFORE.search(clause, 0, start)
         asserted = _ASSERTED.search(clause, 0, start) is not None or (cued and not self.rival_names(clause[:start]))
         if rivals or (not asserted and self.rival_names(clause)):
             return Said((0, OTHER), start, end)
-        bare = not _PARTS.search(_KNOWN.sub("", clause))
-        return Said((0,), start, end, bare)
+        return Said((0,), start, end, not _PARTS.search(_KNOWN.sub("", clause)))
 
     def weak(self, line: str) -> Said[int] | None:
         """A phrase that fills the line."""
@@ -140,10 +126,6 @@ class Mentions:
             return None
         # Whatever it is, every mark of the clause speaks of it.
         return Said((OTHER,), len(clause), len(clause)) if _PARTS.search(clause) else None
-
-    def _rivals(self, clause: str, start: int, end: int) -> bool:
-        """Whether the phrase is joined to something else by "or", "and" or a slash."""
-        return _JOINED_AFTER.match(clause, end) is not None or _JOINED_BEFORE.search(clause, 0, start) is not None
 
     def rival_names(self, text: str, whole: int = 0) -> bool:
         """Whether a clause (of a text of ``whole`` letters) names something that the question does not."""

@@ -31,12 +31,7 @@ def strip_reasoning(text: str) -> str:
 
 _SIGNS: Final[dict[int, str | None]] = {
     **dict.fromkeys(map(ord, "−﹣－‒"), "-"),
-    **{ord(wide): plain for wide, plain in zip("，．：（）＝％／＋＊［］", ",.:()=%/+*[]", strict=True)},
-    ord("٫"): ".",
-    ord("٬"): ",",
-    ord("٪"): "%",
-    ord("＄"): "$",
-    ord("￥"): "¥",
+    **{ord(wide): plain for wide, plain in zip("，．：（）＝％／＋＊［］٫٬٪＄￥", ",.:()=%/+*[].,%$¥", strict=True)},
     **dict.fromkeys(map(ord, "\u00a0\u202f\u2009\u2007\u2008"), "\u00a0"),
     # Letters of the private use area stand for quotations while a response is read: none may come from outside.
     **dict.fromkeys(range(0xE000, 0xF900), None),
@@ -122,12 +117,19 @@ _ARTICLES: Final = lazy_pattern(r"\b(?:a|an|the)\b")
 _NOT_WORD: Final = lazy_pattern(r"(?<=\d)([.,])(?=\d)|(-)(?=\d)|[^\w\s]|_")
 
 
+def fold(text: str) -> str:
+    """Accents off, letters in their case."""
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFC", _DIACRITICS.sub("", unicodedata.normalize("NFKD", text)))
+
+
 def normalise(text: str) -> str:
     """Case, accents, articles, punctuation and spacing taken away; signs inside numbers stay (3.14 is not 314)."""
     text = text.casefold()
     if not text.isascii():
         # The dotless i is what remains of an i in Turkish capitals.
-        text = unicodedata.normalize("NFC", _DIACRITICS.sub("", unicodedata.normalize("NFKD", text))).replace("ı", "i")
+        text = fold(text).replace("ı", "i")
     elif text.isalnum() and len(text) > 3:
         return text
     kept = _NOT_WORD.sub(_keep_number_sign, text)
