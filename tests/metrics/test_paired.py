@@ -15,7 +15,6 @@ from nemo_evaluator.metrics import (
     mcnemar_test,
     mean_difference,
     missing_bounds,
-    paired_difference,
     permutation_test,
     sign_test,
     unpaired_difference,
@@ -30,7 +29,7 @@ def test_tango_as_published() -> None:
     """Fagerland, Lydersen, Laake (2014), airway example: 7 against 1 discordant of 21."""
     score = Flips(worse=7, better=1, n=21, least=0.0).bounds(stats.norm.ppf(0.975))
     assert [round(bound, 3) for bound in score] == [-0.517, -0.026]
-    found = paired_difference(AIRWAYS, bounded=True)
+    found = mean_difference(AIRWAYS, bounded=True).interval()
     assert found.value == pytest.approx(-6 / 21)
     assert found.lower <= score[0] + 1e-9 < score[1] <= found.upper + 1e-9
 
@@ -85,14 +84,17 @@ def test_bounds_are_where_the_test_turns() -> None:
 
 
 def test_a_wider_scale_widens_the_difference_alike() -> None:
-    small, large = paired_difference(AIRWAYS, bounded=True), paired_difference(5 * AIRWAYS, bounded=True, scale=5.0)
+    small, large = (
+        mean_difference(AIRWAYS, bounded=True).interval(),
+        mean_difference(5 * AIRWAYS, bounded=True, scale=5.0).interval(),
+    )
     assert (large.lower, large.upper) == pytest.approx((5 * small.lower, 5 * small.upper))
 
 
 def test_paired_t_agrees_with_scipy() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.random(30), rng.random(30)
-    found = paired_difference(b - a)
+    found = mean_difference(b - a).interval()
     expected = stats.ttest_rel(b, a).confidence_interval(0.95)
     assert (found.lower, found.upper) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
@@ -102,20 +104,23 @@ def test_paired_clusters_agree_with_statsmodels() -> None:
     clusters = np.repeat(np.arange(15), 8)
     values = rng.normal(0, 0.2, 15)[clusters] + rng.normal(0, 0.2, 120)
     fit = sm.OLS(values, np.ones(120)).fit(cov_type="cluster", cov_kwds={"groups": clusters}, use_t=True)
-    found = paired_difference(values, clusters=clusters)
+    found = mean_difference(values, clusters=clusters).interval()
     assert (found.lower, found.upper) == pytest.approx(tuple(fit.conf_int()[0]), abs=1e-9)
 
 
 @pytest.mark.parametrize("difference", [0.0, -0.4])
 def test_equal_differences_are_no_proof_of_certainty(difference: float) -> None:
-    few, many = paired_difference(np.full(10, difference)), paired_difference(np.full(1000, difference))
+    few, many = (
+        mean_difference(np.full(10, difference)).interval(),
+        mean_difference(np.full(1000, difference)).interval(),
+    )
     assert few.width > many.width > 0
     assert few.lower <= difference <= few.upper
     assert many.lower <= difference <= many.upper
 
 
 def test_no_flip_in_a_thousand_is_tight() -> None:
-    found = paired_difference(np.zeros(1000), bounded=True)
+    found = mean_difference(np.zeros(1000), bounded=True).interval()
     assert found.upper == -found.lower < 0.004
 
 

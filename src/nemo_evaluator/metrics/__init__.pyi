@@ -11,10 +11,11 @@ from nemo_evaluator.metrics.bootstrap import bootstrap_ci as bootstrap_ci
 from nemo_evaluator.metrics.bootstrap import studentised_interval as studentised_interval
 from nemo_evaluator.metrics.difference import Difference as Difference
 from nemo_evaluator.metrics.difference import mean_difference as mean_difference
-from nemo_evaluator.metrics.difference import paired_difference as paired_difference
 from nemo_evaluator.metrics.difference import unpaired_difference as unpaired_difference
+from nemo_evaluator.metrics.groups import VarianceComponents as VarianceComponents
 from nemo_evaluator.metrics.groups import by_problem as by_problem
 from nemo_evaluator.metrics.groups import is_fractional as is_fractional
+from nemo_evaluator.metrics.groups import variance_components as variance_components
 from nemo_evaluator.metrics.headline import MissingBounds as MissingBounds
 from nemo_evaluator.metrics.headline import breakdowns as breakdowns
 from nemo_evaluator.metrics.headline import category_breakdown as category_breakdown
@@ -35,11 +36,11 @@ from nemo_evaluator.metrics.intervals import mean_interval as mean_interval
 from nemo_evaluator.metrics.intervals import t_interval as t_interval
 from nemo_evaluator.metrics.intervals import wilson as wilson
 from nemo_evaluator.metrics.intervals import wilson_modified as wilson_modified
-from nemo_evaluator.metrics.multiplicity import Correction as Correction
-from nemo_evaluator.metrics.multiplicity import adjust as adjust
-from nemo_evaluator.metrics.multiplicity import benjamini_hochberg as benjamini_hochberg
-from nemo_evaluator.metrics.multiplicity import holm as holm
+from nemo_evaluator.metrics.paired import Correction as Correction
 from nemo_evaluator.metrics.paired import PairedTest as PairedTest
+from nemo_evaluator.metrics.paired import adjust as adjust
+from nemo_evaluator.metrics.paired import benjamini_hochberg as benjamini_hochberg
+from nemo_evaluator.metrics.paired import holm as holm
 from nemo_evaluator.metrics.paired import mcnemar_test as mcnemar_test
 from nemo_evaluator.metrics.paired import permutation_test as permutation_test
 from nemo_evaluator.metrics.paired import sign_test as sign_test
@@ -54,5 +55,3 @@ from nemo_evaluator.metrics.power import problems_needed as problems_needed
 from nemo_evaluator.metrics.sequential import MeanSequence as MeanSequence
 from nemo_evaluator.metrics.stop_rule import Baseline as Baseline
 from nemo_evaluator.metrics.stop_rule import StopRule as StopRule
-from nemo_evaluator.metrics.variance import VarianceComponents as VarianceComponents
-from nemo_evaluator.metrics.variance import variance_components as variance_components

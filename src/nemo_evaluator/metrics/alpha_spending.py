@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.metrics.groups import Floats, Ints
 from nemo_evaluator.metrics.intervals import Interval, mean_interval
@@ -23,17 +24,12 @@ LOOKING: Final = 0.75
 class Reading(Protocol):
     """What the data say of a mean: bounds, and one-sided p-values against any value."""
 
-    def interval(self, confidence: float = 0.95) -> Interval:
-        """Two-sided bounds."""
-        ...
+    def interval(self, confidence: float = 0.95) -> Interval: ...
 
-    def p_above(self, bound: float) -> float:
-        """Of "the true mean is not above ``bound``"."""
-        ...
+    # Of "the true mean is not above (below) ``bound``".
+    def p_above(self, bound: float) -> float: ...
 
-    def p_below(self, bound: float) -> float:
-        """Of "the true mean is not below ``bound``"."""
-        ...
+    def p_below(self, bound: float) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +40,11 @@ class Spending:
     last: float
 
     def reading(self, values: Floats, fixed: Reading, *, reach: float = 1.0) -> Reading:
-        """What ``values`` between -reach and reach say; ``fixed`` is what they would say had their number been fixed.
-
-        Nothing can be learnt by looking at values whose reach is not known (infinite).
-        """
+        """What ``values`` between -reach and reach say; ``fixed`` is what they say if their number was fixed."""
         if not self.looking or not len(values):
             return fixed
         parts: list[tuple[float, Reading]] = [(self.last, fixed)] if self.last else []
+        # Nothing can be learnt by looking at values whose reach is not known.
         if math.isfinite(reach):
             sequence = MeanSequence(low=-reach, high=reach)
             sequence.add(values)
@@ -103,8 +97,7 @@ def spending_of(stopped: JsonDict | None) -> Spending:
     if "rule" not in stopped and kind != "rule":
         return PLANNED
     # Only at the planned end may a run take the look that was kept for it; and the end is not moved for another one.
-    rule = stopped.get("rule")
-    rule = rule if isinstance(rule, dict) else {}
+    rule = as_dict(stopped.get("rule"))
     if rule.get("moved_from"):
         return STOPPED
     return ENDED if not kind or (kind == "rule" and rule.get("last_look")) else STOPPED

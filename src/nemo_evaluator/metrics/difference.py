@@ -168,18 +168,6 @@ def _flips(unit: Floats, mean: float, scale: float) -> Difference:
     return Difference(mean, found, None if whole else 2 * (n - 1), "flips", n, scale)
 
 
-def paired_difference(
-    differences: Floats,
-    *,
-    bounded: bool = False,
-    scale: float = 1.0,
-    clusters: Ints | None = None,
-    confidence: float = 0.95,
-) -> Interval:
-    """The interval of ``mean_difference``."""
-    return mean_difference(differences, bounded=bounded, scale=scale, clusters=clusters).interval(confidence)
-
-
 def unpaired_difference(baseline: Floats, candidate: Floats, *, confidence: float = 0.95) -> Interval:
     """Welch's interval of the difference of two means, for problems that do not pair."""
     a, b = np.asarray(baseline, dtype=np.float64), np.asarray(candidate, dtype=np.float64)

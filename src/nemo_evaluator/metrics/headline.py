@@ -90,10 +90,7 @@ def category_scores(
     codes: Ints, names: Sequence[str], problem: Ints, reward: Floats, spending: Spending = PLANNED
 ) -> dict[str, JsonDict]:
     """``{category: {mean_reward, n, ci_lower, ci_upper}}``; ``codes`` index ``names``, one per row; n counts rows."""
-    return {
-        names[code]: {"mean_reward": entry.pop("value"), **entry}
-        for code, entry in _groups(codes, problem, reward, spending)
-    }
+    return {names[code]: entry for code, entry in _groups(codes, problem, reward, spending)}
 
 
 def breakdowns(
@@ -101,26 +98,28 @@ def breakdowns(
 ) -> dict[str, list[JsonDict]]:
     """Mean reward by the values of each field: ``{field: [{group, n, mean_reward, ci_lower, ci_upper}]}``."""
     return {
-        field: [
-            {"group": names[code], "mean_reward": entry.pop("value"), **entry}
-            for code, entry in _groups(codes, problem, reward, spending)
-        ]
+        field: [{"group": names[code], **entry} for code, entry in _groups(codes, problem, reward, spending)]
         for field, (codes, names) in fields.items()
     }
 
 
 def _groups(codes: Ints, problem: Ints, reward: Floats, spending: Spending) -> list[tuple[int, JsonDict]]:
-    """One score per code."""
+    """One mean reward per code."""
     codes, problem = np.asarray(codes), np.asarray(problem)
     reward = np.asarray(reward, dtype=np.float64)
     if is_binary(reward) and len(by_problem(problem, reward)) == len(reward):
         return _single_answers(codes, reward, spending)
     order = np.argsort(codes, kind="stable")
     present, starts = np.unique(codes[order], return_index=True)
-    out = []
-    for code, rows in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
-        out.append((int(code), score(_interval_of(problem[rows], reward[rows], spending)) | {"n": len(rows)}))
-    return out
+    return [
+        (int(code), _mean(_interval_of(problem[rows], reward[rows], spending)) | {"n": len(rows)})
+        for code, rows in zip(present.tolist(), np.split(order, starts[1:]), strict=True)
+    ]
+
+
+def _mean(interval: Interval) -> JsonDict:
+    entry = score(interval)
+    return {"mean_reward": entry.pop("value"), **entry}
 
 
 def _single_answers(codes: Ints, reward: Floats, spending: Spending) -> list[tuple[int, JsonDict]]:
@@ -131,7 +130,7 @@ def _single_answers(codes: Ints, reward: Floats, spending: Spending) -> list[tup
     out = []
     for code, n, k in zip(present.tolist(), counts.tolist(), right.tolist(), strict=True):
         if (n, k) not in known:
-            known[n, k] = score(spending.mean_interval(np.repeat([1.0, 0.0], [k, n - k]), binary=True))
+            known[n, k] = _mean(spending.mean_interval(np.repeat([1.0, 0.0], [k, n - k]), binary=True))
         out.append((int(code), dict(known[n, k])))
     return out
 

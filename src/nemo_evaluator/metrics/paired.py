@@ -1,9 +1,9 @@
-"""Two runs on the same problems: the difference of their means, and tests of it."""
+"""Two runs on the same problems: tests of the difference of their means, and p-values of many such tests at once."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from nemo_evaluator.metrics._scipy import binomial_cdf, normal_cdf
 from nemo_evaluator.metrics.groups import Floats
 
 Alternative = Literal["less", "greater", "two-sided"]
+Correction: TypeAlias = Literal["holm", "bh", "none"]
 
 _CELLS_PER_BLOCK: Final = 8_000_000
 _ENUMERATED: Final = 16
@@ -42,11 +43,8 @@ class PairedTest:
 def mcnemar_test(
     worse: int | Mapping[str, int], better: int = 0, n: int = 0, *, alternative: Alternative = "less"
 ) -> PairedTest:
-    """Exact McNemar: ``worse`` problems only the baseline solved, ``better`` only the candidate.
-
-    Instead of the numbers, the ``contingency`` of a flip report. ``alternative="less"`` asks whether the candidate is
-    worse.
-    """
+    """Exact McNemar: ``worse`` problems only the baseline solved, ``better`` only the candidate; or, instead of the
+    numbers, the ``contingency`` of a flip report. ``alternative="less"`` asks whether the candidate is worse."""
     if not isinstance(worse, int):
         n, better, worse = sum(worse.values()), worse["candidate_only_correct"], worse["baseline_only_correct"]
     effect = (better - worse) / n if n else 0.0
@@ -138,3 +136,32 @@ def _extreme(sums: Floats, observed: float, alternative: Alternative, slack: flo
     if alternative == "greater":
         return int((sums >= observed - slack).sum())
     return int((np.abs(sums) >= abs(observed) - slack).sum())
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's step-down p-values: the chance of any false finding stays under the level."""
+    return _in_order(p_values, lambda p: np.maximum.accumulate(np.minimum(1.0, p * np.arange(len(p), 0, -1))))
+
+
+def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
+    """Benjamini and Hochberg's step-up p-values: the expected share of false findings stays under the level."""
+
+    def adjusted(p: Floats) -> Floats:
+        return np.minimum.accumulate(np.minimum(1.0, p * len(p) / np.arange(1, len(p) + 1))[::-1])[::-1]
+
+    return _in_order(p_values, adjusted)
+
+
+def adjust(p_values: Sequence[float], correction: Correction) -> list[float]:
+    """Adjusted p-values by the name of the correction."""
+    if correction == "holm":
+        return holm(p_values)
+    return benjamini_hochberg(p_values) if correction == "bh" else list(p_values)
+
+
+def _in_order(p_values: Sequence[float], adjusted: Callable[[Floats], Floats]) -> list[float]:
+    """What becomes of p-values that are put in order, given back in the order that they came in."""
+    p = np.asarray(p_values, dtype=np.float64)
+    order, out = np.argsort(p, kind="stable"), np.empty(len(p))
+    out[order] = adjusted(p[order])
+    return [float(value) for value in out]
