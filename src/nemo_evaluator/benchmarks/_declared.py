@@ -26,11 +26,9 @@ def declared(name: str) -> JsonDict:
 
 
 def builtin(name: str, **code: Any) -> Callable[[F], F]:
-    """``@benchmark`` with what the benchmark's file declares; ``code`` are its functions and what they compute.
-
-    Keys of ``BenchmarkInfo`` are told to people; so are ``params``, whose defaults are code, and ``scoring``, which
-    says how a scorer without a docstring judges.
-    """
+    """``@benchmark`` with what the benchmark's file declares; ``code`` are its functions and what they compute. Keys of
+    ``BenchmarkInfo`` are told to people; so are ``params``, whose defaults are code, and ``scoring``, which says how a
+    scorer without a docstring judges."""
     said = {key: value for key, value in declared(name).items() if key != "own"}
     about: JsonDict = {key: _fixed(said.pop(key)) for key in _ABOUT if key in said}
     about["published"] = Published(**about["published"])

@@ -38,11 +38,9 @@ def _one_answer(answer: JsonDict) -> list[str]:
 
 
 def grouped(spans: list[str], types: list[str]) -> list[list[str]]:
-    """The answers of the hub's rows, which lie one after another in a flat list.
-
-    Where several readers gave the same two spans or more, the list repeats itself and shows which belong together.
-    Where it does not, each span is an answer by itself.
-    """
+    """The answers of the hub's rows, which lie one after another in a flat list. Where several readers gave the same
+    two spans or more, the list repeats itself and shows which belong together. Where it does not, each span is an
+    answer by itself."""
     groups: list[list[str]] = []
     for span in spans if set(types) == {"span"} else ():
         if not groups or span in groups[-1]:

@@ -95,10 +95,8 @@ class Flips:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A mean difference and the evidence about it, in units of ``scale``.
-
-    ``df`` is None where the normal distribution applies; ``evidence`` is None when nothing is known about the spread.
-    """
+    """A mean difference and the evidence about it, in units of ``scale``. ``df`` is None where the normal distribution
+    applies; ``evidence`` is None when nothing is known about the spread."""
 
     value: float
     evidence: Centred | Flips | None
@@ -131,12 +129,10 @@ class Difference:
 def mean_difference(
     differences: Floats, *, bounded: bool = False, scale: float = 1.0, clusters: Ints | None = None
 ) -> Difference:
-    """The mean of per-problem differences, which lie between -``scale`` and ``scale``.
-
-    ``bounded`` says that those are true limits, as for rewards in [0, 1]: then a loss that was not seen yet has a known
-    size, and ``Flips`` allows for it. Otherwise Student's t. Ten equal differences do not prove that the eleventh is
-    equal too: without any spread to go by, they count as so many whole flips.
-    """
+    """The mean of per-problem differences, which lie between -``scale`` and ``scale``. ``bounded`` says that those are
+    true limits, as for rewards in [0, 1]: then a loss that was not seen yet has a known size, and ``Flips`` allows for
+    it. Otherwise Student's t. Ten equal differences do not prove that the eleventh is equal too: without any spread to
+    go by, they count as so many whole flips."""
     values = np.asarray(differences, dtype=np.float64)
     n = len(values)
     if n == 0:

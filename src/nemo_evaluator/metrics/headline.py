@@ -22,10 +22,8 @@ def headline_scores(
     problem: Ints, reward: Floats, *, repeats: int, clusters: Ints | None = None, spending: Spending = PLANNED
 ) -> dict[str, JsonDict]:
     """``pass@k`` and ``pass^k`` for rewards that are all 0 or 1, ``mean_reward`` otherwise; nothing without rows.
-
-    ``clusters`` (one code per row) names problems that belong together, such as questions on one passage.
-    ``spending`` says whether the number of problems was settled beforehand.
-    """
+    ``clusters`` (one code per row) names problems that belong together, such as questions on one passage. ``spending``
+    says whether the number of problems was settled beforehand."""
     reward = np.asarray(reward, dtype=np.float64)
     if not len(reward):
         return {}

@@ -74,11 +74,9 @@ def wilson(successes: float, n: float, *, confidence: float = 0.95, quantile: fl
 
 
 def wilson_modified(successes: float, n: float, *, confidence: float = 0.95, quantile: float | None = None) -> Interval:
-    """Wilson's interval with Poisson ends where it is known to cover too little (Brown, Cai, DasGupta 2001, §4.1.1).
-
-    It differs from ``wilson`` only with one to three successes or failures (the paper stops at two up to n = 50, which
-    leaves dips at n = 20 and n = 50).
-    """
+    """Wilson's interval with Poisson ends where it is known to cover too little (Brown, Cai, DasGupta 2001, §4.1.1). It
+    differs from ``wilson`` only with one to three successes or failures (the paper stops at two up to n = 50, which
+    leaves dips at n = 20 and n = 50)."""
     plain = wilson(successes, n, confidence=confidence, quantile=quantile)
     if plain.lower is None or plain.upper is None:
         return plain
@@ -172,12 +170,10 @@ def cluster_wilson(
     answers: float | None = None,
     confidence: float = 0.95,
 ) -> Interval:
-    """Interval for the mean of values in [0, 1]: Wilson's at the effective sample size, with a t quantile.
-
-    The effective size is mean x (1 - mean) / variance of the mean: between the number of problems (repeated
-    answers all alike) and the number of ``answers`` (all independent). ``binary`` says that the values are means of
-    0/1 rewards, for which a share of problems that are ever right can be counted on to be informative.
-    """
+    """Interval for the mean of values in [0, 1]: Wilson's at the effective sample size, with a t quantile. The
+    effective size is mean x (1 - mean) / variance of the mean: between the number of problems (repeated answers all
+    alike) and the number of ``answers`` (all independent). ``binary`` says that the values are means of 0/1 rewards,
+    for which a share of problems that are ever right can be counted on to be informative."""
     n = len(values)
     if n == 0:
         return Interval(math.nan, None, None, "cluster_wilson", 0)
@@ -208,11 +204,9 @@ def mean_interval(
     clusters: Ints | None = None,
     confidence: float = 0.95,
 ) -> Interval:
-    """The interval that fits per-problem values.
-
-    One 0/1 answer per problem: Wilson. Anything else in [0, 1]: Wilson at the cluster-robust effective size.
-    Values beyond [0, 1]: cluster-robust t, clipped to nothing because the range is not known.
-    """
+    """The interval that fits per-problem values. One 0/1 answer per problem: Wilson. Anything else in [0, 1]: Wilson at
+    the cluster-robust effective size. Values beyond [0, 1]: cluster-robust t, clipped to nothing because the range is
+    not known."""
     values = np.asarray(values, dtype=np.float64)
     n = len(values)
     if n == 0:

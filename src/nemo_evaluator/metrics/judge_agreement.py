@@ -17,11 +17,9 @@ PASS: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Verdicts of judge and people on the labelled rows; from ``0.5`` on a reward counts as right.
-
-    Counts are of labels; the rates weigh each label by how many rows it stands for. ``kappa`` is low for a good judge
-    when nearly all answers are right (or wrong); ``ac1`` (Gwet) is not.
-    """
+    """Verdicts of judge and people on the labelled rows; from ``0.5`` on a reward counts as right. Counts are of
+    labels; the rates weigh each label by how many rows it stands for. ``kappa`` is low for a good judge when nearly all
+    answers are right (or wrong); ``ac1`` (Gwet) is not."""
 
     both_right: int
     judge_only: int

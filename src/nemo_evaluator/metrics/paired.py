@@ -74,11 +74,9 @@ def _exact_binomial(k: int, n: int, alternative: Alternative) -> float:
 def permutation_test(
     differences: Floats, *, alternative: Alternative = "less", n_permutations: int = 10_000, seed: int = 42
 ) -> PairedTest:
-    """Paired permutation test: the sign of each problem's difference is flipped at random.
-
-    Up to 16 differences, and any number of one size (0/1 rewards), are tested exactly; up to 20,000 by drawing, in
-    blocks of bounded memory; more by the normal limit of the same distribution.
-    """
+    """Paired permutation test: the sign of each problem's difference is flipped at random. Up to 16 differences, and
+    any number of one size (0/1 rewards), are tested exactly; up to 20,000 by drawing, in blocks of bounded memory; more
+    by the normal limit of the same distribution."""
     differences = np.asarray(differences, dtype=np.float64)
     moved = differences[differences != 0.0]
     n, k = len(differences), len(moved)

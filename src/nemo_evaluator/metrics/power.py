@@ -58,11 +58,9 @@ def first(holds: Callable[[int], bool], low: int, most: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What the noise of a paired difference is made of, per problem.
-
-    ``true`` is the variance of the true per-problem difference, ``noise`` the summed answer noise of both sides for
-    one answer each: it shrinks with repeats, the other does not.
-    """
+    """What the noise of a paired difference is made of, per problem. ``true`` is the variance of the true per-problem
+    difference, ``noise`` the summed answer noise of both sides for one answer each: it shrinks with repeats, the other
+    does not."""
 
     true: float
     noise: float

@@ -30,11 +30,9 @@ _ROUNDING: Final = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """The rows of a run as the judge sees them, and the labels: ``human`` is NaN on a row without one.
-
-    ``chance`` is the probability with which each row was drawn to be labelled, None when all had the same;
-    ``clusters`` names the rows that belong to one problem.
-    """
+    """The rows of a run as the judge sees them, and the labels: ``human`` is NaN on a row without one. ``chance`` is
+    the probability with which each row was drawn to be labelled, None when all had the same; ``clusters`` names the
+    rows that belong to one problem."""
 
     judge: Floats
     human: Floats
@@ -78,9 +76,7 @@ class Labelled:
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """A corrected mean: ``trust`` is how far the judge is relied on (λ), 0 for the labels alone, 1 for all of it.
-
-    ``influence`` is what each row adds to the error, so that estimates of two runs can be set against each other.
-    """
+    ``influence`` is what each row adds to the error, so that estimates of two runs can be set against each other."""
 
     value: float
     error: float
@@ -208,11 +204,9 @@ def _resampled(data: Labelled, found: Estimate, confidence: float) -> tuple[floa
 
 
 def corrected_difference(baseline: Labelled, candidate: Labelled, *, share: float = 1.0) -> Difference:
-    """Candidate minus ``share`` of the baseline, both corrected by their own labels, paired by ``clusters``.
-
-    A judge that errs differently on two models shows a difference that is not there. Problems that people labelled on
-    both sides take the noise of the problems out; labels on one side alone count as well.
-    """
+    """Candidate minus ``share`` of the baseline, both corrected by their own labels, paired by ``clusters``. A judge
+    that errs differently on two models shows a difference that is not there. Problems that people labelled on both
+    sides take the noise of the problems out; labels on one side alone count as well."""
     sides = (candidate, 1.0), (baseline, -share)
     keys = np.unique(np.concatenate([_keys(data) for data, _ in sides]))
 
@@ -257,10 +251,8 @@ def rogan_gladen(
     *,
     confidence: float = 0.95,
 ) -> Interval:
-    """A share of right answers corrected by sensitivity and specificity that were measured elsewhere.
-
-    The interval is the adjusted one of arXiv 2511.21140. No bounds where the judge does no better than chance.
-    """
+    """A share of right answers corrected by sensitivity and specificity that were measured elsewhere. The interval is
+    the adjusted one of arXiv 2511.21140. No bounds where the judge does no better than chance."""
     z = z_quantile(confidence)
     n, m0, m1 = rows + z * z, negatives + 2, positives + 2
     p = (rows * judged + z * z / 2) / n

@@ -138,10 +138,8 @@ class StopRule:
         self.enough = None
 
     def summary(self, *, ended: bool = False) -> JsonDict:
-        """What the bundle says about the rule: its settings, what it saw, what it decided.
-
-        ``ended``: every planned problem was asked, so the last look is due.
-        """
+        """What the bundle says about the rule: its settings, what it saw, what it decided. ``ended``: every planned
+        problem was asked, so the last look is due."""
         out: JsonDict = {
             "rule": {"interval_width": self.interval_width, "min_problems": self.min_problems},
             "confidence": self.confidence,

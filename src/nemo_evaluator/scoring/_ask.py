@@ -84,11 +84,8 @@ async def ask_judge(
     settings: JudgeSettings,
     schema: JsonDict | None = None,
 ) -> Judged[T]:
-    """Ask, read, and if need be ask once more for the agreed form.
-
-    ``read`` raises JudgeError. A wrong key or model of the judge stops the benchmark like that of the
-    solver; every other failure is a JudgeError.
-    """
+    """Ask, read, and if need be ask once more for the agreed form. ``read`` raises JudgeError. A wrong key or model of
+    the judge stops the benchmark like that of the solver; every other failure is a JudgeError."""
     answer = await _said(client, messages, settings, schema)
     try:
         return Judged(read(answer.content), answer)

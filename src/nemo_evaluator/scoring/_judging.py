@@ -55,11 +55,9 @@ class Measure(NamedTuple):
 
 
 async def judge_program(program: str, tests: Measure, sandbox: Sandbox | None, timeout: float = 30.0) -> dict[str, Any]:
-    """Run a program in a sandbox and its tests beside it, out of its reach.
-
-    ``verdict`` says how it ended: passed, wrong, compile_error, timeout, out_of_memory or crash. Raises TamperError
-    when the program reached for the judge, and ScorerError when the tests cannot be run.
-    """
+    """Run a program in a sandbox and its tests beside it, out of its reach. ``verdict`` says how it ended: passed,
+    wrong, compile_error, timeout, out_of_memory or crash. Raises TamperError when the program reached for the judge,
+    and ScorerError when the tests cannot be run."""
     if sandbox is None:
         raise SandboxError(
             "running model-written code needs a sandbox",

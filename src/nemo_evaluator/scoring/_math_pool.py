@@ -29,10 +29,8 @@ class MathPool:
             self._idle.put(_Worker())
 
     def equal(self, target: str, said: str, seconds: float) -> bool | None:
-        """Whether the expressions are equal; None when ``said`` is too heavy to tell.
-
-        Raises ScorerError when the target is too heavy, or when no worker answers.
-        """
+        """Whether the expressions are equal; None when ``said`` is too heavy to tell. Raises ScorerError when the
+        target is too heavy, or when no worker answers."""
         key = (target, said, seconds)
         if key in self._known:
             return self._known[key]

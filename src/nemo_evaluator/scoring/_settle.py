@@ -19,11 +19,9 @@ _UNSURE: Final = lazy_pattern(r"\b(?:may|might|could) be", re.IGNORECASE)
 
 
 def settle(text: str, reader: Reader[V], otherwise: Callable[[str], tuple[V, ...] | None]) -> tuple[V, ...] | None:
-    """What a response comes to: one value; none or several when it was said but not settled; None without any claim.
-
-    An announcement counts first, then what ``otherwise`` finds. An invented next task is read only if the text before
-    it says nothing.
-    """
+    """What a response comes to: one value; none or several when it was said but not settled; None without any claim. An
+    announcement counts first, then what ``otherwise`` finds. An invented next task is read only if the text before it
+    says nothing."""
     for part in tasks(text):
         for source in (claims, foreign_claims):
             settled = _last_claim(part, source(part), reader)

@@ -93,10 +93,8 @@ def _longest(phrase: str) -> str:
 
 
 class Scan:
-    """Finds the phrases of the table (and ``edges``) in a text.
-
-    Where words are parted by spaces only a word that begins some phrase is looked at: a tenth of the cost of a search.
-    """
+    """Finds the phrases of the table (and ``edges``) in a text. Where words are parted by spaces only a word that
+    begins some phrase is looked at: a tenth of the cost of a search."""
 
     def __init__(self, phrases: list[str], edges: str = "") -> None:
         self._phrases, self._edges = phrases, edges

@@ -23,11 +23,9 @@ _AT_ONCE: Final = 8
 
 @dataclass(slots=True)
 class AttackReport:
-    """How often one judge flipped: a wrong answer that it saw through passed once it was dressed up.
-
-    Problems that it gets wrong without any attack are no measure of it, and are counted apart; so is what it did not
-    give a verdict on.
-    """
+    """How often one judge flipped: a wrong answer that it saw through passed once it was dressed up. Problems that it
+    gets wrong without any attack are no measure of it, and are counted apart; so is what it did not give a verdict
+    on."""
 
     judge: str
     tried: Counter[str] = field(default_factory=Counter)

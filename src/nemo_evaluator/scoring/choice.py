@@ -49,11 +49,9 @@ def _labels_for(pattern: str | None, options: dict[str, str], default: str) -> s
 
 @versioned("3")
 def multichoice_regex(sample: ScorerInput, pattern: str | None = None, labels: str | None = None) -> Score:
-    """Does the response pick the target letter?
-
-    The letters are ``labels``, or the range in ``pattern`` (``[A-J]``), or those of the row's options, or A to D. A
-    pattern without such a range is a regular expression whose last match gives the letter.
-    """
+    """Does the response pick the target letter? The letters are ``labels``, or the range in ``pattern`` (``[A-J]``), or
+    those of the row's options, or A to D. A pattern without such a range is a regular expression whose last match gives
+    the letter."""
     options = options_of(sample)
     if pattern is not None and labels is None and _CLASS.search(pattern) is None:
         hits = [m[m.lastindex or 0] for m in re.finditer(pattern, unmark(prepare(sample.response)))]

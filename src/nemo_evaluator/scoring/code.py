@@ -97,10 +97,8 @@ def program_of(sample: ScorerInput) -> tuple[str, Measure, str]:
 
 @versioned("3", inline=False)
 def code_sandbox(sample: ScorerInput, timeout: float = 30.0) -> Any:
-    """Does the code pass its tests in the sample's sandbox? ``_prompt``, ``_test``, ``_entry_point`` are metadata.
-
-    In a plain function the score itself; in a coroutine, where nothing may block, something to await.
-    """
+    """Does the code pass its tests in the sample's sandbox? ``_prompt``, ``_test``, ``_entry_point`` are metadata. In a
+    plain function the score itself; in a coroutine, where nothing may block, something to await."""
     work = code_sandbox_async(sample, sample.sandbox, timeout)
     try:
         asyncio.get_running_loop()

@@ -16,10 +16,8 @@ _IGNORED: Final = lazy_pattern(r"[,$%\s]")
 
 @versioned("3")
 def answer_line(sample: ScorerInput, pattern: str | None = None) -> Score:
-    """Is the announced answer the target?
-
-    Without ``pattern`` the last announcement counts, else a short last line. With one, its last match (group 1).
-    """
+    """Is the announced answer the target? Without ``pattern`` the last announcement counts, else a short last line.
+    With one, its last match (group 1)."""
     target = str(sample.target)
     number = parse_number(target) if _PURE_NUMBER.fullmatch(target) else None
     if pattern is not None:

@@ -31,12 +31,9 @@ class MetricResult:
 
 @runtime_checkable
 class Metric(Protocol):
-    """One measurement of ``scoring.metrics``.
-
-    ``fingerprint`` changes when a reward could change. ``measure`` raises JudgeError, ScorerError or SandboxError when
-    the harness failed: such a row is failed, never a 0. A method ``aggregate(details of every scored row)`` may give
-    further scores by name.
-    """
+    """One measurement of ``scoring.metrics``. ``fingerprint`` changes when a reward could change. ``measure`` raises
+    JudgeError, ScorerError or SandboxError when the harness failed: such a row is failed, never a 0. A method
+    ``aggregate(details of every scored row)`` may give further scores by name."""
 
     name: str
     fingerprint: str

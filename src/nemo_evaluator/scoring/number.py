@@ -153,11 +153,8 @@ def _last_of(clause: str, start: int, end: int) -> re.Match[str] | None:
 
 
 def extract_number(text: str, *, language: str | None = None, question: str = "") -> Number | None:
-    """The number a response commits to; None when it commits to none or to several.
-
-    An announced one (boxed, tagged, "the answer is"), else one that fills the last or first line, else that of the last
-    sentence.
-    """
+    """The number a response commits to; None when it commits to none or to several. An announced one (boxed, tagged,
+    "the answer is"), else one that fills the last or first line, else that of the last sentence."""
     whole = _WHOLE.fullmatch(text) if len(text) < _SHORT else None
     if whole is not None:
         digits = whole["digits"] or whole["boxed"]

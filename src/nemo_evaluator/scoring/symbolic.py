@@ -19,11 +19,9 @@ _LONGEST: Final = 1000
 
 @versioned("4", inline=False)
 async def math(sample: ScorerInput, timeout: float = _DEFAULT_SECONDS, pool: MathPool | None = None) -> Score:
-    """Is the announced answer mathematically equal to the target?
-
-    Equal spelling and plain numbers are decided here, the rest by math-verify. An answer that cannot be compared within
-    ``timeout`` CPU seconds is unparsed; a target that cannot is a failure of the scorer.
-    """
+    """Is the announced answer mathematically equal to the target? Equal spelling and plain numbers are decided here,
+    the rest by math-verify. An answer that cannot be compared within ``timeout`` CPU seconds is unparsed; a target that
+    cannot is a failure of the scorer."""
     target = str(sample.target)
     said = extract_expression(sample.response, listed=is_list(target), question=sample.question)
     if said is None or len(said) > _LONGEST:

@@ -96,11 +96,9 @@ def exact_match(sample: ScorerInput) -> Score:
 
 @versioned("3")
 def fuzzy_match(sample: ScorerInput) -> Score:
-    """Does the response commit to the target (or one of ``correct_answers``), as whole words?
-
-    What is denied, doubted or taken back does not count, nor does a target that stands beside another candidate. A
-    number is matched only by the number the response gives.
-    """
+    """Does the response commit to the target (or one of ``correct_answers``), as whole words? What is denied, doubted
+    or taken back does not count, nor does a target that stands beside another candidate. A number is matched only by
+    the number the response gives."""
     short = _short_match(sample) if len(sample.response) <= _WHOLE else None
     if short is not None:
         return short

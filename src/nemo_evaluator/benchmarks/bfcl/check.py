@@ -25,10 +25,8 @@ _TYPES: Final = {
 def mismatch(
     calls: list[Call], accepted: list[JsonDict], functions: list[JsonDict], language: str | None = None
 ) -> str | None:
-    """What is wrong with the calls; None when they are the accepted ones, in any order.
-
-    With a ``language``, java or javascript, texts may be literals of it.
-    """
+    """What is wrong with the calls; None when they are the accepted ones, in any order. With a ``language``, java or
+    javascript, texts may be literals of it."""
     if len(calls) != len(accepted):
         return f"{len(calls)} calls instead of {len(accepted)}"
     schemas = {function["name"]: function["parameters"] for function in functions}

@@ -168,10 +168,8 @@ def _number(remote: Remote) -> int:
 
 class Remote:
     """An object of the program: it can be called, looked into and walked through, and is equal to nothing but itself.
-
     Operators, ``in`` and comparisons are not passed on: they would tell the program what is expected, and let it say
-    that it is so.
-    """
+    that it is so."""
 
     def __init__(self, session: Session, number: int, type_name: str) -> None:
         for name, value in (("_session", session), ("_number", number), ("_type_name", type_name)):

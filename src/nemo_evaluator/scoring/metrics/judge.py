@@ -25,12 +25,10 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class JudgedEnvironment(Protocol):
-    """An environment that knows what to ask a judge and how to read the reply.
-
-    ``parse_judge`` gives at least ``reward`` between 0 and 1, and raises JudgeError for a reply it cannot read. The
-    function ``judge_prompt`` may have two attributes: ``schema``, the JSON schema of the reply, and ``canary``. Either
-    may have a further parameter ``found``: what the benchmark's own scorer made of the answer.
-    """
+    """An environment that knows what to ask a judge and how to read the reply. ``parse_judge`` gives at least
+    ``reward`` between 0 and 1, and raises JudgeError for a reply it cannot read. The function ``judge_prompt`` may have
+    two attributes: ``schema``, the JSON schema of the reply, and ``canary``. Either may have a further parameter
+    ``found``: what the benchmark's own scorer made of the answer."""
 
     def judge_prompt(self, seed: SeedResult, response: str) -> list[Message]: ...
 

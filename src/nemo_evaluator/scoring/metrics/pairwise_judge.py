@@ -40,11 +40,9 @@ class PairwiseJudgeMetric(RubricMetric):
 
 
 class PairwiseJudge:
-    """``type: pairwise_judge``: 1 for a win over the baseline, 0.5 for a tie, 0 for a loss.
-
-    The judge grades both answers on the rubric's scale, once in either order. A winner that depends on the order is no
-    winner: that is a tie.
-    """
+    """``type: pairwise_judge``: 1 for a win over the baseline, 0.5 for a tie, 0 for a loss. The judge grades both
+    answers on the rubric's scale, once in either order. A winner that depends on the order is no winner: that is a
+    tie."""
 
     def __init__(self, config: PairwiseJudgeMetric, clients: Mapping[str, Client], environment: object = None) -> None:
         self.name, self._canaries = config.name, config.canaries

@@ -48,12 +48,10 @@ class RewardModelMetric(MetricBase):
 
 
 class RewardModel:
-    """``type: reward_model``.
-
-    ``single`` reads one number; ``multi_aspect`` reads one of several (``aspect``, else their mean); ``pairwise`` asks
-    for the answer and for the reference, and gives 1, 0.5 or 0. The reward is the number's place in ``score_range``;
-    ``threshold`` says from which number on an answer counts as right (``accuracy``).
-    """
+    """``type: reward_model``. ``single`` reads one number; ``multi_aspect`` reads one of several (``aspect``, else
+    their mean); ``pairwise`` asks for the answer and for the reference, and gives 1, 0.5 or 0. The reward is the
+    number's place in ``score_range``; ``threshold`` says from which number on an answer counts as right
+    (``accuracy``)."""
 
     def __init__(self, config: RewardModelMetric, clients: Mapping[str, Client], environment: object = None) -> None:
         self.name, self._canaries, self._client = config.name, config.canaries, client_of(clients, config.service)
