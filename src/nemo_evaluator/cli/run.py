@@ -48,8 +48,7 @@ def run(
     """
     from nemo_evaluator.config.env_file import use_env_file  # noqa: PLC0415 - heavy, only for this command
     from nemo_evaluator.launcher.compose import compose_launcher  # noqa: PLC0415
-    from nemo_evaluator.launcher.convert import converted_text  # noqa: PLC0415
-    from nemo_evaluator.launcher.start import is_own, start_own, start_translated  # noqa: PLC0415
+    from nemo_evaluator.launcher.start import converted_text, is_own, start_own, start_translated  # noqa: PLC0415
     from nemo_evaluator.launcher.translate import translate  # noqa: PLC0415
 
     use_env_file(Path(), env_file)

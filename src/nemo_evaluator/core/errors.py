@@ -111,28 +111,25 @@ class BoundaryError(NelError):
     # Whether whoever met it has done what could be done: it is not tried again in this run, whatever its cause.
     final = False
 
+    def __init_subclass__(cls, *, cause: Cause | None = None) -> None:
+        cls.cause = cause or cls.cause
+
     def __init__(self, message: str, *, hint: str | None = None, status: int | None = None, attempts: int = 1) -> None:
         super().__init__(message, hint=hint)
         self.status = status
         self.attempts = attempts
 
 
-class TransportError(BoundaryError):
+class TransportError(BoundaryError, cause=Cause.TRANSPORT):
     """Connection refused or reset, 5xx, timeout, or an answer that is not what the protocol says."""
 
-    cause = Cause.TRANSPORT
 
-
-class OutageError(TransportError):
+class OutageError(TransportError, cause=Cause.OUTAGE):
     """Nothing answers at an endpoint, and it was waited for long enough: the benchmark stops, to be resumed."""
 
-    cause = Cause.OUTAGE
 
-
-class RateLimitError(BoundaryError):
+class RateLimitError(BoundaryError, cause=Cause.RATE_LIMIT):
     """The server asked us to slow down; ``retry_after`` is in seconds when it said how long."""
-
-    cause = Cause.RATE_LIMIT
 
     def __init__(
         self,
@@ -147,76 +144,52 @@ class RateLimitError(BoundaryError):
         self.retry_after = retry_after
 
 
-class AuthError(BoundaryError):
+class AuthError(BoundaryError, cause=Cause.AUTH):
     """The key is missing, wrong, or not allowed to use the model."""
 
-    cause = Cause.AUTH
 
-
-class NotFoundError(BoundaryError):
+class NotFoundError(BoundaryError, cause=Cause.NOT_FOUND):
     """The server does not know the model or the path."""
 
-    cause = Cause.NOT_FOUND
 
-
-class RequestRejectedError(BoundaryError):
+class RequestRejectedError(BoundaryError, cause=Cause.REQUEST_REJECTED):
     """The server refused the request as such (400, 413, 422, ...)."""
 
-    cause = Cause.REQUEST_REJECTED
 
-
-class ContextExceededError(BoundaryError):
+class ContextExceededError(BoundaryError, cause=Cause.CONTEXT_EXCEEDED):
     """The prompt is longer than the model's context."""
 
-    cause = Cause.CONTEXT_EXCEEDED
 
-
-class BudgetError(BoundaryError):
+class BudgetError(BoundaryError, cause=Cause.BUDGET):
     """A turn, token, money or time budget of the task is used up; the answer is verified as it stands."""
 
-    cause = Cause.BUDGET
 
-
-class SolverError(BoundaryError):
+class SolverError(BoundaryError, cause=Cause.SOLVER):
     """A solver raised something of its own: a bug, or a case it did not foresee."""
 
-    cause = Cause.SOLVER
 
-
-class SandboxError(BoundaryError):
+class SandboxError(BoundaryError, cause=Cause.SANDBOX):
     """A sandbox did not start, lost a command, or did not carry a file."""
 
-    cause = Cause.SANDBOX
 
-
-class JudgeError(BoundaryError):
+class JudgeError(BoundaryError, cause=Cause.JUDGE):
     """The judge could not be reached, or said nothing that could be read."""
 
-    cause = Cause.JUDGE
 
-
-class ScorerError(BoundaryError):
+class ScorerError(BoundaryError, cause=Cause.SCORER):
     """A scorer or verifier raised."""
 
-    cause = Cause.SCORER
 
-
-class TamperError(BoundaryError):
+class TamperError(BoundaryError, cause=Cause.TAMPER):
     """An answer reached for the judge instead of solving the problem: it is neither right nor measured."""
 
-    cause = Cause.TAMPER
 
-
-class SeedError(BoundaryError):
+class SeedError(BoundaryError, cause=Cause.SEED):
     """A dataset row cannot be turned into a question."""
 
-    cause = Cause.SEED
 
-
-class InterruptedRunError(BoundaryError):
+class InterruptedRunError(BoundaryError, cause=Cause.CANCELLED):
     """The run was interrupted: the request was not sent, its step is left to ``--resume``."""
-
-    cause = Cause.CANCELLED
 
 
 class DetachedError(InterruptedRunError):

@@ -50,30 +50,20 @@ def without_plugins() -> Iterator[None]:
 
 
 class LazyModule:
-    """A module that is loaded when something of it is first asked for."""
+    """A module (or what else ``load`` makes) that is loaded when something of it is first asked for."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(importlib.import_module(self._name), name)
-        setattr(self, name, found)
-        return found
-
-
-class _LazyPattern:
-    def __init__(self, text: str, flags: int) -> None:
-        self._text, self._flags = text, flags
+    def __init__(self, *given: Any, load: Callable[..., Any] = importlib.import_module) -> None:
+        self._load, self._given = load, given
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(re.compile(self._text, self._flags), name)
+        found = getattr(self._load(*self._given), name)
         setattr(self, name, found)
         return found
 
 
 def lazy_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
     """A regular expression that is compiled when it is first used: some cost a millisecond."""
-    return cast("re.Pattern[str]", _LazyPattern(text, flags))
+    return cast("re.Pattern[str]", LazyModule(text, flags, load=re.compile))
 
 
 def lazy_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:

@@ -6,7 +6,12 @@ import socket
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+from nemo_evaluator.core.lazy import LazyModule
+
+# It takes a while, and most commands look at no other process.
+psutil: Final[Any] = LazyModule("psutil")
 
 
 def start_time(pid: int) -> int:
@@ -14,7 +19,6 @@ def start_time(pid: int) -> int:
 
     Seconds since boot do not move when somebody sets the clock.
     """
-    psutil = _psutil()
     try:
         process = psutil.Process(pid)
         if process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
@@ -41,7 +45,6 @@ def is_alive(pid: int, began: int) -> bool:
 
 def process_name(pid: int) -> str:
     """The name of a process; empty when there is none."""
-    psutil = _psutil()
     try:
         return str(psutil.Process(pid).name())
     except (psutil.Error, ValueError):
@@ -50,7 +53,6 @@ def process_name(pid: int) -> str:
 
 def command_of(pid: int) -> list[str]:
     """The words that a process was started with; none when there is no such process."""
-    psutil = _psutil()
     try:
         return list(psutil.Process(pid).cmdline())
     except (psutil.Error, ValueError):
@@ -59,7 +61,7 @@ def command_of(pid: int) -> list[str]:
 
 def marked_processes(variable: str) -> dict[int, int]:
     """Processes that have a variable in their environment, with the number in it; those of our own PID namespace."""
-    psutil, found, here = _psutil(), {}, _namespace(os.getpid())
+    found, here = {}, _namespace(os.getpid())
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
             mark = process.environ().get(variable, "")
@@ -71,7 +73,7 @@ def marked_processes(variable: str) -> dict[int, int]:
 def processes_of_sessions(leaders: set[int]) -> set[int]:
     """The processes in the sessions that began with some others, which may have ended."""
     found = set()
-    for pid in _psutil().pids():
+    for pid in psutil.pids():
         with suppress(OSError):
             found |= {pid} if os.getsid(pid) in leaders else set()
     return found
@@ -84,7 +86,6 @@ def _namespace(pid: int) -> Path | None:
 
 def descendants(pid: int) -> list[int]:
     """Everything that a process started, and what that started; zombies too."""
-    psutil = _psutil()
     try:
         return [child.pid for child in psutil.Process(pid).children(recursive=True)]
     except psutil.NoSuchProcess:
@@ -108,9 +109,3 @@ def end_process(pid: int, grace: float) -> None:
         if not wait_gone(pid, grace):
             os.kill(pid, signal.SIGKILL)
             wait_gone(pid, grace)
-
-
-def _psutil() -> Any:
-    import psutil  # noqa: PLC0415 - takes a while, and most commands look at no other process
-
-    return psutil

@@ -8,8 +8,10 @@ them would change ordinary answers.
 
 import re
 from collections.abc import Mapping
-from types import ModuleType
 from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from nemo_evaluator.core.lazy import LazyModule
 
 MASK: Final = "***"
 _SHORTEST: Final = 8
@@ -21,6 +23,8 @@ _VARIABLES: Final = (
     *("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN"),
     *("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
 )
+# `nel --help` has no secrets.
+_json, _base64 = LazyModule("json"), LazyModule("base64")
 _WORD: Final = re.compile(r"(^|[_-])(key|token|auth)$|api_?key|secret|passw|credential|authorization", re.IGNORECASE)
 
 
@@ -99,11 +103,11 @@ def remember_urls(value: Any) -> None:
         scheme, _, rest = value.partition("://")
         user, found, _ = rest.partition("/")[0].rpartition("@")
         if found and scheme not in _VERSIONED:
-            Secret(_forms_of().unquote(user.partition(":")[2] or user))
+            Secret(unquote(user.partition(":")[2] or user))
         for pair in value.partition("?")[2].partition("#")[0].split("&"):
             name, _, given = pair.partition("=")
             if given and (looks_secret(name) or name.lower() in _IN_URLS):
-                _ = Secret(given), Secret(_forms_of().unquote(given))
+                _ = Secret(given), Secret(unquote(given))
 
 
 def forget(secret: Secret) -> None:
@@ -139,16 +143,25 @@ def scrub_value(value: Any) -> Any:
 
 def _remember(value: str) -> None:
     if len(value) >= (_SHORTEST_WORD if value.isalpha() else _SHORTEST) and value not in _known:
-        _known[value] = _forms_of().forms(value)
+        _known[value] = _forms(value)
         _arrange()
 
 
 def _arrange() -> None:
     plain_forms[:] = sorted({form for forms in _known.values() for form in forms}, key=len, reverse=True)
-    encoded_forms[:] = [_forms_of().quoted(form).encode("utf-8", "replace") for form in plain_forms]
+    encoded_forms[:] = [_quoted(form).encode("utf-8", "replace") for form in plain_forms]
 
 
-def _forms_of() -> ModuleType:
-    from nemo_evaluator.core import _secret_forms  # noqa: PLC0415 - `nel --help` has no secrets
+def _forms(value: str) -> tuple[str, ...]:
+    """The forms in which a server may write a value back: as it is, inside JSON that is itself text, in a URL, in
+    Base64."""
+    data = value.encode("utf-8", "replace")
+    ascii_only = _json.dumps(value)[1:-1]
+    in_json = (ascii_only, _quoted(value), ascii_only.replace("/", "\\/"))
+    encoded = _base64.b64encode(data).decode().rstrip("=")
+    return tuple(dict.fromkeys((value, *in_json, quote(data, safe=""), quote(data), encoded)))
 
-    return _secret_forms
+
+def _quoted(text: str) -> str:
+    """A text as it stands inside JSON."""
+    return str(_json.dumps(text, ensure_ascii=False))[1:-1]

@@ -1,7 +1,7 @@
 """The value types that rooms hand to each other: problem, answer, verdict, outcome."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -186,3 +186,22 @@ class Failed:
 
 
 Outcome: TypeAlias = Scored | Failed
+
+
+class Document(Mapping[str, Any]):
+    """A report with attributes; as a mapping it is what ``to_dict`` gives."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> JsonDict:
+        """The report as JSON."""
+        raise NotImplementedError
+
+    def __getitem__(self, key: str) -> Any:
+        return self.to_dict()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.to_dict())
+
+    def __len__(self) -> int:
+        return len(self.to_dict())

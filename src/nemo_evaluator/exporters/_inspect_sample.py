@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.exporters._optional import load
+from nemo_evaluator.exporters.base import load
 from nemo_evaluator.runs.row import Row
 
 NO_MODEL: Final = "none/none"

@@ -6,8 +6,7 @@ from itertools import islice
 from typing import Any, Final
 
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.exporters._optional import load
-from nemo_evaluator.exporters.base import ExportBundle, ExportError
+from nemo_evaluator.exporters.base import ExportBundle, ExportError, load
 from nemo_evaluator.runs.row import Row
 
 # Traces are linked to their run in batches; by this tag they are found also when it did not come to that.

@@ -1,14 +1,18 @@
 """The contract of an exporter: it sends finished runs to a tracker, and says where they went."""
 
+import importlib
+import importlib.util
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
-from nemo_evaluator.core.errors import EXIT_FAILED, NelError
+from nemo_evaluator.core.errors import EXIT_FAILED, MissingExtraError, NelError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.bundle import Bundle, load_bundle
 from nemo_evaluator.runs.row import Row
 from nemo_evaluator.runs.row_file import with_trajectories
+
+_EXTRAS: Final = {"inspect_ai": "inspect", "mlflow": "export", "wandb": "export"}
 
 
 class ExportError(NelError):
@@ -50,3 +54,15 @@ class Exporter(Protocol):
     def export(self, bundles: Sequence[ExportBundle], config: JsonDict) -> list[str]:
         """Send the bundles; ``config`` has ``output_dir``. Returns where they went. Raises when any did not go."""
         ...
+
+
+def require(name: str) -> None:
+    """Raise MissingExtraError unless the library is installed; does not load it."""
+    if importlib.util.find_spec(name) is None:
+        raise MissingExtraError(name, extra=_EXTRAS[name])
+
+
+def load(name: str) -> Any:
+    """A module of a tracker's library: none is loaded before it is used, and a missing one names its extra."""
+    require(name.partition(".")[0])
+    return importlib.import_module(name)

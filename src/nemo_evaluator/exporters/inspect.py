@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, Literal, get_args
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.core.files import replacing, safe_name
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.exporters import _inspect_sample as sample
 from nemo_evaluator.exporters._inspect_file import EvalFile, JsonFile
-from nemo_evaluator.exporters._optional import load, require
-from nemo_evaluator.exporters.base import ExportBundle
+from nemo_evaluator.exporters.base import ExportBundle, load, require
 
 Format = Literal["eval", "json"]
 
@@ -33,7 +33,6 @@ class InspectExporter:
         written = []
         for bundle, folder in zip(bundles, folders, strict=True):
             target = folder / f"{safe_name(bundle.name)}_inspect.{self.format}"
-            folder.mkdir(parents=True, exist_ok=True)
             write_log(bundle, target, EvalFile if self.format == "eval" else JsonFile)
             written.append(str(target))
         return written
@@ -56,15 +55,15 @@ def _folders(bundles: Sequence[ExportBundle], output_dir: Path) -> list[Path]:
     ]
 
 
-def write_log(bundle: ExportBundle, target: Path, kind: type[EvalFile] | type[JsonFile]) -> None:
+def write_log(bundle: ExportBundle, target: Path, kind: type[JsonFile]) -> None:
     """The rows of a bundle as samples, then what is to be said of them all."""
     seen = _Seen()
-    with kind(target) as file:
+    with replacing(target) as out, TemporaryFile(dir=target.parent) as side, kind(out, side) as file:
         for row in bundle.rows():
             one = sample.to_sample(row, bundle.model)
             seen.add(one)
             file.add(one)
-        file.close(to_header(bundle, seen))
+        file.finish(to_header(bundle, seen))
 
 
 @dataclass(slots=True)
@@ -157,11 +156,8 @@ def _scores(bundle: ExportBundle, scored: int, failed: int | None) -> list[Any]:
     log = load("inspect_ai.log")
     raw = as_dict(bundle.benchmark.get("scores"))
     native = {score.name: raw[score.name] for score in bundle.scores if not score.name.startswith("scorer:")}
-    groups = {sample.NATIVE: native} | {
-        sample.score_name(score.name): {"mean": raw[score.name]}
-        for score in bundle.scores
-        if score.name.startswith("scorer:")
-    }
+    extra = [score.name for score in bundle.scores if score.name not in native]
+    groups = {sample.NATIVE: native} | {sample.score_name(name): {"mean": raw[name]} for name in extra}
     return [
         log.EvalScore(
             name=scorer,
@@ -175,9 +171,8 @@ def _scores(bundle: ExportBundle, scored: int, failed: int | None) -> list[Any]:
 
 
 def _metric(name: str, raw: Any) -> Any:
-    fields = raw if isinstance(raw, dict) else {"value": raw}
-    rest = {key: value for key, value in fields.items() if key != "value"}
-    return load("inspect_ai.log").EvalMetric(name=name, value=float(fields["value"]), metadata=rest or None)
+    rest = dict(raw) if isinstance(raw, dict) else {"value": raw}
+    return load("inspect_ai.log").EvalMetric(name=name, value=float(rest.pop("value")), metadata=rest or None)
 
 
 KIND = InspectExporter

@@ -16,8 +16,7 @@ from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.secrets import Secret, scrub
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.exporters._mlflow_traces import OWNER, TraceWriter
-from nemo_evaluator.exporters._optional import load, require
-from nemo_evaluator.exporters.base import ExportBundle, ExportError
+from nemo_evaluator.exporters.base import ExportBundle, ExportError, load, require
 
 _STATE: Final = "nel.export"
 _TRACED: Final = "nel.traces"

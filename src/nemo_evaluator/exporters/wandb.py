@@ -11,8 +11,7 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.exporters._optional import load, require
-from nemo_evaluator.exporters.base import ExportBundle
+from nemo_evaluator.exporters.base import ExportBundle, load, require
 
 Mode = Literal["online", "offline", "disabled"]
 # What this machine is and how the command was called (with its keys, perhaps) is nobody's business.

@@ -1,7 +1,5 @@
 """``adapter_config``: the launcher's fields for interceptors, as interceptors of ours."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Final
 
 from nemo_evaluator.core.json_coerce import as_dict, as_list

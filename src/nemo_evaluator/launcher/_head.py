@@ -1,7 +1,5 @@
 """Everything outside of the tasks: where the run happens, its model server or endpoint, its environment and exports."""
 
-from __future__ import annotations
-
 import os
 from typing import Any, ClassVar, Final
 
@@ -9,9 +7,8 @@ from nemo_evaluator.core.json_coerce import as_dict, as_list
 from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.executors.slurm import seconds_of
-from nemo_evaluator.launcher._values import shell, variable
 from nemo_evaluator.launcher.compose import group_defaults
-from nemo_evaluator.launcher.table import Draft, Rule, Scope, table
+from nemo_evaluator.launcher.table import Draft, Rule, Scope, shell, table, variable
 
 TRUST: Final = "NEMO_EVALUATOR_TRUST_PRE_CMD"
 _SPANS_NODES: Final = ("vllm", "vllm_ray", "sglang")

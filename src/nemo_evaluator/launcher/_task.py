@@ -1,7 +1,5 @@
 """One task of the launcher as a benchmark of ours."""
 
-from __future__ import annotations
-
 import math
 import shlex
 from typing import Any, ClassVar, Final
@@ -13,9 +11,8 @@ from nemo_evaluator.environments.registry import builtin_modules, environment_cl
 from nemo_evaluator.executors.slurm import seconds_of
 from nemo_evaluator.launcher._adapter import Adapter
 from nemo_evaluator.launcher._head import Head
-from nemo_evaluator.launcher._values import shell
 from nemo_evaluator.launcher.catalogue import Task
-from nemo_evaluator.launcher.table import Rule, Scope, put_in, table
+from nemo_evaluator.launcher.table import Rule, Scope, put_in, shell, table
 
 _CONTAINER_ONLY: Final = "only the harness knows it; --containers runs the task in the harness's container"
 # Of a task, or of the evaluation for all tasks that have none of their own.

@@ -1,7 +1,5 @@
 """The launcher's task names (``data/tasks.yaml``): harness, endpoint, and the benchmark that takes their place."""
 
-from __future__ import annotations
-
 import fnmatch
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace

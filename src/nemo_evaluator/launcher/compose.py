@@ -1,7 +1,5 @@
 """A config of the launcher, composed by Hydra: packaged groups, ``-o`` overrides, variables, missing values."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The launcher's ids on the registry of runs: an invocation is a run, a job ``<invocation>.<n>`` a benchmark of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

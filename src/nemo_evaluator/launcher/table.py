@@ -1,9 +1,9 @@
 """The table of fields (``data/fields.yaml``) and how it is applied: each is translated, warned of or refused."""
 
-from __future__ import annotations
-
 import copy
-from collections.abc import Mapping
+import re
+import shlex
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,10 +13,19 @@ import yaml
 
 from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.launcher import _values
 
 Outcome = Literal["translated", "warned", "refused"]
 _FILE: Final = Path(__file__).parent / "data" / "fields.yaml"
+_BARE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
+# Of single values; rows of the table name them (``via``).
+_FORMS: Final[dict[str, Callable[[Any], Any]]] = {
+    # Flags of sbatch: true is a flag alone, false and null are none.
+    "sbatch_flags": lambda flags: {
+        name: "true" if flag is True else str(flag) for name, flag in flags.items() if flag not in (None, False)
+    },
+    "mounts": lambda mounts: [f"{host}:{inside}" for host, inside in mounts.items()],
+    "words": shlex.split,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +65,7 @@ class Rule:
                 if isinstance(self.form, list)
                 else self.form % given
             )
-        return getattr(_values, self.via)(given) if self.via and given is not None else given
+        return _FORMS[self.via](given) if self.via and given is not None else given
 
 
 @cache
@@ -158,3 +167,20 @@ class Scope:
             self.say(field, "translated", rule.note)
         else:
             self.say(field, "warned" if rule.warn else "refused", str(rule.warn or rule.refuse))
+
+
+def shell(value: str) -> str:
+    """Shell text, whose variables are not ours to expand."""
+    return value.replace("${", "$${")
+
+
+def variable(name: str, text: Any) -> tuple[str | None, str]:
+    """A value of ``env_vars`` (None: not ours to set), and what there is to say of it. Raises ValueError."""
+    kind, colon, rest = str(text).partition(":")
+    if colon and kind in ("host", "lit"):
+        return (f"${{{rest}}}" if kind == "host" else shell(rest)), ""
+    if colon and kind == "runtime" and rest == name:
+        return None, "it is inherited where the run happens"
+    if _BARE.fullmatch(str(text)):
+        return f"${{{text}}}", f"a bare name is the old spelling of host:{text}"
+    raise ValueError(f"write host:NAME for a variable of this machine, or lit:VALUE for the value of {name} itself")

@@ -1,7 +1,5 @@
 """From a config of the launcher to one of ours: every field translated, warned of, or refused."""
 
-from __future__ import annotations
-
 import copy
 import os
 import re
@@ -15,7 +13,6 @@ from nemo_evaluator.core.json_coerce import as_dict, as_list
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.launcher._head import Head
 from nemo_evaluator.launcher._task import TaskScope
-from nemo_evaluator.launcher._vintages import normalise
 from nemo_evaluator.launcher.catalogue import Task, find_task
 from nemo_evaluator.launcher.table import Draft, Translation, put_in
 
@@ -67,7 +64,7 @@ def translate(config: JsonDict, only: Sequence[str] = (), *, containers: bool = 
     ``dry``: shell that is not trusted is translated, with a warning, because nothing is run.
     """
     draft = Draft()
-    config = normalise(copy.deepcopy(config), draft)
+    config = _normalised(copy.deepcopy(config), draft)
     evaluation = as_dict(config.get("evaluation"))
     head = Head(draft, config, dry=dry)
     put_in(draft.out, "services.model.type", head.type)
@@ -80,6 +77,37 @@ def translate(config: JsonDict, only: Sequence[str] = (), *, containers: bool = 
     if report := as_dict(draft.out.get("output")).get("report"):
         draft.out["output"]["report"] = list(dict.fromkeys(["markdown", *report]))
     return Translated({key: draft.out[key] for key in _ORDER if key in draft.out}, tuple(draft.report))
+
+
+def _normalised(config: JsonDict, draft: Draft) -> JsonDict:
+    """The config in the spelling that the table of fields knows; what was moved is reported."""
+    config.pop("defaults", None)
+    evaluation = config["evaluation"] = as_dict(config.get("evaluation"))
+    target = as_dict(as_dict(config.get("target")).get("api_endpoint"))
+    if adapter := target.pop("adapter_config", None):
+        place = "nemo_evaluator_config.target.api_endpoint.adapter_config"
+        put_in(evaluation, place, adapter)
+        draft.say("target.api_endpoint.adapter_config", "translated", f"evaluation.{place}")
+    owners = {f"evaluation.tasks[{n}]": as_dict(task) for n, task in enumerate(as_list(evaluation.get("tasks")))}
+    for place, owner in {"evaluation": evaluation, **owners}.items():
+        _nested(owner, place, draft)
+    return config
+
+
+def _nested(owner: JsonDict, place: str, draft: Draft) -> None:
+    """``overrides`` (dotted), ``config`` and ``config.target`` become ``nemo_evaluator_config``."""
+    inner, where = as_dict(owner.pop("nemo_evaluator_config", None)), f"{place}.nemo_evaluator_config"
+    for key, value in as_dict(owner.pop("overrides", None)).items():
+        put_in(inner, key, value)
+        draft.say(f"{place}.overrides.{key}", "translated", f"{where}.{key}")
+    if old := as_dict(owner.pop("config", None)):
+        inner = deep_merge(inner, old)
+        draft.say(f"{place}.config", "translated", where)
+    if target := as_dict(inner.get("config")).pop("target", None):
+        inner["target"] = deep_merge(as_dict(inner.get("target")), as_dict(target))
+        draft.say(f"{where}.config.target", "warned", f"it belongs beside config, and is read from {where}.target")
+    if inner:
+        owner["nemo_evaluator_config"] = inner
 
 
 def _chosen(evaluation: JsonDict, only: Sequence[str], draft: Draft) -> Iterator[tuple[int, JsonDict]]:

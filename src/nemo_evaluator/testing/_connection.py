@@ -75,6 +75,7 @@ class Connection(asyncio.Protocol):
         self._server = server
         self._loop = server.loop
         self._parser = httptools.HttpRequestParser(self)
+        self._target, self._head, self._body = b"", list[tuple[bytes, bytes]](), list[bytes]()
         self._waiting: deque[tuple[str, str, list[tuple[bytes, bytes]], bytes]] = deque()
         # The one that is being answered.
         self._seen: Seen | None = None
@@ -114,9 +115,6 @@ class Connection(asyncio.Protocol):
         self._parser.feed_data(data)
         self._next()
 
-    def on_message_begin(self) -> None:
-        self._target, self._head, self._body = b"", list[tuple[bytes, bytes]](), list[bytes]()
-
     def on_url(self, part: bytes) -> None:
         self._target += part
 
@@ -129,6 +127,7 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         method, path = self._parser.get_method().decode(), self._target.decode("latin-1").partition("?")[0]
         self._waiting.append((method, path, self._head, b"".join(self._body)))
+        self._target, self._head, self._body = b"", [], []
 
     def _next(self) -> None:
         while self._waiting and self._seen is None:

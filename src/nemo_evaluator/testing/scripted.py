@@ -1,7 +1,5 @@
 """A scripted OpenAI-compatible server: real HTTP on loopback, cheap enough to stand beside a benchmark."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Collection, Mapping
@@ -86,7 +84,7 @@ class ScriptedServer(Desk, Threaded):
         """The URL of the server itself."""
         return f"http://{self._host}:{self._port}"
 
-    async def start(self) -> ScriptedServer:
+    async def start(self) -> Self:
         """Listen, on the running loop."""
         self.loop = asyncio.get_running_loop()
         self._server = await self.loop.create_server(lambda: Connection(self), self._host, self._port, backlog=4096)
@@ -103,7 +101,7 @@ class ScriptedServer(Desk, Threaded):
         await self._server.wait_closed()
         self._server = None
 
-    async def __aenter__(self) -> ScriptedServer:
+    async def __aenter__(self) -> Self:
         return await self.start()
 
     async def __aexit__(self, *exc: object) -> None:

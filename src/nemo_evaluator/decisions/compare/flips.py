@@ -6,8 +6,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from nemo_evaluator.core.documents import Document
-from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.types import Document, JsonDict
 from nemo_evaluator.decisions.pairing import Pairing, pair
 from nemo_evaluator.runs.row import category_of
 from nemo_evaluator.runs.row_table import Ints, RowTable, table_of

@@ -3,9 +3,8 @@
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from nemo_evaluator.core.documents import Document
 from nemo_evaluator.core.files import write_json
-from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.types import Document, JsonDict
 from nemo_evaluator.decisions.compare.comparability import Difference
 from nemo_evaluator.decisions.compare.flips import FlipReport
 from nemo_evaluator.decisions.compare.options import N_PERMUTATIONS

@@ -4,9 +4,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from nemo_evaluator.core.documents import Document
 from nemo_evaluator.core.files import write_json
-from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.types import Document, JsonDict
 from nemo_evaluator.decisions.compare.report import REPORT_VERSION, RegressionReport
 from nemo_evaluator.decisions.compare.verdict import Verdict
 
