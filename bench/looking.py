@@ -14,9 +14,8 @@ import numpy as np
 from bench.coverage import paired_sides
 from nemo_evaluator.config.gate_policy import PolicyDefaults
 from nemo_evaluator.decisions.compare.verdict import Relation, relation_of
-from nemo_evaluator.decisions.gate.measurement import Measurement, settle
 from nemo_evaluator.decisions.gate.report import BenchmarkGate, Status
-from nemo_evaluator.decisions.gate.thresholds import measure
+from nemo_evaluator.decisions.gate.thresholds import Measurement, measure, settle
 from nemo_evaluator.decisions.pairing import Pairing, Side
 from nemo_evaluator.metrics import ENDED, PLANNED, STOPPED, Baseline, MeanSequence, Spending, StopRule, sequential
 

@@ -22,7 +22,7 @@ from nemo_evaluator.core.files import write_json
 from nemo_evaluator.decisions.calibrate.report import calibrate
 from nemo_evaluator.exporters.registry import export_bundles
 from nemo_evaluator.reports.formats import RENDERERS, render
-from nemo_evaluator.reports.load import load_report
+from nemo_evaluator.reports.model import load_report
 from nemo_evaluator.runs.bundle import Bundle, load_bundle, newest_bundle
 from nemo_evaluator.runs.calibration import read_draw
 from nemo_evaluator.runs.labels import read_labels
@@ -33,7 +33,7 @@ from nemo_evaluator.suite.run import BenchmarkResult, SuiteResult
 from nemo_evaluator.suite.summary import summary_text
 from nemo_evaluator.testing import ScriptedServer
 from nemo_evaluator.view.library import Library
-from nemo_evaluator.view.page_run import run_page
+from nemo_evaluator.view.pages import run_page
 
 from .test_calibrate import give, judged, run
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from nemo_evaluator.decisions.check.findings import RunStatus
 from nemo_evaluator.decisions.compare.verdict import Verdict
 from nemo_evaluator.decisions.gate.report import GateVerdict
-from nemo_evaluator.reports.verdict_words import DECISIONS, STATUSES, VERDICTS
+from nemo_evaluator.reports._words import DECISIONS, STATUSES, VERDICTS
 
 PAGE = Path(__file__).parents[2] / "docs/verdicts.md"
 

@@ -61,5 +61,6 @@ def test_what_is_no_label_is_refused(tmp_path: Path) -> None:
 def test_labels_go_aside_with_the_run_they_are_of(tmp_path: Path) -> None:
     TaskPaths(tmp_path).journal.write_text("")
     append_label(tmp_path, Label(2, 0, "right"))
-    moved = archive_previous(TaskPaths(tmp_path))
-    assert moved is not None and read_labels(tmp_path) == {} and set(read_labels(moved.target)) == {(2, 0)}
+    assert archive_previous(TaskPaths(tmp_path)) is not None and read_labels(tmp_path) == {}
+    (moved,) = (tmp_path / "previous").iterdir()
+    assert set(read_labels(moved)) == {(2, 0)}

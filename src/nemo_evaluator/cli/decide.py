@@ -20,12 +20,12 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.check.findings import FailureClass, RunStatus
 from nemo_evaluator.decisions.check.runs import CheckLimits, check_path
 from nemo_evaluator.decisions.compare.compare_set import ComparisonSet, compare_paths
-from nemo_evaluator.decisions.compare.options import DEFAULT_MAX_DROP, CompareOptions
-from nemo_evaluator.decisions.gate.report import write_gate_report
+from nemo_evaluator.decisions.compare.report import write_report
+from nemo_evaluator.decisions.compare.runs import DEFAULT_MAX_DROP, CompareOptions
 from nemo_evaluator.decisions.gate.runs import gate_runs
-from nemo_evaluator.reports.check import checks_text
 from nemo_evaluator.reports.compare_pages import compare_markdown, set_html, set_markdown, set_text
 from nemo_evaluator.reports.gate import gate_html, gate_junit, gate_markdown, gate_text
+from nemo_evaluator.reports.texts import checks_text
 from nemo_evaluator.store.sums import MEND, damaged_files
 
 # How a decision can be shown.
@@ -168,7 +168,7 @@ def gate(baseline: Path, candidate: Path, policy: Path, **flags: Any) -> None:
     if flags["junit"]:
         write_atomic(flags["junit"], gate_junit(report))
     if flags["output"]:
-        write_gate_report(report, flags["output"])
+        write_report(report, flags["output"])
         click.echo(f"decision written: {flags['output']}", err=True)
         target = target or (flags["output"].with_suffix(".md") if fmt != "json" else None)
     if target is not None and not flags["no_report"]:

@@ -12,7 +12,7 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.decisions.power.label_plan import LabelPlan, judge_rates, plan_labels, problems_of
 from nemo_evaluator.decisions.power.plan import Plan, Price, Question, plan_from_runs, plan_from_score
-from nemo_evaluator.reports.power import label_plan_text, plans_text
+from nemo_evaluator.reports.texts import label_plan_text, plans_text
 
 _PRICE = click.FloatRange(min=0, min_open=True)
 _UNIT = click.FloatRange(0, 1, min_open=True, max_open=True)
@@ -58,7 +58,7 @@ def power(
     labels = [_labels(plan, run, question, flags) for plan in plans] if flags["labels_cost"] else []
     if as_json:
         more = [{"labels": asdict(one)} for one in labels] or [{} for _ in plans]
-        click.echo(dumps([plan.to_dict() | also for plan, also in zip(plans, more, strict=True)]))
+        click.echo(dumps([asdict(plan) | also for plan, also in zip(plans, more, strict=True)]))
     else:
         click.echo(plans_text(plans) + "".join(label_plan_text(one, drop) for one in labels), nl=False)
 

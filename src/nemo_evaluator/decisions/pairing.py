@@ -1,4 +1,4 @@
-"""Which problems of two runs are the same, and what each side scored on them."""
+"""Which problems of two runs are the same, what each side scored on them, and what failed rows could hide."""
 
 import math
 from collections.abc import Iterator
@@ -9,12 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
-from nemo_evaluator.metrics import Difference, Reading, Spending, by_problem, mean_difference
+from nemo_evaluator.decisions.usability import planned_rows
+from nemo_evaluator.metrics import (
+    Difference,
+    MissingBounds,
+    Reading,
+    Spending,
+    by_problem,
+    mean_difference,
+    missing_bounds,
+)
 from nemo_evaluator.metrics.groups import is_binary
+from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.row_table import Floats, Ints, RowTable
 
 PairBy: TypeAlias = Literal["auto", "content", "index"]
+PairedBy: TypeAlias = Literal["content", "index"]
 
 _ROUNDING: Final = 1e-9
 
@@ -37,7 +49,6 @@ class Side:
     high: float = 1.0
 
     def take(self, at: Ints) -> Self:
-        """The same for some of the problems."""
         return replace(
             self, keys=self.keys[at], rewards=self.rewards[at], answers=self.answers[at], first=self.first[at]
         )
@@ -47,7 +58,7 @@ class Side:
 class Pairing:
     """Two sides on the problems they share, in one order."""
 
-    by: Literal["content", "index"]
+    by: PairedBy
     baseline: Side
     candidate: Side
     only_baseline: int
@@ -56,6 +67,10 @@ class Pairing:
 
     def __len__(self) -> int:
         return len(self.baseline.keys)
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        return self.baseline, self.candidate
 
     @property
     def differences(self) -> Floats:
@@ -112,18 +127,15 @@ def pair(baseline: RowTable, candidate: RowTable, by: PairBy = "auto") -> Pairin
     hashed = [bool((rows.content[rows.scored] != 0).all()) for rows in (baseline, candidate)]
     if by == "content" and not all(hashed):
         raise UsageError("rows without problem_hash cannot be paired by content", hint="pair them by index")
-    use_content = by == "content" or (by == "auto" and all(hashed))
-    left, right = _side(baseline, use_content), _side(candidate, use_content)
+    how: PairedBy = "content" if by == "content" or (by == "auto" and all(hashed)) else "index"
+    left, right = _side(baseline, how), _side(candidate, how)
     _, at_left, at_right = np.intersect1d(left.keys, right.keys, assume_unique=True, return_indices=True)
-    how: Literal["content", "index"] = "content" if use_content else "index"
-    found = Pairing(
-        how,
-        left.take(at_left),
-        right.take(at_right),
-        _absent(left.keys, candidate, use_content),
-        _absent(right.keys, baseline, use_content),
-        (),
-    )
+    # How many of a side's problems the other was not asked at all, as far as its rows say.
+    only = [
+        int(np.count_nonzero(np.isin(side.keys, keys_of(other, how), invert=True)))
+        for side, other in ((left, candidate), (right, baseline))
+    ]
+    found = Pairing(how, left.take(at_left), right.take(at_right), only[0], only[1], ())
     by_need = by == "auto" and how == "index"
     return replace(found, warnings=tuple(_warnings(found, baseline, candidate, hashed, by_need)))
 
@@ -142,23 +154,18 @@ def _warnings(
             yield f"of {counted(len(found), 'problem')} paired by index, {count:,} with different content"
     elif found.by == "content" and not len(found):
         yield "no problem has the same content on both sides: other data, or other words (then --pair-by index)"
-    for word, side in (("baseline", found.baseline), ("candidate", found.candidate)):
+    for word, side in zip(("baseline", "candidate"), found.sides, strict=True):
         if side.doubled:
             yield f"{counted(side.doubled, 'problem')} in the {word} more than once; the answers are averaged"
 
 
-def _absent(keys: NDArray[Any], other: RowTable, use_content: bool) -> int:
-    """How many of ``keys`` the other side was not asked at all, as far as its rows say."""
-    return int(np.count_nonzero(np.isin(keys, _keys(other, use_content), invert=True)))
+def keys_of(rows: RowTable, by: PairedBy) -> NDArray[Any]:
+    """What tells the problems of rows apart. Hashes as signed numbers sort differently, but equally on both sides."""
+    return rows.content.view(np.int64) if by == "content" else rows.problem
 
 
-def _keys(rows: RowTable, use_content: bool) -> NDArray[Any]:
-    # Hashes as signed numbers sort differently, but equally on both sides.
-    return rows.content.view(np.int64) if use_content else rows.problem
-
-
-def _side(rows: RowTable, use_content: bool) -> Side:
-    keys = _keys(rows, use_content)
+def _side(rows: RowTable, by: PairedBy) -> Side:
+    keys, use_content = keys_of(rows, by), by == "content"
     problems = len(np.unique(keys))
     if use_content and bool((keys == 0).any()):
         problems += len(np.unique(rows.problem[keys == 0])) - 1
@@ -185,3 +192,72 @@ def _doubled(keys: NDArray[Any], problem: Ints) -> int:
     keys, problem = keys[order], problem[order]
     again = (keys[1:] == keys[:-1]) & (problem[1:] != problem[:-1])
     return len(np.unique(keys[1:][again]))
+
+
+def missing_range(runs: tuple[Bundle, Bundle], rows: tuple[RowTable, RowTable]) -> JsonDict:
+    """The range of each mean and of their difference; empty when nothing failed or rewards lie beyond [0, 1]."""
+    left, right = (_bounds(run, side) for run, side in zip(runs, rows, strict=True))
+    if left is None or right is None or not (left.missing or right.missing):
+        return {}
+    return {
+        "baseline": {"lower": left.lower, "upper": left.upper, "missing": left.missing},
+        "candidate": {"lower": right.lower, "upper": right.upper, "missing": right.missing},
+        "difference": {"lower": right.lower - left.upper, "upper": right.upper - left.lower},
+    }
+
+
+def hidden_loss(found: JsonDict, max_drop: float, better: float) -> list[str]:
+    """The warning that failed rows could hide more than may be lost."""
+    worst = found["difference"]["lower" if better > 0 else "upper"] if found else 0.0
+    if better * worst >= -max_drop:
+        return []
+    failed = found["baseline"]["missing"], found["candidate"]["missing"]
+    where = f"{failed[0]:,} in the baseline, {failed[1]:,} in the candidate"
+    return [f"rows that failed ({where}) could hide more than the limit: at worst the difference is {worst:+.4f}"]
+
+
+def missing_rows(runs: tuple[Bundle, Bundle], rows: tuple[RowTable, RowTable]) -> tuple[int, int]:
+    """How many planned rows of each side have no score."""
+    left, right = (planned_rows(run, side) - int(side.scored.sum()) for run, side in zip(runs, rows, strict=True))
+    return left, right
+
+
+def imagined(runs: tuple[Bundle, Bundle], rows: tuple[RowTable, RowTable], pairing: Pairing, better: float) -> Pairing:
+    """The pairing if every missing row spoke for the side that ``better`` is against.
+
+    1 makes the candidate's missing rows 0 and the baseline's 1, -1 the other way round. Only for rewards in [0, 1].
+    """
+    best, worst = (1.0, 0.0) if better > 0 else (0.0, 1.0)
+    placed = pairing.by == "content"
+    kept = [side.take(side.scored | (side.content != 0)) if placed else side for side in rows]
+    # Rows that are absent, or do not say what they were about, are problems that nothing is known of.
+    unknown = sum(
+        -(-(planned_rows(run, side) - len(some)) // (int(side.repeat.max(initial=0)) + 1))
+        for run, side, some in zip(runs, rows, kept, strict=True)
+    )
+    filled = [
+        replace(side, reward=np.where(side.scored, side.reward, value))
+        for side, value in zip(kept, (best, worst), strict=True)
+    ]
+    found = pair(filled[0], filled[1], pairing.by)
+    left, right = _more(found.baseline, unknown, best), _more(found.candidate, unknown, worst)
+    return replace(found, baseline=left, candidate=right)
+
+
+def _more(side: Side, count: int, reward: float) -> Side:
+    """The side with so many further problems of one reward."""
+    zeros = np.zeros(count, dtype=np.int64)
+    return replace(
+        side,
+        keys=np.r_[side.keys, zeros],
+        rewards=np.r_[side.rewards, np.full(count, reward)],
+        answers=np.r_[side.answers, zeros + 1],
+        first=np.r_[side.first, zeros],
+    )
+
+
+def _bounds(run: Bundle, rows: RowTable) -> MissingBounds | None:
+    scored = rows.reward[rows.scored]
+    if len(scored) and (scored.min() < 0 or scored.max() > 1):
+        return None
+    return missing_bounds(float(scored.sum()), len(scored), planned_rows(run, rows))

@@ -10,8 +10,13 @@ def rule_words(stopped: JsonDict | None) -> str:
     found = as_dict(stopped.get("rule"))
     if not found:
         return f"stopped: {stopped.get('reason')}" if stopped.get("kind") == "rule" else ""
-    aims = " or ".join(_aims(as_dict(found.get("rule"))))
-    words = f"stop when {aims}; " if aims else ""
+    rule, aims = as_dict(found.get("rule")), []
+    if rule.get("interval_width") is not None:
+        aims.append(f"the interval is at most {rule['interval_width']} wide")
+    if rule.get("decided_against") is not None:
+        drop = f"the drop from {rule['decided_against']} is more than {rule.get('max_drop')}"
+        aims.append(f"it is settled whether {drop}")
+    words = f"stop when {' or '.join(aims)}; " if aims else ""
     note = f"; {found['note']}" if found.get("note") else ""
     if found.get("moved_from"):
         note += f"; its planned end was moved from {', '.join(map(str, found['moved_from']))} problems"
@@ -22,11 +27,3 @@ def rule_words(stopped: JsonDict | None) -> str:
         return f"{words}{where}: {found.get('reason')}{note}"
     decision = f"; at the last look: {found['decision']}" if found.get("decision") else ""
     return f"{words}the run was not stopped{decision}{note}"
-
-
-def _aims(rule: JsonDict) -> list[str]:
-    width, baseline = rule.get("interval_width"), rule.get("decided_against")
-    aims = [] if width is None else [f"the interval is at most {width} wide"]
-    if baseline is not None:
-        aims.append(f"it is settled whether the drop from {baseline} is more than {rule.get('max_drop')}")
-    return aims

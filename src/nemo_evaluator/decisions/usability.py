@@ -24,17 +24,19 @@ def tampered(rows: RowTable) -> Flags:
     return np.isin(rows.cause, [code for code, name in enumerate(rows.causes) if name == Cause.TAMPER])
 
 
-def unfit(run: Bundle, rows: RowTable, *, min_coverage: float | None = None) -> list[str]:
-    """Why the numbers of a run must not be used, whatever they are; empty when they may.
+def planned_rows(run: Bundle, rows: RowTable) -> int:
+    """How many rows a run was to have."""
+    return max(run.coverage.planned or 0, len(rows))
 
-    The rows are counted, too: a bundle knows nothing of a file that was cut afterwards. ``min_coverage`` is the run's
-    own unless it is given.
-    """
+
+def unfit(run: Bundle, rows: RowTable, *, min_coverage: float | None = None) -> list[str]:
+    """Why the numbers of a run must not be used, whatever they are. The rows are counted, too: a bundle knows nothing
+    of a file that was cut afterwards. ``min_coverage`` is the run's own unless it is given."""
     found = [f"is INVALID: {reason}" for reason in run.invalid]
     if not len(rows):
         return [*found, "has no rows"]
     floor = min_coverage if min_coverage is not None else float(run.config.get("min_coverage") or _FLOOR)
-    planned = max(run.coverage.planned or 0, len(rows))
+    planned = planned_rows(run, rows)
     share = float(rows.scored.sum()) / planned
     if share < floor and (min_coverage is not None or not found):
         found.append(f"has scored {share:.1%} of its {planned:,} steps, at least {floor:.0%} is asked")

@@ -3,10 +3,10 @@ from nemo_evaluator.reports.formats import RENDERERS as RENDERERS
 from nemo_evaluator.reports.formats import SUFFIXES as SUFFIXES
 from nemo_evaluator.reports.formats import render as render
 from nemo_evaluator.reports.formats import write_reports as write_reports
-from nemo_evaluator.reports.load import load_bundle as load_bundle
-from nemo_evaluator.reports.load import load_report as load_report
 from nemo_evaluator.reports.model import BenchmarkReport as BenchmarkReport
 from nemo_evaluator.reports.model import EvalReport as EvalReport
+from nemo_evaluator.reports.model import load_bundle as load_bundle
+from nemo_evaluator.reports.model import load_report as load_report
 from nemo_evaluator.reports.trajectories import write_trajectories_report as write_trajectories_report
 from nemo_evaluator.runs.find import find_bundles as find_bundles
 from nemo_evaluator.runs.scores import Score as Score

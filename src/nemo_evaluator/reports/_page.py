@@ -13,7 +13,6 @@ from nemo_evaluator.reports import _words as words
 
 
 def style_sheet() -> str:
-    """The style of all pages."""
     return (Path(__file__).parent / "templates" / "report.css").read_text()
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, TypeAlias
 
-from nemo_evaluator.reports.model import Histogram
+from nemo_evaluator.reports.row_details import Histogram
 
 Kind: TypeAlias = Literal["rows", "bins", "shares"]
 # More marks than this stand in two columns; more than the second number, the rest is folded.
@@ -35,7 +35,6 @@ class Mark:
 
     @property
     def whisker(self) -> tuple[float, float] | None:
-        """The interval, where there is one."""
         return None if self.lower is None or self.upper is None else (self.lower, self.upper)
 
 
@@ -53,7 +52,6 @@ class Rows:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The ends of the axis."""
         known = [value for mark in self.whole or self.marks for value in mark.known]
         if self.limit is not None:
             known += [0.0, 1.4 * self.limit, -0.6 * self.limit]
@@ -70,13 +68,11 @@ class Rows:
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
-        """Places and texts of the axis."""
         shown = "{:+g}" if self.limit is not None else "{:,g}"
         return [(self.at(tick), shown.format(tick) if tick else "0") for tick in ticks(*self.bounds)]
 
     @property
     def groups(self) -> bool:
-        """Whether marks stand together in groups."""
         return any(mark.group for mark in self.marks)
 
 
@@ -102,7 +98,6 @@ class Bins:
 
     @property
     def width(self) -> float:
-        """The width of a bar."""
         return (self.right - self.left) / len(self.histogram.counts)
 
     def x(self, value: float) -> float:
@@ -111,7 +106,6 @@ class Bins:
         return round(self.left + end * self.width * (value - edges[0]) / (edges[end] - edges[0]), 2)
 
     def y(self, count: float) -> float:
-        """How high a bar reaches."""
         return round(self.base - (self.base - self.top) * count / (max(self.histogram.counts) or 1), 2)
 
     @property
@@ -129,13 +123,11 @@ class Bins:
 
     @property
     def x_ticks(self) -> list[tuple[float, str]]:
-        """Places and texts of the lower axis."""
         edges, end = self.histogram.edges, len(self.histogram.counts) - self.tail
         return [(self.x(tick), f"{tick:,g}") for tick in ticks(edges[0], edges[end])]
 
     @property
     def y_ticks(self) -> list[tuple[float, str]]:
-        """Places and texts of the axis of counts."""
         found = ticks(0, max(self.histogram.counts), 3)
         return [(self.y(tick), f"{tick:,.0f}") for tick in found if float(tick).is_integer()]
 

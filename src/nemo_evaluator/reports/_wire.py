@@ -1,16 +1,20 @@
-"""Model calls on the wire, by step: an index over model_traffic.jsonl that keeps places, not records."""
+"""Model calls on the wire by step, and whether the trajectories show the same."""
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, Final, TypeAlias
 
 import orjson
 
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.reports._fields import FIELDS
 
 Key: TypeAlias = tuple[int, int]
+_EXAMPLES: Final = 5
+_ERROR_CHARS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +31,6 @@ class StepCalls:
 
     @property
     def earlier(self) -> list[JsonDict]:
-        """The calls of earlier attempts."""
         return [call for call in self.every if call.get("session_id") != self.every[-1].get("session_id")]
 
     @property
@@ -37,7 +40,6 @@ class StepCalls:
 
     @property
     def sessions(self) -> int:
-        """How often the step was tried."""
         return len({call.get("session_id") for call in self.every})
 
 
@@ -56,12 +58,10 @@ class WireCalls:
         return bool(self._places)
 
     def of(self, key: Key) -> StepCalls:
-        """Every call of a step."""
-        places = self._places.get(key, [])
-        calls = []
-        if places:
+        calls: list[JsonDict] = []
+        if key in self._places:
             with self._path.open("rb") as file:
-                for place in places:
+                for place in self._places[key]:
                     file.seek(place)
                     calls.append(orjson.loads(file.readline()))
         return StepCalls(calls, self._service)
@@ -101,3 +101,139 @@ def cause_of(call: JsonDict) -> Cause | None:
     if not isinstance(status, int) or status >= 500:
         return Cause.TRANSPORT
     return known.get(status, Cause.REQUEST_REJECTED)
+
+
+@dataclass(slots=True)
+class Examples:
+    """A few of a kind, and how many more there were."""
+
+    kept: list[JsonDict] = field(default_factory=list)
+    omitted: int = 0
+
+    def add(self, row: JsonDict, **facts: Any) -> None:
+        if len(self.kept) < _EXAMPLES:
+            self.kept.append({"problem_idx": row.get("problem_idx"), "repeat": row.get("repeat") or 0, **facts})
+        else:
+            self.omitted += 1
+
+    def to_dict(self) -> JsonDict:
+        return {"examples": self.kept, "omitted_examples": self.omitted}
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Calls of one selection."""
+
+    total: int = 0
+    successful: int = 0
+    tokens: int = 0
+    statuses: Counter[str] = field(default_factory=Counter)
+
+    def add(self, calls: list[JsonDict]) -> None:
+        self.total += len(calls)
+        self.successful += sum(map(succeeded, calls))
+        self.tokens += tokens_of(calls)
+        self.statuses.update(_status(call) for call in calls if not succeeded(call))
+
+    def to_dict(self, suffix: str) -> JsonDict:
+        return {
+            f"total{suffix}": self.total,
+            f"successful{suffix}": self.successful,
+            f"non_200{suffix}": self.total - self.successful,
+            f"non_200_by_status{suffix}": dict(self.statuses),
+        }
+
+
+@dataclass(slots=True)
+class CallAccount:
+    """Counts over the calls of one benchmark."""
+
+    last: _Tally = field(default_factory=_Tally)
+    own: _Tally = field(default_factory=_Tally)
+    every: _Tally = field(default_factory=_Tally)
+    earlier: _Tally = field(default_factory=_Tally)
+    unique: set[str] = field(default_factory=set)
+    retried_steps: int = 0
+    retry_sessions: int = 0
+    # By counter name, the problems it counts.
+    problems: dict[str, set[int]] = field(default_factory=dict)
+    by_status: dict[str, JsonDict] = field(default_factory=dict)
+    failed: dict[str, Examples] = field(default_factory=dict)
+    failed_last: dict[str, Examples] = field(default_factory=dict)
+    retries: Examples = field(default_factory=Examples)
+
+    def add(self, row: JsonDict, calls: StepCalls, steps: int) -> None:
+        """Count the calls of a row whose trajectory has so many turns."""
+        problem = row.get("problem_idx", -1)
+        self._compare(problem, calls, steps)
+        if not calls.every:
+            return
+        tallies = self.every, self.last, self.own, self.earlier
+        for tally, chosen in zip(tallies, (calls.every, calls.last, calls.own, calls.earlier), strict=True):
+            tally.add(chosen)
+        self._errors(row, calls)
+        hashes = [str(call.get("request_hash")) for call in calls.own if succeeded(call) and call.get("request_hash")]
+        self.unique.update(hashes)
+        if len(set(hashes)) < len(hashes):
+            self._mark("problems_with_duplicates", problem)
+        if calls.sessions > 1:
+            self.retried_steps += 1
+            self.retry_sessions += calls.sessions - 1
+            self._mark("problems_with_retry_sessions", problem)
+            self.retries.add(row, sessions=calls.sessions, calls=len(calls.every))
+
+    def _compare(self, problem: int, calls: StepCalls, steps: int) -> None:
+        answered = sum(map(succeeded, calls.own))
+        found = {
+            "problems_with_more_wire_than_steps": answered > steps,
+            "problems_with_fewer_wire_than_steps": 0 < answered < steps,
+            "problems_with_no_steps": not steps,
+            "problems_with_no_wire": not calls.every,
+            "problems_silent": not steps and not calls.every,
+            "problems_with_last_wire_non_200": bool(calls.every) and not succeeded((calls.own or calls.last)[-1]),
+        }
+        for name, holds in found.items():
+            if holds:
+                self._mark(name, problem)
+
+    def _errors(self, row: JsonDict, calls: StepCalls) -> None:
+        chosen = calls.last
+        for call in chosen:
+            if succeeded(call):
+                continue
+            facts = {
+                "service": call.get("service"),
+                "status": call.get("status_code"),
+                "error": str(call.get("error_message") or "")[:_ERROR_CHARS],
+            }
+            kind = str(call.get("error_type") or _status(call))
+            step = {"problem_idx": row.get("problem_idx"), "repeat": row.get("repeat") or 0}
+            self.by_status.setdefault(_status(call), step | facts)
+            self.failed.setdefault(kind, Examples()).add(row, **facts)
+            if call is chosen[-1]:
+                self.failed_last.setdefault(kind, Examples()).add(row, **facts)
+
+    def _mark(self, name: str, problem: int) -> None:
+        self.problems.setdefault(name, set()).add(problem)
+
+    def to_dict(self) -> JsonDict:
+        """The ``wire_calls`` of an entry."""
+        return {
+            "selected_session_policy": "last_wire_session",
+            **self.last.to_dict(""),
+            **self.own.to_dict("_for_trajectory_comparison"),
+            **self.every.to_dict("_all_sessions"),
+            "unique": len(self.unique),
+            **{name: len(self.problems.get(name, ())) for name in FIELDS["call_counters"]},
+            "steps_with_retry_sessions": self.retried_steps,
+            "retry_sessions": self.retry_sessions,
+            "earlier_sessions": self.earlier.total,
+            "retry_examples": self.retries.kept,
+            "non_200_examples": list(self.by_status.values()),
+            "non_success_examples": {kind: found.to_dict() for kind, found in self.failed.items()},
+            "last_non_success_examples": {kind: found.to_dict() for kind, found in self.failed_last.items()},
+        }
+
+
+def _status(call: JsonDict) -> str:
+    return str(call.get("status_code") or call.get("error_type") or "none")

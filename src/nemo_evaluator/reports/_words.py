@@ -1,34 +1,49 @@
 """Numbers, tables and sentences as people read them."""
 
+from __future__ import annotations
+
 import html
 import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import orjson
 
 from nemo_evaluator.core.terminal import cells, shortened
 from nemo_evaluator.core.wording import counted as counted
 from nemo_evaluator.core.wording import wrapped as wrapped
-from nemo_evaluator.decisions.compare.shifts import Shift
-from nemo_evaluator.metrics import Interval
-from nemo_evaluator.reports.model import BenchmarkReport, EvalReport
-from nemo_evaluator.runs.scores import Group, Score
+
+if TYPE_CHECKING:
+    from nemo_evaluator.decisions.compare.changes import Shift
+    from nemo_evaluator.metrics import Interval
+    from nemo_evaluator.reports.model import BenchmarkReport, EvalReport
+    from nemo_evaluator.runs.scores import Group, Score
 
 NONE = "–"
 # Bundles keep four decimals.
 _ROUNDING = 1e-3
 _LEAST_NAME = 12
+_WORDS: Final[dict[str, dict[str, str]]] = orjson.loads(Path(__file__).with_name("verdicts.json").read_bytes())
+STATUSES: Final = _WORDS["statuses"]
+VERDICTS: Final = _WORDS["verdicts"]
+DECISIONS: Final = _WORDS["decisions"]
+ICONS: Final = _WORDS["icons"]
 
 
-def signed(value: float | None) -> str:
-    """A difference."""
-    return NONE if value is None else f"{value:+.4f}"
+def _shown(form: str) -> Callable[[float | None], str]:
+    """A way to show numbers; one that is not known is a dash."""
+    return lambda value: NONE if value is None or value != value else form.format(value)
 
 
-def plain(value: float | None) -> str:
-    """A score."""
-    return NONE if value is None or value != value else f"{value:.4f}"
+signed: Final = _shown("{:+.4f}")
+plain: Final = _shown("{:.4f}")
+percent: Final = _shown("{:.1%}")
+# A whole number with thousands apart.
+count: Final = _shown("{:,.0f}")
 
 
 def with_bounds(interval: Interval, *, sign: bool = False) -> str:
-    """A value with its bounds."""
     show = signed if sign else plain
     if interval.lower is None or interval.upper is None:
         return f"{show(interval.value)} (no interval)" if interval.n else NONE
@@ -36,11 +51,10 @@ def with_bounds(interval: Interval, *, sign: bool = False) -> str:
 
 
 def quantity(value: float | None, unit: str) -> str:
-    """A number with its unit."""
     if value is None:
         return NONE
     if unit == "share":
-        return f"{100 * value:.1f}%"
+        return percent(value)
     if unit == "usd":
         return f"${value:.6f}"
     return f"{value:,.0f} {unit}"
@@ -60,16 +74,6 @@ def p_value(value: float) -> str:
     return "p < 0.0001" if value < 0.0001 else f"p = {value:.4f}"
 
 
-def percent(value: float | None) -> str:
-    """A share as percent."""
-    return NONE if value is None else f"{100 * value:.1f}%"
-
-
-def count(value: float | None) -> str:
-    """A whole number with thousands apart."""
-    return NONE if value is None else f"{value:,.0f}"
-
-
 def size(group: Group, repeats: int) -> str:
     """How many problems a group has, with the repeats beside them; rows where some of these failed."""
     problems, rest = divmod(group.n, repeats)
@@ -77,7 +81,6 @@ def size(group: Group, repeats: int) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """A duration."""
     if value is None:
         return NONE
     if value < 120:
@@ -88,20 +91,15 @@ def seconds(value: float | None) -> str:
 
 
 def bounds(score: Score | Group) -> str:
-    """An interval, or a dash."""
-    if score.ci_lower is None or score.ci_upper is None:
-        return NONE
-    return f"[{score.ci_lower:.4f}, {score.ci_upper:.4f}]"
+    known = score.ci_lower is not None and score.ci_upper is not None
+    return f"[{score.ci_lower:.4f}, {score.ci_upper:.4f}]" if known else NONE
 
 
 def coverage(bench: BenchmarkReport) -> str:
     """How much of the plan was measured."""
     cover = bench.coverage
-    if cover.share is None:
-        return NONE
-    known = cover.planned is not None and cover.scored is not None
-    counts = f" ({cover.scored:,}/{cover.planned:,})" if known else ""
-    return f"{percent(cover.share)}{counts}"
+    known = None not in (cover.share, cover.planned, cover.scored)
+    return percent(cover.share) + (f" ({cover.scored:,}/{cover.planned:,})" if known else "")
 
 
 def right_of(score: Score) -> str:
@@ -130,11 +128,10 @@ def unfinished_names(report: EvalReport) -> list[str]:
 
 
 def runtime(bench: BenchmarkReport) -> str:
-    """What a run took."""
     run = bench.runtime
     parts = [
         f"{count(run.total_tokens)} tokens" if run.total_tokens else "",
-        f"{seconds(run.elapsed_seconds)}" if run.elapsed_seconds is not None else "",
+        seconds(run.elapsed_seconds) if run.elapsed_seconds is not None else "",
         f"latency P50 {count(run.p50_ms)} ms, P99 {count(run.p99_ms)} ms" if run.p50_ms is not None else "",
         f"queue P50 {count(run.queue_p50_ms)} ms" if run.queue_p50_ms else "",
         f"{run.tokens_per_second:,.0f} tokens/s" if run.tokens_per_second else "",
@@ -171,8 +168,11 @@ def columns(
     if over > 0:
         names = shortened([row[0] for row in rows], max(widths[0] - over, _LEAST_NAME))
         rows, widths[0] = [[name, *row[1:]] for name, row in zip(names, rows, strict=True)], max(map(cells, names))
-    out = []
-    for row in rows:
-        padded = [text.rjust(size) for text, size in zip(row[1:], widths[1:], strict=True)]
-        out.append((indent + "  ".join([row[0] + " " * (widths[0] - cells(row[0])), *padded])).rstrip())
-    return out
+    named = [row[0] + " " * (widths[0] - cells(row[0])) for row in rows]
+    others = [[text.rjust(size) for text, size in zip(row[1:], widths[1:], strict=True)] for row in rows]
+    return [(indent + "  ".join([name, *padded])).rstrip() for name, padded in zip(named, others, strict=True)]
+
+
+def explained(words: dict[str, str]) -> str:
+    """The words with their meanings, as one sentence."""
+    return "; ".join(f"{word}: {meaning}" for word, meaning in words.items()) + "."

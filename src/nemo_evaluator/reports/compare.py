@@ -5,8 +5,8 @@ from typing import Final
 
 from nemo_evaluator.core.terminal import fitted
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.decisions.compare.changes import Flip
 from nemo_evaluator.decisions.compare.compare_set import ComparisonSet, Entry
-from nemo_evaluator.decisions.compare.flips import Flip
 from nemo_evaluator.decisions.compare.report import RegressionReport, RunSide
 from nemo_evaluator.decisions.compare.verdict import VERDICTS, mirrored, relation_of
 from nemo_evaluator.metrics import Interval
@@ -18,7 +18,6 @@ _SIDES: Final = ("candidate", "baseline")
 
 
 def sides(report: RegressionReport) -> list[str]:
-    """Both runs as a table."""
     rows = [
         [name, words.with_bounds(side.score), _model(side), side.run_id]
         for name, side in (("baseline", report.baseline), ("candidate", report.candidate))
@@ -29,7 +28,7 @@ def sides(report: RegressionReport) -> list[str]:
 def losses(report: RegressionReport) -> list[tuple[str, float]]:
     """The categories that lost more than the limit, the largest loss first."""
     deltas = [(name, float(entry["delta"])) for name, entry in worst_first(report)]
-    return [(name, delta) for name, delta in deltas if _better(report) * delta < -report.threshold]
+    return [(name, delta) for name, delta in deltas if report.better * delta < -report.threshold]
 
 
 def titled(found: ComparisonSet) -> str:
@@ -65,7 +64,7 @@ def paired(report: RegressionReport) -> list[str]:
         line += f"{summary['n_stable_correct']:,} stayed right, {summary['n_stable_wrong']:,} stayed wrong"
     lines = [line, f"{report.test.method} test that the candidate is worse: {words.p_value(report.test.p_value)}"]
     if report.detectable is not None:
-        loss = "drop" if _better(report) > 0 else "rise"
+        loss = "drop" if report.better > 0 else "rise"
         lines.append(f"a {loss} of {report.detectable:.4f} would have been found with 80% chance")
     return lines
 
@@ -87,23 +86,17 @@ def statistics(report: RegressionReport) -> list[str]:
     return lines
 
 
-def _better(report: RegressionReport) -> float:
-    return 1.0 if report.direction == "higher_is_better" else -1.0
-
-
 def state_of(entry: JsonDict, report: RegressionReport) -> str:
     """The verdict on a category, by the rule of the whole."""
     found = Interval(entry["delta"], entry["ci_lower"], entry["ci_upper"], "", entry.get("n", 1))
-    return str(VERDICTS[relation_of(found if _better(report) > 0 else mirrored(found), report.threshold)])
+    return str(VERDICTS[relation_of(found if report.better > 0 else mirrored(found), report.threshold)])
 
 
 def worst_first(report: RegressionReport) -> list[tuple[str, JsonDict]]:
-    """The categories, the largest loss first."""
-    return sorted(report.category_deltas.items(), key=lambda item: _better(report) * item[1]["delta"])
+    return sorted(report.category_deltas.items(), key=lambda item: report.better * item[1]["delta"])
 
 
 def categories(report: RegressionReport, width: int | None) -> list[str]:
-    """The categories as a table."""
     rows = [["category", "baseline", "candidate", "difference", "n", ""]]
     for name, entry in worst_first(report):
         rows.append([name, *category_cells(entry), str(entry["n"]), state_of(entry, report)])
@@ -111,7 +104,6 @@ def categories(report: RegressionReport, width: int | None) -> list[str]:
 
 
 def category_cells(entry: JsonDict) -> list[str]:
-    """Both scores and the difference of a category."""
     bounds = ""
     if entry["ci_lower"] is not None:
         bounds = f" [{words.signed(entry['ci_lower'])}, {words.signed(entry['ci_upper'])}]"
@@ -119,7 +111,6 @@ def category_cells(entry: JsonDict) -> list[str]:
 
 
 def shifts(report: RegressionReport, width: int | None) -> list[str]:
-    """What else moved, as a table."""
     rows = [
         [
             shift.name.replace("_", " "),

@@ -14,8 +14,8 @@ from nemo_evaluator.reports import _words as words
 from nemo_evaluator.reports import compare
 from nemo_evaluator.reports._page import plain_text, template
 from nemo_evaluator.reports._plots import Figure, Mark, Shares, rows_figure
+from nemo_evaluator.reports._words import ICONS, VERDICTS, explained
 from nemo_evaluator.reports.compare import LISTED, name_of, state_of, titled, worst_first
-from nemo_evaluator.reports.verdict_words import ICONS, VERDICTS, explained
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,6 @@ def set_text(found: ComparisonSet, *, width: int | None = None, **shown: bool) -
 
 
 def compare_markdown(report: RegressionReport) -> str:
-    """One comparison as markdown."""
     return _render([report], several=False)
 
 
@@ -59,14 +58,17 @@ def _render(reports: Sequence[RegressionReport], **about: Any) -> str:
 def set_html(found: ComparisonSet) -> str:
     """All comparisons of a call as one self-contained page."""
     title = "Candidate minus baseline, mean score on the problems both answered, with its interval"
+    first, marks = found.entries[0].report, []
+    for entry in found.entries:
+        seen, verdict = entry.report.difference, str(entry.report.verdict)
+        text = words.with_bounds(seen, sign=True)
+        marks.append(Mark(name_of(found, entry), seen.value, seen.lower, seen.upper, text, verdict))
     page = template("compare.html.j2").render(
         found=found,
         title=titled(found),
         sections=[_section(f"c{at}", entry) for at, entry in enumerate(found.entries)],
-        differences=rows_figure(
-            title, [_mark(found, entry) for entry in found.entries], limit=_limit(found.entries[0])
-        ),
-        first=found.entries[0].report,
+        differences=rows_figure(title, marks, limit=-first.better * first.threshold),
+        first=first,
         w=words,
         settling=settling,
         listed=LISTED,
@@ -77,38 +79,18 @@ def set_html(found: ComparisonSet) -> str:
 
 
 def section_figures(entry: Entry) -> list[Figure]:
-    """The plots of one comparison."""
     section = _section("", entry)
     return [figure for figure in (section["outcomes"], section["categories"]) if figure is not None]
 
 
-def _limit(entry: Entry) -> float:
-    sign = -1 if entry.report.direction == "higher_is_better" else 1
-    return sign * entry.report.threshold
-
-
-def _mark(found: ComparisonSet, entry: Entry) -> Mark:
-    seen = entry.report.difference
-    text = words.with_bounds(seen, sign=True)
-    return Mark(name_of(found, entry), seen.value, seen.lower, seen.upper, text, str(entry.report.verdict))
-
-
 def _section(anchor: str, entry: Entry) -> dict[str, Any]:
-    report = entry.report
-    marks = [
-        Mark(
-            f"{name} ({group['n']:,})",
-            group["delta"],
-            group["ci_lower"],
-            group["ci_upper"],
-            f"{words.signed(group['delta'])} {state}",
-            state,
-        )
-        for name, group in worst_first(report)
-        for state in (state_of(group, report),)
-    ]
+    report, marks = entry.report, []
+    for name, group in worst_first(report):
+        state, bounds = state_of(group, report), (group["ci_lower"], group["ci_upper"])
+        text = f"{words.signed(group['delta'])} {state}"
+        marks.append(Mark(f"{name} ({group['n']:,})", group["delta"], *bounds, text, state))
     title = "Categories, the largest loss first (problems)"
-    categories = rows_figure(title, marks, limit=_limit(entry)) if marks else None
+    categories = rows_figure(title, marks, limit=-report.better * report.threshold) if marks else None
     figures = {"outcomes": _outcomes(report), "categories": categories}
     return {"anchor": anchor, "entry": entry, "report": report, **figures}
 

@@ -8,8 +8,8 @@ from markupsafe import Markup
 
 from nemo_evaluator.reports import _words as words
 from nemo_evaluator.reports._page import template
+from nemo_evaluator.reports._words import STATUSES, explained
 from nemo_evaluator.reports.model import EvalReport
-from nemo_evaluator.reports.verdict_words import STATUSES, explained
 
 _ESCAPES: Final = str.maketrans(
     {

@@ -7,8 +7,7 @@ from typing import Final
 from nemo_evaluator.core.files import write_atomic
 from nemo_evaluator.core.registry import Registry
 from nemo_evaluator.core.terminal import harmless
-from nemo_evaluator.reports.load import load_report
-from nemo_evaluator.reports.model import EvalReport
+from nemo_evaluator.reports.model import EvalReport, load_report
 from nemo_evaluator.reports.names import SUFFIXES as SUFFIXES
 from nemo_evaluator.store.sums import update_sums
 
@@ -16,8 +15,8 @@ _ROOM: Final = "nemo_evaluator.reports"
 RENDERERS: Final[Registry[Callable[[EvalReport], str]]] = Registry("report format")
 RENDERERS.add("markdown", f"{_ROOM}.documents:render_markdown")
 RENDERERS.add("html", f"{_ROOM}.html:render_html")
-RENDERERS.add("csv", f"{_ROOM}.csv_table:render_csv")
-RENDERERS.add("json", f"{_ROOM}.json_doc:render_json")
+RENDERERS.add("csv", f"{_ROOM}.data_formats:render_csv")
+RENDERERS.add("json", f"{_ROOM}.data_formats:render_json")
 RENDERERS.add("latex", f"{_ROOM}.documents:render_latex")
 # Formats that also show rows, so that results.jsonl is read for them.
 WANTS_ROWS: Final = frozenset({"html"})
@@ -31,10 +30,7 @@ def render(report: EvalReport, fmt: str) -> str:
 
 
 def write_reports(
-    output_dir: Path | str,
-    formats: Iterable[str] = ("markdown",),
-    *,
-    paths: Sequence[Path | str] | None = None,
+    output_dir: Path | str, formats: Iterable[str] = ("markdown",), *, paths: Sequence[Path | str] | None = None
 ) -> list[Path]:
     """Write ``report.<suffix>`` into ``output_dir`` for each format, from the bundles under ``paths`` (or under it)."""
     folder, wanted = Path(output_dir), list(dict.fromkeys(formats))

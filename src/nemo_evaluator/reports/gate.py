@@ -7,7 +7,7 @@ from nemo_evaluator.decisions.gate.report import BenchmarkGate, GateReport, Gate
 from nemo_evaluator.reports import _words as words
 from nemo_evaluator.reports._page import plain_text, template
 from nemo_evaluator.reports._plots import Mark, rows_figure
-from nemo_evaluator.reports.verdict_words import DECISIONS, ICONS, VERDICTS, explained
+from nemo_evaluator.reports._words import DECISIONS, ICONS, VERDICTS, explained
 
 _MOST_WARNINGS: Final = 10
 _BAD: Final[tuple[str, ...]] = (Status.BREACH, Status.MISSING, GateVerdict.NO_GO)
@@ -16,7 +16,10 @@ _JUNIT: Final = {str(Status.PASS): "", str(GateVerdict.GO): "", **dict.fromkeys(
 
 def gate_text(report: GateReport, *, verbose: bool = False, explain: bool = False, width: int | None = None) -> str:
     """The decision as plain text, in lines of ``width`` where one is given."""
-    rows = [["benchmark", "tier", "verdict", "metric", "difference (pp)", "limit", "n"], *map(_row, report.benchmarks)]
+    rows = [["benchmark", "tier", "verdict", "metric", "difference (pp)", "limit", "n"]]
+    for one in report.benchmarks:
+        metric = one.metric or words.NONE
+        rows.append([one.benchmark, one.tier, one.word, metric, points(one), limits(one), f"{one.n_paired:,}"])
     shown = {"table": words.columns(rows, width=width, spare=(3, 1, 6)), "verbose": verbose}
     shown |= {"warnings": report.warnings if verbose else _gathered(report)}
     return plain_text("gate.txt.j2", width, **shown, **_facts(report, explain))
@@ -32,19 +35,13 @@ def _gathered(report: GateReport) -> list[str]:
             shared.setdefault(note, []).append(name)
         else:
             shared[warning] = []
-    lines = [f"{_listed(names)}: {note}" if names else note for note, names in shared.items()]
+    lines = []
+    for note, names in shared.items():
+        listed = names if len(names) <= 3 else [", ".join(names[:2]) + f" and {len(names) - 2} more"]
+        lines.append(f"{', '.join(listed)}: {note}" if names else note)
     if len(lines) <= _MOST_WARNINGS:
         return lines
     return [*lines[:_MOST_WARNINGS], f"{len(lines) - _MOST_WARNINGS:,} more: --verbose shows them"]
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"
-
-
-def _row(entry: BenchmarkGate) -> list[str]:
-    metric = entry.metric or words.NONE
-    return [entry.benchmark, entry.tier, entry.word, metric, points(entry), limits(entry), f"{entry.n_paired:,}"]
 
 
 def limits(entry: BenchmarkGate) -> str:
@@ -81,23 +78,19 @@ def _unsettled(report: GateReport, explain: bool) -> list[tuple[str, str]]:
     ]
 
 
-def _meanings() -> str:
-    return f"Benchmarks: {explained(VERDICTS)} The whole: {explained(DECISIONS)}"
-
-
-def _terms(report: GateReport) -> str:
-    kind = "anytime-valid intervals" if report.sequential else "intervals"
-    return f"{kind} at {report.confidence:.0%} confidence; correction for several benchmarks: {report.correction}"
-
-
 def gate_markdown(report: GateReport, *, explain: bool = False) -> str:
-    """The decision as markdown."""
     return words.printable(template("gate.md.j2", words.cell).render(icons=ICONS, **_facts(report, explain)))
 
 
 def gate_html(report: GateReport) -> str:
     """The decision as one self-contained page: no script, nothing loaded from elsewhere, every text escaped."""
-    marks = [_mark(entry, entry.delta) for entry in report.benchmarks if entry.delta is not None]
+    marks = []
+    for entry in report.benchmarks:
+        if entry.delta is not None:
+            units, sign = _units(entry), -1 if entry.direction == "higher_is_better" else 1
+            lower, upper = (None if v is None else units * v for v in (entry.delta_ci_lower, entry.delta_ci_upper))
+            limit, value = sign * units * entry.max_drop_threshold, units * entry.delta
+            marks.append(Mark(entry.benchmark, value, lower, upper, points(entry), entry.word, limit=limit))
     title = "Candidate minus baseline with its interval, and the limit of each benchmark"
     # A limit of 0 adds nothing to the axis: each mark brings its own.
     figure = rows_figure(title, marks, limit=0.0) if marks else None
@@ -112,12 +105,8 @@ def gate_junit(report: GateReport) -> str:
 
 
 def _facts(report: GateReport, explain: bool) -> dict[str, Any]:
-    shown = {"points": points, "limits": limits, "meanings": _meanings(), "w": words}
-    return {"report": report, "unsettled": _unsettled(report, explain), "terms": _terms(report), **shown}
-
-
-def _mark(entry: BenchmarkGate, delta: float) -> Mark:
-    units, sign = _units(entry), -1 if entry.direction == "higher_is_better" else 1
-    lower, upper = (None if v is None else units * v for v in (entry.delta_ci_lower, entry.delta_ci_upper))
-    limit = sign * units * entry.max_drop_threshold
-    return Mark(entry.benchmark, units * delta, lower, upper, points(entry), entry.word, limit=limit)
+    kind = "anytime-valid intervals" if report.sequential else "intervals"
+    terms = f"{kind} at {report.confidence:.0%} confidence; correction for several benchmarks: {report.correction}"
+    meanings = f"Benchmarks: {explained(VERDICTS)} The whole: {explained(DECISIONS)}"
+    shown = {"points": points, "limits": limits, "meanings": meanings, "terms": terms, "w": words}
+    return {"report": report, "unsettled": _unsettled(report, explain), **shown}

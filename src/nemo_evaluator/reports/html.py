@@ -6,8 +6,8 @@ from typing import Final
 from nemo_evaluator.reports import _words as words
 from nemo_evaluator.reports._page import template
 from nemo_evaluator.reports._plots import Bins, Figure, Mark, Shares, rows_figure
+from nemo_evaluator.reports._words import STATUSES, explained
 from nemo_evaluator.reports.model import BenchmarkReport, EvalReport
-from nemo_evaluator.reports.verdict_words import STATUSES, explained
 from nemo_evaluator.runs.scores import Group
 
 _COLOURS: Final = 6
@@ -22,7 +22,6 @@ _KINDS: Final = {
 
 
 def render_html(report: EvalReport) -> str:
-    """The whole page."""
     names = words.labels(report.benchmarks)
     colour = {model: at % _COLOURS for at, model in enumerate(report.models)}
     sections = [

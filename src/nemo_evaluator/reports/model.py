@@ -1,52 +1,16 @@
 """What a report says: bundles, with what only their rows can tell, drawn by every renderer."""
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
 
+from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.decisions.stop_words import rule_words
+from nemo_evaluator.reports.row_details import RowDetails, read_details
 from nemo_evaluator.runs.bundle import Bundle
-from nemo_evaluator.runs.unfinished import Unfinished
-
-
-@dataclass(frozen=True, slots=True)
-class Histogram:
-    """Counts between edges; one more edge than counts."""
-
-    edges: tuple[float, ...]
-    counts: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """One row worth a look."""
-
-    kind: str
-    problem_idx: int
-    repeat: int
-    prompt: str
-    response: str
-    expected: str
-    extracted: str | None
-    note: str
-    # Calls of tools with what came back, and what judges said, by their names.
-    calls: tuple[str, ...] = ()
-    judges: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class RowDetails:
-    """What only the rows can tell: shapes of distributions, and a few rows to look at."""
-
-    rows: int = 0
-    latency_ms: Histogram | None = None
-    completion_tokens: Histogram | None = None
-    examples: tuple[Example, ...] = ()
-    # Lines of results.jsonl that hold no row.
-    unreadable: int = 0
-    # Rows by what became of them, failed ones by their cause; together all rows.
-    outcomes: dict[str, int] = field(default_factory=dict)
-    causes: dict[str, int] = field(default_factory=dict)
-    # Whether every reward is 0 or 1, so that rows are right or wrong.
-    binary: bool = True
+from nemo_evaluator.runs.bundle import load_bundle as read_bundle
+from nemo_evaluator.runs.find import find_bundles
+from nemo_evaluator.runs.unfinished import Unfinished, find_unfinished
 
 
 @dataclass(frozen=True)
@@ -70,7 +34,6 @@ class EvalReport:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models, each once."""
         return tuple(dict.fromkeys(bench.model for bench in self.benchmarks))
 
     @property
@@ -78,3 +41,28 @@ class EvalReport:
         """The heading: names the model when there is only one."""
         models = [model for model in self.models if model]
         return f"Evaluation Report: {models[0]}" if len(models) == 1 else "Evaluation Report"
+
+
+def load_report(paths: Path | str | Iterable[Path | str], *, rows: bool = False) -> EvalReport:
+    """The report on everything under ``paths``; ``rows`` also reads results.jsonl for distributions and examples.
+
+    Raises UsageError when there is nothing to report on, or a bundle cannot be read.
+    """
+    given = [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
+    unfinished = {one.folder: one for path in given for one in find_unfinished(path)}
+    try:
+        found = find_bundles(given)
+    except UsageError as error:
+        if not unfinished:
+            raise
+        reasons = "; ".join(f"{one.name}: {one.reason}" for one in unfinished.values())
+        raise UsageError(f"no benchmark has finished: {reasons}", hint="`nel eval status` says more") from error
+    benchmarks = [load_bundle(path, rows=rows) for path in found]
+    in_order = sorted(benchmarks, key=lambda bench: (bench.name, bench.model, str(bench.path)))
+    return EvalReport(tuple(in_order), tuple(unfinished.values()))
+
+
+def load_bundle(path: Path, *, rows: bool = False) -> BenchmarkReport:
+    """One bundle file as a benchmark report. Raises UsageError when the file is not a bundle."""
+    bundle = read_bundle(path)
+    return BenchmarkReport(path, bundle.document, read_details(bundle.results) if rows else None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +14,6 @@ import numpy as np
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.json_coerce import as_dict, as_list
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.reports.model import Example, Histogram, RowDetails
 from nemo_evaluator.runs.row import Row
 from nemo_evaluator.runs.row_file import scan_rows, trajectories_of
 from nemo_evaluator.store.layout import TaskPaths
@@ -24,6 +23,48 @@ _TEXT_LIMIT: Final = 2000
 _BINS: Final = 24
 _MOST_CALLS: Final = 20
 _REASONS: Final = frozenset({"reasoning", "explanation", "rationale", "justification", "critique", "judge_reply"})
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Counts between edges; one more edge than counts."""
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One row worth a look."""
+
+    kind: str
+    problem_idx: int
+    repeat: int
+    prompt: str
+    response: str
+    expected: str
+    extracted: str | None
+    note: str
+    # Calls of tools with what came back, and what judges said, by their names.
+    calls: tuple[str, ...] = ()
+    judges: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RowDetails:
+    """What only the rows can tell: shapes of distributions, and a few rows to look at."""
+
+    rows: int = 0
+    latency_ms: Histogram | None = None
+    completion_tokens: Histogram | None = None
+    examples: tuple[Example, ...] = ()
+    # Lines of results.jsonl that hold no row.
+    unreadable: int = 0
+    # Rows by what became of them, failed ones by their cause; together all rows.
+    outcomes: dict[str, int] = field(default_factory=dict)
+    causes: dict[str, int] = field(default_factory=dict)
+    # Whether every reward is 0 or 1, so that rows are right or wrong.
+    binary: bool = True
 
 
 def read_details(results: Path) -> RowDetails | None:

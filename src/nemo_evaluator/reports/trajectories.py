@@ -8,10 +8,8 @@ from typing import Final
 from nemo_evaluator.core.files import write_json
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.reports._calls import CallAccount, Examples
-from nemo_evaluator.reports._steps import StepQuality, agent_steps
-from nemo_evaluator.reports._wire import WireCalls, tokens_of
-from nemo_evaluator.reports.enrich import ENRICHED, enrich_task
+from nemo_evaluator.reports._steps import ENRICHED, StepQuality, agent_steps, enrich_task
+from nemo_evaluator.reports._wire import CallAccount, Examples, WireCalls, tokens_of
 from nemo_evaluator.runs.bundle import Bundle, load_bundle
 from nemo_evaluator.runs.find import find_bundles
 from nemo_evaluator.runs.row_file import read_trajectories
@@ -62,7 +60,6 @@ class _Account:
     no_step: Examples = field(default_factory=Examples)
 
     def over(self, bundle: Bundle) -> JsonDict:
-        """The entry of a benchmark."""
         for row in read_trajectories(bundle.files.trajectories):
             self._row(row)
         summary = as_dict(as_dict(bundle.benchmark.get("scores")).get("summary"))

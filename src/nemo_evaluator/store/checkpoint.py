@@ -30,7 +30,6 @@ class Checkpoint:
         return found
 
     def reported(self, bundles: list[str]) -> None:
-        """Note the bundles of which reports were made."""
         self._state["reported"] = bundles
         write_json(self._path, self._state)
 
@@ -46,7 +45,6 @@ class Checkpoint:
         write_json(self._path, self._state)
 
     def completed(self, key: str, bundle_path: Path) -> None:
-        """Note a finished benchmark."""
         self._state["failed_benchmarks"].pop(key, None)
         self._state["completed_benchmarks"][key] = {"bundle_path": os.path.relpath(bundle_path, self._path.parent)}
         write_json(self._path, self._state)

@@ -40,12 +40,10 @@ class RunFingerprints:
         return cls(digest([service, solver, template]), scorer=parts["scorer"], parts=parts, seeded=seeded)
 
     def answer(self, problem_hash: str, step: Step) -> str:
-        """The fingerprint of an answer to a problem in a repeat."""
         repeat = f"{step.repeat} by seed" if self.seeded and step.repeat else step.repeat
         return digest_text(f"{self.answer_base}\x1f{problem_hash}\x1f{repeat}")
 
     def verdict(self, answer_fingerprint: str, seed: SeedResult) -> str:
-        """The fingerprint of a verdict on an answer."""
         about = digest([seed.expected_answer, seed.metadata])
         return digest_text(f"{self.scorer}\x1f{answer_fingerprint}\x1f{about}")[:VERDICT_DIGITS]
 

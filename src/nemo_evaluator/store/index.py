@@ -32,7 +32,6 @@ class History:
     _last: float = 0.0
 
     def note(self, record: JsonDict) -> None:
-        """Take in one record."""
         at = record.get("at")
         if record.get("kind") == RUN:
             self.close()
@@ -68,20 +67,16 @@ class StepIndex:
         self._outcomes = array("q", [_NONE]) * size
 
     def set_answer(self, step: Step, offset: int) -> None:
-        """Remember the newest answer of a step."""
         self._answers[step.problem_idx * self._repeats + step.repeat] = offset
 
     def set_outcome(self, step: Step, offset: int) -> None:
-        """Remember the newest outcome of a step."""
         self._outcomes[step.problem_idx * self._repeats + step.repeat] = offset
 
     def answer(self, step: Step) -> int | None:
-        """The offset of the newest answer, if there is one."""
         offset = self._answers[step.problem_idx * self._repeats + step.repeat]
         return None if offset == _NONE else offset
 
     def outcome(self, step: Step) -> int | None:
-        """The offset of the newest outcome, if there is one."""
         offset = self._outcomes[step.problem_idx * self._repeats + step.repeat]
         return None if offset == _NONE else offset
 

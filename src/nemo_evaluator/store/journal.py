@@ -79,7 +79,6 @@ class Journal:
         return offset
 
     def flush(self) -> None:
-        """Write what was handed over."""
         if not self._lines:
             return
         lines, self._lines = self._lines, []
@@ -103,7 +102,6 @@ class Journal:
             raise self.error
 
     def read_at(self, offset: int) -> JsonDict:
-        """The record at an offset."""
         if self._lines:
             self.flush()
         begin, data = self._block

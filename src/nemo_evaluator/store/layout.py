@@ -23,71 +23,34 @@ OWN: Final = re.compile(
 )
 
 
+class _File:
+    """A file of a benchmark's folder, by its name."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, task: "TaskPaths", owner: object) -> Path:
+        return task.root / self._name
+
+
 @dataclass(frozen=True, slots=True)
 class TaskPaths:
     """The files of one benchmark."""
 
     root: Path
 
-    @property
-    def journal(self) -> Path:
-        """The truth of the run."""
-        return self.root / "journal.jsonl"
-
-    @property
-    def results(self) -> Path:
-        """One row a step."""
-        return self.root / "results.jsonl"
-
-    @property
-    def trajectories(self) -> Path:
-        """One row a step, with the whole conversation."""
-        return self.root / "trajectories.jsonl"
-
-    @property
-    def runtime_stats(self) -> Path:
-        """Tokens, latency, throughput."""
-        return self.root / "runtime_stats.json"
-
-    @property
-    def failure_analysis(self) -> Path:
-        """Failures by category; only there when there are any."""
-        return self.root / "failure_analysis.json"
-
-    @property
-    def traffic(self) -> Path:
-        """Model calls on the wire, when kept."""
-        return self.root / "model_traffic.jsonl"
-
-    @property
-    def index(self) -> Path:
-        """The index of the rows; it can be built anew at any time."""
-        return self.root / "index.sqlite"
-
-    @property
-    def labels(self) -> Path:
-        """What people said of rows."""
-        return self.root / "labels.jsonl"
-
-    @property
-    def label_draw(self) -> Path:
-        """Which rows were drawn to be labelled, each with its chance."""
-        return self.root / "label_draw.json"
-
-    @property
-    def noise(self) -> Path:
-        """How far the run differs from itself when it is asked again."""
-        return self.root / "noise.json"
-
-    @property
-    def batches(self) -> Path:
-        """What is known of batches at vendors, a folder per service."""
-        return self.root / "batches"
-
-    @property
-    def workspaces(self) -> Path:
-        """What agents left in their working directories, as far as it was kept."""
-        return self.root / "workspaces"
+    journal = _File("journal.jsonl")  # The truth of the run.
+    results = _File("results.jsonl")  # One row a step.
+    trajectories = _File("trajectories.jsonl")  # One row a step, with the whole conversation.
+    runtime_stats = _File("runtime_stats.json")  # Tokens, latency, throughput.
+    failure_analysis = _File("failure_analysis.json")  # Failures by category; only there when there are any.
+    traffic = _File("model_traffic.jsonl")  # Model calls on the wire, when kept.
+    index = _File("index.sqlite")  # The index of the rows; it can be built anew at any time.
+    labels = _File("labels.jsonl")  # What people said of rows.
+    label_draw = _File("label_draw.json")  # Which rows were drawn to be labelled, each with its chance.
+    noise = _File("noise.json")  # How far the run differs from itself when it is asked again.
+    batches = _File("batches")  # What is known of batches at vendors, a folder per service.
+    workspaces = _File("workspaces")  # What agents left in their working directories, as far as it was kept.
 
     def workspace(self, step: Step, seal: str) -> Path:
         """The work that belongs to one answer, which its record's checksum names."""
@@ -102,23 +65,8 @@ class TaskPaths:
         return sorted(self.root.glob("eval-*.json"))
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """What was moved out of the way of a new run, and where it is now."""
-
-    files: int
-    target: Path
-
-    def __str__(self) -> str:
-        folder = self.target.parent.parent
-        return f"{folder}: moved the earlier run ({counted(self.files, 'file')}) to {self.target.relative_to(folder)}/"
-
-
-def archive_previous(task: TaskPaths) -> Moved | None:
-    """Move what an earlier run wrote to ``previous/<stamp>``: a fresh run is clean, nothing is lost.
-
-    Files that nel did not write stay where they are.
-    """
+def archive_previous(task: TaskPaths) -> str | None:
+    """Move what an earlier run wrote to ``previous/<stamp>``, and say so; files that nel did not write stay."""
     if not task.root.is_dir():
         return None
     old = [path for path in task.root.iterdir() if OWN.fullmatch(path.name)]
@@ -133,7 +81,7 @@ def archive_previous(task: TaskPaths) -> Moved | None:
     target.mkdir(parents=True)
     for path in old:
         shutil.move(path, target / path.name)
-    return Moved(len(old), target)
+    return f"{task.root}: moved the earlier run ({counted(len(old), 'file')}) to {target.relative_to(task.root)}/"
 
 
 def previous_journals(task: TaskPaths) -> list[Path]:

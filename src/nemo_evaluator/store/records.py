@@ -117,7 +117,6 @@ def turn_record(step: Step, turn: JsonDict) -> JsonDict:
 
 
 def total_tokens(answer: JsonDict) -> int:
-    """The tokens of an answer record, prompt and completion together."""
     if "total_tokens" in answer:
         return answer["total_tokens"] or 0
     return (answer.get("prompt_tokens") or 0) + (answer.get("completion_tokens") or 0)

@@ -93,14 +93,9 @@ def invocation_of(run_id: str) -> str:
 
 def places(output_dir: Path, **folders: Path) -> JsonDict:
     """Folders for ``details``, each as it is and as seen from the run's folder."""
-    return {
-        key: value
-        for name, path in folders.items()
-        for key, value in (
-            (name, str(path.resolve())),
-            (f"{name}_from_here", os.path.relpath(path.resolve(), output_dir.resolve())),
-        )
-    }
+    found = {name: str(path.resolve()) for name, path in folders.items()}
+    seen = {f"{name}_from_here": os.path.relpath(path, output_dir.resolve()) for name, path in found.items()}
+    return found | seen
 
 
 def summary_of(benchmarks: Sequence[str]) -> str:

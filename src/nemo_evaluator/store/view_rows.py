@@ -29,7 +29,6 @@ def prompt_of(record: JsonDict) -> str:
 
 
 def result_row(answer: JsonDict | None, outcome: JsonDict) -> JsonDict:
-    """A line of results.jsonl."""
     asked = answer or outcome
     details = outcome.get("scoring_details", {})
     given: JsonDict = answer or {}

@@ -1,24 +1,33 @@
-"""Which runs are shown: those under the given paths, or of the registry. Pages name them by keys, never by paths."""
+"""Which runs are shown, and what changes while they write. Pages name them by keys, never by paths."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import files_under
 from nemo_evaluator.core.hashing import digest_parts
 from nemo_evaluator.core.json_coerce import as_count, as_dict
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.executors.status import benchmark_status
 from nemo_evaluator.runs.bundle import Bundle, newest_bundle
 from nemo_evaluator.runs.find import task_folders
 from nemo_evaluator.runs.folder import BenchmarkFolder, RunFolder
 from nemo_evaluator.runs.unfinished import find_unfinished, read_checkpoint
 from nemo_evaluator.store.layout import PREVIOUS, TaskPaths
+from nemo_evaluator.store.lock import FILE as LOCK
 from nemo_evaluator.store.lock import holder_of
 from nemo_evaluator.store.runs import FILE, list_runs, load_run
+
+_EVERY: Final = 1.0
+# So that a page that is gone is noticed.
+_BREATH: Final = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,3 +172,49 @@ def _unfinished(folder: BenchmarkFolder, session: JsonDict, *, running: bool) ->
         planned=planned,
         cost_usd=done.cost_usd,
     )
+
+
+async def changes(library: Library, keys: Sequence[str]) -> AsyncIterator[JsonDict]:
+    """The runs that changed since the last look, each as it is now; an empty one from time to time."""
+    seen: dict[str, dict[str, int]] = {}
+    quiet = 0
+    while True:
+        now = await asyncio.to_thread(_looked, library, keys)
+        changed = [key for key, marks in now.items() if seen and seen.get(key) != marks]
+        quiet = 0 if changed or not seen else quiet + 1
+        if changed or not seen or quiet == _BREATH:
+            quiet = 0
+            told = keys if not seen and keys else changed
+            yield {"runs": [await asyncio.to_thread(_told, library, key) for key in told]}
+        seen = now
+        await asyncio.sleep(_EVERY)
+
+
+def _looked(library: Library, keys: Sequence[str]) -> dict[str, dict[str, int]]:
+    folders = {key: library.run(key).path for key in keys} if keys else library.look()
+    return {key: _marks(path) for key, path in folders.items()}
+
+
+def _marks(run: Path) -> dict[str, int]:
+    """Sizes of what grows and times of what is written anew, of a run and of its benchmarks."""
+    marks = {LOCK: int((run / LOCK).exists())}
+    _, folders, _ = next(os.walk(run), ("", [], []))
+    for folder in (run, *(run / name for name in folders)):
+        task = TaskPaths(folder)
+        for path in (task.journal, task.results, task.labels):
+            try:
+                marks[str(path)] = path.stat().st_size
+            except OSError:
+                continue
+        marks[str(folder)] = len(task.bundles())
+    return marks
+
+
+def _told(library: Library, key: str) -> JsonDict:
+    described, run = library.described(key), library.run(key)
+    running, sessions = described["state"] == "running", as_dict(read_checkpoint(run.path).get("sessions"))
+    status = [
+        asdict(benchmark_status(one.path, as_dict(sessions.get(name)), running=running))
+        for name, one in run.benchmarks.items()
+    ]
+    return described | {"status": status}

@@ -1,13 +1,18 @@
-"""Rows as the table shows them: which, in which order, how many, and the search through their texts."""
+"""Rows as the table shows them: which, in which order, how many; the search through their texts, and rows as files."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import dumps, scrub_json
+from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.reports.data_formats import safe_cell
 from nemo_evaluator.runs.calibration import read_draw
 from nemo_evaluator.runs.folder import BenchmarkFolder
 from nemo_evaluator.runs.index_piece import WORDS
@@ -24,6 +29,9 @@ _TEXTS: Final = ("status", "cause", "category", "finish_reason")
 _NUMBERS: Final = tuple(f"{end}_{name}" for end in ("min", "max") for name in ("reward", "tokens", "latency_ms"))
 # How many bytes a search reads before it says how far it is.
 _STRIDE: Final = 16 << 20
+KINDS: Final = {"jsonl": "application/x-ndjson", "csv": "text/csv"}
+_COLUMNS: Final = ("problem_idx", "repeat", "status", "cause", "reward", "category", "finish_reason", "tokens")
+_MORE: Final = ("latency_ms", "cost_usd", "truncated", "unparsed", "prompt", "response", "expected", "extracted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +52,9 @@ class Wish:
     def fits(self, row: Row) -> bool:
         """Whether a row has the text and the metadata that are asked for."""
         said = {"prompt": (row.prompt,), "answer": (row.response,)}.get(self.place, (row.prompt, row.response))
+        held = {name: str(value).lower() for name, value in row.metadata.items()} if self.metadata else {}
         found = not self.text or any(self.text.lower() in text.lower() for text in said)
-        return found and all(_has(row.metadata, name, value) for name, value in self.metadata)
+        return found and all(name in held and value.lower() in held[name] for name, value in self.metadata)
 
 
 def read_wish(query: Mapping[str, str], folder: BenchmarkFolder) -> Wish:
@@ -146,5 +155,32 @@ def _peek(value: Any) -> str:
     return " ".join(text.split())[:_PEEK]
 
 
-def _has(metadata: JsonDict, name: str, value: str) -> bool:
-    return name in metadata and value.lower() in str(metadata[name]).lower()
+def exported(folder: BenchmarkFolder, wish: Wish, kind: str) -> Iterator[bytes]:
+    """The rows of a wish in one of ``KINDS``, a piece at a time."""
+    labels = read_labels(folder.path)
+    if kind == "csv":
+        yield _line([*_COLUMNS, *_MORE, "label", "note", "who"])
+    for row in rows_of(folder, wish):
+        label = labels.get(row.key)
+        if kind == "csv":
+            said = [label.label, label.note, label.who] if label else ["", "", ""]
+            yield _line([safe_cell(one) for one in (*(getattr(row, name) for name in (*_COLUMNS, *_MORE)), *said)])
+        else:
+            names = ("label", "note", "who", "when")
+            human = {"human": {name: getattr(label, name) for name in names}} if label else {}
+            yield scrub_json(dumps(row.data | human)) + b"\n"
+
+
+def rows_of(folder: BenchmarkFolder, wish: Wish) -> Iterator[Row]:
+    if not wish.scans:
+        yield from folder.rows(wish.which, order=cast(Order, wish.order))
+        return
+    for found in search(folder, wish):
+        if not isinstance(found, dict):
+            yield found[1]
+
+
+def _line(cells: list[object]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text).writerow(cells)
+    return scrub(text.getvalue()).encode("utf-8", "replace")

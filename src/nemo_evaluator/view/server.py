@@ -7,6 +7,7 @@ import getpass
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -21,14 +22,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.core.files import dumps, scrub_json
-from nemo_evaluator.core.json_coerce import as_whole
 from nemo_evaluator.reports import style_sheet
 from nemo_evaluator.runs.folder import BenchmarkFolder
 from nemo_evaluator.runs.labels import Label, append_label, read_labels
-from nemo_evaluator.view import page_row, page_rows, page_run
-from nemo_evaluator.view.library import Library
-from nemo_evaluator.view.live import changes
-from nemo_evaluator.view.row_export import KINDS, exported
+from nemo_evaluator.view import page_rows, pages
+from nemo_evaluator.view.library import Library, changes
+from nemo_evaluator.view.page_rows import KINDS, exported
 
 STATIC: Final = Path(__file__).parent / "static"
 PAGE: Final = "index.html"
@@ -87,27 +86,21 @@ class Viewer:
         self._reading = ThreadPoolExecutor(1)
 
     def app(self, token: str) -> ASGIApp:
-        """The application, guarded."""
         answers: dict[str, Callable[[Request], Any]] = {
             "runs": lambda _: {"runs": self._library.listed(), "who": getpass.getuser()},
-            "run": lambda request: page_run.run_page(self._library, _said(request, "run")),
-            "figures": lambda request: {"html": page_run.figures(self._folder(request))},
+            "run": lambda request: pages.run_page(self._library, _said(request, "run")),
+            "figures": lambda request: {"html": pages.figures(self._folder(request))},
             "facets": lambda request: page_rows.facets(self._folder(request)),
             "rows": self._rows,
-            "row": lambda request: page_row.row_page(self._folder(request), *_step(request)),
-            "labels": lambda request: list(map(_plain, read_labels(self._folder(request).path).values())),
+            "row": lambda request: pages.row_page(self._folder(request), *_step(request)),
+            "labels": lambda request: list(map(asdict, read_labels(self._folder(request).path).values())),
         }
         routes = [Route(f"/api/{name}", self._answering(answer)) for name, answer in answers.items()]
-        routes += [
-            Route("/api/text", _guarding(self._text)),
-            Route("/api/search", _guarding(self._search)),
-            Route("/api/export", _guarding(self._export)),
-            Route("/api/compare", _guarding(self._compare)),
-            Route("/api/live", _guarding(self._live)),
-            Route("/api/label", _guarding(self._label), methods=["POST"]),
-            Route("/{path:path}", _static),
-        ]
-        return Guard(Starlette(routes=routes), token)
+        more = {"text": self._text, "search": self._search, "export": self._export, "compare": self._compare}
+        routes += [Route(f"/api/{name}", respond) for name, respond in (more | {"live": self._live}).items()]
+        routes += [Route("/api/label", self._label, methods=["POST"]), Route("/{path:path}", _static)]
+        refusals = {NelError: _refused, orjson.JSONDecodeError: _refused}
+        return Guard(Starlette(routes=routes, exception_handlers=refusals), token)
 
     def _answering(self, answer: Callable[[Request], Any]) -> Callable[[Request], Awaitable[Response]]:
         """A route that reads in another thread and answers JSON."""
@@ -115,7 +108,7 @@ class Viewer:
         async def respond(request: Request) -> Response:
             return _json(await asyncio.get_running_loop().run_in_executor(self._reading, answer, request))
 
-        return _guarding(respond)
+        return respond
 
     def _folder(self, request: Request) -> BenchmarkFolder:
         return self._library.benchmark(_said(request, "run"), _said(request, "bench"))
@@ -126,7 +119,7 @@ class Viewer:
         return page_rows.page_of(folder, wish, _number(request, "offset"), _number(request, "limit", 100))
 
     async def _text(self, request: Request) -> Response:
-        part = partial(page_row.text_part, self._folder(request), *_step(request))
+        part = partial(pages.text_part, self._folder(request), *_step(request))
         text = await asyncio.to_thread(part, _said(request, "path"), _number(request, "from"))
         return PlainTextResponse(text.encode("utf-8", "replace"))
 
@@ -178,20 +171,12 @@ class Viewer:
         texts = [str(said.get(name) or "") for name in ("label", "note", "who")]
         label = Label(*_step(request), texts[0], texts[1], texts[2] or getpass.getuser())  # type: ignore[arg-type]
         async with self._labelling:
-            return _json(_plain(await asyncio.to_thread(append_label, folder.path, label)))
+            return _json(asdict(await asyncio.to_thread(append_label, folder.path, label)))
 
 
-def _guarding(respond: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+async def _refused(request: Request, error: Exception) -> Response:
     """Errors that are for people are answered as such."""
-
-    async def answer(request: Request) -> Response:
-        try:
-            return await respond(request)
-        except (NelError, orjson.JSONDecodeError) as error:
-            hint = getattr(error, "hint", None)
-            return _json({"error": getattr(error, "message", str(error)), "hint": hint}, 400)
-
-    return answer
+    return _json({"error": getattr(error, "message", str(error)), "hint": getattr(error, "hint", None)}, 400)
 
 
 async def _static(request: Request) -> Response:
@@ -209,10 +194,6 @@ def _json(value: Any, status: int = 200) -> Response:
     return Response(scrub_json(dumps(value)), status, media_type="application/json")
 
 
-def _plain(label: Label) -> dict[str, Any]:
-    return {name: getattr(label, name) for name in label.__slots__}
-
-
 def _said(request: Request, name: str) -> str:
     value = request.query_params.get(name)
     if not value:
@@ -221,11 +202,10 @@ def _said(request: Request, name: str) -> str:
 
 
 def _number(request: Request, name: str, default: int = 0) -> int:
-    value = request.query_params.get(name)
-    number = default if value is None else as_whole(int(value) if value.isdecimal() and len(value) < 16 else None)
-    if number is None:
+    value = request.query_params.get(name, str(default))
+    if not value.isdecimal() or len(value) > 15:
         raise HTTPException(400, f"the parameter {name} is not a number")
-    return number
+    return int(value)
 
 
 def _step(request: Request) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from base64 import b64encode
 from collections.abc import Iterator
 from itertools import groupby, permutations
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from nemo_evaluator.core.errors import NelError, UsageError
 from nemo_evaluator.core.files import dumps, scrub_json
@@ -21,7 +21,7 @@ from nemo_evaluator.runs.query import Place, RowFilter, places
 from nemo_evaluator.runs.row import Row
 from nemo_evaluator.runs.row_file import with_trajectories
 from nemo_evaluator.store.layout import TaskPaths
-from nemo_evaluator.view import page_row, page_rows, page_run
+from nemo_evaluator.view import page_rows, pages
 from nemo_evaluator.view.library import Library
 from nemo_evaluator.view.server import CONTENT_POLICY, PAGE, STATIC
 
@@ -111,11 +111,11 @@ def _summaries(library: Library) -> JsonDict:
     runs = library.listed()
     made: JsonDict = {"runs": runs, "pages": {}, "figures": {}, "facets": {}, "places": {}, "compared": []}
     for number, run in enumerate(runs):
-        made["pages"][run["key"]] = page_run.run_page(library, run["key"])
+        made["pages"][run["key"]] = pages.run_page(library, run["key"])
         for at, name in enumerate(library.run(run["key"]).benchmarks):
             folder, place, bench = library.benchmark(run["key"], name), f"{number}-{at}", f"{run['key']}/{name}"
             made["places"][bench] = place
-            made["figures"][bench] = page_run.figures(folder)
+            made["figures"][bench] = pages.figures(folder)
             made["facets"][bench] = page_rows.facets(folder)
     return made
 
@@ -138,25 +138,17 @@ def _comparisons(library: Library, made: JsonDict) -> Iterator[tuple[str, JsonDi
 def _write_rows(folder: BenchmarkFolder, target: Path) -> None:
     """``index.json``, the rows as the table shows them, each with where its page is in ``rows-N.jsonl``."""
     target.mkdir(parents=True)
-    chunk, size, file = -1, _CHUNK, None
+    chunk, size, between = 0, 0, b"["
     with (target / "index.json").open("wb") as index:
-        for number, (line, page) in enumerate(_pages(folder)):
+        for line, page in _pages(folder):
             if size >= _CHUNK:
-                chunk, size, file = chunk + 1, 0, _next(target / f"rows-{chunk + 1}.jsonl", file)
-            assert file is not None
+                chunk, size = chunk + 1, 0
             body = scrub_json(dumps(page))
-            index.write(b",\n" if number else b"[")
-            index.write(scrub_json(dumps(line | {"at": [chunk, size, len(body)]})))
-            size += file.write(body + b"\n")
-        index.write(b"]" if file else b"[]")
-    if file is not None:
-        file.close()
-
-
-def _next(path: Path, file: BinaryIO | None) -> BinaryIO:
-    if file is not None:
-        file.close()
-    return path.open("wb")
+            index.write(between + scrub_json(dumps(line | {"at": [chunk, size, len(body)]})))
+            with (target / f"rows-{chunk}.jsonl").open("ab") as file:
+                size += file.write(body + b"\n")
+            between = b",\n"
+        index.write(b"]" if between == b",\n" else b"[]")
 
 
 def _pages(folder: BenchmarkFolder) -> Iterator[tuple[JsonDict, JsonDict]]:
@@ -173,7 +165,7 @@ def _pages(folder: BenchmarkFolder) -> Iterator[tuple[JsonDict, JsonDict]]:
 
         for row in with_trajectories(rows(), TaskPaths(folder.path).trajectories):
             (place,) = under_way
-            whole = page_row.row_facts(place, row, *reader.records(place), row.steps)
+            whole = pages.row_facts(place, row, *reader.records(place), row.steps)
             repeats = [page_rows.listed(one, None, labels) for one in alike] if len(alike) > 1 else []
-            page = page_row.page_of_row(folder, whole, labels.get(place.key), repeats)
+            page = pages.page_of_row(folder, whole, labels.get(place.key), repeats)
             yield page_rows.listed(place, row, labels), page

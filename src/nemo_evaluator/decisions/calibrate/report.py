@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
@@ -12,13 +12,13 @@ from nemo_evaluator.core.json_coerce import as_dict, as_number, as_whole
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.calibrate.judged_rows import HEADLINE, JudgedRows, read_judged
-from nemo_evaluator.metrics import Interval, score, unpaired_difference
+from nemo_evaluator.metrics import Difference, Interval, Spending, score, unpaired_difference
 from nemo_evaluator.metrics.groups import Floats
 from nemo_evaluator.metrics.judge_agreement import Agreement, agreement
-from nemo_evaluator.metrics.ppi import Corrected, Labelled, corrected_mean, rogan_gladen
+from nemo_evaluator.metrics.ppi import Corrected, Labelled, corrected_difference, corrected_mean, rogan_gladen
 from nemo_evaluator.runs.bundle import Bundle, calibrated
-from nemo_evaluator.runs.calibration import LabelDraw, measured_by
-from nemo_evaluator.runs.labels import Label
+from nemo_evaluator.runs.calibration import LabelDraw, measured_by, read_draw
+from nemo_evaluator.runs.labels import Label, read_labels
 from nemo_evaluator.store.sums import update_sums
 
 LEAST = 10
@@ -35,8 +35,6 @@ class JudgeReport:
     agreement: Agreement
 
     def to_dict(self) -> JsonDict:
-        """The judge as JSON."""
-        found = asdict(self.agreement)
         rates = {name: score(getattr(self.agreement, name)) for name in ("sensitivity", "specificity")}
         return {
             "judge": self.judge,
@@ -44,7 +42,7 @@ class JudgeReport:
             "corrected": score(self.corrected.interval),
             "labels_alone": score(self.corrected.alone),
             "trust": round(self.corrected.trust, 6),
-            "agreement": found | rates,
+            "agreement": asdict(self.agreement) | rates,
         }
 
 
@@ -69,10 +67,9 @@ class CalibrationReport:
         """The sentence that stands wherever the corrected score is shown."""
         if self.carried:
             return f"the corrected score is carried from the labels of {self.carried} (Rogan-Gladen): {_ASSUMPTION}"
-        doubt = (
-            "; the labelled rows were not drawn by chance, so its interval proves nothing" if self.convenience else ""
-        )
-        return f"the corrected score rests on {counted(self.labels, 'label')} of {self.rows:,} rows{doubt}"
+        basis = f"the corrected score rests on {counted(self.labels, 'label')} of {self.rows:,} rows"
+        doubt = "; the labelled rows were not drawn by chance, so its interval proves nothing"
+        return basis + (doubt if self.convenience else "")
 
     def to_dict(self) -> JsonDict:
         """What the bundle keeps of it."""
@@ -95,7 +92,6 @@ class CalibrationReport:
         }
 
     def save(self) -> None:
-        """Write it into the bundle."""
         write_json(self.run.path, calibrated(self.run, self.to_dict()).document)
         update_sums(self.run.path.parent, [self.run.path])
 
@@ -114,7 +110,12 @@ def calibrate(
             f"{run.name}: {counted(data.labels, 'label')} on scored rows, at least {LEAST} are needed",
             hint="nel judge label RUN goes on with the drawn rows",
         )
-    judges = [_judge(name, rows.labelled(labels, used, name)) for name in _told_apart(rows)]
+    mine, judges = rows.column(HEADLINE), []
+    # The headline, and every judge whose rewards are not the same.
+    others = [n for n in rows.rewards if n != HEADLINE and not np.array_equal(rows.column(n), mine, equal_nan=True)]
+    for name in [HEADLINE, *sorted(others)]:
+        said = rows.labelled(labels, used, name)
+        judges.append(JudgeReport(name, float(said.judge.mean()), corrected_mean(said), agreement(said)))
     position = np.array(rows.position)
     notes = []
     if used is not None and (left := sum(row.key not in labels for row in used.rows)):
@@ -131,7 +132,7 @@ def calibrate(
         judges=judges,
         method=used.method if used is not None else "none",
         convenience=convenience,
-        length_bias=_length_bias(data, np.array(rows.length)[~np.isnan(rows.column(HEADLINE))]),
+        length_bias=_length_bias(data, np.array(rows.length)[~np.isnan(mine)]),
         position_bias=float(np.nanmean(position)) if not np.isnan(position).all() else None,
         notes=notes,
     )
@@ -191,20 +192,71 @@ def carry(run: Bundle, source: Bundle) -> CalibrationReport:
     )
 
 
-def _told_apart(rows: JudgedRows) -> list[str]:
-    """The headline and every judge whose rewards are not the same."""
-    mine = rows.column(HEADLINE)
-    others = [n for n in rows.rewards if n != HEADLINE and not np.array_equal(rows.column(n), mine, equal_nan=True)]
-    return [HEADLINE, *sorted(others)]
-
-
-def _judge(name: str, data: Labelled) -> JudgeReport:
-    return JudgeReport(name, float(data.judge.mean()), corrected_mean(data), agreement(data))
-
-
 def _length_bias(data: Labelled, length: Floats) -> Interval | None:
     """How much more the judge adds to long answers than to short ones, beyond what people give them."""
     known = data.known > 0
     error, length = (data.judge - data.human)[known], length[known]
     long = length > np.median(length)
     return unpaired_difference(error[~long], error[long]) if 2 <= long.sum() <= len(long) - 2 else None
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledPair:
+    """Baseline and candidate on the problems that they share."""
+
+    baseline: Labelled
+    candidate: Labelled
+
+    def difference(self, better: float = 1.0, share: float = 1.0) -> Difference:
+        """What the candidate gained over ``share`` of the baseline; with ``better`` below 0, what it lost."""
+        if better > 0:
+            return corrected_difference(self.baseline, self.candidate, share=share)
+        found = corrected_difference(self.candidate, self.baseline, share=1 / share)
+        return replace(found, value=found.value * share, scale=found.scale * share)
+
+
+def labelled_pair(
+    left: Bundle, right: Bundle, spending: Spending, *, by_index: bool = False
+) -> tuple[LabelledPair | None, list[str]]:
+    """Both runs with their labels where both have them, and what a reader must know of it."""
+    runs = left, right
+    given = [read_labels(run.path.parent) if run.path.is_file() else {} for run in runs]
+    if not any(given):
+        return None, []
+    if not all(given):
+        return None, ["only one side has labels, so the comparison is of what the judge says"]
+    if spending.looking:
+        return None, ["labels are left out: no corrected interval allows for the looks of a stop rule"]
+    sides: list[tuple[JudgedRows, Labelled]] = []
+    stray = 0
+    for run, labels in zip(runs, given, strict=True):
+        rows, draw = read_judged(run), read_draw(run.path.parent)
+        used = drawn_only(labels, draw)
+        stray += len(labels) - len(used)
+        try:
+            check_draw(rows, used, draw, convenience=False)
+        except UsageError as error:
+            return None, [f"labels are left out: {error.message}"]
+        sides.append((rows, rows.labelled(used, draw)))
+    named = [[str(key[0]) for key in rows.keys] if by_index else rows.content for rows, _ in sides]
+    codes = {name: code for code, name in enumerate(sorted({*named[0]} & {*named[1]}))}
+    base, other = (_shared(data, names, codes) for (_, data), names in zip(sides, named, strict=True))
+    assert base.clusters is not None and other.clusters is not None
+    if min(base.labels, other.labels) < LEAST:
+        return None, [f"labels are left out: fewer than {LEAST} of a side are on problems that both runs have"]
+    note = (
+        f"the difference is corrected by labels ({base.labels:,} of the baseline, {other.labels:,} of the candidate): "
+        "it is what people would find, not what the judge says"
+    )
+    both = len(set(base.clusters[base.known > 0].tolist()) & set(other.clusters[other.known > 0].tolist()))
+    hints = [note, *([f"{counted(stray, 'label')} on rows that were not drawn, left out"] if stray else [])]
+    if both < min(base.labels, other.labels) / 2:
+        hints.append(f"people labelled {counted(both, 'problem')} on both sides: `nel judge sample --like` tells more")
+    return LabelledPair(base, other), hints
+
+
+def _shared(data: Labelled, names: list[str], codes: dict[str, int]) -> Labelled:
+    at = np.array([codes.get(name, -1) for name in names], dtype=np.int64)
+    keep = at >= 0
+    chance = None if data.chance is None else data.chance[keep]
+    return Labelled(data.judge[keep], data.human[keep], chance, at[keep])

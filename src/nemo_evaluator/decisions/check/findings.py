@@ -65,8 +65,7 @@ class RunCheck:
     @property
     def status(self) -> RunStatus:
         """The worst finding decides."""
-        levels = [finding.level for finding in self.findings]
-        worst = max(levels, key=list(Level).index, default=Level.NOTE)
+        worst = max((finding.level for finding in self.findings), key=list(Level).index, default=Level.NOTE)
         return _STATUS[worst]
 
     @property
@@ -81,14 +80,4 @@ class RunCheck:
         return min(found, key=list(FailureClass).index, default=None)
 
     def to_dict(self) -> JsonDict:
-        """The check as JSON."""
-        return {
-            "benchmark": self.benchmark,
-            "run_id": self.run_id,
-            "path": self.path,
-            "status": str(self.status),
-            "failure_class": self.failure_class,
-            "rows": self.rows,
-            "problems": self.problems,
-            "findings": [asdict(finding) for finding in self.findings],
-        }
+        return asdict(self) | {"status": str(self.status), "failure_class": self.failure_class}

@@ -1,5 +1,6 @@
 """Is a finished run fit to be used? Every doubt by name, with its class, before anyone looks at the score."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,14 +15,14 @@ from nemo_evaluator.core.json_coerce import as_dict, as_whole
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.check.findings import FailureClass, Finding, Level, RunCheck
-from nemo_evaluator.decisions.check.log_checks import damaged_records, drift, server_trouble
 from nemo_evaluator.decisions.usability import tampered
 from nemo_evaluator.metrics import by_problem
 from nemo_evaluator.runs.answers import Answers
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.find import find_runs
 from nemo_evaluator.runs.row_table import RowTable, WrittenRows, read_table
-from nemo_evaluator.runs.unfinished import Unfinished, find_unfinished
+from nemo_evaluator.runs.sessions import damage, sessions
+from nemo_evaluator.runs.unfinished import find_unfinished
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.sums import update_sums
 
@@ -40,6 +41,9 @@ _CLASS_OF_CAUSE: Final = {
     Cause.SANDBOX: FailureClass.INFRA,
     Cause.CANCELLED: FailureClass.INFRA,
 }
+_LINE_CHARS: Final = 160
+_MOST_NAMED: Final = 5
+_TROUBLE: Final = re.compile(rb"out of memory|OutOfMemoryError|segmentation fault|core dumped|EngineDeadError", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +61,15 @@ class CheckLimits:
 
 def check_path(path: Path | str, limits: CheckLimits | None = None) -> list[RunCheck]:
     """Check every run under a path, and name the benchmarks there that did not get as far as a bundle."""
-    runs = find_runs(Path(path))
-    finished = [check_run(run, limits) for run in runs]
-    for run, check in zip(runs, finished, strict=True):
-        check.findings += damaged_records(run)
-    return finished + [_check_unfinished(one) for one in find_unfinished(Path(path))]
+    checks = []
+    for run in find_runs(Path(path)):
+        checks.append(check_run(run, limits))
+        checks[-1].findings += _damaged_records(run)
+    for one in find_unfinished(Path(path)):
+        found = FailureClass.INFRA if one.cause is None else _class_of(one.cause)
+        finding = Finding("finished", Level.INVALID, one.reason, found)
+        checks.append(RunCheck(one.name, "", str(one.folder), 0, 0, [finding]))
+    return checks
 
 
 def check_run(run: Bundle, limits: CheckLimits | None = None, written: WrittenRows | None = None) -> RunCheck:
@@ -88,11 +96,6 @@ def settle_status(task: TaskPaths, document: JsonDict, written: WrittenRows | No
         write_json(path, document)
         update_sums(task.root, [path])
     return document
-
-
-def _check_unfinished(one: Unfinished) -> RunCheck:
-    found = FailureClass.INFRA if one.cause is None else _class_of(one.cause)
-    return RunCheck(one.name, "", str(one.folder), 0, 0, [Finding("finished", Level.INVALID, one.reason, found)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,21 +172,18 @@ def _tampering(subject: _Subject) -> Iterator[Finding]:
 
 
 def _accounting(subject: _Subject) -> Iterator[Finding]:
-    rows, run = subject.rows, subject.run
-    written = run.document.get("n_results")
+    rows, written = subject.rows, subject.run.document.get("n_results")
     if isinstance(written, int) and written != len(rows):
         message = f"the bundle counts {counted(written, 'row')}, the file holds {len(rows)}"
         yield Finding("accounting", Level.INVALID, message, FailureClass.ACCOUNTING)
-    if rows.repeated:
-        message = f"{counted(rows.repeated, 'row')} came twice; the later counts"
-        yield Finding("accounting", Level.DEGRADED, message, FailureClass.ACCOUNTING)
-    if rows.malformed:
-        message = counted(rows.malformed, "malformed line")
-        yield Finding("accounting", Level.DEGRADED, message, FailureClass.ACCOUNTING)
-    planned = run.coverage.planned or 0
-    if planned > len(rows):
-        message = f"{planned - len(rows)} of {planned} planned steps have no row"
-        yield Finding("accounting", Level.DEGRADED, message, FailureClass.ACCOUNTING)
+    planned = subject.run.coverage.planned or 0
+    for holds, message in (
+        (rows.repeated, f"{counted(rows.repeated, 'row')} came twice; the later counts"),
+        (rows.malformed, counted(rows.malformed, "malformed line")),
+        (planned > len(rows), f"{planned - len(rows)} of {planned} planned steps have no row"),
+    ):
+        if holds:
+            yield Finding("accounting", Level.DEGRADED, message, FailureClass.ACCOUNTING)
 
 
 def _repeats(subject: _Subject) -> Iterator[Finding]:
@@ -196,29 +196,22 @@ def _repeats(subject: _Subject) -> Iterator[Finding]:
     if uneven:
         message = f"{uneven} of {len(counts)} problems without {counted(asked, 'row')} each"
         yield Finding("repeats", Level.DEGRADED, message, FailureClass.ACCOUNTING)
-    if bool((rows.content != 0).all()):
-        first = rows.content[np.unique(rows.problem, return_index=True)[1]]
-        same = len(first) - len(np.unique(first))
-        if same:
-            yield Finding(
-                "repeats", Level.NOTE, f"{same} problem{'s have' if same > 1 else ' has'} the content of another"
-            )
+    first = rows.content[np.unique(rows.problem, return_index=True)[1]]
+    same = len(first) - len(np.unique(first)) if bool((rows.content != 0).all()) else 0
+    if same:
+        message = f"{same} problem{'s have' if same > 1 else ' has'} the content of another"
+        yield Finding("repeats", Level.NOTE, message)
 
 
 def _answers(subject: _Subject) -> Iterator[Finding]:
     rows, limits, answers = subject.rows, subject.limits, subject.answers
-    labels = answers.labels
+    over_context, over_budget = (answers.share(answers.labels[c]) for c in (Cause.CONTEXT_EXCEEDED, Cause.BUDGET))
     # Where a refusal is the right answer, it is no doubt.
     refused = rows.refusal & ~(rows.reward >= 1)
     for name, share, limit, words in (
         ("truncated", subject.share(rows.truncated), limits.truncated, "of the answers are cut off"),
-        (
-            "context",
-            answers.share(labels[Cause.CONTEXT_EXCEEDED]),
-            limits.truncated,
-            "of the prompts do not fit the context",
-        ),
-        ("budget", answers.share(labels[Cause.BUDGET]), limits.truncated, "of the tasks ran out of their budget"),
+        ("context", over_context, limits.truncated, "of the prompts do not fit the context"),
+        ("budget", over_budget, limits.truncated, "of the tasks ran out of their budget"),
         ("unparsed", subject.share(rows.unparsed), limits.unparsed, "of the answers could not be parsed"),
         ("empty", answers.share(answers.empty), limits.unparsed, "of the answers are empty"),
         ("reasoning", answers.share(answers.unmatched), limits.reasoning, "of the answers hold half a reasoning block"),
@@ -243,10 +236,8 @@ def _finish_reasons(subject: _Subject) -> Iterator[Finding]:
     rows = subject.rows
     codes, counts = np.unique(rows.finish[rows.scored], return_counts=True)
     table = {rows.finishes[code] or "none": count for code, count in zip(codes.tolist(), counts.tolist(), strict=True)}
-    unusual = {name: n for name, n in table.items() if name not in _USUAL_ENDS}
-    if unusual:
-        words = ", ".join(f"{name}: {n}" for name, n in unusual.items())
-        yield Finding("finish_reasons", Level.NOTE, words)
+    if unusual := [f"{name}: {n}" for name, n in table.items() if name not in _USUAL_ENDS]:
+        yield Finding("finish_reasons", Level.NOTE, ", ".join(unusual))
 
 
 def _latency(subject: _Subject) -> Iterator[Finding]:
@@ -288,6 +279,35 @@ def _worst_class(rows: RowTable) -> FailureClass:
     return min(found, key=list(FailureClass).index, default=FailureClass.ACCOUNTING)
 
 
+def _drift(subject: _Subject) -> Iterator[Finding]:
+    """Sessions of one run that were not set up alike: answers of several settings may be mixed."""
+    seen = [as_dict(session.get("fingerprints")) for session in sessions(subject.run.files.journal)]
+    keys = {key for prints in seen for key in prints}
+    drifted = sorted(key for key in keys if len({prints.get(key) for prints in seen}) > 1)
+    if drifted:
+        message = f"{', '.join(drifted)} changed between {len(seen)} sessions; answers that no longer fit were redone"
+        yield Finding("config", Level.NOTE, message)
+
+
+def _damaged_records(run: Bundle) -> Iterator[Finding]:
+    """Records of the journal that changed after they were written. The score stands on files that are checked apart."""
+    if found := damage(run.files.journal):
+        more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+        words = "; ".join(map(str, found[:_MOST_NAMED]))
+        message = f"{words}{more}: `nel eval resume` does these steps again"
+        yield Finding("journal", Level.DEGRADED, message, FailureClass.ACCOUNTING)
+
+
+def _server_trouble(subject: _Subject) -> Iterator[Finding]:
+    """Lines in the logs of the servers we started: what they cost is counted elsewhere, this says where to look."""
+    for log in sorted((subject.run.path.parent.parent / "logs").glob("server-*.log")):
+        with log.open("rb") as file:
+            line = next((line for line in file if _TROUBLE.search(line)), None)
+        if line is not None:
+            words = " ".join(line.decode("utf-8", "replace").split())[:_LINE_CHARS]
+            yield Finding("server", Level.NOTE, f"{log.name}: {words}", FailureClass.INFRA)
+
+
 _LOOKS: Final[tuple[Callable[[_Subject], Iterator[Finding]], ...]] = (
     _finished,
     _shard,
@@ -300,6 +320,6 @@ _LOOKS: Final[tuple[Callable[[_Subject], Iterator[Finding]], ...]] = (
     _answers,
     _finish_reasons,
     _latency,
-    lambda subject: drift(subject.run),
-    lambda subject: server_trouble(subject.run),
+    _drift,
+    _server_trouble,
 )

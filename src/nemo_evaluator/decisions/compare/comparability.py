@@ -1,11 +1,21 @@
-"""Whether two runs asked the same thing in the same way, from what their bundles and rows say."""
+"""Whether two runs asked the same thing in the same way, and what else a reader of a comparison must know."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+import numpy as np
+
+from nemo_evaluator.core.json_coerce import as_dict, as_number
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.wording import counted
+from nemo_evaluator.decisions.pairing import Pairing
+from nemo_evaluator.decisions.stop_words import rule_words
+from nemo_evaluator.decisions.usability import tampered
+from nemo_evaluator.metrics import STOPPED, spending_of
 from nemo_evaluator.runs.bundle import Bundle
+from nemo_evaluator.runs.calibration import tie
+from nemo_evaluator.runs.row_table import RowTable
 
 Kind = Literal["prompt", "generation", "dataset", "scorer", "solver", "size", "setting", "version"]
 
@@ -30,6 +40,8 @@ _MODEL: Final = frozenset({"service", "model", "model_id", "base_url", "model_ur
 _ASIDE: Final = frozenset({"benchmark", "fingerprints", "resumed", "min_coverage", "shuffle", "shard"})
 # Settings without which two runs cannot be told to be alike.
 _TELLING: Final = ("generation", "solver", "fingerprints")
+WORDS: Final = ("the baseline", "the candidate")
+_MANY_UNANSWERED: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +56,8 @@ class Difference:
     def __str__(self) -> str:
         if self.baseline is None and self.candidate is None:
             return f"{self.kind} differs: {self.what}"
-        return f"{self.kind} differs: {self.what} is {_show(self.baseline)} and {_show(self.candidate)}"
+        shown = [text if len(text) <= 60 else text[:59] + "…" for text in (repr(self.baseline), repr(self.candidate))]
+        return f"{self.kind} differs: {self.what} is {shown[0]} and {shown[1]}"
 
 
 def differences(baseline: Bundle, candidate: Bundle) -> list[Difference]:
@@ -68,10 +81,8 @@ def differences(baseline: Bundle, candidate: Bundle) -> list[Difference]:
 
 def unstated(baseline: Bundle, candidate: Bundle) -> list[str]:
     """Which of the settings that matter only one of the bundles states."""
-    gaps = [key for key in _TELLING if (key in baseline.config) != (key in candidate.config)]
-    if not gaps:
-        return []
-    return [f"whether {', '.join(gaps)} are the same is not known: only one of the bundles states them"]
+    gaps = ", ".join(key for key in _TELLING if (key in baseline.config) != (key in candidate.config))
+    return [f"whether {gaps} are the same is not known: only one of the bundles states them"] if gaps else []
 
 
 def _nested(kind: Kind, key: str, path: str, left: Any, right: Any) -> Iterator[Difference]:
@@ -83,26 +94,18 @@ def _nested(kind: Kind, key: str, path: str, left: Any, right: Any) -> Iterator[
     if isinstance(left, dict) and isinstance(right, dict):
         for name in sorted(left.keys() | right.keys()):
             yield from _nested(inner, name, f"{path}.{name}", left.get(name), right.get(name))
-    elif left != right and not (_is_blank(left) and _is_blank(right)):
+    elif left != right and not all(value is None or value in ("", [], {}) for value in (left, right)):
         yield Difference(inner, path, left, right)
 
 
-def _is_blank(value: Any) -> bool:
-    return value is None or value in ("", [], {})
-
-
 def _sizes(left: JsonDict, right: JsonDict) -> Iterator[Difference]:
-    shards = [_shard(config) for config in (left, right)]
-    if shards[0] != shards[1]:
-        yield Difference("size", "shard", *shards)
+    shards = [as_dict(config.get("shard")) for config in (left, right)]
+    parts = [f"{shard.get('idx')} of {shard.get('total')}" if shard else None for shard in shards]
+    if parts[0] != parts[1]:
+        yield Difference("size", "shard", *parts)
     rows = [(config.get("shuffle") or {}).get("ds_full_size") for config in (left, right)]
     if all(rows) and rows[0] != rows[1]:
         yield Difference("dataset", "number of problems", *rows)
-
-
-def _shard(config: JsonDict) -> str | None:
-    shard = config.get("shard")
-    return f"{shard.get('idx')} of {shard.get('total')}" if isinstance(shard, dict) else None
 
 
 def _fingerprints(left: JsonDict, right: JsonDict, known: list[Difference]) -> Iterator[Difference]:
@@ -115,6 +118,80 @@ def _fingerprints(left: JsonDict, right: JsonDict, known: list[Difference]) -> I
             yield Difference(kind, f"{key} fingerprint", str(one[key])[:8], str(two[key])[:8])
 
 
-def _show(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:59] + "…"
+def caveats(
+    runs: tuple[Bundle, Bundle], rows: tuple[RowTable, RowTable], pairing: Pairing, differences: Sequence[Difference]
+) -> list[str]:
+    """Warnings on the runs, on what did not pair, and on what was not the same on both sides."""
+    found = [line for word, run, side in zip(WORDS, runs, rows, strict=True) for line in _of_side(word, run, side)]
+    seeds = [run.config.get("shuffle_seed") for run in runs]
+    if all(spending_of(run.stopped) == STOPPED for run in runs) and seeds[0] != seeds[1]:
+        found.append(
+            f"rules stopped both runs, in different orders (shuffle_seed {seeds[0]}, {seeds[1]}): which problems they "
+            "share depends on both, and no interval quite allows for that"
+        )
+    found += [*pairing.warnings, *_left_out(pairing)]
+    if len(pairing):
+        found += _asked_differently(*rows, pairing)
+        left, right = (float(side.answers.mean()) for side in pairing.sides)
+        told = any(difference.what == "repeats" for difference in differences)
+        if abs(left - right) > 0.1 * min(left, right) and not told:
+            found.append(f"answers a problem: {left:.3g} in the baseline, {right:.3g} in the candidate")
+    return [*found, *map(str, differences), *unstated(*runs)]
+
+
+def _of_side(word: str, run: Bundle, rows: RowTable) -> Iterator[str]:
+    if not len(rows):
+        yield f"{word} has no rows: {run.results}"
+    if words := rule_words(run.stopped):
+        yield f"{word} had a stop rule ({words}); the interval allows for its looks, the tests beside it do not"
+    elif run.stop_reason:
+        yield f"{word} did not run to its end: {run.stop_reason}"
+    yield from (f"{word}: {note}" for note in run.notes)
+    yield from _noise(word, run)
+    if forged := int((tampered(rows) & (rows.reward == 0)).sum()):
+        yield f"{word}: {counted(forged, 'row')} that reached for the judge (tamper), counted as 0"
+    if rows.unanswered_share > _MANY_UNANSWERED:
+        yield unanswered_words(word, rows)
+    if rows.malformed:
+        yield f"{word}: {counted(rows.malformed, 'malformed line')}, left out"
+
+
+def _noise(word: str, run: Bundle) -> Iterator[str]:
+    if run.noise and run.noise.get("measured_by") != tie(as_dict(run.config.get("fingerprints"))):
+        yield f"{word}: its noise floor was measured on other settings and is left out; run `nel noise` again"
+        return
+    changes = [as_dict(run.noise.get(name)) for name in ("again", "other_level")]
+    worst = max(changes, key=lambda change: as_number(change.get("score")) or 0.0)
+    if verdicts := as_number(worst.get("verdicts")):
+        yield (
+            f"{word} differs from itself by {100 * (as_number(worst.get('score')) or 0.0):.1f} points when it is asked "
+            f"again ({verdicts:.1%} of verdicts change): a difference of that size tells nothing of the models"
+        )
+
+
+def unanswered_words(word: str, rows: RowTable) -> str:
+    """How many answers of a side say nothing, or were filtered."""
+    return f"{word}: {rows.unanswered_share:.1%} of the answers are empty or content-filtered"
+
+
+def _left_out(pairing: Pairing) -> Iterator[str]:
+    if pairing.only_baseline or pairing.only_candidate:
+        only = f"{pairing.only_baseline:,} only in the baseline, {pairing.only_candidate:,} only in the candidate"
+        yield f"{counted(len(pairing), 'problem')} paired; {only}"
+    unscored = pairing.baseline.unscored, pairing.candidate.unscored
+    if any(unscored):
+        where = f"{unscored[0]:,} in the baseline, {unscored[1]:,} in the candidate"
+        yield f"problems without a scored answer are left out: {where}"
+
+
+def _asked_differently(baseline: RowTable, candidate: RowTable, pairing: Pairing) -> Iterator[str]:
+    at_left, at_right = pairing.baseline.first, pairing.candidate.first
+    for what, left, right in (
+        ("prompts differ", baseline.prompt, candidate.prompt),
+        ("dataset differs: expected answers are not the same", baseline.expected, candidate.expected),
+    ):
+        one, two = left[at_left], right[at_right]
+        # 0 stands for a row that does not say.
+        count = int(np.count_nonzero((one != two) & (one != 0) & (two != 0)))
+        if count:
+            yield f"{what} on {count:,} of {len(pairing):,} paired problems"

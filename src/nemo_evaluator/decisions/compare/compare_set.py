@@ -6,9 +6,8 @@ from pathlib import Path
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.decisions.compare.options import CompareOptions
 from nemo_evaluator.decisions.compare.report import RegressionReport
-from nemo_evaluator.decisions.compare.runs import compare_runs
+from nemo_evaluator.decisions.compare.runs import CompareOptions, compare_runs
 from nemo_evaluator.decisions.compare.verdict import Verdict, worst
 from nemo_evaluator.decisions.match import discover_bundles, match_bundles
 from nemo_evaluator.runs.bundle import Bundle
@@ -35,7 +34,6 @@ class ComparisonSet:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst verdict."""
         return worst(entry.report.verdict for entry in self.entries)
 
     def to_dict(self) -> JsonDict:

@@ -2,17 +2,18 @@
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Final, Self
 
 from nemo_evaluator.core.files import write_json
 from nemo_evaluator.core.types import Document, JsonDict
+from nemo_evaluator.decisions.compare.changes import FlipReport, Shift
 from nemo_evaluator.decisions.compare.comparability import Difference
-from nemo_evaluator.decisions.compare.flips import FlipReport
-from nemo_evaluator.decisions.compare.options import N_PERMUTATIONS
-from nemo_evaluator.decisions.compare.shifts import Shift
 from nemo_evaluator.decisions.compare.verdict import Relation, Verdict, mirrored
+from nemo_evaluator.decisions.pairing import Pairing
 from nemo_evaluator.metrics import Interval, PairedTest, score
 
-REPORT_VERSION = 1
+REPORT_VERSION: Final = 1
+N_PERMUTATIONS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,6 @@ class RunSide:
     invalid: list[str]
 
     def to_dict(self) -> JsonDict:
-        """The side as JSON."""
         return asdict(self) | {"score": score(self.score)}
 
 
@@ -44,6 +44,12 @@ class Paired:
     unscored_baseline: int
     unscored_candidate: int
     share: float
+
+    @classmethod
+    def of(cls, pairing: Pairing) -> Self:
+        only = pairing.only_baseline, pairing.only_candidate
+        unscored = pairing.baseline.unscored, pairing.candidate.unscored
+        return cls(pairing.by, len(pairing), *only, *unscored, round(pairing.share, 4))
 
 
 @dataclass(slots=True)
@@ -82,9 +88,14 @@ class RegressionReport(Document):
     graded: bool = False
 
     @property
+    def better(self) -> float:
+        """The sign of a difference that is good."""
+        return 1.0 if self.direction == "higher_is_better" else -1.0
+
+    @property
     def gain(self) -> Interval:
         """The difference, turned so that above zero is good."""
-        return self.difference if self.direction == "higher_is_better" else mirrored(self.difference)
+        return self.difference if self.better > 0 else mirrored(self.difference)
 
     def to_dict(self) -> JsonDict:
         """The report as JSON: the documented keys, and more."""
@@ -158,8 +169,7 @@ def _round(value: float | None) -> float | None:
     return None if value is None else round(value, 6)
 
 
-def write_regression(report: RegressionReport, path: Path | str) -> Path:
-    """Write a comparison as JSON."""
-    target = Path(path)
-    write_json(target, report.to_dict())
-    return target
+def write_report(report: Document, path: Path | str) -> Path:
+    """Write a comparison or a decision as JSON."""
+    write_json(Path(path), report.to_dict())
+    return Path(path)

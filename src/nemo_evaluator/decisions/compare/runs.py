@@ -1,40 +1,54 @@
 """Candidate against baseline on one benchmark: the verdict on the paired mean difference, and what lies behind it."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
-from nemo_evaluator.decisions.calibrate.paired import labelled_pair
-from nemo_evaluator.decisions.compare.caveats import WORDS, caveats
-from nemo_evaluator.decisions.compare.comparability import differences
-from nemo_evaluator.decisions.compare.flips import build_flip_report
-from nemo_evaluator.decisions.compare.options import CompareOptions, choose_test
-from nemo_evaluator.decisions.compare.report import Paired, RegressionReport, RunSide
-from nemo_evaluator.decisions.compare.shifts import runtime_deltas, score_deltas, shift_warnings, shifts
+from nemo_evaluator.decisions.calibrate.report import labelled_pair
+from nemo_evaluator.decisions.compare.changes import (
+    build_flip_report,
+    runtime_deltas,
+    score_deltas,
+    shift_warnings,
+    shifts,
+)
+from nemo_evaluator.decisions.compare.comparability import WORDS, caveats, differences
+from nemo_evaluator.decisions.compare.report import N_PERMUTATIONS, Paired, RegressionReport, RunSide
 from nemo_evaluator.decisions.compare.verdict import Judgement, Verdict, judge, mirrored, shifted
-from nemo_evaluator.decisions.missing_rows import hidden_loss, imagined, missing_range
-from nemo_evaluator.decisions.pairing import PairBy, Pairing, Side, pair
+from nemo_evaluator.decisions.pairing import PairBy, Pairing, hidden_loss, imagined, missing_range, pair
 from nemo_evaluator.decisions.usability import rows_of_run, unfit
 from nemo_evaluator.metrics import (
     Interval,
-    Spending,
+    PairedTest,
     detectable_effect,
     joint_spending,
+    mcnemar_test,
+    permutation_test,
     problems_needed,
+    sign_test,
     spending_of,
 )
+from nemo_evaluator.metrics.groups import is_binary
 from nemo_evaluator.metrics.power import first
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.find import find_runs
 from nemo_evaluator.runs.row_table import RowTable, read_table, table_of
 
+if TYPE_CHECKING:
+    from nemo_evaluator.config.gate_policy import Direction
+
+TestName: TypeAlias = Literal["auto", "mcnemar", "sign", "permutation"]
+
+DEFAULT_MAX_DROP: Final = 0.05
 # A comparison on less than half of the smaller side says little about either run.
 LEAST_SHARE: Final = 0.5
 # More categories than this are labels of problems, not groups.
@@ -43,6 +57,24 @@ _MOST_CATEGORIES: Final = 1000
 _MOST_EQUAL: Final = 1_000_000
 # A sure gain of more than this share of the scale calls for a second look.
 _SUSPICIOUS_GAIN: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class CompareOptions:
+    """How to compare."""
+
+    max_drop: float = DEFAULT_MAX_DROP
+    correct_above: float = 0.0
+    test: TestName = "auto"
+    confidence: float = 0.95
+    pair_by: PairBy = "auto"
+    seed: int = 42
+    direction: Direction = "higher_is_better"
+
+    @property
+    def better(self) -> float:
+        """The sign of a difference that is good."""
+        return 1.0 if self.direction == "higher_is_better" else -1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,19 +151,16 @@ class Comparison:
 
     def report(self) -> RegressionReport:
         """The verdict, with all that it rests on."""
-        pairing, options = self._pairing, self._options
-        interval = self._interval(pairing)
-        sd = None if len(pairing) < 2 or pairing.alike(pairing.differences) else float(pairing.differences.std(ddof=1))
+        pairing, options, (left, right) = self._pairing, self._options, self._runs
+        interval, differences, available = self._interval(pairing), pairing.differences, left.dataset_size
+        sd = None if len(pairing) < 2 or pairing.alike(differences) else float(differences.std(ddof=1))
         needed = self._needed(interval, sd) if self._labelled is None else None
-        judgement = self._guard(
-            judge(
-                interval, options.max_drop, needed=needed, available=self._runs[0].dataset_size, better=options.better
-            )
-        )
-        test, why = choose_test(pairing, options)
-        gain = options.better * pairing.differences
-        left, right = self._runs
-        sides: Any = {"correct_above": options.correct_above, "lower_is_better": options.better < 0}
+        found = judge(interval, options.max_drop, needed=needed, available=available, better=options.better)
+        judgement = self._guard(found)
+        test, why = _test(pairing, options)
+        gain = options.better * differences
+        right_above: Any = {"correct_above": options.correct_above, "lower_is_better": options.better < 0}
+        flips = build_flip_report(*self._rows, pairing, **right_above) if len(pairing) else None
         return RegressionReport(
             benchmark=left.name,
             baseline=self._side(0),
@@ -142,21 +171,21 @@ class Comparison:
             threshold=options.max_drop,
             confidence=options.confidence,
             difference=interval,
-            pairing=self._paired(),
+            pairing=Paired.of(pairing),
             test=test,
             test_reason=why,
             sd=sd,
             detectable=detectable_effect(sd, len(pairing), alpha=_alpha(options)) if sd else None,
             needed=needed if judgement.verdict in (Verdict.INCONCLUSIVE, Verdict.WARN) else None,
-            available=self._runs[0].dataset_size,
+            available=available,
             score_deltas=score_deltas(left, right),
             runtime_deltas=runtime_deltas(left, right),
             category_deltas=self._categories(),
-            flips=build_flip_report(*self._rows, pairing, **sides) if len(pairing) else None,
+            flips=flips,
             shifts=self._shifts,
             differences=self._differences,
             missing=self._missing,
-            warnings=[*self._warnings(), *_too_good(interval, pairing, options)],
+            warnings=self._warnings(interval),
             direction=options.direction,
             moved=(int((gain < 0).sum()), int((gain > 0).sum())),
             graded=not pairing.lattice,
@@ -213,30 +242,12 @@ class Comparison:
         return shifted(self._labelled.difference().interval(self._options.confidence), moved)
 
     def _side(self, at: int) -> RunSide:
-        run, rows = self._runs[at], self._rows[at]
-        side = (self._pairing.baseline, self._pairing.candidate)[at]
-        return RunSide(
-            run_id=run.run_id,
-            config=run.config,
-            path=str(run.path),
-            score=_score(side, self._options.confidence, self._spending),
-            problems=side.problems,
-            rows=len(rows),
-            failed_rows=int((~rows.scored).sum()),
-            invalid=self._unfit[at],
-        )
-
-    def _paired(self) -> Paired:
-        pairing = self._pairing
-        return Paired(
-            by=pairing.by,
-            paired=len(pairing),
-            only_baseline=pairing.only_baseline,
-            only_candidate=pairing.only_candidate,
-            unscored_baseline=pairing.baseline.unscored,
-            unscored_candidate=pairing.candidate.unscored,
-            share=round(pairing.share, 4),
-        )
+        run, rows, side = self._runs[at], self._rows[at], self._pairing.sides[at]
+        score, failed = Interval(math.nan, None, None, "none", 0), int((~rows.scored).sum())
+        if len(side.rewards):
+            answers, level = int(side.answers.sum()), self._options.confidence
+            score = self._spending.mean_interval(side.rewards, answers=answers, binary=side.binary, confidence=level)
+        return RunSide(run.run_id, run.config, str(run.path), score, side.problems, len(rows), failed, self._unfit[at])
 
     def _categories(self) -> dict[str, JsonDict]:
         left, pairing = self._rows[0], self._pairing
@@ -259,32 +270,34 @@ class Comparison:
             }
         return out
 
-    def _warnings(self) -> list[str]:
-        categories = len(self._rows[0].categories)
-        many = f"{categories:,} categories are too many to be compared one by one"
-        return [
-            *self._label_notes,
-            *caveats(self._runs, self._rows, self._pairing, self._differences),
-            *([many] if categories > _MOST_CATEGORIES else []),
-            *shift_warnings(self._shifts),
-            *hidden_loss(self._missing, self._options.max_drop, self._options.better),
-        ]
+    def _warnings(self, difference: Interval) -> list[str]:
+        options, categories = self._options, len(self._rows[0].categories)
+        found = [*self._label_notes, *caveats(self._runs, self._rows, self._pairing, self._differences)]
+        if categories > _MOST_CATEGORIES:
+            found.append(f"{categories:,} categories are too many to be compared one by one")
+        found += [*shift_warnings(self._shifts), *hidden_loss(self._missing, options.max_drop, options.better)]
+        gain = difference if options.better > 0 else mirrored(difference)
+        # A gain that no small change brings is more often a fault of the set-up.
+        if gain.lower is not None and gain.lower > _SUSPICIOUS_GAIN * self._pairing.scale:
+            found.append("the candidate is better by an unusual amount: make sure that both runs are what they seem")
+        return found
+
+
+def _test(pairing: Pairing, options: CompareOptions) -> tuple[PairedTest, str]:
+    """The test that was asked for, or the one that fits; its effect is what was gained, negative when it got worse."""
+    gain, asked = options.better * pairing.differences, options.test
+    single = is_binary(pairing.baseline.rewards) and is_binary(pairing.candidate.rewards)
+    if asked == "sign":
+        return sign_test(gain), "asked for"
+    if asked == "mcnemar" or (asked == "auto" and single):
+        before, after = (side.rewards > options.correct_above for side in pairing.sides)
+        lost, won = int((before & ~after).sum()), int((~before & after).sum())
+        worse, better = (lost, won) if options.better > 0 else (won, lost)
+        why = "asked for" if asked == "mcnemar" else "every problem is right or wrong on both sides"
+        return mcnemar_test(worse, better, len(pairing)), why
+    why = "asked for" if asked == "permutation" else "rewards are means or fractions"
+    return permutation_test(gain, n_permutations=N_PERMUTATIONS, seed=options.seed), why
 
 
 def _alpha(options: CompareOptions) -> float:
     return (1 - options.confidence) / 2
-
-
-def _too_good(interval: Interval, pairing: Pairing, options: CompareOptions) -> list[str]:
-    """A gain that no small change brings is more often a fault of the set-up."""
-    gain = interval if options.better > 0 else mirrored(interval)
-    if gain.lower is None or gain.lower <= _SUSPICIOUS_GAIN * pairing.scale:
-        return []
-    return ["the candidate is better by an unusual amount: make sure that both runs are what they seem"]
-
-
-def _score(side: Side, confidence: float, spending: Spending) -> Interval:
-    answers = int(side.answers.sum())
-    if not len(side.rewards):
-        return Interval(math.nan, None, None, "none", 0)
-    return spending.mean_interval(side.rewards, answers=answers, binary=side.binary, confidence=confidence)

@@ -1,7 +1,7 @@
 """From an interval and a limit to a word: what a comparison allows to say."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -80,12 +80,7 @@ def settling(needed: int, available: int | None) -> str:
 
 
 def judge(
-    interval: Interval,
-    max_drop: float,
-    *,
-    needed: int | None = None,
-    available: int | None = None,
-    better: float = 1.0,
+    interval: Interval, max_drop: float, *, needed: int | None = None, available: int | None = None, better: float = 1.0
 ) -> Judgement:
     """The verdict on a mean difference; ``needed`` is how many problems would settle it, of ``available`` ones that
     the benchmark has; ``better`` is the good sign.
@@ -118,13 +113,10 @@ def judge(
 
 def mirrored(interval: Interval) -> Interval:
     """The interval of the opposite difference."""
-    lower = None if interval.upper is None else -interval.upper
-    upper = None if interval.lower is None else -interval.lower
-    return Interval(-interval.value, lower, upper, interval.method, interval.n)
+    lower, upper = (None if end is None else -end for end in (interval.upper, interval.lower))
+    return replace(interval, value=-interval.value, lower=lower, upper=upper)
 
 
 def shifted(interval: Interval, by: float) -> Interval:
-    """The interval moved up."""
-    lower = None if interval.lower is None else interval.lower + by
-    upper = None if interval.upper is None else interval.upper + by
-    return Interval(interval.value + by, lower, upper, interval.method, interval.n)
+    lower, upper = (None if end is None else end + by for end in (interval.lower, interval.upper))
+    return replace(interval, value=interval.value + by, lower=lower, upper=upper)

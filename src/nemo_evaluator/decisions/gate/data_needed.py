@@ -1,6 +1,7 @@
 """How much more data would settle an open question, if the difference seen so far is about the true one."""
 
 import math
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -32,8 +33,7 @@ def remedy_for(
     """Problems at the present repeats, or repeats at the present problems, that settle a benchmark.
 
     A pass needs all ``limits`` to be kept, so the hardest counts; a breach needs one, so the easiest. ``breach_alpha``
-    is the level that remains for a breach after the correction for many benchmarks, ``available`` how many problems
-    the benchmark has.
+    is what the correction for many benchmarks leaves for a breach, ``available`` how many problems there are.
     """
     exceeded = [limit for limit in limits if limit.margin.value < 0]
     if not pairing.bounded and not limits[0].ruler.spending.last:
@@ -62,23 +62,17 @@ def remedy_for(
 
 
 def _problems_needed(limit: Limit, alpha: float) -> int | None:
-    gain, margin = limit.ruler.gain, abs(limit.margin.value)
-    if limit.ruler.pairing.alike(gain):
-        return _equal_needed(limit, alpha)
-    spending = limit.ruler.spending
-    if not spending.last:
-        return _betting_needed(limit, alpha * spending.looking)
-    return problems_needed(margin, limit.ruler.sd, power=_POWER, alpha=alpha * spending.last)
+    ruler, spending = limit.ruler, limit.ruler.spending
 
-
-def _equal_needed(limit: Limit, alpha: float) -> int | None:
-    """Problems until differences that are all equal prove something."""
-
-    def proves(n: int) -> bool:
-        found = limit.again(np.full(n, float(limit.ruler.gain[0])))
+    def equal_prove(n: int) -> bool:
+        found = replace(ruler, gain=np.full(n, float(ruler.gain[0])), contrast=None).limit()
         return min(found.p_pass, found.p_breach) <= alpha
 
-    return first(proves, len(limit.ruler.gain) + 1, _MOST_EQUAL)
+    if ruler.pairing.alike(ruler.gain):
+        return first(equal_prove, len(ruler.gain) + 1, _MOST_EQUAL)
+    if not spending.last:
+        return _betting_needed(limit, alpha * spending.looking)
+    return problems_needed(abs(limit.margin.value), ruler.sd, power=_POWER, alpha=alpha * spending.last)
 
 
 def _betting_needed(limit: Limit, alpha: float) -> int | None:
@@ -118,9 +112,8 @@ def _repeats_needed(pairing: Pairing, rows: tuple[RowTable, RowTable], limit: Li
 def observed_spread(pairing: Pairing, rows: tuple[RowTable, RowTable], sd: float) -> Spread | None:
     """The spread of differences split into what repeats can shrink and what they cannot; needs repeats to tell."""
     noise = seen = 0.0
-    for side, paired in zip(rows, (pairing.baseline, pairing.candidate), strict=True):
-        scored = side.scored
-        parts = variance_components(side.problem[scored], side.reward[scored])
+    for side, paired in zip(rows, pairing.sides, strict=True):
+        parts = variance_components(side.problem[side.scored], side.reward[side.scored])
         if math.isnan(parts.within):
             return None
         noise += parts.within

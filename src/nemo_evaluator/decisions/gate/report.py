@@ -1,10 +1,8 @@
 """What a gate decided, and on what grounds."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
-from pathlib import Path
 
-from nemo_evaluator.core.files import write_json
 from nemo_evaluator.core.types import Document, JsonDict
 from nemo_evaluator.decisions.compare.report import REPORT_VERSION, RegressionReport
 from nemo_evaluator.decisions.compare.verdict import Verdict
@@ -76,11 +74,6 @@ class BenchmarkGate:
     regression: RegressionReport | None = None
 
     @property
-    def required(self) -> bool:
-        """Whether the benchmark has a say in the decision."""
-        return self.tier != "advisory"
-
-    @property
     def word(self) -> str:
         """The status in the words of `nel compare`, as people read it; files keep the status itself."""
         if self.status is Status.BREACH:
@@ -91,7 +84,6 @@ class BenchmarkGate:
         return str(Verdict.WARN if warned else Verdict.INCONCLUSIVE)
 
     def to_dict(self) -> JsonDict:
-        """The entry as JSON."""
         out: JsonDict = {name: getattr(self, name) for name in self.__slots__ if name not in ("regression", "remedy")}
         out["status"] = str(self.status)
         out["remedy"] = None if self.remedy is None else asdict(self.remedy)
@@ -115,24 +107,6 @@ class GateReport(Document):
     sequential: bool
 
     def to_dict(self) -> JsonDict:
-        """The report as JSON."""
-        return {
-            "report_version": REPORT_VERSION,
-            "verdict": str(self.verdict),
-            "verdict_reasons": self.reasons,
-            "baseline": self.baseline,
-            "candidate": self.candidate,
-            "confidence": self.confidence,
-            "correction": self.correction,
-            "sequential": self.sequential,
-            "benchmarks": [entry.to_dict() for entry in self.benchmarks],
-            "missing": self.missing,
-            "warnings": self.warnings,
-        }
-
-
-def write_gate_report(report: GateReport, path: Path | str) -> Path:
-    """Write a decision as JSON."""
-    target = Path(path)
-    write_json(target, report.to_dict())
-    return target
+        out: JsonDict = {"report_version": REPORT_VERSION, "verdict_reasons": self.reasons}
+        out |= {one.name: getattr(self, one.name) for one in fields(self) if one.name != "reasons"}
+        return out | {"verdict": str(self.verdict), "benchmarks": [entry.to_dict() for entry in self.benchmarks]}

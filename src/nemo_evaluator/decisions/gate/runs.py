@@ -14,18 +14,14 @@ from nemo_evaluator.config.gate_policy import GatePolicy, PolicyDefaults, defaul
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import nearest
 from nemo_evaluator.core.wording import counted
-from nemo_evaluator.decisions.calibrate.paired import labelled_pair
-from nemo_evaluator.decisions.compare.caveats import WORDS, caveats, unanswered_words
-from nemo_evaluator.decisions.compare.comparability import differences
-from nemo_evaluator.decisions.compare.options import CompareOptions
-from nemo_evaluator.decisions.compare.runs import LEAST_SHARE, Comparison
+from nemo_evaluator.decisions.calibrate.report import labelled_pair
+from nemo_evaluator.decisions.compare.comparability import WORDS, caveats, differences, unanswered_words
+from nemo_evaluator.decisions.compare.runs import LEAST_SHARE, CompareOptions, Comparison
 from nemo_evaluator.decisions.gate.data_needed import remedy_for
-from nemo_evaluator.decisions.gate.measurement import Measurement, settle
 from nemo_evaluator.decisions.gate.report import BenchmarkGate, GateReport, GateVerdict, Remedy, Status
-from nemo_evaluator.decisions.gate.thresholds import Measured, corrected, measure
+from nemo_evaluator.decisions.gate.thresholds import Measured, Measurement, corrected, measure, settle
 from nemo_evaluator.decisions.match import discover_bundles, match_bundles
-from nemo_evaluator.decisions.missing_rows import hidden_loss, imagined, missing_range, missing_rows
-from nemo_evaluator.decisions.pairing import Pairing, pair
+from nemo_evaluator.decisions.pairing import Pairing, hidden_loss, imagined, missing_range, missing_rows, pair
 from nemo_evaluator.decisions.usability import rows_of_run, unfit
 from nemo_evaluator.metrics import ANYTIME, joint_spending, spending_of
 from nemo_evaluator.runs.bundle import Bundle
@@ -80,12 +76,7 @@ class _Gate:
         breach_alpha = self._alpha / (tests * len(one.measured.limits))
         left, _ = self._matched.pairs[one.entry.benchmark]
         one.entry.remedy = remedy_for(
-            one.pairing,
-            one.rows,
-            unproved,
-            alpha=self._alpha,
-            breach_alpha=breach_alpha,
-            available=left.dataset_size,
+            one.pairing, one.rows, unproved, alpha=self._alpha, breach_alpha=breach_alpha, available=left.dataset_size
         )
 
     def _missing(self, name: str) -> BenchmarkGate:
@@ -106,20 +97,16 @@ class _Gate:
                 f"{name}: metric {limits.metric!r} cannot be gated",
                 hint=f"use {' or '.join(_GATED)}, or make the tier advisory",
             )
-        return BenchmarkGate(
-            benchmark=name,
-            tier=limits.tier,
-            status=Status.INSUFFICIENT,
-            metric=limits.metric,
-            direction=limits.direction,
-            max_drop_threshold=limits.max_drop,
-            max_relative_drop_threshold=limits.max_relative_drop,
-        )
+        terms = limits.metric, limits.direction, limits.max_drop, limits.max_relative_drop
+        return BenchmarkGate(name, limits.tier, Status.INSUFFICIENT, *terms)
 
     def _measure(self, entry: BenchmarkGate, left: Bundle, right: Bundle) -> Measurement | None:
-        limits = self._policy.resolve(entry.benchmark)
+        policy, limits = self._policy, self._policy.resolve(entry.benchmark)
+        options = CompareOptions(
+            limits.max_drop, confidence=policy.confidence, seed=policy.seed, direction=limits.direction
+        )
         scorer = limits.metric if limits.metric and limits.metric not in _GATED else None
-        better = 1.0 if limits.direction == "higher_is_better" else -1.0
+        better = options.better
         rows = _rows(left, limits.metric, scorer, better), _rows(right, limits.metric, scorer, better)
         if scorer is not None and not any(side.scored.any() for side in rows):
             entry.reasons.append(f"no row has a reward of {scorer!r}")
@@ -130,7 +117,7 @@ class _Gate:
         notes += hidden_loss(missing_range((left, right), rows), limits.max_drop, better)
         self._warnings += [f"{entry.benchmark}: {note}" for note in notes]
         if self._details and scorer is None:
-            entry.regression = Comparison(left, right, *rows, self._options(limits)).report()
+            entry.regression = Comparison(left, right, *rows, options).report()
         entry.metric = limits.metric or ("pass@1" if pairing.lattice else "mean_reward")
         entry.n_paired = len(pairing)
         invalid = _unfit(left, right, rows, limits)
@@ -139,23 +126,20 @@ class _Gate:
         if len(pairing) < limits.min_paired:
             _too_few(entry, limits)
             return None
-        spending = (
-            ANYTIME
-            if self._policy.sequential
-            else joint_spending(spending_of(left.stopped), spending_of(right.stopped))
-        )
-
+        spending = joint_spending(spending_of(left.stopped), spending_of(right.stopped))
+        if policy.sequential:
+            spending = ANYTIME
         labelled, said = labelled_pair(left, right, spending, by_index=pairing.by == "index")
         graded = limits.metric == "pass@1" and not pairing.lattice
         labelled = None if scorer is not None or graded else labelled
         self._warnings += [f"{entry.benchmark}: {note}" for note in said if scorer is None and not graded]
 
         def read(pairs: Pairing) -> Measured:
-            found = measure(pairs, limits, confidence=self._policy.confidence, spending=spending)
+            found = measure(pairs, limits, confidence=policy.confidence, spending=spending)
             if labelled is None:
                 return found
             moved = float(pairs.differences.mean() - pairing.differences.mean())
-            return corrected(found, labelled, better, self._policy.confidence, moved)
+            return corrected(found, labelled, better, policy.confidence, moved)
 
         found = Measurement(entry, read(pairing), pairing, rows=rows, labelled=labelled is not None)
         self._warnings += [f"{entry.benchmark}: {note}" for note in found.measured.notes]
@@ -180,14 +164,6 @@ class _Gate:
             found.note_missing(lost, self._alpha)
         return None if invalid else found
 
-    def _options(self, limits: PolicyDefaults) -> CompareOptions:
-        return CompareOptions(
-            max_drop=limits.max_drop,
-            confidence=self._policy.confidence,
-            seed=self._policy.seed,
-            direction=limits.direction,
-        )
-
 
 def _too_few(entry: BenchmarkGate, limits: PolicyDefaults) -> None:
     n, least = entry.n_paired, limits.min_paired
@@ -204,7 +180,7 @@ def aggregate(entries: list[BenchmarkGate]) -> tuple[GateVerdict, list[str]]:
     NO-GO: a breach, or a missing benchmark. INCONCLUSIVE: anything unproved, an invalid run, or nothing to decide on.
     GO: every required benchmark is proved to keep its limits.
     """
-    required = [entry for entry in entries if entry.required]
+    required = [entry for entry in entries if entry.tier != "advisory"]
     stopped = [entry for entry in required if entry.status in (Status.BREACH, Status.MISSING)]
     if stopped:
         return GateVerdict.NO_GO, [_reason(entry) for entry in stopped]
@@ -213,9 +189,8 @@ def aggregate(entries: list[BenchmarkGate]) -> tuple[GateVerdict, list[str]]:
         return GateVerdict.INCONCLUSIVE, [_reason(entry) for entry in unproved]
     if not required:
         return GateVerdict.INCONCLUSIVE, ["no benchmark was evaluated, so nothing can be approved"]
-    kept = (
-        "the benchmark keeps its limits" if len(required) == 1 else f"all {len(required)} benchmarks keep their limits"
-    )
+    count = len(required)
+    kept = "the benchmark keeps its limits" if count == 1 else f"all {count} benchmarks keep their limits"
     return GateVerdict.GO, [kept]
 
 

@@ -1,18 +1,20 @@
-"""One benchmark against its limits: damage, its interval, and the two p-values a decision rests on."""
+"""One benchmark against its limits: its margins, the two p-values a decision rests on, and the status they give."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from nemo_evaluator.config.gate_policy import PolicyDefaults
-from nemo_evaluator.decisions.calibrate.paired import LabelledPair
+from nemo_evaluator.decisions.calibrate.report import LabelledPair
 from nemo_evaluator.decisions.compare.verdict import shifted
+from nemo_evaluator.decisions.gate.report import BenchmarkGate, Remedy, Status
 from nemo_evaluator.decisions.pairing import Pairing
-from nemo_evaluator.metrics import PLANNED, Interval, Reading, Spending, mean_difference
-from nemo_evaluator.runs.row_table import Floats
+from nemo_evaluator.metrics import PLANNED, Correction, Interval, Reading, Spending, adjust, mean_difference
+from nemo_evaluator.runs.row_table import Floats, RowTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +28,6 @@ class Limit:
     ruler: Ruler
     # The share of the baseline that a relative limit allows to be lost.
     relative: float = 0.0
-
-    def holds(self, alpha: float) -> bool:
-        """Whether the limit is surely kept."""
-        return self.p_pass <= alpha
-
-    def again(self, gain: Floats) -> Limit:
-        """The same limit on other per-problem gains."""
-        return replace(self.ruler, gain=gain, contrast=None).limit()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +69,13 @@ class Ruler:
 
     def limit(self) -> Limit:
         """The margin with the evidence that it is kept, and that it is exceeded."""
-        found = self._reading()
-        interval = replace(found.interval(self.confidence), value=float(self.gain.mean()), n=len(self.gain))
-        margin = shifted(interval, self.allowed)
-        return Limit(self.name, margin, found.p_above(-self.allowed), found.p_below(-self.allowed), self)
-
-    def _reading(self) -> Reading:
         found: Reading = self.pairing.mean_difference(self.gain)
         if self.contrast is not None:
             found = _Weaker(found, mean_difference(self.contrast, scale=2 * self.reach), self.allowed)
-        reach = self.reach if self.pairing.bounded else math.inf
-        return self.spending.reading(self.gain, found, reach=reach)
+        found = self.spending.reading(self.gain, found, reach=self.reach if self.pairing.bounded else math.inf)
+        interval = replace(found.interval(self.confidence), value=float(self.gain.mean()), n=len(self.gain))
+        margin = shifted(interval, self.allowed)
+        return Limit(self.name, margin, found.p_above(-self.allowed), found.p_below(-self.allowed), self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +151,76 @@ def corrected(measured: Measured, labelled: LabelledPair, better: float, confide
         limits.append(replace(limit, margin=margin, p_pass=found.p_above(-gone), p_breach=found.p_below(-gone)))
     delta = shifted(labelled.difference().interval(confidence), moved)
     return replace(measured, delta=delta, limits=limits)
+
+
+@dataclass(slots=True)
+class Measurement:
+    """A benchmark that was measured and waits for its status."""
+
+    entry: BenchmarkGate
+    measured: Measured
+    pairing: Pairing
+    # What keeps a good result from being proof.
+    doubts: list[str] = field(default_factory=list)
+    rows: tuple[RowTable, RowTable] | None = None
+    # Whether people's labels, not the judge alone, say how far the sides are apart.
+    labelled: bool = False
+    # The same with every missing row counted against the candidate, and in its favour.
+    worst: Measured | None = None
+    best: Measured | None = None
+
+    @property
+    def p_pass(self) -> float:
+        """The evidence that every limit is kept, however the missing rows would have scored."""
+        return max(limit.p_pass for one in (self.measured, self.worst) if one for limit in one.limits)
+
+    def p_breach(self, limit: Limit) -> float:
+        """The evidence that a limit is exceeded, however the missing rows would have scored."""
+        same = [other for other in self.best.limits if other.name == limit.name] if self.best else []
+        return max(other.p_breach for other in (limit, *same))
+
+    def unproved(self, alpha: float) -> list[Limit]:
+        return [limit for limit in self.measured.limits if limit.p_pass > alpha]
+
+    def note_missing(self, lost: tuple[int, int], alpha: float) -> None:
+        """What rows that failed could hide: a limit that is kept, or exceeded, only if they are left out."""
+        assert self.worst is not None and self.best is not None
+        entry = self.entry
+        entry.delta_worst_case, entry.delta_best_case = (round(x.delta.value, 6) for x in (self.worst, self.best))
+        where = f"rows that failed ({lost[0]:,} in the baseline, {lost[1]:,} in the candidate)"
+        score = "score them: `nel eval run --resume`"
+        if not self.unproved(alpha) and self.p_pass > alpha:
+            worst = f"counted against the candidate, the difference is {self.worst.delta.value:+.4f}"
+            self.doubts.insert(0, f"{where} could hide more than the limit: {worst}; {score}")
+            entry.remedy = Remedy(None, None, f"no failed rows: {score}")
+        elif any(limit.p_breach <= alpha < self.p_breach(limit) for limit in self.measured.limits):
+            best = f"counted in the candidate's favour, the difference is {self.best.delta.value:+.4f}"
+            self.doubts.insert(0, f"{where} could make up for the drop: {best}; {score}")
+
+
+def settle(found: Sequence[Measurement], *, correction: Correction, alpha: float) -> None:
+    """Give every measured benchmark its status; the correction for their number works within each tier."""
+    for tier in ("critical", "supporting", "advisory"):
+        family = [one for one in found if one.entry.tier == tier]
+        # Two limits on one benchmark are two chances to breach.
+        p_values = [min(1.0, min(map(one.p_breach, one.measured.limits)) * len(one.measured.limits)) for one in family]
+        for one, adjusted in zip(family, adjust(p_values, correction), strict=True):
+            _status(one, adjusted, alpha)
+
+
+def _status(one: Measurement, p_breach: float, alpha: float) -> None:
+    entry, limits = one.entry, one.measured.limits
+    entry.p_pass = one.p_pass
+    entry.p_breach = min(map(one.p_breach, limits))
+    entry.p_breach_adjusted = p_breach
+    if p_breach <= alpha:
+        entry.status = Status.BREACH
+        broken = [limit for limit in limits if one.p_breach(limit) <= alpha]
+        entry.absolute_breached = any(limit.name == "max_drop" for limit in broken)
+        entry.relative_breached = any(limit.name == "max_relative_drop" for limit in broken)
+        entry.reasons += [f"{limit.name} is exceeded beyond doubt, by {-limit.margin.value:.4f}" for limit in broken]
+        return
+    open_limits = one.unproved(alpha)
+    entry.reasons += [f"{limit.name} is inconclusive at this confidence" for limit in open_limits]
+    entry.reasons += one.doubts
+    entry.status = Status.INSUFFICIENT if open_limits or one.doubts else Status.PASS

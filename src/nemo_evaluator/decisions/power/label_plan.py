@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.json_coerce import as_dict, as_number
-from nemo_evaluator.decisions.calibrate.draw import USUAL_JUDGE
+from nemo_evaluator.decisions.calibrate.judged_rows import USUAL_JUDGE
 from nemo_evaluator.decisions.power.plan import Plan, Question
 from nemo_evaluator.metrics.intervals import z_quantile
 from nemo_evaluator.metrics.ppi import expected_half_width
@@ -70,10 +70,7 @@ def plan_labels(
     rates: tuple[float, float] | None,
     available: int | None = None,
 ) -> LabelPlan:
-    """Every sensible split of a budget for one side, within the problems that there are.
-
-    Raises UsageError when it buys nothing.
-    """
+    """Every sensible split of a budget for one side, within the problems there are. Raises UsageError without any."""
     sensitivity, specificity = rates or USUAL_JUDGE
     score = min(max(plan.score, 0.02), 0.98)
 

@@ -3,18 +3,17 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.gate.data_needed import observed_spread
 from nemo_evaluator.decisions.match import discover_bundles, match_bundles
 from nemo_evaluator.decisions.pairing import pair
 from nemo_evaluator.decisions.power.power_model import Differences, assumed, measured, measured_flips
-from nemo_evaluator.metrics import Spread, variance_components
+from nemo_evaluator.metrics import Spread, VarianceComponents, variance_components
 from nemo_evaluator.metrics.groups import is_binary
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.find import find_runs
@@ -85,10 +84,6 @@ class Plan:
     advice: str | None = None
     notes: list[str] = field(default_factory=list)
 
-    def to_dict(self) -> JsonDict:
-        """The plan as JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class _Basis:
@@ -111,9 +106,8 @@ class _Basis:
 def plan_from_score(score: float, question: Question, price: Price | None = None, problems: int | None = None) -> Plan:
     """A plan from an expected score and an assumed agreement of the two sides. Raises UsageError on the impossible."""
     if question.drop >= score:
-        raise UsageError(
-            f"a score of {score:g} cannot drop by {question.drop:g}", hint="--drop is in score units, below --score"
-        )
+        said = f"a score of {score:g} cannot drop by {question.drop:g}"
+        raise UsageError(said, hint="--drop is in score units, below --score")
     if tuple(question.repeats) not in ((), (1,)):
         raise UsageError(
             "how much repeats help cannot be told from a score",
@@ -125,10 +119,7 @@ def plan_from_score(score: float, question: Question, price: Price | None = None
 
 
 def plan_from_runs(baseline: Path, candidate: Path | None, question: Question, usd: float | None = None) -> list[Plan]:
-    """Plans from a finished run, or from two: then the spread of their difference is known instead of assumed.
-
-    Raises UsageError when there is nothing to plan from.
-    """
+    """Plans from a finished run, or from two, which show how far they differ. Raises UsageError without any rows."""
     if candidate is None:
         runs = find_runs(baseline)
         names = Counter(run.name for run in runs)
@@ -138,13 +129,11 @@ def plan_from_runs(baseline: Path, candidate: Path | None, question: Question, u
         bases = [_of_pair(name, one, two, usd) for name, (one, two) in matched.pairs.items()]
         if not bases and (matched.only_baseline or matched.only_candidate):
             sides = [", ".join(names) or "nothing" for names in (matched.only_baseline, matched.only_candidate)]
-            raise UsageError(
-                f"no benchmark is in both: {sides[0]} against {sides[1]}", hint="give two runs of one benchmark"
-            )
+            said = f"no benchmark is in both: {sides[0]} against {sides[1]}"
+            raise UsageError(said, hint="give two runs of one benchmark")
     if not bases:
-        raise UsageError(
-            f"no bundle (eval-*.json) under {baseline}", hint="give the output directory of a finished run"
-        )
+        hint = "give the output directory of a finished run"
+        raise UsageError(f"no bundle (eval-*.json) under {baseline}", hint=hint)
     # Two runs of one benchmark are no suite.
     suite = replace(question, benchmarks=question.benchmarks or len({basis.suite_name for basis in bases}))
     return [_plan(basis, suite) for basis in bases]
@@ -152,9 +141,7 @@ def plan_from_runs(baseline: Path, candidate: Path | None, question: Question, u
 
 def _of_run(run: Bundle, shared: bool, question: Question, usd: float | None) -> _Basis:
     rows = _scored_rows(run)
-    scored = rows.scored
-    rewards = rows.reward[scored]
-    parts = variance_components(rows.problem[scored], rewards)
+    rewards, parts = rows.reward[rows.scored], _components(rows)
     score, lattice = float(rewards.mean()), is_binary(rewards)
     known = not math.isnan(parts.within)
     if lattice and not known:
@@ -192,8 +179,7 @@ def _of_pair(name: str, one: Bundle, two: Bundle, usd: float | None) -> _Basis:
     split = observed_spread(pairing, rows, sd)
     spread = split or Spread(true=sd * sd, noise=0.0)
     scores = float(pairing.baseline.rewards.mean()), float(pairing.candidate.rewards.mean())
-    scored = rows[0].scored
-    parts = variance_components(rows[0].problem[scored], rows[0].reward[scored])
+    parts = _components(rows[0])
     return _Basis(
         benchmark=name,
         suite_name=name,
@@ -218,6 +204,10 @@ def _scored_rows(run: Bundle) -> RowTable:
     return rows
 
 
+def _components(rows: RowTable) -> VarianceComponents:
+    return variance_components(rows.problem[rows.scored], rows.reward[rows.scored])
+
+
 def _doubts(run: Bundle, problems: int) -> tuple[str, ...]:
     doubts = [f"{run.run_id} is INVALID: {'; '.join(run.invalid)}"] if run.invalid else []
     if problems < _FEW:
@@ -235,24 +225,17 @@ def _plan(basis: _Basis, question: Question) -> Plan:
     if differences.lattice and question.drop > basis.score:
         choices = ()
         notes.append(f"a score of {basis.score:.4f} cannot drop by {question.drop:g}")
+    sd = math.sqrt(differences.variance(question.drop, now))
     lines = [_line(differences, choice, question, basis.price) for choice in choices]
     if lines and all(line.problems is None for line in lines):
         notes.append("all differences seen are equal, or too many problems would be needed: nothing can be planned")
-    return Plan(
-        benchmark=basis.benchmark,
-        question=question,
-        score=basis.score,
-        sd=math.sqrt(differences.variance(question.drop, now)),
-        basis=basis.words,
-        lines=lines,
-        problems_now=basis.problems,
-        repeats_now=now if basis.problems else None,
-        detectable_now=differences.smallest_drop(basis.problems, now, power=question.power, alpha=question.alpha)
-        if basis.problems
-        else None,
-        advice=basis.advice,
-        notes=notes,
+    plan = Plan(
+        basis.benchmark, question, basis.score, sd, basis.words, lines, basis.problems, advice=basis.advice, notes=notes
     )
+    if not basis.problems:
+        return plan
+    found = differences.smallest_drop(basis.problems, now, power=question.power, alpha=question.alpha)
+    return replace(plan, repeats_now=now, detectable_now=found)
 
 
 def _line(differences: Differences, repeats: int, question: Question, price: Price) -> PlanLine:

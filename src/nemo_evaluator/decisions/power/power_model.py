@@ -27,15 +27,8 @@ class Differences:
     variance: Variance
     lattice: bool
 
-    def finds(self, drop: float, problems: int, repeats: float, alpha: float) -> float:
-        """Chance that the one-sided bound at ``alpha`` lies below zero when the true drop is ``drop``."""
-        return self._excludes(0.0, -drop, problems, repeats, alpha)
-
-    def rules_out(self, drop: float, problems: int, repeats: float, alpha: float) -> float:
-        """Chance that the one-sided bound at ``alpha`` lies above ``-drop`` when there is no difference."""
-        return self._excludes(-drop, 0.0, problems, repeats, alpha)
-
     def _excludes(self, bound: float, mean: float, n: int, repeats: float, alpha: float) -> float:
+        """Chance that the one-sided interval at ``alpha`` leaves ``bound`` out when the true difference is ``mean``."""
         variance, away = self.variance(-mean, repeats), abs(mean - bound)
         if not self.lattice:
             return paired_power(away, math.sqrt(variance), n, alpha=alpha)
@@ -48,11 +41,11 @@ class Differences:
 
     def problems(self, drop: float, repeats: float, *, power: float, alpha: float) -> int | None:
         """Fewest problems that find ``drop`` with ``power``; None beyond ten million, or when no spread is known."""
-        return self._fewest(lambda n: self.finds(drop, n, repeats, alpha) >= power, repeats)
+        return self._fewest(lambda n: self._excludes(0.0, -drop, n, repeats, alpha) >= power, repeats)
 
     def problems_to_rule_out(self, drop: float, repeats: float, *, power: float, alpha: float) -> int | None:
         """Fewest problems that show with ``power`` that there is no such drop, when there is no difference."""
-        return self._fewest(lambda n: self.rules_out(drop, n, repeats, alpha) >= power, repeats)
+        return self._fewest(lambda n: self._excludes(-drop, 0.0, n, repeats, alpha) >= power, repeats)
 
     def _fewest(self, enough: Callable[[int], bool], repeats: float) -> int | None:
         least = 0.0 if self.lattice else math.ulp(0.0)
@@ -69,7 +62,7 @@ class Differences:
         if not self.lattice:
             return detectable_effect(math.sqrt(self.variance(0.0, repeats)), problems, power=power, alpha=alpha)
         drops = range(1, _STEPS + 1)
-        at = bisect_left(drops, True, key=lambda k: self.finds(k / _STEPS, problems, repeats, alpha) >= power)
+        at = bisect_left(drops, True, key=lambda k: self._excludes(0.0, -k / _STEPS, problems, repeats, alpha) >= power)
         return drops[at] / _STEPS if at < len(drops) else None
 
 

@@ -1,6 +1,8 @@
-"""The report as JSON: ``{model, benchmarks, n_benchmarks}``, each benchmark with everything the model holds."""
+"""The report as data: CSV, every cell safe to open in a spreadsheet, and JSON with everything that is known."""
 
+import csv
 import dataclasses
+import io
 from typing import Final
 
 import orjson
@@ -8,14 +10,47 @@ import orjson
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.reports._fields import FIELDS
 from nemo_evaluator.reports.model import BenchmarkReport, EvalReport
+from nemo_evaluator.runs.bundle import INVALID
 from nemo_evaluator.runs.scores import Score
 
+# The first seven columns are the documented ones; new columns come after them.
+COLUMNS: Final = FIELDS["csv"]
+_FORMULA_STARTS: Final = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 _HEADLINE: Final = {"metric": "name", "score": "value", "ci_lower": "ci_lower", "ci_upper": "ci_upper", "n": "n"}
 _BY_NAME: Final = (*_HEADLINE, "samples", "repeats")
 
 
+def render_csv(report: EvalReport) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for bench in report.benchmarks:
+        scores: list[Score | None] = [*([bench.headline] if bench.headline else []), *bench.others, *bench.scorers]
+        for score in scores or [None]:
+            writer.writerow([safe_cell(value) for value in _row(bench, score)])
+    for one in report.unfinished:
+        known = {"benchmark": one.name, "validity": INVALID}
+        writer.writerow([safe_cell(known.get(column)) for column in COLUMNS])
+    return out.getvalue()
+
+
+def _row(bench: BenchmarkReport, score: Score | None) -> list[str | float | None]:
+    cover = bench.coverage
+    metric = (score.name, score.value, score.ci_lower, score.ci_upper) if score else ("", None, None, None)
+    more = (str(score is bench.headline).lower(), score.ci_method, score.n) if score else ("", None, None)
+    shares = (cover.planned, cover.scored, cover.failed, cover.share, bench.truncated_share, bench.unparsed_share)
+    return [bench.name, bench.samples, bench.repeats, *metric, bench.model, *more, *shares, bench.status, bench.run_id]
+
+
+def safe_cell(value: object) -> object:
+    """A value as a cell that no spreadsheet takes for a formula; it skips blanks in front of one, and so do we."""
+    if isinstance(value, int | float) or value is None:
+        return value
+    text = str(value)
+    return f"'{text}" if text.startswith(("\t", "\r")) or text.lstrip().startswith(_FORMULA_STARTS) else text
+
+
 def render_json(report: EvalReport) -> str:
-    """The whole report, indented."""
     document = {
         "model": next((model for model in report.models if model), ""),
         "models": list(report.models),

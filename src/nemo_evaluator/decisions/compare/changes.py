@@ -1,0 +1,267 @@
+"""What changed: problems that changed sides, with both answers, and what moved besides the mean score."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nemo_evaluator.core.types import Document, JsonDict
+from nemo_evaluator.decisions.pairing import Pairing, keys_of, pair
+from nemo_evaluator.runs.bundle import Bundle
+from nemo_evaluator.runs.row import category_of
+from nemo_evaluator.runs.row_table import Ints, RowTable, table_of
+
+MOST_FLIPS: Final = 500
+RowsByStep: TypeAlias = Mapping[tuple[int, int], JsonDict]
+_SHOWN: Final = 600
+# A share that moves by this much is worth a warning: it changes what the score measures.
+_NOTEWORTHY: Final = 0.02
+_RUNTIME: Final = ("total_tokens", "steps_per_second", "tokens_per_second")
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """One problem that changed sides."""
+
+    problem_idx: int
+    repeat: int
+    expected_answer: str
+    baseline_reward: float
+    candidate_reward: float
+    category: str | None
+    baseline_response: str
+    candidate_response: str
+    baseline_answer: str | None
+    candidate_answer: str | None
+    prompt: str
+    scoring_details: JsonDict
+    candidate_scoring_details: JsonDict
+    # Where the candidate's answer is: the same problem may have another number there.
+    candidate_problem_idx: int = 0
+    candidate_repeat: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FlipReport(Document):
+    """The four-field table, the flips, and their count by category."""
+
+    contingency: dict[str, int]
+    regressions: list[Flip]
+    improvements: list[Flip]
+    summary: JsonDict
+
+    def to_dict(self) -> JsonDict:
+        return asdict(self)
+
+
+def build_flip_report(
+    baseline: RowTable | RowsByStep,
+    candidate: RowTable | RowsByStep,
+    pairing: Pairing | None = None,
+    *,
+    correct_above: float = 0.0,
+    lower_is_better: bool = False,
+    most: int = MOST_FLIPS,
+) -> FlipReport:
+    """Flips among paired problems; a problem is right when its mean reward is above ``correct_above``, or not above it
+    where lower is better. Sides may be columns, or mappings from ``(problem_idx, repeat)`` to result rows.
+
+    Texts are read for the first ``most`` flips of each kind; the counts are always complete.
+    """
+    baseline, candidate = (
+        side if isinstance(side, RowTable) else table_of(list(side.values())) for side in (baseline, candidate)
+    )
+    pairing = pairing or pair(baseline, candidate)
+    before = (pairing.baseline.rewards > correct_above) != lower_is_better
+    after = (pairing.candidate.rewards > correct_above) != lower_is_better
+    lost, won = np.flatnonzero(before & ~after), np.flatnonzero(~before & after)
+    contingency = {
+        "both_correct": int((before & after).sum()),
+        "baseline_only_correct": len(lost),
+        "candidate_only_correct": len(won),
+        "both_wrong": int((~before & ~after).sum()),
+    }
+    reader = _Texts(baseline, candidate, pairing, correct_above)
+    return FlipReport(
+        contingency,
+        [reader.flip(at) for at in _by_index(lost, baseline, pairing)[:most]],
+        [reader.flip(at) for at in _by_index(won, baseline, pairing)[:most]],
+        _summary(contingency, baseline, pairing, lost, won, most),
+    )
+
+
+def _by_index(at: Ints, baseline: RowTable, pairing: Pairing) -> list[int]:
+    order = np.argsort(baseline.problem[pairing.baseline.first[at]], kind="stable")
+    return [int(i) for i in at[order]]
+
+
+def _summary(
+    contingency: dict[str, int], baseline: RowTable, pairing: Pairing, lost: Ints, won: Ints, most: int
+) -> JsonDict:
+    n = len(pairing)
+    table: dict[str, dict[str, int]] = {}
+    for kind, at in (("regressions", lost), ("improvements", won)):
+        codes, counts = np.unique(baseline.category[pairing.baseline.first[at]], return_counts=True)
+        for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
+            entry = table.setdefault(baseline.categories[code], {"regressions": 0, "improvements": 0})
+            entry[kind] = count
+    return {
+        "n_paired": n,
+        "n_regressions": len(lost),
+        "n_improvements": len(won),
+        "n_stable_correct": contingency["both_correct"],
+        "n_stable_wrong": contingency["both_wrong"],
+        "regression_rate": round(len(lost) / n, 4) if n else 0.0,
+        "improvement_rate": round(len(won) / n, 4) if n else 0.0,
+        "category_breakdown": table if baseline.has_categories else None,
+        "n_omitted": max(0, len(lost) - most) + max(0, len(won) - most),
+    }
+
+
+class _Texts:
+    """Finds, for a problem that flipped, the answers that show it: one that was right, one that was wrong."""
+
+    def __init__(self, baseline: RowTable, candidate: RowTable, pairing: Pairing, threshold: float) -> None:
+        self._rows, self._pairing, self._threshold = (baseline, candidate), pairing, threshold
+
+    @cached_property
+    def _orders(self) -> list[tuple[NDArray[Any], Ints]]:
+        """The keys of each side's rows, sorted, and their order; only worked out when a flip is looked up."""
+        keys = [keys_of(rows, self._pairing.by) for rows in self._rows]
+        return [(one[order], order) for one in keys for order in (np.argsort(one, kind="stable"),)]
+
+    def _showing(self, side: int, at: int) -> int:
+        """The row that shows what became of a problem: the first whose reward is on the side of the mean."""
+        found, (keys, order) = self._pairing.sides[side], self._orders[side]
+        rows = order[np.searchsorted(keys, found.keys[at], "left") : np.searchsorted(keys, found.keys[at], "right")]
+        reward, threshold = self._rows[side].reward[rows], self._threshold
+        fitting = rows[reward > threshold if found.rewards[at] > threshold else reward <= threshold]
+        return int(fitting[0]) if len(fitting) else int(rows[0])
+
+    def flip(self, at: int) -> Flip:
+        (left, right), found = self._rows, [self._showing(side, at) for side in (0, 1)]
+        before, after = left.full(found[0]), right.full(found[1])
+        return Flip(
+            problem_idx=int(left.problem[found[0]]),
+            repeat=int(left.repeat[found[0]]),
+            expected_answer=_text(before.get("expected_answer")) or "",
+            baseline_reward=round(float(self._pairing.baseline.rewards[at]), 6),
+            candidate_reward=round(float(self._pairing.candidate.rewards[at]), 6),
+            category=category_of(before),
+            baseline_response=_text(before.get("model_response")) or "",
+            candidate_response=_text(after.get("model_response")) or "",
+            baseline_answer=_text(before.get("extracted_answer")),
+            candidate_answer=_text(after.get("extracted_answer")),
+            prompt=_text(before.get("prompt")) or "",
+            scoring_details=before.get("scoring_details") or {},
+            candidate_scoring_details=after.get("scoring_details") or {},
+            candidate_problem_idx=int(right.problem[found[1]]),
+            candidate_repeat=int(right.repeat[found[1]]),
+        )
+
+
+def _text(value: Any) -> str | None:
+    if value is None:
+        return None
+    text = str(value)
+    # How an answer begins and how it ends: what it comes to is said last.
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]} … {text[3 - _SHOWN // 2 :]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """One quantity on both sides; ``unit`` is how to print it."""
+
+    name: str
+    baseline: float | None
+    candidate: float | None
+    unit: str
+
+    @property
+    def delta(self) -> float | None:
+        """Candidate minus baseline."""
+        return None if self.baseline is None or self.candidate is None else self.candidate - self.baseline
+
+    @property
+    def relative_pct(self) -> float | None:
+        """The change in percent of the baseline."""
+        delta = self.delta
+        return None if delta is None or not self.baseline else 100 * delta / self.baseline
+
+    def to_dict(self) -> JsonDict:
+        return asdict(self) | {"delta": self.delta, "relative_pct": self.relative_pct}
+
+
+def shifts(baseline: RowTable, candidate: RowTable) -> list[Shift]:
+    """All quantities that both sides know."""
+    # Rows of older formats know the tokens of the whole exchange only; then both sides are counted that way.
+    whole = not (baseline.tokens.any() and candidate.tokens.any())
+    left, right = _facts(baseline, whole), _facts(candidate, whole)
+    found = [Shift(name, value, right[name][0], unit) for name, (value, unit) in left.items()]
+    return [shift for shift in found if (shift.baseline, shift.candidate) != (None, None)]
+
+
+def shift_warnings(found: list[Shift]) -> list[str]:
+    """Shares that moved so much that the score may mean something else."""
+    return [
+        f"{shift.name.replace('_', ' ')} went from {shift.baseline:.1%} to {shift.candidate:.1%}"
+        for shift in found
+        if shift.unit == "share" and shift.delta is not None and abs(shift.delta) >= _NOTEWORTHY
+    ]
+
+
+def _facts(rows: RowTable, whole: bool) -> dict[str, tuple[float | None, str]]:
+    n = len(rows)
+    scored = rows.scored
+    done = int(scored.sum())
+    tokens = (rows.total if whole else rows.tokens)[scored]
+    latency, cost = rows.latency[scored], rows.cost[scored]
+
+    def share(flags: np.ndarray, of: int) -> float | None:
+        return float(flags.sum()) / of if of else None
+
+    return {
+        "tokens_per_exchange" if whole else "tokens_per_answer": (_mean(tokens), "tokens"),
+        "latency_p50": (float(np.median(latency)) if done and latency.any() else None, "ms"),
+        "latency_p90": (float(np.quantile(latency, 0.9)) if done and latency.any() else None, "ms"),
+        "cost_per_answer": (_mean(cost), "usd"),
+        "truncated": (share(rows.truncated & scored, done), "share"),
+        "refusals": (share(rows.refusal & scored, done), "share"),
+        "unparsed": (share(rows.unparsed & scored, done), "share"),
+        "failed": (share(~scored, n), "share"),
+    }
+
+
+def _mean(values: np.ndarray) -> float | None:
+    return float(values.mean(dtype=np.float64)) if len(values) and values.any() else None
+
+
+def score_deltas(left: Bundle, right: Bundle) -> dict[str, JsonDict]:
+    """Every metric that both bundles have; whether its intervals touch is unknown without all four bounds."""
+    theirs, found = {score.name: score for score in right.scores}, {}
+    for one in left.scores:
+        if (two := theirs.get(one.name)) is None:
+            continue
+        before, after = float(one.value), float(two.value)
+        ends = (one.ci_lower, one.ci_upper, two.ci_lower, two.ci_upper)
+        known = [end for end in ends if end is not None]
+        found[one.name] = {
+            "baseline": before,
+            "candidate": after,
+            "delta": round(after - before, 4),
+            "relative_pct": round(100 * (after - before) / before, 2) if before else 0.0,
+            "ci_overlap": known[0] <= known[3] and known[2] <= known[1] if len(known) == 4 else None,
+        }
+    return found
+
+
+def runtime_deltas(left: Bundle, right: Bundle) -> dict[str, JsonDict]:
+    pairs = {name: (getattr(left.runtime, name), getattr(right.runtime, name)) for name in _RUNTIME}
+    return {
+        name: {"baseline": one, "candidate": two, "delta": round(two - one, 4)}
+        for name, (one, two) in pairs.items()
+        if one is not None and two is not None
+    }

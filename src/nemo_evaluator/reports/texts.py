@@ -1,0 +1,89 @@
+"""Checks of runs, calibrations of judges and plans of comparisons, as plain text for people."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from nemo_evaluator.decisions.calibrate.report import CalibrationReport
+from nemo_evaluator.decisions.check.findings import FailureClass, RunCheck, RunStatus
+from nemo_evaluator.decisions.power.label_plan import LabelPlan
+from nemo_evaluator.decisions.power.plan import Plan
+from nemo_evaluator.reports import _words as words
+from nemo_evaluator.reports._page import plain_text
+
+
+def plans_text(plans: Sequence[Plan]) -> str:
+    """All plans as plain text, what they cost together, and how to read them."""
+    tables = [(plan, _table(plan)) for plan in plans]
+    return plain_text("power.txt.j2", plans=tables, total=_total(plans), share="{:.0%}".format)
+
+
+def label_plan_text(plan: LabelPlan, drop: float) -> str:
+    """What a budget buys, the best split first; and that it does not find ``drop``, where it does not."""
+    rows = [["problems", "labels", "corrected score known to", "finds a drop of"]]
+    rows += [
+        [f"{one.problems:,}", f"{one.labels:,}", f"±{one.half_width:.4f}", f"{one.detectable_drop:.4f}"]
+        for one in plan.splits
+    ]
+    return plain_text("labels.txt.j2", plan=plan, drop=drop, rows=rows)
+
+
+def _table(plan: Plan) -> list[list[str]]:
+    count = plan.question.suite
+    suite = [f"both, in a suite of {count}"] if count > 1 else []
+    rows = [["repeats", "find it", "rule it out", *suite, "answers", "tokens", "cost", "time"]]
+    for line in plan.lines:
+        problems = [line.problems, line.problems_to_rule_out, *([line.problems_in_suite] if suite else [])]
+        counts = [line.repeats, *problems, line.answers, line.tokens]
+        rows.append([*map(words.count, counts), *_cost(line.usd, line.hours)])
+    return rows if plan.lines else []
+
+
+def _cost(usd: float | None, hours: float | None) -> list[str]:
+    return [words.NONE if usd is None else f"${usd:,.2f}", words.seconds(None if hours is None else 3600 * hours)]
+
+
+def _total(plans: Sequence[Plan]) -> list[str]:
+    """What the whole suite costs one side, each benchmark with the fewest answers that do."""
+    suite = plans[0].question.suite
+    known = [[line for line in plan.lines if line.answers is not None] for plan in plans]
+    if suite == 1 or len(plans) not in (1, suite) or not all(known):
+        return []
+    cheapest = [min(lines, key=lambda line: line.answers or 0) for lines in known]
+
+    def total(name: str) -> float | None:
+        told = [value for line in cheapest if (value := getattr(line, name)) is not None]
+        return suite / len(plans) * sum(told) if len(told) == len(cheapest) else None
+
+    parts = [f"{words.count(total(name))} {name}" for name in ("answers", "tokens")]
+    parts += _cost(total("usd"), total("hours"))
+    said = ", ".join(part for part in parts if not part.startswith(words.NONE))
+    each = "each as above" if len(plans) == 1 else "each with the fewest answers"
+    return [f"all {suite} benchmarks, one side, {each}: {said}"]
+
+
+def checks_text(checks: Sequence[RunCheck], *, width: int | None = None) -> str:
+    """What was found in each run, as plain text, and the sum of it where there are several."""
+    text = "".join(_one(check, width) for check in checks)
+    if len(checks) < 2:
+        return text
+    counts = Counter(check.status for check in checks)
+    said = ", ".join(f"{counts[status]} {status}" for status in RunStatus if counts[status])
+    return f"{text}{len(checks)} benchmarks: {said}\n"
+
+
+def _one(one: RunCheck, width: int | None) -> str:
+    found = f" ({one.failure_class})" if one.failure_class not in (None, FailureClass.UNKNOWN) else ""
+    count = words.counted(one.problems, "problem")
+    count += f" in {one.rows:,} rows" if one.rows != one.problems else ""
+    lines = words.wrapped(f"{one.status}  {one.benchmark}{found}: {count}, {one.run_id or one.path}", "", width=width)
+    for finding in one.findings:
+        said = f"{finding.check}: {finding.message}".replace("\n", " ")
+        lines += words.wrapped(said, mark=f"{finding.level:<8}  ", width=width)
+    return words.printable("\n".join(lines)) + "\n"
+
+
+def calibrations_text(found: Sequence[CalibrationReport]) -> str:
+    """All calibrations as plain text; with several models, the judge's bias by model."""
+    biases = {report.run.model: report.judges[0].agreement.bias for report in found if report.judges}
+    rows = [[model, f"{bias:+.4f}"] for model, bias in biases.items()] if len(biases) > 1 else []
+    return plain_text("calibration.txt.j2", found=found, biases=words.columns(rows))

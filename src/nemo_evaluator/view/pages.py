@@ -1,0 +1,205 @@
+"""The page of a run, with plots drawn by the code of reports, and of a row, whose long texts come in parts."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.wording import counted
+from nemo_evaluator.reports.html import figures_html, figures_of
+from nemo_evaluator.reports.model import BenchmarkReport
+from nemo_evaluator.reports.row_details import Histogram, RowDetails
+from nemo_evaluator.runs.bundle import Bundle
+from nemo_evaluator.runs.folder import BenchmarkFolder
+from nemo_evaluator.runs.labels import Label, read_labels
+from nemo_evaluator.runs.query import Place, RowFilter, distribution, outcomes, places, tally
+from nemo_evaluator.runs.row import Row
+from nemo_evaluator.runs.row_file import answer_of, trajectories_of
+from nemo_evaluator.runs.unfinished import find_unfinished
+from nemo_evaluator.store.layout import TaskPaths
+from nemo_evaluator.view.library import Library
+from nemo_evaluator.view.page_rows import listed
+
+# Characters of a text, and of one in an agent's step, that are sent at first; and of each further part.
+FIRST: Final = 65_536
+_IN_A_STEP: Final = 4_096
+PART: Final = 1 << 18
+# A journal up to this size is searched for an answer that the index does not point to.
+_SEARCHED: Final = 1 << 29
+_ASKED: Final = ("messages", "prompt", "model", "content", "reasoning_content", "time_to_first_token_ms", "queue_ms")
+_STATE: Final = ("status", "cause", "error", "reward", "label", "truncated", "unparsed", "refused")
+_FACTS: Final = (*_STATE, "tokens", "attempts")
+_KEPT: Final = (*_ASKED, "reasoning_tokens", "cached_tokens", "from_cache", "error", "at", "attempts")
+
+
+def run_page(library: Library, key: str) -> JsonDict:
+    """A run as the list shows it, with the summary of each benchmark."""
+    described = library.described(key)
+    running = described["state"] == "running"
+    return described | {
+        "parts": [summary(library.benchmark(key, name), running=running) for name in library.run(key).benchmarks]
+    }
+
+
+def summary(folder: BenchmarkFolder, *, running: bool) -> JsonDict:
+    """Scores, failures and notes of a benchmark; nothing that needs the rows."""
+    bundle, missing = _bundle(folder)
+    missing += _missing(folder, bundle, running=running)
+    if bundle is None:
+        return {"name": folder.name, "missing": missing, "scores": [], "failures": [], "notes": [], "config": {}}
+    return {
+        "name": folder.name,
+        "title": bundle.name,
+        "model": bundle.model,
+        "missing": missing,
+        "invalid": bundle.invalid,
+        "notes": [*(() if bundle.invalid else bundle.reasons), *bundle.notes, *filter(None, [bundle.stop_reason])],
+        "scores": [asdict(score) for score in bundle.scores],
+        "failures": [asdict(line) for line in (*bundle.failures, *bundle.flaws)],
+        "truncated_share": bundle.truncated_share,
+        "unparsed_share": bundle.unparsed_share,
+        "samples": bundle.samples,
+        "repeats": bundle.repeats,
+        "runtime": asdict(bundle.runtime),
+        "config": bundle.config,
+        "version": bundle.sdk_version,
+        "drawn": TaskPaths(folder.path).label_draw.is_file(),
+    }
+
+
+def figures(folder: BenchmarkFolder) -> str:
+    """The plots of a benchmark, finished or not; what reports read from all rows comes from the index here."""
+    bundle, _ = _bundle(folder)
+    with folder.reading() as (columns, _):
+        seen, binary = outcomes(columns)
+        spread = [distribution(columns, name) for name in ("latency_ms", "tokens")]
+        causes = {name: number for name, number, _ in tally(columns, "cause")}
+        groups = {name: {"n": n, "mean_reward": mean} for name, n, mean in tally(columns, "category")}
+    latency, tokens = (Histogram(tuple(one[0]), tuple(one[1])) if one else None for one in spread)
+    details = RowDetails(sum(seen.values()), latency, tokens, outcomes=seen, causes=causes, binary=binary)
+    document = bundle.document if bundle else {"benchmark": {"categories": groups}}
+    report = BenchmarkReport(bundle.path if bundle else folder.path / "unfinished", document, details)
+    return figures_html(figures_of(report))
+
+
+def _bundle(folder: BenchmarkFolder) -> tuple[Bundle | None, list[str]]:
+    try:
+        return folder.bundle, []
+    except UsageError as error:
+        return None, [error.message]
+
+
+def _missing(folder: BenchmarkFolder, bundle: Bundle | None, *, running: bool) -> Iterator[str]:
+    """What a reader of this page should know is not there."""
+    task = TaskPaths(folder.path)
+    if bundle is None and not running:
+        yield from (f"{one.name} {one.reason}" for one in find_unfinished(folder.path))
+    rows = task.results if task.results.is_file() else task.journal
+    if not running and _torn(rows):
+        yield f"The last line of {rows.name} was cut off; `nel eval resume` asks for what is lost."
+    if not task.journal.is_file():
+        yield "There is no journal: requests as they were sent, reasoning and timings are not known."
+    if bundle is None:
+        return
+    done = folder.progress()
+    if (known := done.scored + done.failed) < bundle.n_results:
+        yield f"The bundle counts {counted(bundle.n_results, 'row')}, {known:,} can be read."
+    if bundle.coverage.planned is None or not bundle.validity:
+        yield "The bundle was written by an older version: coverage or validity was not recorded."
+
+
+def _torn(path: Path) -> bool:
+    """Whether a file of lines ends within one."""
+    if not path.is_file() or not path.stat().st_size:
+        return False
+    with path.open("rb") as file:
+        file.seek(-1, 2)
+        return file.read(1) != b"\n"
+
+
+def row_page(folder: BenchmarkFolder, problem: int, repeat: int) -> JsonDict:
+    """Everything that is known of a row. Texts that were cut are named in ``cut`` with their lengths."""
+    whole, repeats = _read(folder, problem, repeat)
+    return page_of_row(folder, whole, read_labels(folder.path).get((problem, repeat)), repeats)
+
+
+def page_of_row(folder: BenchmarkFolder, whole: JsonDict, label: Label | None, repeats: list[JsonDict]) -> JsonDict:
+    """The page of what ``row_facts`` says of a row."""
+    cut: dict[str, int] = {}
+    steps = _shortened(whole.pop("steps"), "steps", _IN_A_STEP, cut)
+    return {
+        **_shortened(whole, "", FIRST, cut),
+        "steps": steps,
+        "cut": cut,
+        "repeats": repeats,
+        "label": asdict(label) if label else None,
+        "commands": _commands(folder, Row(whole["row"])),
+    }
+
+
+def text_part(folder: BenchmarkFolder, problem: int, repeat: int, path: str, start: int) -> str:
+    """A part of a text that was cut. Raises UsageError for a path that leads to no text."""
+    value: Any = _read(folder, problem, repeat)[0]
+    for name in path.split("/"):
+        try:
+            value = value[int(name)] if isinstance(value, list) else value[name]
+        except (KeyError, ValueError, IndexError, TypeError) as error:
+            raise UsageError(f"the row has no text {path!r}") from error
+    return str(value)[max(0, start) : max(0, start) + PART]
+
+
+def _read(folder: BenchmarkFolder, problem: int, repeat: int) -> tuple[JsonDict, list[JsonDict]]:
+    labels = read_labels(folder.path)
+    with folder.reading() as (columns, reader):
+        found = list(places(columns, RowFilter(problem_idx=problem), "problem_idx", 0, 1000))
+        place = next((one for one in found if one.key == (problem, repeat)), None)
+        if place is None:
+            raise UsageError(f"{folder.name} has no row of problem {problem}, repeat {repeat}")
+        row, (answer, outcome) = reader.row(place), reader.records(place)
+        repeats = [listed(one, None, labels) for one in found] if len(found) > 1 else []
+    task = TaskPaths(folder.path)
+    if outcome is None and task.journal.is_file() and task.journal.stat().st_size < _SEARCHED:
+        answer = answer_of(task.journal, row.key)
+    kept = row if row.trajectory else next(trajectories_of(task.trajectories, {row.key}), row)
+    return row_facts(place, row, answer, outcome, kept.steps), repeats
+
+
+def row_facts(
+    place: Place, row: Row, answer: JsonDict | None, outcome: JsonDict | None, steps: list[JsonDict]
+) -> JsonDict:
+    """What is known of a row, at full length."""
+    data = {name: value for name, value in row.data.items() if name != "trajectory"}
+    asked = {name: answer[name] for name in _KEPT if name in answer} if answer else {}
+    timing = outcome.get("timing", {}) if outcome else {}
+    sent = asked.get("messages") or (outcome or {}).get("messages") or [{"role": "user", "content": row.prompt}]
+    facts = {name: getattr(row, name) for name in _FACTS} | {"bytes": place.length}
+    return {"row": data, "sent": sent, "answer": asked, "timing": timing, "facts": facts, "steps": steps}
+
+
+def _shortened(value: Any, path: str, most: int, cut: dict[str, int]) -> Any:
+    """A value with the beginnings of its long texts; ``cut`` gets the paths and lengths of those."""
+    if isinstance(value, str) and len(value) > most:
+        cut[path] = len(value)
+        return value[:most]
+    inner = f"{path}/" if path else ""
+    if isinstance(value, dict):
+        return {name: _shortened(part, f"{inner}{name}", most, cut) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_shortened(part, f"{inner}{at}", most, cut) for at, part in enumerate(value)]
+    return value
+
+
+def _commands(folder: BenchmarkFolder, row: Row) -> Sequence[JsonDict]:
+    """How to show this very problem in a terminal, and how to ask it again."""
+    run, only = folder.path.parent, row.problem_hash[:12] or str(row.problem_idx)
+    show = ["nel", "show", str(folder.path), "--row", str(row.problem_idx)]
+    found = [{"what": "Show it", "command": shlex.join(show)}]
+    if (config := run / "full_config.yaml").is_file():
+        again = ["nel", "eval", "run", str(config), "--only", only, "--output-dir", f"{run}_again"]
+        found.append({"what": "Ask it again", "command": shlex.join(again)})
+    return found
