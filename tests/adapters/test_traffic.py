@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from nemo_evaluator.adapters import Door, Proxy, TrafficLog
-from nemo_evaluator.config.proxy import ModelTrafficConfig
+from nemo_evaluator.config.traffic import ModelTrafficConfig
 from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.core.files import iter_jsonl
 from nemo_evaluator.core.secrets import Secret

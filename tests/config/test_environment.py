@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nemo_evaluator.config._document import Document
-from nemo_evaluator.config._environment import escape, expand_environment
+from nemo_evaluator.config._references import escape, expand_environment
 
 ENVIRONMENT = {"SET": "value", "EMPTY": "", "NESTED": "${SET}", "NVIDIA_API_KEY": "k"}
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from nemo_evaluator.config import EvalConfig, config_schema, load_config, parse_eval_config
-from nemo_evaluator.config.playbooks import PACKAGED, playbook_names
+from nemo_evaluator.config.compose import PLAYBOOKS, playbook_names
 from nemo_evaluator.core.kinds import NOT_YET
 from nemo_evaluator.core.types import SeedResult
 from nemo_evaluator.engine.template import InstructionTemplate, load_template
@@ -81,7 +81,7 @@ benchmarks:
     sandbox: {{region: us-east-1}}
 """
     benchmark = load_config(write(config=text)).config.benchmarks[0]
-    packaged = yaml.safe_load((PACKAGED / f"{name}.yaml").read_text())
+    packaged = yaml.safe_load((PLAYBOOKS / f"{name}.yaml").read_text())
     assert benchmark.max_problems == 3
     assert benchmark.name == packaged["name"]
     assert benchmark.max_concurrent == packaged["max_concurrent"]
@@ -103,7 +103,8 @@ def test_a_playbook_of_ones_own_beside_the_config(write) -> None:
 
 def test_the_template_that_playbooks_name_is_packaged() -> None:
     names = {
-        yaml.safe_load((PACKAGED / f"{name}.yaml").read_text()).get("instruction_template") for name in playbook_names()
+        yaml.safe_load((PLAYBOOKS / f"{name}.yaml").read_text()).get("instruction_template")
+        for name in playbook_names()
     }
     for name in names - {None}:
         text = load_template(name)

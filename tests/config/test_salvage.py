@@ -8,7 +8,7 @@ import pytest
 
 from nemo_evaluator.config import load_mapping
 from nemo_evaluator.config._document import show_path
-from nemo_evaluator.config._salvage import path_of, salvage
+from nemo_evaluator.config.load import path_of, salvage
 from nemo_evaluator.core.errors import ConfigError
 
 API = {"type": "api", "url": "http://127.0.0.1:9/v1/chat/completions"}

@@ -12,7 +12,6 @@ from nemo_evaluator.config import (
     ApiService,
     BenchmarkConfig,
     EvalConfig,
-    GenerationConfig,
     LlamaCppService,
     OutputConfig,
     VllmService,
@@ -73,13 +72,6 @@ def test_limits_of_the_proxy_are_limits_of_the_service() -> None:
 def test_cache(written: Any, mode: str) -> None:
     assert service(proxy={"cache": written}).proxy.cache.mode == mode
     assert service(proxy={}).proxy.cache.mode == "off"
-
-
-def test_generation_is_laid_over_field_by_field() -> None:
-    base = GenerationConfig(temperature=0.1, max_tokens=11)
-    assert GenerationConfig(temperature=0.9).over(base) == GenerationConfig(temperature=0.9, max_tokens=11)
-    assert GenerationConfig(temperature=0.0).over(base).temperature == 0.0
-    assert GenerationConfig().over(None) == GenerationConfig()
 
 
 def test_exports_as_names_or_mappings() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from nemo_evaluator.config import load_mapping
 from nemo_evaluator.config.env_file import use_env_file
-from nemo_evaluator.config.providers import find_provider, providers
+from nemo_evaluator.config.quick import find_provider, providers
 from nemo_evaluator.core.errors import ConfigError, UsageError
 from nemo_evaluator.core.secrets import scrub
 

@@ -177,4 +177,4 @@ def test_the_hint_is_written_in_one_place() -> None:
     """Sentences that name something else than a word of a list may differ: a path, a variable, a command."""
     package = Path(core.__file__).parents[1]
     found = {path.stem for path in package.rglob("*.py") if re.search(r'f".*[Dd]id you mean', path.read_text())}
-    assert found == {"registry", "_yaml", "_environment", "_self_references", "_errors", "main"}
+    assert found == {"registry", "_yaml", "_references", "_errors", "main"}

@@ -28,7 +28,7 @@ import yaml
 from nemo_evaluator.config import load_mapping
 from nemo_evaluator.config._document import deep_merge
 from nemo_evaluator.config.gate_policy import GatePolicy, parse_gate_policy
-from nemo_evaluator.config.reference import reference_markdown
+from nemo_evaluator.config.schema import reference_markdown
 from nemo_evaluator.testing import ScriptedServer
 
 ROOT = Path(__file__).parents[2]

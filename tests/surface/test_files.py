@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from nel_support import Nel, api
 
-from nemo_evaluator.config.bench_file import declared_name
+from nemo_evaluator.config.eval_config import declared_name
 from nemo_evaluator.testing import ScriptedServer
 
 BENCH = """

@@ -10,7 +10,7 @@ from typing import Final
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import finish_reason_of, texts_of
-from nemo_evaluator.config.proxy import ModelTrafficConfig
+from nemo_evaluator.config.traffic import ModelTrafficConfig
 from nemo_evaluator.core.errors import BoundaryError
 from nemo_evaluator.core.files import dumps, scrub_json
 from nemo_evaluator.core.hashing import canonical

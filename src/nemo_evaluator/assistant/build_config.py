@@ -12,7 +12,7 @@ from typing import Any, Final
 from nemo_evaluator.assistant.recipes import read_data, recipes, render
 from nemo_evaluator.assistant.yaml_text import Missing, missing_values, set_value
 from nemo_evaluator.config.overrides import parse_override
-from nemo_evaluator.config.providers import find_provider
+from nemo_evaluator.config.quick import find_provider
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import did_you_mean
 

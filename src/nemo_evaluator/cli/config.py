@@ -16,7 +16,7 @@ from nemo_evaluator.config import LoadedConfig, config_schema, load_config, load
 from nemo_evaluator.config._document import Document
 from nemo_evaluator.config.env_file import use_env_file
 from nemo_evaluator.config.overrides import parse_value
-from nemo_evaluator.config.reference import reference_markdown
+from nemo_evaluator.config.schema import reference_markdown
 from nemo_evaluator.config.user_settings import check_settings, save_settings, setting_names, settings_path
 from nemo_evaluator.core.errors import ConfigError, NelError, UsageError
 from nemo_evaluator.core.registry import did_you_mean

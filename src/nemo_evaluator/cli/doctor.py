@@ -18,7 +18,7 @@ from nemo_evaluator._version import __version__
 from nemo_evaluator.cli._options import option
 from nemo_evaluator.config.groups import SANDBOXES
 from nemo_evaluator.config.kinds import default_kind
-from nemo_evaluator.config.providers import providers
+from nemo_evaluator.config.quick import providers
 from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_OK, NelError, install_line
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.secrets import scrub

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from nemo_evaluator.core.errors import Problem
+from nemo_evaluator.core.errors import ConfigError, Problem
 from nemo_evaluator.core.values import dataclass, field
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -28,22 +28,17 @@ class Document:
 
     def mark(self, path: Path) -> Mark | None:
         """Where the part at ``path`` was written, or the nearest part around it."""
-        for end in range(len(path), -1, -1):
-            found = self.marks.get(path[:end])
-            if found is not None:
-                return found
-        return None
+        around = (self.marks.get(path[:end]) for end in range(len(path), -1, -1))
+        return next((mark for mark in around if mark is not None), None)
 
     def problem(self, path: Path, message: str, hint: str | None = None) -> Problem:
         """A problem of the part at ``path``."""
         mark = self.mark(path)
-        return Problem(
-            path=show_path(path),
-            message=message,
-            hint=hint,
-            line=mark.line if mark else None,
-            source=mark.source if mark else None,
-        )
+        return Problem(show_path(path), message, hint, mark.line if mark else None, mark.source if mark else None)
+
+    def error(self, path: Path, message: str, hint: str, source: object = None) -> ConfigError:
+        """The error of a document with one problem, in the file ``source``."""
+        return ConfigError([self.problem(path, message, hint)], source=str(source) if source else None)
 
     def under(self, prefix: Path) -> Document:
         """This document as the part at ``prefix`` of a larger one."""

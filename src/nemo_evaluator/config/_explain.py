@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from nemo_evaluator.config._document import Document, Path, show_path
 from nemo_evaluator.config._schema_walk import class_at, field_at, kinds_at, value_at
-from nemo_evaluator.config.default_solver import models_to_ask
+from nemo_evaluator.config.cross_check import models_to_ask
 from nemo_evaluator.core.errors import Problem
 from nemo_evaluator.core.registry import did_you_mean, nearest
 from nemo_evaluator.core.secrets import looks_secret, scrub

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
 
 from nemo_evaluator.config.benchmarks import BenchmarkConfig
+from nemo_evaluator.config.cross_check import Finding
 from nemo_evaluator.config.fields import Model
-from nemo_evaluator.config.findings import Finding
 from nemo_evaluator.config.groups import CLUSTERS
 from nemo_evaluator.config.kinds import KindOf
 

@@ -1,27 +1,28 @@
-"""Composition: a config file and the files it builds on (``defaults``), merged into one document."""
+"""Composition: a config file and the files it builds on (``defaults``, ``playbook``), merged into one document."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from nemo_evaluator.config._document import Document, prune_nulls
+from nemo_evaluator.config._document import Path as ConfigPath
 from nemo_evaluator.config._document import deep_merge as deep_merge
-from nemo_evaluator.config._self_references import resolve_self_references
+from nemo_evaluator.config._references import resolve_self_references
 from nemo_evaluator.config._yaml import read_document
 from nemo_evaluator.config.user_settings import config_home
-from nemo_evaluator.core.errors import ConfigError
+from nemo_evaluator.core.errors import ConfigError, Problem
 from nemo_evaluator.core.registry import did_you_mean
 
-PACKAGED = Path(__file__).parent / "data" / "fragments"
+_FRAGMENTS = Path(__file__).parent / "data" / "fragments"
+PLAYBOOKS = Path(__file__).parent / "data" / "playbooks"
 _GROUP_KEYS = {"clusters": "cluster"}
 _ENDINGS = ("", ".yaml", ".yml")
+_ENTRIES = "write - group/name, - _base_: name, or - _self_"
 
 
 def compose_config(path: str | Path) -> dict[str, Any]:
     """The composed config as plain data: layers merged, nulls pruned, ``${.self.references}`` resolved."""
-    document = resolve_self_references(compose_document(Path(path)))
-    value: dict[str, Any] = drop_variables(document.value)
-    return value
+    return drop_variables(resolve_self_references(compose_document(Path(path))).value)
 
 
 def drop_variables(value: dict[str, Any]) -> dict[str, Any]:
@@ -31,88 +32,84 @@ def drop_variables(value: dict[str, Any]) -> dict[str, Any]:
 
 def compose_document(path: Path) -> Document:
     """All layers of a config file merged; references are not resolved yet."""
-    search = [path.parent / "conf", config_home() / "conf", PACKAGED]
-    return _Composer([folder for folder in search if folder.is_dir()]).compose(path, ())
+    search = [path.parent / "conf", config_home() / "conf", _FRAGMENTS]
+    return _compose(path, [folder for folder in search if folder.is_dir()], ())
 
 
-class _Composer:
-    """Follows ``defaults`` lists. A file that is reached twice by different ways (a diamond) is fine; a loop is not."""
+def as_mapping(document: Document, path: Path | None) -> Document:
+    """The document itself, when it is a mapping; a ConfigError otherwise."""
+    if isinstance(document.value, dict):
+        return document
+    found = "nothing" if document.value is None else f"a {type(document.value).__name__}"
+    hint = "a config starts with services: and benchmarks:"
+    raise document.error((), f"must be a mapping at the top, found {found}", hint, path)
 
-    def __init__(self, search: list[Path]) -> None:
-        self.search = search
 
-    def compose(self, path: Path, above: tuple[Path, ...]) -> Document:
-        resolved = _resolved(path)
-        document = as_mapping(read_document(path), path)
-        if resolved in above:
-            loop = " -> ".join(step.name for step in (*above[above.index(resolved) :], resolved))
-            message = f"files build on each other in a circle: {loop}"
-            problem = document.problem(("defaults",), message, "remove one of these _base_ entries")
-            raise ConfigError([problem], source=str(path))
-        if "defaults" not in document.value:
-            return document
-        layers = self._layers(document, path, (*above, resolved))
-        merged = Document({})
-        for layer in layers:
-            merged = layer.over(merged)
-        return Document(prune_nulls(merged.value), merged.marks)
+def _compose(path: Path, search: list[Path], above: tuple[Path, ...]) -> Document:
+    """Follow ``defaults``. A file that is reached twice by different ways (a diamond) is fine; a loop is not."""
+    resolved = _resolved(path)
+    document = as_mapping(read_document(path), path)
+    if resolved in above:
+        loop = " -> ".join(step.name for step in (*above[above.index(resolved) :], resolved))
+        message = f"files build on each other in a circle: {loop}"
+        raise document.error(("defaults",), message, "remove one of these _base_ entries", path)
+    if "defaults" not in document.value:
+        return document
+    merged = Document({})
+    for layer in _layers(document, path, search, (*above, resolved)):
+        merged = layer.over(merged)
+    return Document(prune_nulls(merged.value), merged.marks)
 
-    def _layers(self, document: Document, path: Path, above: tuple[Path, ...]) -> list[Document]:
-        entries = document.value["defaults"]
-        body = Document({key: value for key, value in document.value.items() if key != "defaults"}, document.marks)
-        if not isinstance(entries, list):
-            raise ConfigError(
-                [document.problem(("defaults",), "must be a list", "write - group/name, - _base_: name, or - _self_")],
-                source=str(path),
-            )
-        layers: list[Document] = []
-        own_place: int | None = None
-        problems = []
-        for number, entry in enumerate(entries):
-            if entry == "_self_":
-                own_place = len(layers) if own_place is None else own_place
-                continue
-            try:
-                layers.append(self._layer(entry, number, document, path, above))
-            except ConfigError as error:
-                problems.extend(error.problems)
-        if problems:
-            raise ConfigError(problems, source=str(path))
-        layers.insert(len(layers) if own_place is None else own_place, body)
-        return layers
 
-    def _layer(self, entry: Any, number: int, document: Document, path: Path, above: tuple[Path, ...]) -> Document:
+def _layers(document: Document, path: Path, search: list[Path], above: tuple[Path, ...]) -> list[Document]:
+    entries = document.value["defaults"]
+    body = Document({key: value for key, value in document.value.items() if key != "defaults"}, document.marks)
+    if not isinstance(entries, list):
+        raise document.error(("defaults",), "must be a list", _ENTRIES, path)
+    layers: list[Document] = []
+    own_place: int | None = None
+    problems = []
+    for number, entry in enumerate(entries):
+        if entry == "_self_":
+            own_place = len(layers) if own_place is None else own_place
+            continue
         place = ("defaults", number)
-        if isinstance(entry, dict) and list(entry) == ["_base_"] and isinstance(entry["_base_"], str):
-            return self.compose(self._find(entry["_base_"], [path.parent, *self.search], document, place), above)
-        if not isinstance(entry, str) or not entry:
-            hint = "write - group/name, - _base_: name, or - _self_"
-            raise ConfigError([document.problem(place, "is not an entry of defaults", hint)], source=str(path))
-        found = self._find(entry, self.search, document, place)
-        fragment = read_document(found)
-        group, slash, _ = entry.partition("/")
-        if slash:
-            return fragment.under((_GROUP_KEYS.get(group, group),))
-        return as_mapping(fragment, found)
-
-    def _find(self, name: str, folders: Iterable[Path], document: Document, place: tuple[str | int, ...]) -> Path:
-        folders = list(dict.fromkeys(folders))
-        for folder in folders:
-            for ending in _ENDINGS:
-                candidate = folder / f"{name}{ending}"
-                if _is_file(candidate):
-                    return candidate
-        tried = ", ".join(str(folder) for folder in folders) or "no folder exists"
-        hint = did_you_mean(name, sorted(_names_in(folders)), f"looked in: {tried}")
-        raise ConfigError([document.problem(place, f"no file for {name!r}", hint)])
+        try:
+            if isinstance(entry, dict) and list(entry) == ["_base_"] and isinstance(entry["_base_"], str):
+                found = _found(entry["_base_"], [path.parent, *search], document, place)
+                layers.append(_compose(found, search, above))
+            elif isinstance(entry, str) and entry:
+                layers.append(_fragment(entry, _found(entry, search, document, place)))
+            else:
+                raise document.error(place, "is not an entry of defaults", _ENTRIES)
+        except ConfigError as error:
+            problems.extend(error.problems)
+    if problems:
+        raise ConfigError(problems, source=str(path))
+    layers.insert(len(layers) if own_place is None else own_place, body)
+    return layers
 
 
-def _names_in(folders: Iterable[Path]) -> set[str]:
-    names: set[str] = set()
-    for folder in folders:
-        for file in (*folder.glob("*.y*ml"), *folder.glob("*/*.y*ml")):
-            names.add(str(file.relative_to(folder).with_suffix("")))
-    return names
+def _fragment(name: str, path: Path) -> Document:
+    fragment = read_document(path)
+    group, slash, _ = name.partition("/")
+    return fragment.under((_GROUP_KEYS.get(group, group),)) if slash else as_mapping(fragment, path)
+
+
+def _found(name: str, folders: Iterable[Path], document: Document, place: ConfigPath) -> Path:
+    folders = list(dict.fromkeys(folders))
+    path = _find(name, folders)
+    if path is None:
+        tried = ", ".join(map(str, folders)) or "no folder exists"
+        files = [(folder, file) for folder in folders for depth in ("", "*/") for file in folder.glob(f"{depth}*.y*ml")]
+        names = sorted({str(file.relative_to(folder).with_suffix("")) for folder, file in files})
+        raise document.error(place, f"no file for {name!r}", did_you_mean(name, names, f"looked in: {tried}"))
+    return path
+
+
+def _find(name: str, folders: Sequence[Path]) -> Path | None:
+    tried = (folder / f"{name}{ending}" for folder in folders for ending in _ENDINGS)
+    return next((path for path in tried if _is_file(path)), None)
 
 
 def _is_file(path: Path) -> bool:
@@ -129,11 +126,43 @@ def _resolved(path: Path) -> Path:
         return path.absolute()
 
 
-def as_mapping(document: Document, path: Path | None) -> Document:
-    """The document itself, when it is a mapping; a ConfigError otherwise."""
-    if isinstance(document.value, dict):
+def playbook_names() -> list[str]:
+    """The packaged playbooks: benchmark entries with tested settings."""
+    return sorted(file.stem for file in PLAYBOOKS.glob("*.yaml"))
+
+
+def expand_playbooks(document: Document, beside: Path) -> Document:
+    """The document with every ``playbook: NAME`` entry laid over its playbook. Files are found beside it too."""
+    benchmarks = document.value.get("benchmarks")
+    if not isinstance(benchmarks, list):
         return document
-    found = "nothing" if document.value is None else f"a {type(document.value).__name__}"
-    hint = "a config starts with services: and benchmarks:"
-    problem = document.problem((), f"must be a mapping at the top, found {found}", hint)
-    raise ConfigError([problem], source=str(path) if path else None)
+    marks = dict(document.marks)
+    entries: list[Any] = []
+    problems: list[Problem] = []
+    for number, entry in enumerate(benchmarks):
+        if not isinstance(entry, dict) or "playbook" not in entry:
+            entries.append(entry)
+            continue
+        try:
+            playbook = _playbook(entry["playbook"], document, ("benchmarks", number, "playbook"), beside)
+        except ConfigError as error:
+            problems.extend(error.problems)
+            continue
+        entries.append(deep_merge(playbook.value, {key: item for key, item in entry.items() if key != "playbook"}))
+        for path, mark in playbook.marks.items():
+            marks.setdefault(("benchmarks", number, *path), mark)
+    if problems:
+        raise ConfigError(problems)
+    return Document({**document.value, "benchmarks": entries}, marks)
+
+
+def _playbook(name: Any, document: Document, place: ConfigPath, beside: Path) -> Document:
+    if not isinstance(name, str) or not name:
+        raise document.error(place, "a name is expected", f"known: {', '.join(playbook_names())}")
+    path = _find(name, (PLAYBOOKS, Path(), beside))
+    if path is None:
+        raise document.error(place, f"no playbook is called {name!r}", did_you_mean(name, playbook_names()))
+    playbook = read_document(path)
+    if not isinstance(playbook.value, dict):
+        raise document.error(place, f"{path} is not a mapping", "a playbook is one benchmark entry")
+    return playbook

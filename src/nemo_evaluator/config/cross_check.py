@@ -4,18 +4,97 @@ Works on plain data, so that it can look at a config that the schema has refused
 role it must have, is said by the schema of each kind (``Refers``).
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
+from nemo_evaluator.config._document import Path as Path
+from nemo_evaluator.config._document import show_path
 from nemo_evaluator.config.fields import STEP_TIMEOUT, Refers, Role
-from nemo_evaluator.config.findings import Finding, Path, benchmarks_of, get_in
 from nemo_evaluator.config.groups import CLUSTERS, METRICS, SERVICES, SOLVERS
 from nemo_evaluator.config.kinds import marks
 from nemo_evaluator.config.urls import protocol_of_url
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.kinds import Kinds
 from nemo_evaluator.core.registry import did_you_mean
+
+
+class Finding(NamedTuple):
+    """One reference that is wrong."""
+
+    path: Path
+    message: str
+    hint: str
+
+    def __str__(self) -> str:
+        return f"{show_path(self.path)}: {self.message} ({self.hint})"
+
+
+def benchmarks_of(data: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """The benchmarks of a config that are mappings, with their paths."""
+    benchmarks = data.get("benchmarks")
+    for number, benchmark in enumerate(benchmarks if isinstance(benchmarks, list) else []):
+        if isinstance(benchmark, dict):
+            yield ("benchmarks", number), benchmark
+
+
+def get_in(data: Any, *keys: str) -> Any:
+    """What stands under keys, one below the other; None where there is nothing."""
+    for key in keys:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data
+
+
+def number_of(value: Any, default: int) -> int:
+    """A whole number, also one that is written as text."""
+    if isinstance(value, str) and value.isdigit() and len(value) < 10:
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else default
+
+
+def with_solvers(data: dict[str, Any]) -> dict[str, Any]:
+    """The config with ``solver`` filled in where it is left out, or has no ``type``, or no ``service``."""
+    entries = data.get("benchmarks")
+    if not isinstance(entries, list) or all(_is_whole(entry) for entry in entries):
+        return data
+    return {**data, "benchmarks": [entry if _is_whole(entry) else _filled(entry, data) for entry in entries]}
+
+
+def _is_whole(entry: Any) -> bool:
+    """True when there is nothing to fill in, or the schema is to say what is wrong."""
+    if not isinstance(entry, dict):
+        return True
+    solver = entry.get("solver")
+    if solver is None:
+        return False
+    return (
+        not isinstance(solver, dict) or solver.get("type", "simple") != "simple" or {"type", "service"} <= set(solver)
+    )
+
+
+def _filled(entry: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+    solver = {"type": "simple"} | (entry.get("solver") or {})
+    if "service" not in solver:
+        models = models_to_ask(data)
+        if len(models) != 1:
+            # Left as it is: the schema says what is missing, beside everything else that is wrong.
+            return entry
+        solver["service"] = models[0]
+    return {**entry, "solver": solver}
+
+
+def models_to_ask(data: dict[str, Any]) -> list[str]:
+    """The services that may be asked: models that no metric has for its judge."""
+    judges = {
+        name
+        for _, benchmark in benchmarks_of(data)
+        for metric in get_in(benchmark, "scoring", "metrics") or []
+        for name in (get_in(metric, "service"), *(get_in(metric, "services") or []))
+    }
+    services = as_dict(data.get("services"))
+    return [str(name) for name, one in services.items() if _role(one) == "model" and name not in judges]
+
 
 _ROLES = {"model": "a model service", "gym": "a service of type gym", "agent": "a service of type nat"}
 
@@ -24,31 +103,16 @@ def cross_check(data: Any) -> list[Finding]:
     """Every wrong reference of a config."""
     if not isinstance(data, dict):
         return []
-    checks: tuple[Callable[[dict[str, Any]], Iterator[Finding]], ...] = (
-        _solvers,
-        _verifiers,
-        _metrics,
-        _dependencies,
-        _stop_rules,
-        _batches,
-        _anthropic,
-        _cluster,
-    )
-    return [finding for check in checks for finding in check(data)]
+    found = [*_named(data), *_dependencies(data), *_stop_rules(data), *_batches(data), *_anthropic(data)]
+    cluster = _schema(CLUSTERS, data.get("cluster"))
+    return [*found, *(cluster.findings(data) if cluster is not None else ())]  # type: ignore[attr-defined]
 
 
-def _solvers(data: dict[str, Any]) -> Iterator[Finding]:
+def _named(data: dict[str, Any]) -> Iterator[Finding]:
+    """Wrong names in solvers, verifiers and metrics."""
     for path, benchmark in benchmarks_of(data):
         yield from _references(data, SOLVERS, benchmark.get("solver"), (*path, "solver"), None)
-
-
-def _verifiers(data: dict[str, Any]) -> Iterator[Finding]:
-    for path, benchmark in benchmarks_of(data):
         yield from _service(data, benchmark.get("verifier"), (*path, "verifier"), "gym")
-
-
-def _metrics(data: dict[str, Any]) -> Iterator[Finding]:
-    for path, benchmark in benchmarks_of(data):
         solving = get_in(benchmark, "solver", "service")
         metrics = get_in(benchmark, "scoring", "metrics")
         for number, metric in enumerate(metrics if isinstance(metrics, list) else []):
@@ -109,31 +173,22 @@ def _dependencies(data: dict[str, Any]) -> Iterator[Finding]:
                 yield Finding(path, f"no service is called {target!r}", did_you_mean(target, services))
     circle = _circle(graph)
     if circle:
-        shown = " -> ".join(circle)
-        message = f"services wait for each other: {shown}"
+        message = f"services wait for each other: {' -> '.join(circle)}"
         yield Finding(("services", circle[0], "depends_on"), message, "remove one of these depends_on entries")
 
 
 def _circle(graph: Mapping[str, list[str]]) -> list[str] | None:
-    """A circle of two or more names, if there is one; every name is visited once."""
-    done: set[str] = set()
-    for start in graph:
-        trail: list[str] = []
-        stack: list[tuple[str, Iterator[str]]] = [(start, iter(graph[start]))] if start not in done else []
-        while stack:
-            name, targets = stack[-1]
-            if len(trail) < len(stack):
-                trail.append(name)
-            target = next(targets, None)
-            if target is None:
-                done.add(name)
-                stack.pop()
-                trail.pop()
-            elif target in trail and target != name:
-                return [*trail[trail.index(target) :], target]
-            elif target not in done and target != name and target in graph:
-                stack.append((target, iter(graph[target])))
-    return None
+    """A circle of two or more names, if there is one: what is left when those that wait for nobody are taken away."""
+    left = {name: [target for target in targets if target != name] for name, targets in graph.items()}
+    while free := [name for name, targets in left.items() if left.keys().isdisjoint(targets)]:
+        for name in free:
+            del left[name]
+    if not left:
+        return None
+    trail = [next(iter(left))]
+    while trail[-1] not in trail[:-1]:
+        trail.append(next(target for target in left[trail[-1]] if target in left))
+    return trail[trail.index(trail[-1]) :]
 
 
 def _stop_rules(data: dict[str, Any]) -> Iterator[Finding]:
@@ -153,8 +208,7 @@ def _stop_rules(data: dict[str, Any]) -> Iterator[Finding]:
 
 def _batches(data: dict[str, Any]) -> Iterator[Finding]:
     """Batches take single requests, of one process, and hours."""
-    services = data.get("services")
-    batched = [name for name in services if get_in(services, name, "batch")] if isinstance(services, dict) else []
+    batched = [name for name, service in as_dict(data.get("services")).items() if get_in(service, "batch")]
     if batched and get_in(data, "cluster", "type") == "ray":
         message = "workers of a Ray cluster cannot share a batch"
         yield Finding(("services", batched[0], "batch"), message, "remove batch, or use another cluster.type")
@@ -173,8 +227,7 @@ def _batches(data: dict[str, Any]) -> Iterator[Finding]:
 
 def _anthropic(data: dict[str, Any]) -> Iterator[Finding]:
     """What Anthropic's messages have no word for, or cannot do without; found before anything is asked."""
-    found = data.get("services")
-    services = found if isinstance(found, dict) else {}
+    services = as_dict(data.get("services"))
     named = [name for name in services if get_in(services, name, "batch", "provider") == "anthropic"]
     for name in named:
         yield from _unknown_there(services[name].get("generation"), ("services", name, "generation"))
@@ -198,9 +251,3 @@ def _unknown_there(generation: Any, path: Path) -> Iterator[Finding]:
             yield Finding((*path, key), "Anthropic's batches do not know it", "remove it, or leave out batch")
     if isinstance(heat := get_in(generation, "temperature"), int | float) and heat > 1:
         yield Finding((*path, "temperature"), "Anthropic takes 0 to 1", "lower it, or leave out batch")
-
-
-def _cluster(data: dict[str, Any]) -> Iterator[Finding]:
-    schema = _schema(CLUSTERS, data.get("cluster"))
-    if schema is not None:
-        yield from schema.findings(data)  # type: ignore[attr-defined]

@@ -1,25 +1,68 @@
 """The whole config: services, sandboxes, benchmarks, cluster, output."""
 
+import ast
 from pathlib import PurePath
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from nemo_evaluator.config.bench_file import declared_name
-from nemo_evaluator.config.benchmarks import BenchmarkConfig
-from nemo_evaluator.config.budgets import BudgetConfig
+from nemo_evaluator.config.benchmarks import BenchmarkConfig, BudgetConfig
 from nemo_evaluator.config.cluster_base import ClusterConfig
-from nemo_evaluator.config.cross_check import cross_check
-from nemo_evaluator.config.datasets import DatasetsConfig
-from nemo_evaluator.config.default_solver import with_solvers
+from nemo_evaluator.config.cross_check import cross_check, with_solvers
 from nemo_evaluator.config.fields import Model, Positive
 from nemo_evaluator.config.groups import CLUSTERS
 from nemo_evaluator.config.kinds import default_kind
 from nemo_evaluator.config.output import OutputConfig
 from nemo_evaluator.config.sandbox_base import SandboxConfig
 from nemo_evaluator.config.service_base import ModelService, ServiceConfig
+from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.core.registry import find_file
+
+_DECORATORS = ("benchmark", "register")
+
+
+def declared_name(file: str) -> str | None:
+    """The name that ``@benchmark(name=...)`` or ``@register(...)`` of the file gives; None when it is not one word.
+
+    Of several, the one called like the file counts, as it does when the benchmark is opened.
+    """
+    try:
+        path = find_file(file)
+        tree = ast.parse(path.read_bytes())
+    except (UsageError, OSError, SyntaxError, ValueError, RecursionError):
+        # Said with its reason when the benchmark is opened.
+        return None
+    names = [name for node in ast.walk(tree) for name in _names(node)]
+    if len(names) == 1:
+        return names[0]
+    stem = path.stem.lower().replace("-", "_")
+    return next((name for name in names if name.lower() == stem), None)
+
+
+def _names(node: ast.AST) -> list[str]:
+    calls = [one for one in getattr(node, "decorator_list", ()) if isinstance(one, ast.Call)]
+    found = []
+    for call in calls:
+        called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        given = [word.value for word in call.keywords if word.arg == "name"] or call.args[:1]
+        if called in _DECORATORS and given and isinstance(given[0], ast.Constant) and isinstance(given[0].value, str):
+            found.append(given[0].value)
+    return found
+
+
+class DatasetsConfig(Model):
+    """Sources of datasets."""
+
+    mirror: str | None = Field(None, description="Folder of a dataset mirror; also `NEL_DATA_MIRROR`.")
+    offline: bool = Field(False, description="Never reach for the network.")
+    lock: str | None = Field(
+        None,
+        description="Lock file of revisions and hashes; null: nel-data.lock.json here if it exists, else in the cache.",
+    )
+    frozen: bool = Field(False, description="Refuse a dataset that differs from the lock.")
+
 
 RESERVED_NAMES = ("default", "none", "")
 

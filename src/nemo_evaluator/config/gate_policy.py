@@ -68,7 +68,7 @@ def load_gate_policy(path: str | Path) -> GatePolicy:
     document = read_document(source)
     if not isinstance(document.value, dict):
         hint = "write version: 1, and what may be lost under defaults: and benchmarks:"
-        raise ConfigError([document.problem((), "a policy is a mapping", hint)], source=str(source))
+        raise document.error((), "a policy is a mapping", hint, source)
     policy = parse_gate_policy(document.value, document)
     problems = [
         document.problem(

@@ -2,27 +2,36 @@
 
 import copy
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
-from nemo_evaluator.config import playbooks, user_settings
+from nemo_evaluator.config import user_settings
 from nemo_evaluator.config._document import Document, prune_nulls
-from nemo_evaluator.config._environment import expand_environment
+from nemo_evaluator.config._document import Path as ConfigPath
 from nemo_evaluator.config._explain import explain
-from nemo_evaluator.config._salvage import path_of, salvage
-from nemo_evaluator.config._self_references import resolve_self_references
-from nemo_evaluator.config.compose import as_mapping, compose_document, drop_variables
+from nemo_evaluator.config._references import expand_environment, resolve_self_references
+from nemo_evaluator.config._schema_walk import value_at
+from nemo_evaluator.config.compose import as_mapping, compose_document, drop_variables, expand_playbooks
 from nemo_evaluator.config.cross_check import cross_check
 from nemo_evaluator.config.eval_config import EvalConfig
 from nemo_evaluator.config.overrides import apply_overrides
 from nemo_evaluator.core.errors import ConfigError, Problem
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.registry import config_folder
 from nemo_evaluator.core.secrets import remember_environment, remember_urls
 from nemo_evaluator.core.values import dataclass, field
+
+# In place of a service whose settings are wrong: benchmarks that name it can be opened all the same.
+_SERVICE: Final = {"type": "api", "url": "http://127.0.0.1:9/v1/chat/completions", "model": "none"}
+# What decides how benchmarks are opened: without it nothing is known.
+_NEEDED: Final = ("cluster", "datasets", "benchmarks")
+_ROUNDS: Final = 4
+_KEY: Final = re.compile(r'"([^"]*)"|\[(\d+)\]|([^.\[\]"]+)')
 
 
 @dataclass(slots=True)
@@ -111,14 +120,14 @@ def _load(
     plain.value = user_settings.under_config(plain.value, user_settings.load_settings(said.append))
     if output_dir is not None and isinstance(plain.value.get("output", {}), dict):
         plain.value["output"] = {**plain.value.get("output", {}), "dir": str(output_dir)}
-    document = playbooks.expand_playbooks(plain, source.parent if source else Path())
+    document = expand_playbooks(plain, source.parent if source else Path())
     config, more = _validate(document, os.environ if environment is None else environment)
     return LoadedConfig(config, copy.deepcopy(document.value), source, overrides, said + more, document)
 
 
 def parse_eval_config(data: dict[str, Any]) -> EvalConfig:
     """The config of plain data: playbooks and environment references are expanded, then everything is checked."""
-    document = playbooks.expand_playbooks(as_mapping(Document(copy.deepcopy(data)), None), Path())
+    document = expand_playbooks(as_mapping(Document(copy.deepcopy(data)), None), Path())
     config, said = _validate(document, os.environ)
     for text in said:
         warnings.warn(text, UserWarning, stacklevel=2)
@@ -136,7 +145,7 @@ def _validate(document: Document, environment: Mapping[str, str]) -> tuple[EvalC
         except ValidationError as error:
             raise BrokenConfigError(_all_problems(problems, error, document, data), document, data) from None
         except RecursionError:
-            raise ConfigError([document.problem((), "is nested too deeply", "flatten it")]) from None
+            raise document.error((), "is nested too deeply", "flatten it") from None
     if problems:
         raise BrokenConfigError(problems, document, data)
     said = [str(item.message) for item in caught if issubclass(item.category, UserWarning)]
@@ -155,3 +164,56 @@ def _all_problems(problems: list[Problem], error: ValidationError, document: Doc
 
 def _in_order(problems: Iterable[Problem]) -> list[Problem]:
     return sorted(problems, key=lambda problem: (problem.line is None, problem.line or 0))
+
+
+def salvage(data: Any, problems: Iterable[Problem]) -> tuple[EvalConfig, list[int]] | None:
+    """The rest of a config as a valid one, with the numbers that its benchmarks had; None when too little is left.
+
+    First the values that are wrong are left out. Where that is not enough, what is around them is.
+    """
+    data = copy.deepcopy(data)
+    if not isinstance(data, dict) or not isinstance(data.get("benchmarks"), list):
+        return None
+    numbers = list(range(len(data["benchmarks"])))
+    for path in [path_of(problem.path) for problem in problems]:
+        around = value_at(data, path[:-1])
+        if isinstance(around, dict) and path not in {(key,) for key in _NEEDED}:
+            around.pop(path[-1], None)
+    for _ in range(_ROUNDS):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return EvalConfig.model_validate(data), numbers
+        except ValidationError as error:
+            wrong = [path_of(one.path) for one in explain(error, Document(data), EvalConfig)]
+        wrong += [one.path for one in cross_check(data)]
+        dropped = {path[1] for path in wrong if not _replaced(data, path) and path[1:]}
+        numbers = [number for place, number in enumerate(numbers) if place not in dropped]
+        data["benchmarks"] = [one for place, one in enumerate(data["benchmarks"]) if place not in dropped]
+    return None
+
+
+def path_of(shown: str) -> ConfigPath:
+    """The path that ``show_path`` has written."""
+    found = _KEY.finditer(shown)
+    return tuple(int(match[2]) if match[2] else match[1] if match[1] is not None else match[3] for match in found)
+
+
+def _replaced(data: dict[str, Any], path: ConfigPath) -> bool:
+    """Take away the part around ``path``, or put something valid in its place; False for a benchmark: it has to go."""
+    services = as_dict(data.get("services"))
+    match path:
+        case ("services", str(name), *_) if services:
+            services[name] = dict(_SERVICE)
+        case ("services", *_):
+            data["services"] = {"model": dict(_SERVICE)}
+        case ("benchmarks", int(place), "solver", *_) if services and isinstance(data["benchmarks"][place], dict):
+            solver = {"type": "simple", "service": next(iter(services))}
+            again = data["benchmarks"][place].get("solver") == solver
+            data["benchmarks"][place]["solver"] = solver
+            return not again
+        case (str(key), *_) if key not in _NEEDED:
+            data.pop(key, None)
+        case _:
+            return False
+    return True

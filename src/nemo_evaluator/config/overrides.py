@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from nemo_evaluator.config._document import Document, Mark, Path, show_path
-from nemo_evaluator.config._scalars import NULLS
-from nemo_evaluator.config._yaml import parse_document
+from nemo_evaluator.config._yaml import NULLS, parse_document
 from nemo_evaluator.core.errors import ConfigError, Problem
 from nemo_evaluator.core.registry import nearest
 

@@ -19,11 +19,17 @@ from nemo_evaluator.config.fields import (
     Role,
     no_items,
 )
-from nemo_evaluator.config.generation import GenerationConfig
 from nemo_evaluator.config.groups import SERVICES
 from nemo_evaluator.config.kinds import KindOf
-from nemo_evaluator.config.proxy import InterceptorConfig, ProxyConfig
-from nemo_evaluator.config.traffic import BatchConfig, PriceConfig, RetryConfig, TimeoutsConfig
+from nemo_evaluator.config.traffic import (
+    BatchConfig,
+    GenerationConfig,
+    InterceptorConfig,
+    PriceConfig,
+    ProxyConfig,
+    RetryConfig,
+    TimeoutsConfig,
+)
 
 Balancer: TypeAlias = Literal["nel", "haproxy"]
 

@@ -1,12 +1,131 @@
-"""How a model service is spoken to: waits, retries, price."""
+"""How a model service is spoken to: generation, interceptors, cache, waits, retries, price."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, field_validator, model_validator
+from pydantic_core import CoreSchema, PydanticCustomError
 
-from nemo_evaluator.config.fields import Above0, Count, Model, NonNegative, Positive
-from nemo_evaluator.config.proxy import Status
+from nemo_evaluator.config.fields import (
+    Above0,
+    Count,
+    EnvMap,
+    Int,
+    Model,
+    Name,
+    NonNegative,
+    Options,
+    Penalty,
+    Positive,
+    Share,
+    Temperature,
+    no_items,
+)
+from nemo_evaluator.config.groups import INTERCEPTORS
+from nemo_evaluator.config.kinds import check_name, check_settings, with_settings
+
+
+class GenerationConfig(Model):
+    """Generation settings of a service or a solver; the solver's win, field by field."""
+
+    temperature: Temperature | None = Field(None, description="Sampling temperature.")
+    top_p: Share | None = Field(None, description="Nucleus sampling: share of probability mass to keep.")
+    max_tokens: Positive | None = Field(None, description="Longest answer, in tokens.")
+    seed: Int | None = Field(None, description="Sampling seed of the first repeat; others derive theirs.")
+    stop: list[str] | None = Field(None, description="Strings that end the answer.")
+    frequency_penalty: Penalty | None = Field(None, description="Penalty on frequent tokens.")
+    presence_penalty: Penalty | None = Field(None, description="Penalty on tokens already present.")
+
+
+CacheMode = Literal["off", "read", "write"]
+
+
+class InterceptorConfig(Model):
+    """One stage of the pipeline."""
+
+    name: Name = Field(description="A built-in interceptor, `module:Class`, or `file.py:Class` beside the config.")
+    config: Options = Field(default_factory=dict, description="Settings of the interceptor.")
+
+    @field_validator("name")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if not _is_path(name):
+            check_name(INTERCEPTORS, name)
+        return name
+
+    @model_validator(mode="after")
+    def _takes_settings(self) -> Self:
+        if not _is_path(self.name):
+            check_settings(INTERCEPTORS, self.name, self.config, "config")
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return with_settings(handler, schema, INTERCEPTORS, "name", "config")
+
+
+def _is_path(name: str) -> bool:
+    """``module:Class`` or ``file.py``: found when it is built, beside the config."""
+    return ":" in name or name.endswith(".py")
+
+
+class ModelTrafficConfig(Model):
+    """What a captured model call keeps."""
+
+    capture_tool_calls: bool = Field(True, description="Keep tool calls.")
+    capture_reasoning: bool = Field(True, description="Keep reasoning text.")
+    capture_messages: bool = Field(True, description="Keep request messages.")
+    capture_request_body: bool = Field(False, description="Keep the whole request body.")
+    max_content_chars: Count = Field(0, description="Longest text kept; 0 means no limit.")
+
+
+class CacheConfig(Model):
+    """A store of answers, keyed by the whole meaning of a request and the repeat."""
+
+    mode: CacheMode = Field(
+        "write", description="`off`; `read` uses stored answers; `write` uses them and stores new ones."
+    )
+    dir: str | None = Field(None, description="Folder of the store; null means the user's cache folder.")
+
+
+def _cache(value: Any) -> Any:
+    # YAML reads a bare `off` as false.
+    if value is False:
+        return {"mode": "off"}
+    return {"mode": value} if isinstance(value, str) else value
+
+
+def _statuses(value: Any) -> Any:
+    return [value] if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Status = Annotated[int, Field(ge=100, le=599)]
+
+
+class ProxyConfig(Model):
+    """The pipeline of a service. It is the same in process and behind the HTTP proxy for outside agents."""
+
+    interceptors: list[InterceptorConfig] = Field(default_factory=no_items, description="Stages of the pipeline.")
+    verbose: bool = Field(False, description="Log one line per request.")
+    extra_body: dict[str, Any] = Field(default_factory=dict, description="Fields merged into every request body.")
+    extra_headers: EnvMap = Field(default_factory=dict, description="Headers sent with every request.")
+    request_timeout: Above0 | None = Field(
+        None, description="Seconds for one request in all; the same as `timeouts.total` of the service."
+    )
+    max_retries: Count | None = Field(None, description="The same as `retry.max_retries` of the service.")
+    retry_on_status: Annotated[list[Status], BeforeValidator(_statuses)] | None = Field(
+        None, description="HTTP statuses to retry; null means 408, 429 and 5xx."
+    )
+    max_concurrent_upstream: Positive | None = Field(None, description="The same as `max_concurrent` of the service.")
+    allowed_models: list[Name] = Field(
+        default_factory=no_items, description="Models that agents may name besides the service's own."
+    )
+    model_traffic: ModelTrafficConfig = Field(
+        default_factory=ModelTrafficConfig, description="What a captured call keeps."
+    )
+    finish_reason_fixup: bool = Field(True, description="Mend finish reasons that contradict the message.")
+    cache: Annotated[CacheConfig, BeforeValidator(_cache, json_schema_input_type=CacheMode | CacheConfig)] = Field(
+        default_factory=lambda: CacheConfig(mode="off"), description="Answer cache: `off`, `read`, `write`, or a block."
+    )
 
 
 class TimeoutsConfig(Model):

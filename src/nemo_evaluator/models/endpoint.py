@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from nemo_evaluator.config import ModelService
-from nemo_evaluator.config.proxy import ModelTrafficConfig
+from nemo_evaluator.config.traffic import ModelTrafficConfig
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict

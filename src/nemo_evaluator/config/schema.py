@@ -1,4 +1,4 @@
-"""The schema as Markdown tables: the reference part of docs/configuration.md is written by this, so it cannot drift."""
+"""The schema of a config file: as JSON Schema for editors, as Markdown tables for people, which so cannot drift."""
 
 import types
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ from pydantic_core import PydanticUndefined
 
 from nemo_evaluator.config._schema_walk import kinds, literal_words
 from nemo_evaluator.config.cluster_base import ClusterBase
+from nemo_evaluator.config.compose import playbook_names
 from nemo_evaluator.config.eval_config import EvalConfig
 from nemo_evaluator.config.fields import Model
 from nemo_evaluator.config.kinds import whole
@@ -19,6 +20,62 @@ from nemo_evaluator.config.service_base import ServiceBase
 from nemo_evaluator.config.solver_base import SolverBase
 from nemo_evaluator.core.secrets import Secret
 
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_REFERENCE = {"type": "string", "pattern": r"\$\{.+\}", "description": "A reference, such as ${VARIABLE}."}
+
+
+def config_schema() -> dict[str, Any]:
+    """What a config file may hold, composition keys and ``${...}`` references included."""
+    schema = EvalConfig.model_json_schema(mode="validation")
+    _allow_references(schema)
+    # A file that builds on others need not hold everything itself.
+    schema.pop("required", None)
+    benchmark = schema["$defs"]["BenchmarkConfig"]
+    benchmark["properties"]["playbook"] = {
+        "description": "Playbook that this entry builds on.",
+        "anyOf": [{"enum": playbook_names()}, {"type": "string"}],
+    }
+    benchmark.pop("required", None)
+    schema["properties"]["defaults"] = {
+        "description": "Files that this one builds on: group/name, _base_: name, _self_.",
+        "type": "array",
+        "items": {
+            "anyOf": [
+                {"type": "string"},
+                {
+                    "type": "object",
+                    "properties": {"_base_": {"type": "string"}},
+                    "required": ["_base_"],
+                    "additionalProperties": False,
+                },
+            ]
+        },
+    }
+    schema["patternProperties"] = {"^_": {"description": "A variable, used as ${._name}."}}
+    return {"$schema": DIALECT, "title": "nel evaluation config", **{k: v for k, v in schema.items() if k != "title"}}
+
+
+def _allow_references(node: Any) -> None:
+    """Wherever a number or a switch is expected, ``${VARIABLE}`` is right too."""
+    if isinstance(node, list):
+        for item in node:
+            _allow_references(item)
+        return
+    if not isinstance(node, dict):
+        return
+    for key, value in list(node.items()):
+        if key in ("default", "enum", "const", "examples", "discriminator"):
+            continue
+        if isinstance(value, dict) and value.get("type") in ("integer", "number", "boolean"):
+            about = {name: value.pop(name) for name in ("title", "description", "default") if name in value}
+            node[key] = {**about, "anyOf": [value, _REFERENCE]}
+        elif key == "anyOf" and isinstance(value, list):
+            if any(isinstance(one, dict) and one.get("type") in ("integer", "number", "boolean") for one in value):
+                value.append(_REFERENCE)
+        else:
+            _allow_references(value)
+
+
 _PLAIN = {str: "text", int: "whole number", float: "number", bool: "true/false", Secret: "secret", Any: "anything"}
 _NOUNS: dict[type[BaseModel], str] = {
     ServiceBase: "service",
@@ -27,6 +84,12 @@ _NOUNS: dict[type[BaseModel], str] = {
     SandboxBase: "sandbox",
     ClusterBase: "cluster",
 }
+# In the order of the page.
+_ROOMS = (
+    *("config.eval_config", "config.service_base", "services", "config.traffic", "config.benchmarks"),
+    *("config.solver_base", "solvers", "config.scoring", "scoring", "config.sandbox_base", "sandbox"),
+    *("config.cluster_base", "executors", "config.output"),
+)
 _HEAD = """\
 # Config reference
 
@@ -50,14 +113,11 @@ def schema_classes() -> list[type[BaseModel]]:
             found.append(model)
             queue += [inner for field in model.model_fields.values() for inner in _models(whole(field))]
             queue += _shared(model)
-    return sorted(found, key=_order)
+    return [EvalConfig, *sorted(found[1:], key=_order)]
 
 
 def _order(model: type[BaseModel]) -> tuple[int, bool, str]:
-    rooms = ["config.eval_config", "config.service_base", "services", "config.generation", "config.traffic"]
-    rooms += ["config.proxy", "config.benchmarks", "config.solver_base", "solvers", "config.scoring", "scoring"]
-    rooms += ["config.sandbox_base", "sandbox", "config.budgets", "config.cluster_base", "executors", "config.output"]
-    place = next((at for at, room in enumerate(rooms) if f".{room}" in model.__module__), len(rooms))
+    place = next((at for at, room in enumerate(_ROOMS) if f".{room}" in model.__module__), len(_ROOMS))
     return place, bool(_words(model)), title(model)
 
 

@@ -1,0 +1,158 @@
+"""References in a config: ``${.path}`` to a value of the same config, ``${NAME}`` to a variable of the environment."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from nemo_evaluator.config._document import Document, Path, show_path
+from nemo_evaluator.core.errors import ConfigError, Problem
+from nemo_evaluator.core.registry import nearest
+from nemo_evaluator.core.secrets import remember_named
+
+_OWN = re.compile(r"(?<!\$)\$\{\.([A-Za-z0-9_.\-\[\]]+)\}")
+# `$${` is a literal `${`, left for a shell on another machine.
+_OPENING = re.compile(r"\$(?P<escaped>\$\{(?=\.|\w+(?::-|\})))|\$\{(?P<name>\w+)(?P<end>:-|\})")
+_REFERENCE = re.compile(r"\$\{(?=\.|\w+(?::-|\}))")
+# Stands where the author has to give a value.
+MISSING = "???"
+
+
+def escape(text: str) -> str:
+    """The text written so that expansion gives it back as it is."""
+    return _REFERENCE.sub("$${", text)
+
+
+def resolve_self_references(document: Document) -> Document:
+    """The document with every ``${.path}`` replaced; unknown ones and circles are errors, all reported together.
+
+    A string that is one reference takes the value with its type.
+    """
+    resolver = _Resolver(document)
+    value = resolver.walk(document.value, ())
+    if resolver.problems:
+        raise ConfigError(resolver.problems)
+    return Document(value, document.marks)
+
+
+def expand_environment(document: Document, environment: Mapping[str, str]) -> tuple[Any, list[Problem]]:
+    """The value with every variable replaced, and a problem for each one that is not set and has no default.
+
+    A variable that is set, also to nothing, is taken as it is; what it holds is not expanded again.
+    """
+    expander = _Expander(document, environment)
+    return expander.walk(document.value, ()), expander.problems
+
+
+class _Walker:
+    """Puts something in the place of every string of a document. ``chain`` is the references that led to a value."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.problems: list[Problem] = []
+
+    def walk(self, value: Any, path: Path, chain: tuple[Path, ...] = ()) -> Any:
+        if isinstance(value, dict):
+            return {key: self.walk(item, (*path, key), chain) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.walk(item, (*path, number), chain) for number, item in enumerate(value)]
+        return self.text(value, path, chain) if isinstance(value, str) else value
+
+    def text(self, text: str, path: Path, chain: tuple[Path, ...]) -> Any:
+        raise NotImplementedError
+
+    def report(self, path: Path, message: str, hint: str) -> None:
+        problem = self.document.problem(path, message, hint)
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+
+class _Resolver(_Walker):
+    def text(self, text: str, path: Path, chain: tuple[Path, ...]) -> Any:
+        if "${." not in text:
+            return text
+        if whole := _OWN.fullmatch(text):
+            return self._follow(whole[1], path, chain)
+        return _OWN.sub(lambda match: _as_text(self._follow(match[1], path, chain)), text)
+
+    def _follow(self, name: str, path: Path, chain: tuple[Path, ...]) -> Any:
+        target: Path = ()
+        value = self.document.value
+        for part in name.replace("[", ".").replace("]", "").split("."):
+            key: str | int = int(part) if isinstance(value, list) and part.isdigit() else part
+            listed = isinstance(value, list) and isinstance(key, int) and key < len(value)
+            if not listed and not (isinstance(value, dict) and key in value):
+                self.report(path, f"${{.{name}}} names nothing in this config", _known_there(value, target, part))
+                return None
+            target, value = (*target, key), value[key]
+        if target in chain or path[: len(target)] == target:
+            steps = " -> ".join(show_path(step) for step in (*chain, target))
+            self.report(path, f"references go in a circle: {steps}", "give one of them a plain value")
+            return None
+        return self.walk(value, target, (*chain, target))
+
+
+def _known_there(place: Any, path: Path, word: str) -> str:
+    words = [str(key) for key in place] if isinstance(place, dict) else []
+    if close := nearest(word, words):
+        return f"did you mean ${{.{show_path((*path, close))}}}?"
+    return f"known there: {', '.join(words[:12]) or 'nothing'}; write $${{ for a literal ${{"
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)
+
+
+class _Expander(_Walker):
+    def __init__(self, document: Document, environment: Mapping[str, str]) -> None:
+        super().__init__(document)
+        self.environment = environment
+
+    def text(self, text: str, path: Path, chain: tuple[Path, ...]) -> str:
+        if text == MISSING:
+            hint = f"fill it in, or give it: -O {'.'.join(map(str, path))}=VALUE (null leaves it out)"
+            self.report(path, "a value is missing (???)", hint)
+        return self._expanded(text, path) if "$" in text else text
+
+    def _expanded(self, text: str, path: Path) -> str:
+        parts: list[str] = []
+        place = 0
+        while match := _OPENING.search(text, place):
+            parts.append(text[place : match.start()])
+            place = match.end()
+            default: str | None = None
+            if match["end"] == ":-":
+                default, place = _default(text, place)
+            if match["escaped"]:
+                parts.append("${")
+            elif match["end"] == ":-" and default is None:
+                parts.append(match.group())
+            else:
+                parts.append(self._variable(match["name"], default, path))
+        return "".join([*parts, text[place:]])
+
+    def _variable(self, name: str, default: str | None, path: Path) -> str:
+        value = self.environment.get(name)
+        if value is not None:
+            remember_named({name: value})
+            return value
+        if default is not None:
+            return self._expanded(default, path)
+        names = {known.lower(): known for known in self.environment}
+        close = nearest(name, list(names))
+        meant = f"did you mean ${{{names[close]}}}? or " if close else ""
+        hint = f"{meant}export {name}=..., or give a default: ${{{name}:-value}}"
+        self.report(path, f"the environment variable {name} is not set", hint)
+        return ""
+
+
+def _default(text: str, start: int) -> tuple[str | None, int]:
+    """The default that begins at ``start``, braces inside it balanced, and the place after its closing brace."""
+    depth = 1
+    for place in range(start, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[place], 0)
+        if depth == 0:
+            return text[start:place], place + 1
+    end = text.find("}", start)
+    return (None, start) if end < 0 else (text[start:end], end + 1)
