@@ -156,3 +156,12 @@ def test_retries_lower_the_concurrency_until_there_are_none_and_the_whole_run_ke
     assert f"start the whole run with max_concurrent: {level} (--gated does)" in report["advice"][0]
     nel("eval", "run", file, "--gated", "--no-progress")
     assert yaml.safe_load((nel.folder / "out" / "full_config.yaml").read_text())["benchmarks"][0]["max_concurrent"] <= 2
+
+
+def test_a_broken_config_is_told_whole_as_by_a_run(nel: Nel) -> None:
+    services = {"model": api("http://127.0.0.1:9/v1", temprature=1)}
+    file = nel.config("c.yaml", services=services, benchmarks=[bench("gsm8kk", repeats="many")])
+    told = nel("canary", file, code=1).stderr
+    assert "unknown key 'temprature'" in told
+    assert "unknown benchmark 'gsm8kk'" in told
+    assert told == nel("eval", "run", file, code=1).stderr

@@ -1,7 +1,5 @@
 """A config from five answers: where it runs, how the model is served, exports, the kind of model, the benchmarks."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -39,10 +37,8 @@ class Question:
             return word if self.many else self.also.get(word, word)
         if word.replace("-", "_") in known:
             return word.replace("-", "_")
-        flag = self.name.replace("_", "-")
-        raise UsageError(
-            f"--{flag} {text!r} is unknown", hint=did_you_mean(word, known, also=f"one of: {', '.join(known)}")
-        )
+        hint = did_you_mean(word, known, also=f"one of: {', '.join(known)}")
+        raise UsageError(f"--{self.name.replace('_', '-')} {text!r} is unknown", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

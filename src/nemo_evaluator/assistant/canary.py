@@ -1,7 +1,5 @@
 """The canary of a config: a few problems of each benchmark in a folder of its own, and a verdict."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator
@@ -13,7 +11,7 @@ from typing import Final
 from nemo_evaluator.assistant.recipes import read_data, render
 from nemo_evaluator.config import LoadedConfig
 from nemo_evaluator.config.env_file import use_env_file
-from nemo_evaluator.core.errors import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_OK
+from nemo_evaluator.core.errors import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_OK, ConfigError
 from nemo_evaluator.core.files import files_under
 from nemo_evaluator.core.json_coerce import as_count, as_dict
 from nemo_evaluator.core.terminal import one_line
@@ -24,6 +22,7 @@ from nemo_evaluator.executors.request import RunRequest, load_request
 from nemo_evaluator.executors.start import start
 from nemo_evaluator.runs.bundle import Bundle, load_bundle
 from nemo_evaluator.store.layout import PREVIOUS
+from nemo_evaluator.suite.preflight import whole_error
 
 SUFFIX: Final = "-canary"
 # A few problems tell little of shares: what is rare is a remark, any row that failed is a reason to stop.
@@ -64,29 +63,47 @@ class CanaryReport:
         return "PASS" if self.exit_code == EXIT_OK else "FAIL"
 
 
+@dataclass(frozen=True, slots=True)
+class _Pace:
+    """What was measured of a benchmark, and what follows for concurrency and for the time of the whole run."""
+
+    number: int
+    key: str
+    seconds: float
+    used: int
+    most: int
+    retries: int
+    answers: int
+
+    def words(self, tuned: int | None) -> str:
+        """For people. ``tuned`` is the concurrency that retries led to, if there were any."""
+        measured = f"{self.key}: median {self.seconds:.2g} s per answer at concurrency {self.used}"
+        retried = "1 retry" if self.retries == 1 else f"{self.retries or 'no'} retries"
+        if tuned is not None:
+            return f"{measured}, {retried}: start the whole run with max_concurrent: {tuned} (--gated does)"
+        time = clock(self.answers * self.seconds / max(1, min(self.most, self.answers)))
+        untried = f" (more than {self.used} at once was not tried)" if self.used < self.most else ""
+        told = f"max_concurrent {self.most} can stay{untried}; {self.answers:,} answers then take about {time}"
+        return f"{measured}, {retried}: {told}"
+
+
 def run_canary(request: RunRequest, problems: int = 10) -> CanaryReport:
     """Run a few problems of each benchmark and judge the rows. What the run itself prints goes to stderr.
 
     Raises ConfigError, as the whole run would. Nothing is exported, and the folder of the whole run is not touched.
     """
     use_env_file(Path(request.config_file).parent if request.config_file else Path(), request.env_file)
-    loaded = load_request(request)
-    folder = Path(str(Path(loaded.config.output.dir)) + SUFFIX)
-    asked = replace(
-        request,
-        max_problems=problems,
-        output_dir=str(folder),
-        override=(*request.override, *_overrides(loaded)),
-        fresh=True,
-        resume=False,
-        dry_run=False,
-        background=False,
-        submit=False,
-        shard=None,
-    )
+    try:
+        loaded = load_request(request)
+    except ConfigError as error:
+        raise whole_error(error) from None
+    folder = Path(f"{Path(loaded.config.output.dir)}{SUFFIX}")
+    plain = replace(request, fresh=True, resume=False, dry_run=False, background=False, submit=False, shard=None)
+    override = (*request.override, *_overrides(loaded))
+    asked = replace(plain, max_problems=problems, output_dir=str(folder), override=override)
     tuned: dict[int, int] = {}
+    settings: list[str] = []
     for _ in range(_ROUNDS):
-        settings = [f"benchmarks.{number}.max_concurrent={level}" for number, level in sorted(tuned.items())]
         with redirect_stdout(sys.stderr):
             code = start(replace(asked, override=(*asked.override, *settings)))
         report, paces = _report(folder, code, loaded)
@@ -95,10 +112,10 @@ def run_canary(request: RunRequest, problems: int = 10) -> CanaryReport:
         if report.exit_code or not lower:
             break
         tuned |= lower
+        settings = [f"benchmarks.{number}.max_concurrent={level}" for number, level in sorted(tuned.items())]
         words = ", ".join(f"{loaded.config.benchmarks[number].key} at {level}" for number, level in lower.items())
         print(f"Requests had to be retried; the canary runs again with half the concurrency: {words}", file=sys.stderr)
-    report.settings = [f"benchmarks.{number}.max_concurrent={level}" for number, level in sorted(tuned.items())]
-    report.advice = [one.words(tuned.get(one.number)) for one in paces]
+    report.settings, report.advice = settings, [one.words(tuned.get(one.number)) for one in paces]
     return report
 
 
@@ -115,7 +132,9 @@ def _report(folder: Path, code: int, loaded: LoadedConfig) -> tuple[CanaryReport
         return report, []
     checks = check_path(folder, _LIMITS)
     report.causes = [cause for check in checks for cause in _causes(check)]
-    report.remarks = [*_remarks(checks), *_log_lines(folder)]
+    notes = [(check.benchmark, one) for check in checks for one in check.findings if one.level is Level.NOTE]
+    report.remarks = [f"{name}: {one.message}" for name, one in notes if one.check != "failures"]
+    report.remarks += _log_lines(folder)
     report.exit_code = EXIT_INVALID if report.causes or code else EXIT_OK
     if code and not report.causes:
         report.causes.append(Cause("the run", f"ended with exit code {code}", f"see {folder}"))
@@ -161,27 +180,20 @@ def _overrides(loaded: LoadedConfig) -> Iterator[str]:
 
 
 def _causes(check: RunCheck) -> Iterator[Cause]:
-    fixes: dict[str, str] = read_data("fixes.yaml")
     # The causes of failed rows are notes of the check: they say more than the share of failed rows.
     failed = [one for one in check.findings if one.check == "failures"]
     for one in check.findings:
         if one.level is not Level.NOTE:
             words = [one.message, *(note.message for note in failed if one.check == "coverage")]
-            yield Cause(check.benchmark, "; ".join(words), _fix(one, failed, fixes))
+            yield Cause(check.benchmark, "; ".join(words), _fix(one, failed))
 
 
-def _fix(one: Finding, failed: list[Finding], fixes: dict[str, str]) -> str:
+def _fix(one: Finding, failed: list[Finding]) -> str:
+    fixes: dict[str, str] = read_data("fixes.yaml")
     text = " ".join([one.message, *(note.message for note in failed)]).lower()
     causes = [note.message.partition(":")[0] for note in failed if one.check in ("coverage", "finished")]
     asked = [*causes, one.check, "auth" if re.search(r"\b40[13]\b|unauthorized", text) else "", one.failure_class or ""]
     return next((fixes[word] for word in asked if word in fixes), "see the rows: nel show RUN --failed")
-
-
-def _remarks(checks: list[RunCheck]) -> Iterator[str]:
-    for check in checks:
-        for one in check.findings:
-            if one.level is Level.NOTE and one.check != "failures":
-                yield f"{check.benchmark}: {one.message}"
 
 
 def _log_lines(folder: Path) -> Iterator[str]:
@@ -193,30 +205,6 @@ def _log_lines(folder: Path) -> Iterator[str]:
             found = (line for line in file if _TROUBLE.search(line))
             for _, line in zip(range(_LINES_OF_A_LOG), found, strict=False):
                 yield f"{log.name}: {one_line(line, _LINE_CHARS)}"
-
-
-@dataclass(frozen=True, slots=True)
-class _Pace:
-    """What was measured of a benchmark, and what follows for concurrency and for the time of the whole run."""
-
-    number: int
-    key: str
-    seconds: float
-    used: int
-    most: int
-    retries: int
-    answers: int
-
-    def words(self, tuned: int | None) -> str:
-        """For people. ``tuned`` is the concurrency that retries led to, if there were any."""
-        measured = f"{self.key}: median {self.seconds:.2g} s per answer at concurrency {self.used}"
-        retried = "1 retry" if self.retries == 1 else f"{self.retries or 'no'} retries"
-        if tuned is not None:
-            return f"{measured}, {retried}: start the whole run with max_concurrent: {tuned} (--gated does)"
-        time = clock(self.answers * self.seconds / max(1, min(self.most, self.answers)))
-        untried = f" (more than {self.used} at once was not tried)" if self.used < self.most else ""
-        told = f"max_concurrent {self.most} can stay{untried}; {self.answers:,} answers then take about {time}"
-        return f"{measured}, {retried}: {told}"
 
 
 def _pace(bundle: Bundle, loaded: LoadedConfig) -> _Pace | None:

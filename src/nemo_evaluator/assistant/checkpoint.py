@@ -1,35 +1,102 @@
 """A checkpoint read from its JSON files alone: nothing of it is imported or executed."""
 
-from __future__ import annotations
-
 import json
 import re
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from nemo_evaluator.assistant.quantization import Quantization, read_quantization
 from nemo_evaluator.assistant.recipes import read_data
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.json_coerce import as_dict, as_list, as_number, as_whole
 from nemo_evaluator.core.types import JsonDict
 
+_LEGACY: Final = "hf_quant_config.json"
 _LARGEST: Final = 64 * 1024**2
-# Where composite models keep the settings of their language model.
-_TEXT: Final = ("text_config", "llm_config", "language_config", "thinker_config")
-_CONTEXT: Final = (
-    "max_position_embeddings",
-    "n_positions",
-    "max_sequence_length",
-    "max_seq_len",
-    "seq_length",
-    "n_ctx",
-)
-_EXPERTS: Final = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
-_VISION: Final = ("vision_config", "vit_config", "visual", "image_token_index", "image_token_id")
-# Kinds of RoPE scaling whose factor max_position_embeddings holds already.
-_INCLUDED: Final = ("llama3", "longrope", "su", "default", "mrope")
 _NAMED_SIZE: Final = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)b(?![a-z])", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """``method`` None: not quantized. ``layers`` counts algorithms where they are mixed."""
+
+    method: str | None = None
+    algorithm: str | None = None
+    kv_cache: str | None = None
+    source: str | None = None
+    block: int | None = None
+    layers: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def bytes_per_weight(self) -> float:
+        """Of all layers on average."""
+        names = self.layers or {self.algorithm or "": 1}
+        sizes = {
+            name: next((size for part, size in _known("bytes_per_weight").items() if part in name), 2.0)
+            for name in names
+        }
+        return sum(sizes[name] * count for name, count in names.items()) / sum(names.values())
+
+    @property
+    def facts(self) -> set[str]:
+        """What rules for engines may ask for."""
+        text, mixed = f"{self.algorithm} {self.method}".lower(), len(self.layers) > 1
+        named = {word for word in ("fp8", "nvfp4", "mxfp4", "awq", "gptq") if word in text and not mixed}
+        parts = {"modelopt": self.method == "modelopt", "mixed": mixed, "kv_cache": self.kv_cache is not None}
+        parts |= {"quantized": self.method is not None, "legacy_file": self.source == _LEGACY}
+        return named | {name for name, true in parts.items() if true}
+
+
+def read_quantization(config: JsonDict, legacy: Any) -> tuple[Quantization, list[str]]:
+    """What config.json says, else the older hf_quant_config.json; and where the two disagree."""
+    old, block = Quantization(), as_dict(config.get("quantization_config") or config.get("compression_config"))
+    if older := as_dict(as_dict(legacy).get("quantization")):
+        old = replace(_read({"quant_method": "modelopt", **older}), source=_LEGACY)
+        if not older.get("quant_algo"):
+            # Of some checkpoints the KV cache alone was calibrated.
+            old = replace(old, method=None, algorithm=None) if old.kv_cache else Quantization()
+    if not block:
+        return old, []
+    new, warnings = _read(block), []
+    if old.algorithm and new.algorithm != old.algorithm:
+        warnings = [f"config.json says {new.algorithm}, {_LEGACY} {old.algorithm}; engines read the former"]
+    return new, warnings
+
+
+def _read(block: JsonDict) -> Quantization:
+    method = str(block.get("quant_method") or ("modelopt" if block.get("quant_algo") else "compressed-tensors")).lower()
+    named = map(as_dict, as_dict(block.get("config_groups")).values())
+    schemes = [_scheme(as_dict(one.get("weights")), as_dict(one.get("input_activations"))) for one in named]
+    groups = Counter(filter(None, schemes))
+    layers_by_name = as_dict(block.get("quantized_layers"))
+    mixed = Counter(str(as_dict(one).get("quant_algo")).upper() for one in layers_by_name.values())
+    size = next((as_whole(one) for one in as_list(block.get("weight_block_size"))), None)
+    bits = as_whole(block.get("bits") or block.get("w_bit")) or 4
+    if method.startswith("modelopt"):
+        method = "modelopt"
+        algorithm = str(block.get("quant_algo") or " + ".join(sorted(groups)) or "unknown").upper()
+    elif groups:
+        algorithm, mixed = " + ".join(sorted(groups)), groups
+    elif method == "bitsandbytes":
+        algorithm = "INT4 BNB" if block.get("load_in_4bit") or block.get("_load_in_4bit") else "INT8 BNB"
+    elif "fp8" in method or "mxfp4" in method:
+        algorithm = ("FP8 BLOCK" if size else "FP8") if "fp8" in method else "MXFP4"
+    else:
+        algorithm = f"INT{bits} {method.partition('_')[0].upper()}"
+    kv = block.get("kv_cache_quant_algo") or _scheme(as_dict(block.get("kv_cache_scheme")), {})
+    layers = dict(mixed) if len(mixed) > 1 else {}
+    return Quantization(method, algorithm, str(kv).upper() if kv else None, "config.json", size, layers)
+
+
+def _scheme(weights: JsonDict, activations: JsonDict) -> str | None:
+    bits = as_whole(weights.get("num_bits"))
+    if bits is None:
+        return None
+    if str(weights.get("type")) == "float":
+        return {4: "NVFP4", 8: "FP8"}.get(bits, f"FP{bits}")
+    return f"W{bits}A{as_whole(activations.get('num_bits')) or 16}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +146,7 @@ def find_checkpoint(text: str) -> Path:
 def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
     """Everything that the files tell. Raises UsageError when there is no usable config.json."""
     config = _config(folder)
-    text = next((as_dict(config[key]) for key in _TEXT if isinstance(config.get(key), dict)), config)
+    text = next((as_dict(config[key]) for key in _known("text") if isinstance(config.get(key), dict)), config)
     text = as_dict(text.get("text_config")) or text
     both = {**config, **text}
     legacy = _json(folder / "hf_quant_config.json")
@@ -87,7 +154,7 @@ def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
     quantization, said = read_quantization(both, legacy)
     context, scaling = _context(both, as_dict(_json(folder / "tokenizer_config.json")))
     name = name or folder.resolve().name
-    experts = _first(both, _EXPERTS) or _first(as_dict(both.get("ffn_config")), _EXPERTS) or 0
+    experts = _first(both, _known("experts")) or _first(as_dict(both.get("ffn_config")), _known("experts")) or 0
     template = _template(folder)
     warnings = list(said)
     weights = _weights(folder)
@@ -110,17 +177,21 @@ def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
         kv_heads=_first(both, ("num_key_value_heads", "num_kv_heads", "multi_query_group_num")),
         intermediate=_first(both, ("moe_intermediate_size", "intermediate_size")),
         experts=experts if experts > 1 else 0,
-        vision=any(config.get(key) is not None for key in _VISION),
+        vision=any(config.get(key) is not None for key in _known("vision")),
         chat_template=bool(template) if template or (folder / "tokenizer_config.json").is_file() else None,
         thinks=any(word in template for word in ("<think>", "enable_thinking", "reasoning_effort", "[THINK]")),
         tools="tool" in template,
         weight_bytes=weights,
-        generation={k: v for k, v in as_dict(_json(folder / "generation_config.json")).items() if k in _SAMPLING},
+        generation={
+            k: v for k, v in as_dict(_json(folder / "generation_config.json")).items() if k in _known("sampling")
+        },
         warnings=tuple(warnings),
     )
 
 
-_SAMPLING: Final = ("temperature", "top_p", "top_k", "max_new_tokens")
+def _known(what: str) -> Any:
+    """Names that files use, as ``data/checkpoint.yaml`` has them."""
+    return read_data("checkpoint.yaml")[what]
 
 
 def _config(folder: Path) -> JsonDict:
@@ -140,23 +211,22 @@ def _json(path: Path) -> Any:
     if not path.is_file():
         return None
     if path.stat().st_size > _LARGEST:
-        raise UsageError(
-            f"{path} is too large to be a settings file", hint="is it a file of weights under a wrong name?"
-        )
+        hint = "is it a file of weights under a wrong name?"
+        raise UsageError(f"{path} is too large to be a settings file", hint=hint)
     try:
         return json.loads(path.read_bytes())
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{path} is not JSON: {error}", hint="was the download cut off? fetch it again") from error
 
 
-def _first(data: JsonDict, keys: tuple[str, ...]) -> int | None:
+def _first(data: JsonDict, keys: Iterable[str]) -> int | None:
     found = (as_whole(data.get(key)) for key in keys)
     return next((value for value in found if value is not None and value > 0), None)
 
 
 def _context(config: JsonDict, tokenizer: JsonDict) -> tuple[int | None, str | None]:
     """The longest context with RoPE scaling, and the kind of scaling where it is stretched beyond training."""
-    length = _first(config, _CONTEXT)
+    length = _first(config, _known("context"))
     scaling = as_dict(config.get("rope_scaling") or config.get("rope_parameters"))
     kind = str(scaling.get("rope_type") or scaling.get("type") or "")
     factor = as_number(scaling.get("factor")) or 1.0
@@ -164,7 +234,7 @@ def _context(config: JsonDict, tokenizer: JsonDict) -> tuple[int | None, str | N
         # Some tokenizers write 10**30 for "unknown".
         limit = as_whole(tokenizer.get("model_max_length"))
         return (limit if limit is not None and 0 < limit < 10**8 else None), None
-    if not kind or kind in _INCLUDED or factor <= 1:
+    if not kind or kind in _known("included_scaling") or factor <= 1:
         return length, None
     trained = as_whole(scaling.get("original_max_position_embeddings")) or length
     return max(length, int(trained * factor)), kind

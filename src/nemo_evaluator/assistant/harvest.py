@@ -1,7 +1,5 @@
 """The canonical score of every benchmark of a run, with its scale and its standard error."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass

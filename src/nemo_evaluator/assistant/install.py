@@ -1,7 +1,5 @@
 """Copying the packaged skills to where coding agents look for them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 
@@ -24,10 +22,8 @@ def install_skills(folder: Path | None = None, *, force: bool = False) -> list[P
     targets = {home / source.parent.name / source.name: source.read_bytes() for home in homes for source in sources}
     changed = [path for path, text in targets.items() if path.exists() and path.read_bytes() != text]
     if changed and not force:
-        names = ", ".join(map(str, changed))
-        raise UsageError(
-            f"changed since it was installed: {names}", hint="--force replaces it; --dir FOLDER installs elsewhere"
-        )
+        hint = "--force replaces it; --dir FOLDER installs elsewhere"
+        raise UsageError(f"changed since it was installed: {', '.join(map(str, changed))}", hint=hint)
     for path, text in targets.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, text)

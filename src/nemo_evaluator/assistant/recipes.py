@@ -1,7 +1,5 @@
 """Recipes: how named benchmarks are usually run, as data."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How a checkpoint is served: parallel sizes that fit, parsers, flags per engine, and which benchmarks to run."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator
@@ -145,7 +143,7 @@ def _groups(words: list[str]) -> Iterator[list[str]]:
 
 
 def _powers(most: int) -> list[int]:
-    return [2**power for power in range(most.bit_length()) if 2**power <= most] or [1]
+    return [2**power for power in range(most.bit_length())]
 
 
 def _divides(checkpoint: Checkpoint, size: int) -> bool:
@@ -175,10 +173,8 @@ def _facts(checkpoint: Checkpoint, gpus: int) -> set[str]:
 def _serving(runtime: str, checkpoint: Checkpoint, family: dict[str, Any], facts: set[str]) -> Serving:
     # A template that shows no reasoning or tools has none to parse; without one the family is all that is known.
     shown = {"reasoning": checkpoint.thinks, "tools": checkpoint.tools}
-    parsers = [
-        as_dict(family.get(kind)).get(runtime) if there or not checkpoint.chat_template else None
-        for kind, there in shown.items()
-    ]
+    known = [kind for kind, there in shown.items() if there or not checkpoint.chat_template]
+    parsers = [as_dict(family.get(kind)).get(runtime) if kind in known else None for kind in shown]
     found = Serving(runtime, parsers[0], parsers[1])
     for flag, parser in zip(_PARSER_FLAGS[runtime], parsers, strict=True):
         found.flags.extend([flag, parser] if parser else [])

@@ -1,7 +1,5 @@
 """Changing values in the text of a YAML file: everything else, comments too, stays as it was written."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -73,22 +71,21 @@ def _child(node: Any, key: Key) -> Any:
         return next((value for name, value in node.value if name.value == str(key)), None)
     if isinstance(node, yaml.SequenceNode) and str(key).isdecimal():
         return node.value[int(key)] if int(key) < len(node.value) else None
-    raise UsageError(
-        f"{key!r} cannot be set under a plain value", hint="give the path of a mapping, or of a list entry"
-    )
+    hint = "give the path of a mapping, or of a list entry"
+    raise UsageError(f"{key!r} cannot be set under a plain value", hint=hint)
 
 
 def _add(text: str, node: Any, key: Key, value: Any) -> str:
     """A new entry at the end of a mapping or a list."""
     listed = isinstance(node, yaml.SequenceNode)
-    if node.flow_style or not node.value:
-        entry = _written(value, flow=True) if listed else f"{key}: {_written(value, flow=True)}"
+    flow = node.flow_style or not node.value
+    entry = _written(value, flow=flow) if listed else f"{key}: {_written(value, flow=flow)}"
+    if flow:
         place = node.end_mark.index - 1
         return f"{text[:place].rstrip()}{', ' if node.value else ''}{entry}{text[place:]}"
-    entry = f"- {_written(value)}" if listed else f"{key}: {_written(value)}"
     place = text.find("\n", _end(node))
     place = len(text) if place < 0 else place
-    return f"{text[:place]}\n{' ' * node.start_mark.column}{entry}{text[place:]}"
+    return f"{text[:place]}\n{' ' * node.start_mark.column}{'- ' if listed else ''}{entry}{text[place:]}"
 
 
 def _end(node: Any) -> int:

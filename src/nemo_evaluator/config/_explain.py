@@ -13,12 +13,9 @@ from nemo_evaluator.config._document import Document, Path, show_path
 from nemo_evaluator.config._schema_walk import class_at, field_at, kinds_at, value_at
 from nemo_evaluator.config.cross_check import models_to_ask
 from nemo_evaluator.core.errors import Problem
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.registry import did_you_mean, nearest
 from nemo_evaluator.core.secrets import looks_secret, scrub
-
-_NUMBERS = ("int_parsing", "int_type", "int_from_float", "int_parsing_size", "float_parsing", "float_type")
-_MAPPINGS = ("dict_type", "model_type", "model_attributes_type", "mapping_type")
-_BOUNDS = ("greater_than", "greater_than_equal", "less_than", "less_than_equal")
 
 
 @cache
@@ -66,34 +63,36 @@ class _Explainer:
         return self.document.problem(self.path, message, hint)
 
     def _words(self) -> tuple[str, str]:
-        for kinds, words in _TABLE:
-            if self.kind in kinds:
-                return words(self)
+        if self.kind in _WORDS:
+            return _WORDS[self.kind](self)
         if "hint" in self.context:
             return scrub(self.message), self.context["hint"]
-        if self.kind in _texts()["hints"]:
-            return self.message, _texts()["hints"][self.kind]
+        texts = _texts()
+        if self.kind in texts["expected"]:
+            what, _, hint = texts["expected"][self.kind].partition("; ")
+            return f"{what} is expected, found {self._found()}", hint
+        if self.kind in texts["hints"]:
+            return self.message, texts["hints"][self.kind]
         return self._lowered(), self._fallback()
 
     def extra(self) -> tuple[str, str]:
         name = str(self.path[-1]) if self.path else ""
         owner = class_at(self.root, self.path[:-1], self.document.value)
         known = sorted(owner.model_fields) if owner else []
-        hint = _elsewhere(name, self.path) or did_you_mean(name, known, f"known keys: {', '.join(known)}")
-        return f"unknown key {name!r}", hint
+        home = _texts()["homes"].get(name)
+        if home and home not in self.path:
+            return f"unknown key {name!r}", f"it belongs under {home}:"
+        return f"unknown key {name!r}", did_you_mean(name, known, f"known keys: {', '.join(known)}")
 
     def missing(self) -> tuple[str, str]:
         name = str(self.path[-1]) if self.path else ""
         field = field_at(self.root, self.path, self.document.value)
         about = f" ({field.description.rstrip('.')})" if field and field.description else ""
-        siblings = value_at(self.document.value, self.path[:-1])
-        if isinstance(siblings, dict):
-            owner = class_at(self.root, self.path[:-1], self.document.value)
-            strange = [key for key in siblings if owner and key not in owner.model_fields]
-            close = nearest(name, strange)
-            if close:
-                return f"the key {name!r} is missing{about}", f"is {close!r} a misspelling of it?"
-        return f"the key {name!r} is missing{about}", self._add(name)
+        siblings = as_dict(value_at(self.document.value, self.path[:-1]))
+        owner = class_at(self.root, self.path[:-1], self.document.value)
+        close = nearest(name, [key for key in siblings if owner and key not in owner.model_fields])
+        hint = f"is {close!r} a misspelling of it?" if close else self._add(name)
+        return f"the key {name!r} is missing{about}", hint
 
     def _add(self, name: str) -> str:
         """How to add a key that is missing, with the choices where the file has them."""
@@ -123,35 +122,21 @@ class _Explainer:
         return f"{self._found()} is not one of the choices", hint
 
     def text(self) -> tuple[str, str]:
-        if isinstance(self.value, bool | int | float):
-            if self._secret():
-                return f"text is expected, found {self._found()}", "put it in quotes"
-            written = str(self.value).lower() if isinstance(self.value, bool) else str(self.value)[:40]
-            return f"text is expected, found {self._found()}", f'put it in quotes: "{written}"'
-        return f"text is expected, found {self._found()}", self._fallback()
-
-    def number(self) -> tuple[str, str]:
-        whole = "whole " if self.kind.startswith("int") else ""
-        return f"a {whole}number is expected, found {self._found()}", f"write a {whole}number, such as 5"
-
-    def switch(self) -> tuple[str, str]:
-        return f"true or false is expected, found {self._found()}", "write true or false"
+        message = f"text is expected, found {self._found()}"
+        if not isinstance(self.value, bool | int | float):
+            return message, self._fallback()
+        written = str(self.value).lower() if isinstance(self.value, bool) else str(self.value)[:40]
+        return message, "put it in quotes" if self._secret() else f'put it in quotes: "{written}"'
 
     def mapping(self) -> tuple[str, str]:
         if kinds_at(self.root, self.path, self.document.value):
             return self.no_tag()
         return f"a mapping is expected, found {self._found()}", "write indented 'key: value' lines under it"
 
-    def listing(self) -> tuple[str, str]:
-        return f"a list is expected, found {self._found()}", "write '- item' lines under it, or [a, b]"
-
     def bound(self) -> tuple[str, str]:
         words = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
         limit = next((f"{words[name]} {self.context[name]}" for name in words if name in self.context), "smaller")
         return f"{self._found()} is out of range", f"the value must be {limit}"
-
-    def finite(self) -> tuple[str, str]:
-        return "a finite number is expected", "write a plain number"
 
     def short(self) -> tuple[str, str]:
         if self.kind == "string_too_short":
@@ -161,10 +146,8 @@ class _Explainer:
 
     def unknown_sandbox(self) -> tuple[str, str]:
         data = self.document.value
-        named = data.get("sandboxes") if isinstance(data, dict) else None
-        known = [str(name) for name in named] if isinstance(named, dict) else []
-        kinds = kinds_at(self.root, self.path, data)
-        if str(self.value) in kinds:
+        known = [str(name) for name in as_dict(as_dict(data).get("sandboxes"))]
+        if str(self.value) in kinds_at(self.root, self.path, data):
             return self.message, f"for a sandbox of that type, write sandbox: {{type: {self.value}}}"
         otherwise = None if known else "known: none; add one under sandboxes:"
         return self.message, did_you_mean(str(self.value), known, otherwise)
@@ -174,8 +157,7 @@ class _Explainer:
 
     def _found(self) -> str:
         """The value as the file has it, never as it came from the environment, never a secret."""
-        value = self.value
-        secret = self._secret()
+        value, secret = self.value, self._secret()
         if secret or isinstance(value, dict | list) or value is None or value == "":
             return "empty text" if value == "" and not secret else kind_of(value)
         shown = _shorten(scrub(str(value)))
@@ -195,30 +177,19 @@ class _Explainer:
         return "see `nel config schema` or docs/configuration.md"
 
 
-_Words = Callable[[_Explainer], tuple[str, str]]
-_TABLE: list[tuple[tuple[str, ...], _Words]] = [
-    (("extra_forbidden",), _Explainer.extra),
-    (("missing",), _Explainer.missing),
-    (("union_tag_not_found",), _Explainer.no_tag),
-    (("union_tag_invalid",), _Explainer.bad_tag),
-    (("literal_error",), _Explainer.literal),
-    (("string_type", "string_sub_type"), _Explainer.text),
-    (_NUMBERS, _Explainer.number),
-    (("bool_parsing", "bool_type"), _Explainer.switch),
-    (_MAPPINGS, _Explainer.mapping),
-    (("list_type", "tuple_type"), _Explainer.listing),
-    (_BOUNDS, _Explainer.bound),
-    (("finite_number",), _Explainer.finite),
-    (("too_short", "string_too_short"), _Explainer.short),
-    (("unknown_sandbox",), _Explainer.unknown_sandbox),
-]
-
-
-def _elsewhere(name: str, path: Path) -> str | None:
-    home = _texts()["homes"].get(name)
-    if home and home not in path:
-        return f"it belongs under {home}:"
-    return None
+_WORDS: dict[str, Callable[[_Explainer], tuple[str, str]]] = {
+    "extra_forbidden": _Explainer.extra,
+    "missing": _Explainer.missing,
+    "union_tag_not_found": _Explainer.no_tag,
+    "union_tag_invalid": _Explainer.bad_tag,
+    "literal_error": _Explainer.literal,
+    "unknown_sandbox": _Explainer.unknown_sandbox,
+    "finite_number": lambda _: ("a finite number is expected", "write a plain number"),
+    **dict.fromkeys(("string_type", "string_sub_type"), _Explainer.text),
+    **dict.fromkeys(("too_short", "string_too_short"), _Explainer.short),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type", "mapping_type"), _Explainer.mapping),
+    **dict.fromkeys(("greater_than", "greater_than_equal", "less_than", "less_than_equal"), _Explainer.bound),
+}
 
 
 def _shorten(text: str) -> str:

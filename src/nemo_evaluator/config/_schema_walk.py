@@ -14,13 +14,7 @@ from nemo_evaluator.config.kinds import KindOf, whole
 
 def class_at(root: type[BaseModel], path: Path, data: Any) -> type[BaseModel] | None:
     """The schema class of the mapping at ``path``; kinds are told apart by the ``type`` in ``data``."""
-    annotation: Any = root
-    for key in path:
-        annotation = _step(annotation, key, data)
-        data = _item(data, key)
-        if annotation is None:
-            return None
-    return _choose(annotation, data)
+    return _choose(*_walk(root, path, data))
 
 
 def field_at(root: type[BaseModel], path: Path, data: Any) -> FieldInfo | None:
@@ -36,31 +30,27 @@ def kinds(annotation: Any) -> dict[str, type[BaseModel]]:
     found: dict[str, type[BaseModel]] = {}
     for mark in _kind_marks(annotation):
         found |= mark.schemas()
-    for member in _members(annotation):
-        if isinstance(member, type) and issubclass(member, BaseModel) and "type" in member.model_fields:
-            for word in literal_words(member.model_fields["type"].annotation):
-                found[word] = member
+    for model in _models(annotation):
+        if "type" in model.model_fields:
+            found |= dict.fromkeys(literal_words(model.model_fields["type"].annotation), model)
     return found
 
 
 def kinds_at(root: type[BaseModel], path: Path, data: Any) -> dict[str, type[BaseModel]]:
     """The words of ``type`` that the mapping at ``path`` may have."""
-    annotation: Any = root
-    for key in path:
-        annotation = _step(annotation, key, data)
-        data = _item(data, key)
-    return kinds(annotation)
+    return kinds(_walk(root, path, data)[0])
 
 
 def literal_words(annotation: Any) -> list[str]:
     """The words of a Literal, also inside an optional or annotated type."""
-    return [
-        word
-        for member in _members(annotation)
-        if get_origin(member) is Literal
-        for word in get_args(member)
-        if isinstance(word, str)
-    ]
+    words = [word for member in _members(annotation) if get_origin(member) is Literal for word in get_args(member)]
+    return [word for word in words if isinstance(word, str)]
+
+
+def _walk(annotation: Any, path: Path, data: Any) -> tuple[Any, Any]:
+    for key in path:
+        annotation, data = _step(annotation, key, data), _item(data, key)
+    return annotation, data
 
 
 def _kind_marks(annotation: Any) -> Iterator[KindOf]:
@@ -80,12 +70,15 @@ def _members(annotation: Any) -> list[Any]:
     return [annotation]
 
 
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    return [member for member in _members(annotation) if isinstance(member, type) and issubclass(member, BaseModel)]
+
+
 def _choose(annotation: Any, data: Any) -> type[BaseModel] | None:
     word = data.get("type") if isinstance(data, dict) else None
     for mark in _kind_marks(annotation):
-        known = isinstance(word, str) and word in mark.kinds
-        return mark.kinds.schema(word) if known and isinstance(word, str) else None
-    models = [member for member in _members(annotation) if isinstance(member, type) and issubclass(member, BaseModel)]
+        return mark.kinds.schema(word) if isinstance(word, str) and word in mark.kinds else None
+    models = _models(annotation)
     if len(models) == 1:
         return models[0]
     return kinds(annotation).get(word) if isinstance(word, str) else None

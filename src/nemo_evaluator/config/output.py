@@ -69,9 +69,8 @@ class OutputConfig(Model):
     @classmethod
     def _in_its_folder(cls, value: bool) -> bool:
         if value:
-            raise PydanticCustomError(
-                "timestamped", "a run has no folder by time: --resume goes on in `dir`; for another run name another"
-            )
+            text = "a run has no folder by time: --resume goes on in `dir`; for another run name another"
+            raise PydanticCustomError("timestamped", text)
         return value
 
     @model_validator(mode="before")
@@ -82,22 +81,18 @@ class OutputConfig(Model):
         if not isinstance(exports, list) or not any(isinstance(target, dict) for target in exports):
             return data
         settings = dict(data.get("export_config") or {})
-        names: list[Any] = []
+        names = list(exports)
         for number, target in enumerate(exports):
             name = target.get("type") if isinstance(target, dict) else None
             if not isinstance(name, str):
-                names.append(target)
                 continue
-            names.append(name)
+            names[number] = name
             own = {key: value for key, value in target.items() if key != "type"}
             if name in EXPORTERS:
                 check_settings(EXPORTERS, name, own, "export", number)
             if own and settings.get(name):
-                raise PydanticCustomError(
-                    "given_twice",
-                    "settings of {name} stand in export and in export_config; keep one",
-                    {"name": repr(name)},
-                )
+                text = "settings of {name} stand in export and in export_config; keep one"
+                raise PydanticCustomError("given_twice", text, {"name": repr(name)})
             if own:
                 settings[name] = own
         return {**data, "export": names, "export_config": settings}
@@ -120,9 +115,8 @@ class OutputConfig(Model):
         if not self.trajectories.enrich or self.traffic != "none":
             return self
         if "traffic" in self.model_fields_set:
-            raise PydanticCustomError(
-                "nothing_to_enrich_from", "trajectories.enrich needs the traffic: set traffic to metadata or bodies"
-            )
+            text = "trajectories.enrich needs the traffic: set traffic to metadata or bodies"
+            raise PydanticCustomError("nothing_to_enrich_from", text)
         self.traffic = "bodies"
         return self
 
@@ -131,17 +125,9 @@ class OutputConfig(Model):
         for name, settings in self.export_config.items():
             if name in self.export:
                 check_settings(EXPORTERS, name, settings, "export_config", name)
-        return self
-
-    @model_validator(mode="after")
-    def _no_stray_settings(self) -> Self:
-        stray = [name for name in self.export_config if name not in self.export]
-        if stray:
-            raise PydanticCustomError(
-                "stray_export",
-                "export_config has settings for {names}, which export does not name",
-                {"names": ", ".join(map(repr, stray))},
-            )
+        if stray := [name for name in self.export_config if name not in self.export]:
+            text = "export_config has settings for {names}, which export does not name"
+            raise PydanticCustomError("stray_export", text, {"names": ", ".join(map(repr, stray))})
         return self
 
     @classmethod

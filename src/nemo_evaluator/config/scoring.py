@@ -57,12 +57,8 @@ class ScoringConfig(Model):
         if len(set(names)) != len(names):
             raise PydanticCustomError("metric_names", "the names of metrics must differ")
         if self.primary is not None and self.primary not in names:
-            known = ", ".join(names) or "none"
-            raise PydanticCustomError(
-                "unknown_primary",
-                "primary {primary} names no metric; metrics: {known}",
-                {"primary": repr(self.primary), "known": known},
-            )
+            context = {"primary": repr(self.primary), "known": ", ".join(names) or "none"}
+            raise PydanticCustomError("unknown_primary", "primary {primary} names no metric; metrics: {known}", context)
         if len(names) > 1 and self.primary is None:
             raise PydanticCustomError("no_primary", "with several metrics, primary must name the one that counts")
         return self

@@ -34,15 +34,10 @@ def _unsupported(model: BaseModel, path: Path, named: list[Any]) -> Iterator[tup
             if place[-1] == "sandbox" and one in named:
                 # Spoken of where it is defined.
                 continue
-            kinds = groups.get(name)
-            kind = kinds.get(getattr(one, "type", "")) if kinds is not None else None
-            if kinds is not None and kind is not None and kind.missing is not None:
-                word = getattr(one, "type", "")
-                yield (
-                    (*place, "type"),
-                    f"{kinds.kind} {word!r} is {kind.missing}",
-                    f"supported: {', '.join(kinds.ready())}",
-                )
+            kinds, word = groups.get(name), getattr(one, "type", "")
+            if kinds is not None and (missing := kinds.get(word).missing) is not None:
+                message = f"{kinds.kind} {word!r} is {missing}"
+                yield (*place, "type"), message, f"supported: {', '.join(kinds.ready())}"
             yield from _unsupported(one, place, named)
 
 

@@ -80,9 +80,10 @@ def load_settings(say: Callable[[str], None] = lambda text: None) -> dict[str, A
     if not isinstance(document.value, dict):
         return check_settings(document) if document.value is not None else {}
     ours, foreign = _apart(document.value)
-    for name in _dotted(foreign):
-        hint = did_you_mean(name, setting_names(), "", form="{}")
-        say("; ".join(filter(None, (f"{path}: {name} is not a setting of nel", hint))))
+    for group, kept in foreign.items():
+        for name in [f"{group}.{key}" for key in kept] if group in UserSettings.model_fields else [str(group)]:
+            hint = did_you_mean(name, setting_names(), "", form="{}")
+            say("; ".join(filter(None, (f"{path}: {name} is not a setting of nel", hint))))
     return check_settings(Document(ours, document.marks))
 
 
@@ -90,25 +91,15 @@ def _apart(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The values that are ours, and the rest."""
     ours: dict[str, Any] = {}
     foreign: dict[str, Any] = {}
-    names = setting_names()
     for group, kept in values.items():
-        known = any(name.startswith(f"{group}.") for name in names)
-        if not known or not isinstance(kept, dict):
-            (ours if known else foreign)[group] = kept
+        known = UserSettings.model_fields.get(group)
+        if known is None or not isinstance(kept, dict):
+            (foreign if known is None else ours)[group] = kept
             continue
         for name, value in kept.items():
-            side = ours if f"{group}.{name}" in names else foreign
+            side = ours if f"{group}.{name}" in setting_names() else foreign
             side.setdefault(group, {})[name] = value
     return ours, foreign
-
-
-def _dotted(values: dict[str, Any]) -> list[str]:
-    groups = {name.split(".")[0] for name in setting_names()}
-    return [
-        name
-        for group, kept in values.items()
-        for name in ([f"{group}.{key}" for key in kept] if group in groups else [str(group)])
-    ]
 
 
 def check_settings(document: Document) -> dict[str, Any]:
