@@ -8,7 +8,7 @@ import pytest
 
 from nemo_evaluator.config import load_config
 from nemo_evaluator.core.errors import ConfigError
-from nemo_evaluator.suite.names import check_names
+from nemo_evaluator.suite.preflight import check_names
 
 TEXT = """
 services:

@@ -19,7 +19,7 @@ from nemo_evaluator.store.lock import folder_lock
 from nemo_evaluator.store.runs import RunMeta, find_run, new_run_id, places, run_in, summary_of
 from nemo_evaluator.suite.console import Console
 from nemo_evaluator.suite.merge import merge_run
-from nemo_evaluator.suite.names import check_names
+from nemo_evaluator.suite.preflight import check_names
 from nemo_evaluator.suite.rescore import RescoreOptions
 from nemo_evaluator.suite.rescore import rescore as rescore_run
 from nemo_evaluator.suite.summary import headline, summary_json, summary_text

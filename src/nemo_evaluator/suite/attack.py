@@ -1,7 +1,5 @@
 """The attack battery on the judges of a config: services up, every judge once, services down."""
 
-from __future__ import annotations
-
 import tempfile
 from contextlib import AsyncExitStack
 from pathlib import Path

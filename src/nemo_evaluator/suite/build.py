@@ -1,7 +1,5 @@
 """From a config to the evaluations that the engine runs."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack

@@ -1,7 +1,5 @@
 """The variables that a config needs, as an ``.env`` file to fill in."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The noise floor: the same problems asked again, at temperature 0 and at two levels of concurrency."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -74,9 +72,8 @@ async def measure_noise(config: EvalConfig, problems: int, levels: tuple[int, in
                         raise finished.halt.error
                     runs.append(load_bundle(finished.task.bundles()[-1]))
                 rows = [{row.key: row for row in run.rows() if row.reward is not None} for run in runs]
-                report = NoiseReport(
-                    runs[0].name, runs[0].model, levels, _change(rows[0], rows[1]), _change(rows[0], rows[2]), bound
-                )
+                again, other_level = (_change(rows[0], those) for those in rows[1:])
+                report = NoiseReport(runs[0].name, runs[0].model, levels, again, other_level, bound)
                 target = TaskPaths(Path(config.output.dir) / safe_name(key)).noise
                 target.parent.mkdir(parents=True, exist_ok=True)
                 write_json(target, report.to_dict())
@@ -87,9 +84,8 @@ async def measure_noise(config: EvalConfig, problems: int, levels: tuple[int, in
 def _change(left: Mapping[tuple[int, int], Row], right: Mapping[tuple[int, int], Row]) -> Change:
     pairs = [(left[key], right[key]) for key in left if key in right]
     if not pairs:
-        raise NelError(
-            "no problem was scored in both runs", hint="look at one run first: nel eval run CONFIG --limit 5"
-        )
+        hint = "look at one run first: nel eval run CONFIG --limit 5"
+        raise NelError("no problem was scored in both runs", hint=hint)
     rewards = [(one.reward or 0.0, two.reward or 0.0) for one, two in pairs]
     return Change(
         problems=len(pairs),
@@ -115,10 +111,8 @@ def _still(config: EvalConfig, problems: int) -> EvalConfig:
 def _cold(service: ServiceBase) -> ServiceBase:
     if not isinstance(service, ModelService):
         return service
-    update: JsonDict = {
-        "generation": service.generation.model_copy(update={"temperature": 0.0}),
-        "max_concurrent": None,
-    }
+    cold = service.generation.model_copy(update={"temperature": 0.0})
+    update: JsonDict = {"generation": cold, "max_concurrent": None}
     if (proxy := service.proxy) is not None:
         asked = [one for one in proxy.interceptors if one.name != "caching"]
         off = proxy.cache.model_copy(update={"mode": "off"})

@@ -65,7 +65,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 class Interrupts:
     """Turns signals into a halt of the running benchmarks, or a cancellation where none runs."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
+    def __init__(self, say: Say) -> None:
         self._say = say
         self._count = 0
         self._task: asyncio.Task[object] | None = None
@@ -146,10 +146,8 @@ class BenchmarkResult:
             return EXIT_INTERRUPTED
         if self.error is not None or self.bundle is None:
             return EXIT_FAILED
-        if self.stopped is HaltKind.BUDGET:
-            return EXIT_BUDGET
-        if self.stopped is HaltKind.DETACHED:
-            return EXIT_DETACHED
+        if self.stopped in (HaltKind.BUDGET, HaltKind.DETACHED):
+            return EXIT_BUDGET if self.stopped is HaltKind.BUDGET else EXIT_DETACHED
         return EXIT_INVALID if self.bundle["validity"]["status"] == INVALID else EXIT_OK
 
 
@@ -166,15 +164,14 @@ class SuiteResult:
     @property
     def exit_code(self) -> int:
         """130 interrupted, 2 a benchmark (or a strict export) failed, 4 budget spent, 5 detached, 3 INVALID, else 0."""
-        codes = {result.exit_code for result in self.benchmarks}
         if self.interrupted:
             return EXIT_INTERRUPTED
+        codes = {result.exit_code for result in self.benchmarks}
         if self.export_errors and self.strict_export:
             codes.add(EXIT_FAILED)
-        for code in (EXIT_FAILED, EXIT_BUDGET, EXIT_DETACHED, EXIT_INVALID):
-            if code in codes:
-                return code
-        return EXIT_OK
+        return next(
+            (code for code in (EXIT_FAILED, EXIT_BUDGET, EXIT_DETACHED, EXIT_INVALID) if code in codes), EXIT_OK
+        )
 
 
 async def run_suite(config: EvalConfig, options: SuiteOptions) -> SuiteResult:
@@ -206,7 +203,7 @@ async def run_suite(config: EvalConfig, options: SuiteOptions) -> SuiteResult:
         result.interrupted = interrupts.asked
     order = [bench.key for bench in config.benchmarks]
     result.benchmarks.sort(key=lambda one: order.index(one.key))
-    if _any_bundle(result):
+    if any(one.bundle is not None for one in result.benchmarks):
         _report(result, config, options, checkpoint)
         result.export_errors = run_exports(config.output, options.output_dir, options.say, shard=options.shard)
     return result
@@ -267,11 +264,8 @@ async def _run_one(
                 job.pool, job.workers = options.pool.of(key, builder.running), options.pool.workers
             finished = await evaluate(job)
         _take(result, finished)
-    except NelError as error:
-        result.error = error
-        result.stopped = halt.kind
-    except OSError as error:
-        result.error = storage_error(error)
+    except (NelError, OSError) as error:
+        result.error = error if isinstance(error, NelError) else storage_error(error)
         result.stopped = halt.kind
     finally:
         interrupts.running.remove(halt)
@@ -296,10 +290,8 @@ def _take(result: BenchmarkResult, finished: Finished) -> None:
 
 def _note(checkpoint: Checkpoint, result: BenchmarkResult, say: Say) -> None:
     if result.error is not None:
-        say(
-            f"{result.key}: failed: {result.error.message}"
-            + (f"\n  fix: {result.error.hint}" if result.error.hint else "")
-        )
+        fix = f"\n  fix: {result.error.hint}" if result.error.hint else ""
+        say(f"{result.key}: failed: {result.error.message}{fix}")
         checkpoint.failed(result.key, result.error.message, getattr(result.error, "cause", None))
     elif result.stopped in (HaltKind.INTERRUPT, HaltKind.BUDGET, HaltKind.DETACHED):
         say(f"{result.key}: stopped: {result.stop_reason}")
@@ -312,14 +304,5 @@ def _note(checkpoint: Checkpoint, result: BenchmarkResult, say: Say) -> None:
 
 def use_datasets(data: DatasetsConfig) -> None:
     """Make the config's dataset settings those of this process."""
-    settings = DataSettings(
-        mirror=Path(data.mirror) if data.mirror else None,
-        lock=Path(data.lock) if data.lock else None,
-        offline=data.offline or None,
-        frozen=data.frozen or None,
-    )
-    configure(settings)
-
-
-def _any_bundle(result: SuiteResult) -> bool:
-    return any(one.bundle is not None for one in result.benchmarks)
+    mirror, lock = (Path(given) if given else None for given in (data.mirror, data.lock))
+    configure(DataSettings(mirror=mirror, lock=lock, offline=data.offline or None, frozen=data.frozen or None))

@@ -1,8 +1,7 @@
 """What a run needs besides its config: mounts, checkpoints, disk, GPUs, contexts, images, endpoints that answer."""
 
-from __future__ import annotations
-
 import asyncio
+import math
 import re
 import shutil
 import subprocess
@@ -46,15 +45,10 @@ def check_site(config: EvalConfig) -> Iterator[Found]:
         if service.type in _ENGINES and service.model.startswith("/") and not Path(service.model).exists():
             yield (*path, "model"), f"there is no checkpoint at {service.model}", "give its folder, or ORG/NAME"
         sizes = (service.tensor_parallel_size, service.pipeline_parallel_size, service.data_parallel_size)
-        wanted = service.replicas
-        for size in sizes:
-            wanted *= size or 1
+        wanted = math.prod([service.replicas, *(size or 1 for size in sizes)])
         if wanted > 1 and service.gpus != 0 and wanted > (gpus := _gpus()) > 0:
-            yield (
-                (*path, "tensor_parallel_size"),
-                f"{wanted} GPUs are needed, and there are {gpus}",
-                "nel inspect-model",
-            )
+            said = f"{wanted} GPUs are needed, and there are {gpus}"
+            yield (*path, "tensor_parallel_size"), said, "nel inspect-model"
 
 
 def disk_cautions(config: EvalConfig) -> list[str]:
@@ -70,9 +64,8 @@ def registry_cautions(config: EvalConfig) -> list[str]:
     """Images of registries that are not public, for which no credentials are stored here."""
     images = {getattr(service, "image", None) for service in config.services.values()}
     images |= {getattr(bench.sandbox, "image", None) for bench in config.benchmarks}
-    images |= {
-        b.name.partition("://")[2].partition("#")[0] for b in config.benchmarks if b.name.startswith("container:")
-    }
+    names = [bench.name for bench in config.benchmarks if bench.name.startswith("container:")]
+    images |= {name.partition("://")[2].partition("#")[0] for name in names}
     files = [Path.home() / name for name in _STORED]
     stored = "\n".join(file.read_text(errors="replace") for file in files if file.is_file())
     private = [image for image in images if image and not image.startswith(("/", ".")) and not _PUBLIC.match(image)]
@@ -98,28 +91,23 @@ async def ping(config: EvalConfig) -> AsyncIterator[Found]:
             except TimeoutError:
                 yield ("services", name, "url"), f"no answer within {_PATIENCE:.0f} s", "is the server overloaded?"
             except NelError as error:
-                place = _PLACES.get(type(error), "url")
-                yield (
-                    ("services", name, place),
-                    error.message,
-                    error.hint or "check the service's url, model and api_key",
-                )
+                hint = error.hint or "check the service's url, model and api_key"
+                yield ("services", name, _PLACES.get(type(error), "url")), error.message, hint
 
 
 def _context(config: EvalConfig, name: str, service: ManagedService) -> Iterator[Found]:
     found = _LENGTH.search(" ".join(service.extra_args))
     if found is None:
         return
-    places: list[tuple[tuple[str | int, ...], Any]] = [(("services", name, "generation"), service.generation)]
-    for number, bench in enumerate(config.benchmarks):
-        if bench.solver.model_service == name and getattr(bench.solver, "generation", None) is not None:
-            places.append((("benchmarks", number, "solver", "generation"), getattr(bench.solver, "generation", None)))
-    for path, generation in places:
-        if generation.max_tokens is not None and generation.max_tokens >= int(found[1]):
-            said = (
-                f"answers of {generation.max_tokens} tokens and a prompt do not fit the server's context of {found[1]}"
-            )
-            yield (*path, "max_tokens"), said, "lower max_tokens, or raise the context in extra_args"
+    places: dict[tuple[str | int, ...], Any] = {("services", name): service}
+    asking = [(number, one.solver) for number, one in enumerate(config.benchmarks) if one.solver.model_service == name]
+    places |= {("benchmarks", number, "solver"): solver for number, solver in asking}
+    for path, owner in places.items():
+        most = getattr(getattr(owner, "generation", None), "max_tokens", None)
+        if most is not None and most >= int(found[1]):
+            said = f"answers of {most} tokens and a prompt do not fit the server's context of {found[1]}"
+            hint = "lower max_tokens, or raise the context in extra_args"
+            yield (*path, "generation", "max_tokens"), said, hint
 
 
 @cache

@@ -22,10 +22,8 @@ def check_baselines(config: EvalConfig, shard: Shard | None) -> None:
         if bench.stop_when is None:
             continue
         if shard is not None:
-            raise UsageError(
-                f"{bench.key}: stop_when is not for shards: each sees a part of the problems and decides on that alone",
-                hint="run the benchmark in one piece, or remove stop_when",
-            )
+            why = "stop_when is not for shards: each sees a part of the problems and decides on that alone"
+            raise UsageError(f"{bench.key}: {why}", hint="run the benchmark in one piece, or remove stop_when")
         if bench.stop_when.decided_against is not None:
             _runs(bench.key, bench.stop_when.decided_against)
 
@@ -59,29 +57,26 @@ def _baseline(bench: BenchmarkConfig, name: str, task_dir: Path) -> Baseline:
         hint = "write this run elsewhere: -O output.dir=FOLDER"
         raise UsageError(f"{bench.key}: the baseline {folder} is the folder of this run itself", hint=hint)
     if run.invalid:
-        raise UsageError(
-            f"{bench.key}: the baseline {folder} is INVALID, so nothing can be decided against it: {run.invalid[0]}",
-            hint="complete it with `nel eval run --resume`, or take another baseline",
-        )
+        why = f"is INVALID, so nothing can be decided against it: {run.invalid[0]}"
+        hint = "complete it with `nel eval run --resume`, or take another baseline"
+        raise UsageError(f"{bench.key}: the baseline {folder} {why}", hint=hint)
     rewards = _rewards(run)
     if not rewards:
-        raise UsageError(
-            f"{bench.key}: the baseline {folder} has no scored row with a problem_hash to compare with",
-            hint=f"run it again with this version of nel; its rows are in {run.results}",
-        )
+        why = "has no scored row with a problem_hash to compare with"
+        hint = f"run it again with this version of nel; its rows are in {run.results}"
+        raise UsageError(f"{bench.key}: the baseline {folder} {why}", hint=hint)
     from nemo_evaluator.metrics.stop_rule import Baseline  # noqa: PLC0415
 
     return Baseline(rewards, bench.stop_when.max_drop, folder)
 
 
 def _runs(key: str, folder: str) -> dict[str, Bundle]:
+    hint = "stop_when.decided_against is the folder of a finished run"
     try:
         runs = discover_bundles(folder)
     except UsageError as error:
-        hint = error.hint or "stop_when.decided_against is the folder of a finished run"
-        raise UsageError(f"{key}: no baseline to decide against: {error.message}", hint=hint) from error
+        raise UsageError(f"{key}: no baseline to decide against: {error.message}", hint=error.hint or hint) from error
     if not runs:
-        hint = "stop_when.decided_against is the folder of a finished run"
         raise UsageError(f"{key}: the baseline {folder} has no finished benchmark", hint=hint)
     return runs
 
