@@ -1,7 +1,8 @@
 """A Gym server of a few lines: native rows judged by equality, sessions by cookie, and faults on demand.
 
 ``python gym_stand_in.py`` listens on ``PORT``; ``FAULT`` names what goes wrong: ``garbage``, ``no_reward``, ``die``
-(after ``LIVES`` verdicts), ``broken`` (500) or ``crash`` (in its first rollout; started again, it takes its time). With ``PATCHES`` what the model says is the agent's change.
+(after ``LIVES`` verdicts), ``broken`` (500) or ``crash`` (in its first rollout; started again, it takes its time).
+With ``PATCHES`` what the model says is the agent's change.
 """
 
 import json

@@ -15,8 +15,7 @@ import orjson
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from nemo_evaluator.config import SNAPSHOT, LoadedConfig, load_config, load_mapping
-from nemo_evaluator.config.quick import find_provider, providers
-from nemo_evaluator.config.quick import QuickEndpoint, quick_data
+from nemo_evaluator.config.quick import QuickEndpoint, find_provider, providers, quick_data
 from nemo_evaluator.core.arguments import masked_arguments
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps, write_atomic

@@ -11,8 +11,8 @@ from pydantic_core import PydanticCustomError
 
 from nemo_evaluator.config.benchmarks import BenchmarkConfig
 from nemo_evaluator.config.cluster_base import ClusterBase
-from nemo_evaluator.config.fields import Count, EnvMap, Model, Name, NotYet, Positive, Size, no_items
 from nemo_evaluator.config.cross_check import Finding, Path, benchmarks_of, get_in, number_of
+from nemo_evaluator.config.fields import Count, EnvMap, Model, Name, NotYet, Positive, Size, no_items
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.registry import did_you_mean
 
