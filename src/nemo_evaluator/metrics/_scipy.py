@@ -20,22 +20,18 @@ def _special() -> Any:
 
 
 def t_quantile(probability: float, df: float) -> float:
-    """Quantile of Student's t."""
     return float(_special().stdtrit(df, probability))
 
 
 def t_cdf(value: float, df: float) -> float:
-    """Distribution function of Student's t."""
     return float(_special().stdtr(df, value))
 
 
 def noncentral_t_cdf(value: float, df: float, shift: float) -> float:
-    """Distribution function of the non-central t."""
     return float(_special().nctdtr(df, shift, value))
 
 
 def beta_quantile(probability: float, a: float, b: float) -> float:
-    """Quantile of the beta distribution."""
     return float(_special().betaincinv(a, b, probability))
 
 

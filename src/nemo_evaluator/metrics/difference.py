@@ -22,7 +22,6 @@ class Centred:
         return (self.centre - bound) / self.error
 
     def bounds(self, quantile: float) -> tuple[float, float]:
-        """The symmetric interval."""
         return self.centre - quantile * self.error, self.centre + quantile * self.error
 
 

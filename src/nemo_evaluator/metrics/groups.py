@@ -26,12 +26,10 @@ class Problems:
 
     @property
     def means(self) -> Floats:
-        """The mean reward of each problem."""
         return self.totals if self.single else self.totals / self.counts
 
     @property
     def rows(self) -> int:
-        """How many rows were gathered."""
         return int(self.counts.sum())
 
     def __len__(self) -> int:

@@ -46,7 +46,6 @@ class Labelled:
 
     @property
     def labels(self) -> int:
-        """How many rows have a label."""
         return int(self.known.sum())
 
     @property

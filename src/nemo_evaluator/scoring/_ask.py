@@ -47,7 +47,6 @@ class JudgeSettings:
 
     @classmethod
     def of(cls, config: RubricMetric) -> Self:
-        """From the settings of a metric."""
         return cls(config.temperature, config.timeout, config.max_retries)
 
 
@@ -90,13 +89,9 @@ async def ask_judge(
     try:
         return Judged(read(answer.content), answer)
     except JudgeError as error:
-        problem = error.message
-    again: list[Message] = [
-        *messages,
-        {"role": "assistant", "content": answer.content or "(no answer)"},
-        {"role": "user", "content": f"Your reply could not be parsed: {problem}. {_AGAIN}"},
-    ]
-    answer = await _said(client, again, settings, schema)
+        again = f"Your reply could not be parsed: {error.message}. {_AGAIN}"
+    said: Message = {"role": "assistant", "content": answer.content or "(no answer)"}
+    answer = await _said(client, [*messages, said, {"role": "user", "content": again}], settings, schema)
     try:
         return Judged(read(answer.content), answer)
     except JudgeError as error:

@@ -108,7 +108,6 @@ class Formulas:
         return chr(_FIRST + len(self.spans) - 1)
 
     def read(self, clause: str, *, cued: bool) -> Said[str] | None:
-        """The formulas that a clause commits to."""
         known = list(_KNOWN.finditer(clause))
         if not known:
             return self._plain(clause) if cued or not (self._last or _PROSE.search(clause)) else None
@@ -139,7 +138,6 @@ class Formulas:
         return Said(said, start, end, opens and not clause[end:].strip(" *_`.,!)"))
 
     def weak(self, line: str) -> Said[str] | None:
-        """A short line."""
         said = self.read(line, cued=True)
         return said if said is not None and len(line.split()) <= _SHORT_LINE - 1 else None
 

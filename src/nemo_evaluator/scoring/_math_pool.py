@@ -7,8 +7,8 @@ import queue
 import subprocess
 import sys
 import threading
-from collections import OrderedDict
-from functools import cache
+from contextlib import suppress
+from functools import cache, lru_cache
 from typing import Final
 
 from nemo_evaluator.core.errors import ScorerError
@@ -24,16 +24,13 @@ class MathPool:
     def __init__(self, size: int = 2) -> None:
         self._idle: queue.LifoQueue[_Worker] = queue.LifoQueue()
         # Repeats of a problem give the same answers again.
-        self._known: OrderedDict[tuple[str, str, float], bool | None] = OrderedDict()
+        self.equal = lru_cache(_REMEMBERED)(self._equal)
         for _ in range(max(1, size)):
             self._idle.put(_Worker())
 
-    def equal(self, target: str, said: str, seconds: float) -> bool | None:
+    def _equal(self, target: str, said: str, seconds: float) -> bool | None:
         """Whether the expressions are equal; None when ``said`` is too heavy to tell. Raises ScorerError when the
         target is too heavy, or when no worker answers."""
-        key = (target, said, seconds)
-        if key in self._known:
-            return self._known[key]
         worker = self._idle.get()
         try:
             verdict = worker.ask(target, said, seconds)
@@ -41,13 +38,9 @@ class MathPool:
                 raise ScorerError(f"no math worker could read the target {target[:80]!r} in {seconds:g} CPU seconds")
         finally:
             self._idle.put(worker)
-        self._known[key] = verdict
-        if len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
         return verdict
 
     def close(self) -> None:
-        """End the workers that are idle."""
         while True:
             try:
                 self._idle.get_nowait().stop()
@@ -104,16 +97,13 @@ class _Worker:
         process.kill()
         process.wait()
         for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                try:
+            with suppress(BrokenPipeError):
+                if pipe is not None:
                     pipe.close()
-                except BrokenPipeError:
-                    pass
 
 
 @cache
 def shared_pool() -> MathPool:
-    """The pool of this process."""
     pool = MathPool(size=min(4, os.cpu_count() or 1))
     atexit.register(pool.close)
     return pool

@@ -62,7 +62,6 @@ def _numerically(target: str, said: str) -> bool | None:
 
 
 def main() -> None:
-    """Answer until the pipe closes."""
     logging.disable(logging.CRITICAL)
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, resource.RLIM_INFINITY))
     signal.signal(signal.SIGPROF, _limit)

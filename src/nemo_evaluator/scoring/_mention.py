@@ -91,7 +91,6 @@ class Mentions:
         return _LISTS[self._names].sub(_many, text) if "," in text else text
 
     def read(self, clause: str, *, cued: bool) -> Said[int] | None:
-        """The phrases that a clause claims."""
         if _MANY in clause:
             return Said((OTHER, 0), 0, len(clause))
         known = list(_KNOWN.finditer(clause))
@@ -114,7 +113,6 @@ class Mentions:
         return Said((0,), start, end, not _PARTS.search(_KNOWN.sub("", clause)))
 
     def weak(self, line: str) -> Said[int] | None:
-        """A phrase that fills the line."""
         return None if _PARTS.search(_KNOWN.sub("", line)) else self.read(line, cued=True)
 
     def opens(self, text: str) -> bool:

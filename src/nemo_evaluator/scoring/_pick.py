@@ -54,7 +54,6 @@ class Letters:
         return self._asserted(text) or self._alone(text)
 
     def weak(self, line: str) -> Said[str] | None:
-        """A label that fills the line."""
         match = self.patterns.opening.match(line)
         if match is None or line[match.end() :].strip(_CLOSERS) or (match[1].islower() and len(line) > 5):
             return None
@@ -108,11 +107,8 @@ class Letters:
             while at >= 0:
                 end = at + len(wanted)
                 quoted = labelled is None or lower[max(0, at - 5) : at].strip(_CLOSERS + "([-–—") == labelled
-                if (
-                    quoted
-                    and not (lower[at - 1 : at].isalnum() and wanted[0].isalnum())
-                    and not lower[end : end + 1].isalnum()
-                ):
+                within = (lower[at - 1 : at].isalnum() and wanted[0].isalnum()) or lower[end : end + 1].isalnum()
+                if quoted and not within:
                     token = next(sign for sign, named in self.patterns.tokens.items() if named == label)
                     text, lower = f"{text[:at]}{token}{text[end:]}", f"{lower[:at]}{token}{lower[end:]}"
                 at = lower.find(wanted, at + 1)
@@ -133,22 +129,17 @@ class Letters:
         return tuple(dict.fromkeys(values)), end
 
     def _asserted(self, text: str) -> Said[str] | None:
-        last = None
-        for form in (self.patterns.said, self.patterns.judged):
-            last = max(form.finditer(text), key=lambda match: match.start(), default=None)
-            if last is not None and not last[last.lastindex or 0].islower():
-                break
-            last = None
+        forms = (self.patterns.said, self.patterns.judged)
+        lasts = (max(form.finditer(text), key=lambda match: match.start(), default=None) for form in forms)
+        last = next((one for one in lasts if one is not None and not one[one.lastindex or 0].islower()), None)
         if last is None:
             return None
         start, end = last.span(last.lastindex or 0)
         values, end = self._chain(text, self._label(last[last.lastindex or 0]), end)
         previous = self.patterns.joined.search(text[:end]) if len(values) == 1 else None
-        if (
-            previous is not None
-            and previous.end() == end
-            and (first := self.patterns.single.search(text[: previous.start() + 1]))
-        ):
+        joined = previous is not None and previous.end() == end
+        first = self.patterns.single.search(text[: previous.start() + 1]) if joined and previous else None
+        if first is not None:
             values, start = tuple(dict.fromkeys((self._label(first[1]), *values))), first.start()
         return Said(values, start, end)
 
@@ -166,13 +157,9 @@ class Letters:
         """The label whose option is the text, letter for letter: "A and B" and "B. F. Skinner" are options at times."""
         if not self.options:
             return None
-        said = None
-        same = []
-        for key, option in self.options.items():
-            if abs(len(option) - len(text)) < _SLACK:
-                said = said or _folded(text)
-                if _folded(option) == said:
-                    same.append(key)
+        near = [(key, option) for key, option in self.options.items() if abs(len(option) - len(text)) < _SLACK]
+        said = _folded(text) if near else ""
+        same = [key for key, option in near if _folded(option) == said]
         return same[0] if len(same) == 1 else None
 
     def by_text(self, text: str) -> str | None:
@@ -183,9 +170,8 @@ class Letters:
         if verbatim is not None:
             return verbatim
         said = f" {normalise(unmark(unlatex(text)))} "
-        held = [
-            (f" {plain} ", key) for key, option in self.options.items() if (plain := normalise(unlatex(_plain(option))))
-        ]
+        options = [(normalise(unlatex(_plain(option))), key) for key, option in self.options.items()]
+        held = [(f" {plain} ", key) for plain, key in options if plain]
         exact = [key for option, key in held if option == said]
         if len(exact) == 1:
             return exact[0]
@@ -340,7 +326,6 @@ class _Texts:
         self._tokens = tokens
 
     def read(self, clause: str, *, cued: bool) -> Said[str] | None:
-        """The option that a clause holds."""
         at = next((number for number, sign in enumerate(clause) if sign in self._tokens), None)
         return None if at is None else Said((self._tokens[clause[at]],), at, at + 1)
 

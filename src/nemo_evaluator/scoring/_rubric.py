@@ -32,18 +32,15 @@ class Rubric:
 
     @classmethod
     def of(cls, config: RubricMetric, system_prompt: str | None = None, reference_free: bool = False) -> Self:
-        """From the settings of a metric."""
         text = config.rubric or (_read(config.rubric_file) if config.rubric_file else _DEFAULT_RUBRIC)
         return cls(text, float(config.max_score), system_prompt or _SYSTEM, reference_free)
 
     @property
     def low(self) -> float:
-        """The lowest grade."""
         return 1.0 if self.max_score > 1 else 0.0
 
     @property
     def scale(self) -> str:
-        """The scale in words."""
         return f"{self.low:g} (worst) to {self.max_score:g} (best)"
 
     @property
@@ -61,7 +58,6 @@ class Rubric:
         }
 
     def reward(self, score: float) -> float:
-        """A grade between 0 and 1."""
         return min(1.0, max(0.0, (score - self.low) / (self.max_score - self.low)))
 
     def messages(self, seed: SeedResult, response: str, *, swapped: bool = False) -> list[Message]:
@@ -83,7 +79,6 @@ class Rubric:
         return [{"role": "system", "content": self.system_prompt}, {"role": "user", "content": ask}]
 
     def schema(self) -> JsonDict:
-        """The form of the verdict."""
         score = {"type": "number", "minimum": self.low, "maximum": self.max_score}
         return object_schema({"reasoning": {"type": "string"}, "score": score})
 

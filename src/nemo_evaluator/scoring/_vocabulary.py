@@ -43,10 +43,6 @@ def _phrases() -> dict[str, int]:
 _TABLE: Final = _phrases()
 
 
-def _spaced(phrase: str) -> bool:
-    return phrase[0] < "\u3000"
-
-
 def _alternation(words: list[str]) -> str:
     """One expression for many words: literal ones as a trie, so that the engine tries few branches at each place."""
     patterns = [word for word in words if any(sign in word for sign in "?+(")]
@@ -70,8 +66,8 @@ def _branches(node: dict[str, Any]) -> str:
 
 
 def _compiled(phrases: list[str]) -> str:
-    spaced = _alternation([one for one in phrases if _spaced(one)])
-    joined = _alternation([one for one in phrases if not _spaced(one)])
+    spaced = _alternation([one for one in phrases if one[0] < "\u3000"])
+    joined = _alternation([one for one in phrases if one[0] >= "\u3000"])
     words = rf"(?<![\w'’])(?:{spaced})(?![\w])"
     return f"{words}|{joined}" if joined else words
 
@@ -116,7 +112,6 @@ class Scan:
         return re.compile(_compiled(self._phrases) + verbs, re.IGNORECASE)
 
     def finditer(self, text: str, start: int = 0, end: int | None = None) -> Iterator[re.Match[str]]:
-        """The matches in [start, end)."""
         end = len(text) if end is None else end
         if not text.isascii() and _UNSPACED.search(text, start, end):
             yield from self._pattern.finditer(text, start, end)
@@ -149,7 +144,6 @@ class Scan:
         return self._needed.isdisjoint(lower.translate(_APART).split())
 
     def search(self, text: str, start: int = 0, end: int | None = None) -> re.Match[str] | None:
-        """The first match in [start, end)."""
         return next(self.finditer(text, start, end), None)
 
 
@@ -174,7 +168,9 @@ def mark_of(word: str, following: str) -> int | None:
         return known
     if not word[0].isalpha():
         return None
-    return Mark.NOT if lower.endswith("t") and lower[-2] in "'’" else _patterned(lower)
+    if lower.endswith("t") and lower[-2] in "'’":
+        return Mark.NOT
+    return next((mark for form, mark in _PATTERNED if form.fullmatch(lower)), None)
 
 
 def is_opinion(word: str) -> bool:
@@ -182,10 +178,6 @@ def is_opinion(word: str) -> bool:
     return word.lower().endswith(
         ("think", "meinen", "croire", "penser", "pensar", "believe", "say", "denkt", "guess", "подумать", "认为")
     )
-
-
-def _patterned(word: str) -> int | None:
-    return next((mark for pattern, mark in _PATTERNED if pattern.fullmatch(word)), None)
 
 
 # Words on which no sentence ends: a text that does was cut off.

@@ -34,9 +34,7 @@ def _find(text: str) -> Any:
             return json.loads(candidate)
         except (ValueError, RecursionError):
             continue
-    last = _MISSING
-    for value in _embedded(text):
-        last = value
+    *_, last = (_MISSING, *_embedded(text))
     return last
 
 

@@ -166,13 +166,7 @@ def extract_number(text: str, *, language: str | None = None, question: str = ""
     text = unlatex(text, boxes=True)
     reader = Numbers(language)
     settled = settle(text, reader, lambda part: _unannounced(part, reader, language))
-    if not settled:
-        return None
-    return settled[0] if len(settled) == 1 or _same(settled) else None
-
-
-def _same(values: tuple[Number, ...]) -> bool:
-    return all(values[0].equals(other) for other in values[1:])
+    return settled[0] if settled and all(settled[0].equals(other) for other in settled[1:]) else None
 
 
 def _unannounced(text: str, reader: Numbers, language: str | None) -> tuple[Number, ...] | None:

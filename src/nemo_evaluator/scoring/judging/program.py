@@ -36,12 +36,7 @@ class Host:
             "set": setattr,
             "item": lambda target, key: target[key],
             "set_item": lambda target, key, value: target.__setitem__(key, value),
-            "len": len,
-            "iter": iter,
-            "next": next,
-            "str": str,
-            "repr": repr,
-            "bool": bool,
+            **{action: getattr(builtins, action) for action in ("len", "iter", "next", "str", "repr", "bool")},
         }
 
     def run(self, source: str) -> bool:
@@ -66,7 +61,7 @@ class Host:
     def serve(self) -> None:
         """Answer until the judge has heard enough."""
         while (body := values.receive(self._requests)) is not None:
-            key, action, *operands = self._read(body)
+            key, action, *operands = values.decode(body, self._resolve)
             try:
                 answer = self._answer(action, operands)
             except StopIteration:
@@ -103,9 +98,6 @@ class Host:
             self._shown.append(value)
         return values.Reference(number, callable(value), type(value).__name__)
 
-    def _read(self, body: bytes) -> Any:
-        return values.decode(body, self._resolve)
-
     def _resolve(self, reference: values.Reference) -> Any:
         if reference.number >= 0:
             return self._shown[reference.number]
@@ -119,7 +111,7 @@ class Host:
         body = values.receive(self._requests)
         if body is None:
             os._exit(1)
-        failed, content = self._read(body)
+        failed, content = values.decode(body, self._resolve)
         if failed:
             raise getattr(builtins, content)
         return content

@@ -28,7 +28,6 @@ _MADE: Final[dict[str, tuple[str, Callable[[Any], tuple[Any, ...]]]]] = {
 }
 _LISTS: Final[tuple[tuple[Any, bytes], ...]] = ((list, b"l"), (tuple, b"t"), (set, b"S"), (frozenset, b"Z"))
 _LIST_OF: Final[dict[bytes, Callable[[list[Any]], Any]]] = {b"t": tuple, b"S": set, b"Z": frozenset, b"l": list}
-_TEXTS: Final[tuple[tuple[Any, bytes], ...]] = ((bytes, b"b"), (bytearray, b"y"))
 _CONSTANTS: Final = {b"N": None, b"T": True, b"F": False}
 
 
@@ -47,9 +46,9 @@ class Reference:
 
 def encode(value: object, refer: Callable[[Any], Reference]) -> bytes:
     """A value as bytes; ``refer`` is asked for what is not plain."""
-    parts: list[bytes] = []
-    _Writer(parts, refer).put(value, 0)
-    return b"".join(parts)
+    writer = _Writer(refer)
+    writer.put(value, 0)
+    return b"".join(writer.parts)
 
 
 def decode(data: bytes, resolve: Callable[[Reference], Any]) -> Any:
@@ -65,7 +64,6 @@ def decode(data: bytes, resolve: Callable[[Reference], Any]) -> Any:
 
 
 def send(fd: int, body: bytes) -> None:
-    """Write one frame."""
     left = memoryview(len(body).to_bytes(4, "big") + body)
     while left:
         left = left[os.write(fd, left) :]
@@ -94,14 +92,15 @@ def _exactly(fd: int, size: int) -> bytes | None:
 
 
 class _Writer:
-    def __init__(self, parts: list[bytes], refer: Callable[[Any], Reference]) -> None:
-        self._parts, self._refer, self._room = parts, refer, MAX_FRAME
+    def __init__(self, refer: Callable[[Any], Reference]) -> None:
+        self.parts: list[bytes] = []
+        self._refer, self._room = refer, MAX_FRAME
 
     def _add(self, data: bytes) -> None:
         self._room -= len(data)
         if self._room < 0:
             raise ValueError("the value is too large")
-        self._parts.append(data)
+        self.parts.append(data)
 
     def put(self, value: Any, depth: int) -> None:
         if depth > _MAX_DEPTH:
@@ -130,9 +129,8 @@ class _Writer:
                 for item in items:
                     self.put(item, depth + 1)
                 return
-        for text, tag in _TEXTS:
-            if isinstance(value, text):
-                return self._sized(tag, bytes(value))
+        if isinstance(value, (bytes, bytearray)):
+            return self._sized(b"b" if isinstance(value, bytes) else b"y", bytes(value))
         if isinstance(value, complex):
             return self._add(b"c%r;%r;" % (value.real, value.imag))
         if isinstance(value, range):

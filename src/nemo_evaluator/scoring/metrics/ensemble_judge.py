@@ -58,7 +58,6 @@ class EnsembleJudge:
         self.fingerprint = judge_fingerprint("ensemble", members, rubric, settings, by=config.aggregation)
 
     async def measure(self, sample: MetricInput) -> MetricResult:
-        """The grades put together."""
         graded = await asyncio.gather(*(judge.grade(sample, swapped=False) for judge in self._judges.values()))
         grades = [score for score, _ in graded]
         score = self._combine(grades)

@@ -76,7 +76,6 @@ class RubricJudge:
         return MetricResult((self._rubric.reward(score) + self._rubric.reward(other)) / 2, details)
 
     def reward_of(self, score: float) -> float:
-        """A grade between 0 and 1."""
         return self._rubric.reward(score)
 
     async def check(self, first: SeedResult) -> JsonDict:

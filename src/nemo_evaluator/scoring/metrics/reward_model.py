@@ -62,7 +62,6 @@ class RewardModel:
         self.fingerprint = judge_fingerprint("reward_model", [self._client], {}, self._settings, **facts)
 
     async def measure(self, sample: MetricInput) -> MetricResult:
-        """The reward of one answer."""
         score, details = await self._score(sample.seed, strip_reasoning(sample.response).strip())
         details |= {"score": score, "correct": score >= self._threshold}
         if self._mode != "pairwise":

@@ -27,7 +27,6 @@ class ScorerMetric:
         self.fingerprint = digest(["scorer", scorer_version(_bare(scorer)), self._config])
 
     async def measure(self, sample: MetricInput) -> MetricResult:
-        """The score of one answer."""
         seed = sample.seed
         scored = ScorerInput(sample.response, seed.expected_answer, seed.metadata, self._config, sample.sandbox)
         score = await run_scorer(self._scorer, scored)
@@ -60,7 +59,6 @@ class ScorerMetricConfig(MetricBase):
 
 
 def build(config: ScorerMetricConfig, clients: Any, environment: object = None) -> Metric:
-    """The scorer of that name."""
     return ScorerMetric(config.name, get_scorer(config.name))
 
 
