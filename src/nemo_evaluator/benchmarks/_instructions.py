@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
+from nemo_evaluator.benchmarks._declared import kept
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.scoring import Score, ScorerInput, strip_reasoning
@@ -17,13 +18,8 @@ def named(family: str, *checks: Check) -> dict[str, Check]:
 def prepare(row: JsonDict) -> JsonDict:
     """The instructions with the arguments that are set: the hub pads every entry with nulls."""
     arguments = [{key: value for key, value in (one or {}).items() if value is not None} for one in row["kwargs"]]
-    return {
-        "key": row["key"],
-        "prompt": row["prompt"],
-        "instruction_id_list": row["instruction_id_list"],
-        "arguments": arguments,
-        "category": row["instruction_id_list"][0].partition(":")[0],
-    }
+    family = row["instruction_id_list"][0].partition(":")[0]
+    return kept(row, "key", "prompt", "instruction_id_list") | {"arguments": arguments, "category": family}
 
 
 def check_all(sample: ScorerInput, checks: Mapping[str, Check]) -> Score:

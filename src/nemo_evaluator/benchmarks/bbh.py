@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from nemo_evaluator.benchmarks._choice import LETTERS
-from nemo_evaluator.benchmarks._declared import builtin, declared
+from nemo_evaluator.benchmarks._declared import builtin, declared, kept
 from nemo_evaluator.benchmarks._parts import chained, labelled
 from nemo_evaluator.benchmarks._words import one_of
 from nemo_evaluator.core.types import JsonDict
@@ -36,13 +36,8 @@ def dataset(tasks: list[str] | str, protocol: str) -> Rows:
 
 def prepare(row: JsonDict) -> JsonDict:
     """The task is the category; lettered options are kept for the scorer."""
-    return {
-        "input": row["input"],
-        "target": row["target"].strip(),
-        "options": dict(_OPTION.findall(row["input"])),
-        "category": row["task"],
-        "worked": row["worked"],
-    }
+    options = dict(_OPTION.findall(row["input"]))
+    return kept(row, "input", "worked") | {"target": row["target"].strip(), "options": options, "category": row["task"]}
 
 
 @builtin("bbh", dataset=dataset, prepare_row=prepare, params={"tasks": list(TASKS)})

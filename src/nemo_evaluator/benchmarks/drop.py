@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from nemo_evaluator.benchmarks._declared import builtin
+from nemo_evaluator.benchmarks._declared import builtin, kept
 from nemo_evaluator.benchmarks._spans import committed, drop_match
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.custom import ScorerInput, scorer
@@ -13,12 +13,10 @@ def prepare(row: JsonDict) -> JsonDict:
     """Each accepted answer is a list of spans; the first one is the target."""
     answers = structured(row) if "validated_answers" in row else grouped(**row["answers_spans"])
     return {
-        "passage": row["passage"],
-        "question": row["question"],
+        **kept(row, "passage", "question", "query_id"),
         "answers": answers,
         "correct_answers": list(dict.fromkeys(" and ".join(spans) for spans in answers)),
         "target": " and ".join(answers[0]),
-        "query_id": row["query_id"],
         "category": row["answers_spans"]["types"][0] if "answers_spans" in row else "",
     }
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from nemo_evaluator.benchmarks._choice import LETTERS, lettered
-from nemo_evaluator.benchmarks._declared import builtin
+from nemo_evaluator.benchmarks._declared import builtin, kept
 from nemo_evaluator.benchmarks._parts import chained, labelled
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets import Rows
@@ -24,9 +24,9 @@ def dataset(languages: str | Sequence[str], split: str = "test") -> Rows:
 
 def prepare(row: JsonDict) -> JsonDict:
     """The language is the category; the subject is kept beside it."""
-    kept = {key: row[key] for key in ("sample_id", "subject", "question", "language")}
     choices = [row[f"option_{letter}"] for letter in "abcd"]
-    return {**kept, **lettered(choices, LETTERS.index(row["answer"])), "category": row["language"]}
+    columns = kept(row, "sample_id", "subject", "question", "language")
+    return {**columns, **lettered(choices, LETTERS.index(row["answer"])), "category": row["language"]}
 
 
 builtin(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from nemo_evaluator.benchmarks._declared import builtin, declared
+from nemo_evaluator.benchmarks._declared import builtin, declared, kept
 from nemo_evaluator.benchmarks._judged import answer_to_grade, canary_of, equipped
 from nemo_evaluator.core.errors import JudgeError
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
@@ -10,25 +10,20 @@ from nemo_evaluator.environments.custom import ScorerInput, scorer
 from nemo_evaluator.scoring import FENCE_NOTE, Score, judge_reply, needs_judge
 
 _OWN = declared("healthbench")["own"]
+_SOURCE = {"source": "byob", "benchmark": "healthbench"}
 _MET = {"type": "array", "items": {"type": "boolean"}}
 
 
 def seed(row: JsonDict, idx: int) -> SeedResult:
     """The conversation as it stands; the theme is the category."""
-    messages: list[Message] = [{"role": turn["role"], "content": turn["content"]} for turn in row["prompt"]]
+    messages: list[Message] = [kept(turn, "role", "content") for turn in row["prompt"]]
     theme = next((tag.removeprefix("theme:") for tag in row["example_tags"] if tag.startswith("theme:")), "")
-    criteria = [{"criterion": point["criterion"], "points": point["points"]} for point in row["rubrics"]]
+    criteria = [kept(point, "criterion", "points") for point in row["rubrics"]]
     return SeedResult(
         prompt=messages[-1]["content"],
         expected_answer="",
         messages=messages,
-        metadata={
-            "source": "byob",
-            "benchmark": "healthbench",
-            "prompt_id": row["prompt_id"],
-            "category": theme,
-            "criteria": criteria,
-        },
+        metadata=kept(row, "prompt_id") | {**_SOURCE, "category": theme, "criteria": criteria},
         shown=frozenset({"criteria"}),
     )
 

@@ -21,12 +21,9 @@ def prepare(row: JsonDict) -> JsonDict:
     """The activity is the category."""
     endings = [_clean(ending) for ending in row["endings"]]
     context = _clean(f"{row['ctx_a']} {row['ctx_b'][:1].upper()}{row['ctx_b'][1:]}" if "ctx_a" in row else row["ctx"])
-    return {
-        "ind": row["ind"],
-        "context": f"{row['activity_label']}: {context}",
-        **lettered(endings, int(row["label"])),
-        "category": row["activity_label"],
-    }
+    activity = row["activity_label"]
+    columns = {"ind": row["ind"], "context": f"{activity}: {context}", "category": activity}
+    return columns | lettered(endings, int(row["label"]))
 
 
 builtin("hellaswag", prepare_row=prepare)(lambda sample: multichoice_regex(sample, labels="ABCD"))

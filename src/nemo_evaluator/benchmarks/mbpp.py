@@ -22,9 +22,8 @@ def prepare(row: JsonDict) -> JsonDict:
         "text": row.get("text") or row.get("prompt"),
         "tests": "\n".join(tests),
         "solution": row["code"].replace("\r\n", "\n").strip(),
-        "entry_point": called[1] if called else "",
         "_test": "\n".join([setup, *tests]).replace("\r\n", "\n"),
-        "_entry_point": called[1] if called else "",
+        **dict.fromkeys(("entry_point", "_entry_point"), called[1] if called else ""),
     }
 
 

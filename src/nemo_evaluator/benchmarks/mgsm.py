@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from nemo_evaluator.benchmarks._declared import builtin, declared
+from nemo_evaluator.benchmarks._declared import builtin, declared, kept
 from nemo_evaluator.benchmarks._parts import chained, labelled
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets import Rows
@@ -27,12 +27,11 @@ def prepare(row: JsonDict) -> JsonDict:
     text, word = PROMPTS[row["language"]]
     number: Any = row["answer_number"]
     return {
-        "question": row["question"],
+        **kept(row, "question", "language"),
         "instruction": text.format(a=word),
         "solution": row.get("answer") or "",
         "word": word,
         "target": str(int(number)) if float(number).is_integer() else str(number),
-        "language": row["language"],
         "category": row["language"],
     }
 

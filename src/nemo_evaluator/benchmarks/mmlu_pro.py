@@ -1,7 +1,7 @@
 """MMLU-Pro: harder questions of 14 fields with up to ten options."""
 
 from nemo_evaluator.benchmarks._choice import LETTERS, option_lines
-from nemo_evaluator.benchmarks._declared import builtin
+from nemo_evaluator.benchmarks._declared import builtin, kept
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.scoring import multichoice_regex
 
@@ -10,15 +10,13 @@ def prepare(row: JsonDict) -> JsonDict:
     """Letter the options that there are (upstream pads with "N/A"); the published letter is the target."""
     options = [option for option in row["options"] if option != "N/A"]
     return {
-        "question_id": row["question_id"],
-        "question": row["question"],
+        **kept(row, "question_id", "question", "category"),
         "options": options,
         "lines": option_lines(options),
         "letters": LETTERS[: len(options)],
         "dotted": "\n".join(f"{letter}. {option.strip()}" for letter, option in zip(LETTERS, options, strict=False)),
         "worked": row.get("cot_content", "").removeprefix("A: "),
         "target": row["answer"],
-        "category": row["category"],
     }
 
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from nemo_evaluator.benchmarks._choice import LETTERS, option_lines
-from nemo_evaluator.benchmarks._declared import builtin, declared
+from nemo_evaluator.benchmarks._declared import builtin, declared, kept
 from nemo_evaluator.benchmarks._parts import chained, labelled
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets import PickedRows, Rows
@@ -36,13 +36,8 @@ def dataset(subjects: list[str]) -> Rows:
 
 def prepare(row: JsonDict) -> JsonDict:
     """The subject is the category."""
-    return {
-        "question": row["question"],
-        "choices": row["choices"],
-        "lines": option_lines(row["choices"]),
-        "target": key_of(row),
-        "category": row["subject"],
-    }
+    columns = kept(row, "question", "choices") | {"lines": option_lines(row["choices"])}
+    return columns | {"target": key_of(row), "category": row["subject"]}
 
 
 builtin("mmlu_redux", dataset=dataset, prepare_row=prepare, params={"subjects": list(SUBJECTS)})(

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterable
 
-from nemo_evaluator.benchmarks._declared import builtin, declared
+from nemo_evaluator.benchmarks._declared import builtin, declared, kept
 from nemo_evaluator.benchmarks._judged import fallback, grade_hooks
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.custom import ScorerInput, scorer
@@ -15,8 +15,8 @@ _GRADES = declared("simpleqa")["own"]["judge"]
 def prepare(row: JsonDict) -> JsonDict:
     """The topic is the category; upstream it stands in a Python dict written as text."""
     about = ast.literal_eval(row["metadata"])
-    kept = {"problem": row["problem"], "answer": row["answer"]}
-    return kept | {"category": about.get("topic", ""), "answer_type": about.get("answer_type", "")}
+    topic, kind = about.get("topic", ""), about.get("answer_type", "")
+    return kept(row, "problem", "answer") | {"category": topic, "answer_type": kind}
 
 
 def summary(details: Iterable[JsonDict]) -> dict[str, float]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from nemo_evaluator.benchmarks._declared import builtin
+from nemo_evaluator.benchmarks._declared import builtin, kept
 from nemo_evaluator.benchmarks._spans import best_match, committed, squad_normal
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.custom import ScorerInput, scorer
@@ -25,9 +25,7 @@ def prepare(row: JsonDict) -> JsonDict:
     """Every annotator's span is accepted; none means that the question cannot be answered."""
     spans = list(dict.fromkeys(row["answers"]["text"]))
     return {
-        "id": row["id"],
-        "context": row["context"],
-        "question": row["question"],
+        **kept(row, "id", "context", "question"),
         "correct_answers": spans or [NO_ANSWER],
         "target": spans[0] if spans else NO_ANSWER,
         "category": "answerable" if spans else NO_ANSWER,

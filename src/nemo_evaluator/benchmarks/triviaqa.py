@@ -1,6 +1,6 @@
 """TriviaQA: trivia questions without context, with many accepted spellings of each answer."""
 
-from nemo_evaluator.benchmarks._declared import builtin
+from nemo_evaluator.benchmarks._declared import builtin, kept
 from nemo_evaluator.benchmarks._spans import best_match, committed, trivia_normal
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.custom import ScorerInput, scorer
@@ -11,12 +11,8 @@ def prepare(row: JsonDict) -> JsonDict:
     """All aliases are accepted."""
     answer = row["answer"]
     accepted = [answer["value"], *answer["aliases"], *answer["normalized_aliases"]]
-    return {
-        "question": row["question"],
-        "question_id": row["question_id"],
-        "target": answer["value"],
-        "correct_answers": [alias for alias in dict.fromkeys(accepted) if alias.strip()],
-    }
+    spellings = [alias for alias in dict.fromkeys(accepted) if alias.strip()]
+    return kept(row, "question", "question_id") | {"target": answer["value"], "correct_answers": spellings}
 
 
 @builtin("triviaqa", prepare_row=prepare)

@@ -3,7 +3,7 @@
 import random
 
 from nemo_evaluator.benchmarks._choice import LETTERS, lettered
-from nemo_evaluator.benchmarks._declared import builtin, declared
+from nemo_evaluator.benchmarks._declared import builtin, declared, kept
 from nemo_evaluator.benchmarks._judged import canary_of, fallback, grade_hooks
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.custom import ScorerInput, scorer
@@ -29,13 +29,8 @@ builtin("truthfulqa_mc", prepare_row=prepare_choice)(
 
 def prepare_text(row: JsonDict) -> JsonDict:
     """True and false reference answers; the best true one is the target."""
-    return {
-        "question": row["question"],
-        "target": row["best_answer"],
-        "true_answers": row["correct_answers"],
-        "false_answers": row["incorrect_answers"],
-        "category": row["category"],
-    }
+    answers = {"true_answers": row["correct_answers"], "false_answers": row["incorrect_answers"]}
+    return kept(row, "question", "category") | {"target": row["best_answer"], **answers}
 
 
 judge_prompt, parse_judge = grade_hooks(

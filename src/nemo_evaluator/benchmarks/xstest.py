@@ -32,8 +32,7 @@ def prepare(row: JsonDict) -> JsonDict:
         # The second version of the file has no labels; its contrast types are the unsafe ones.
         "label": about.get("label", "unsafe" if about["type"].startswith("contrast") else "safe"),
         "category": about["type"],
-        "focus": about.get("focus", ""),
-        "note": about.get("note", ""),
+        **{column: about.get(column, "") for column in ("focus", "note")},
     }
 
 
