@@ -1,8 +1,6 @@
 """Answers that are spans of text: the words a response commits to, and exact match and F1 as the papers define them.
-
 The metrics are those of DROP's ``drop_eval.py``, SQuAD 2.0's ``evaluate-v2.0.py`` and TriviaQA's
-``triviaqa_evaluation.py``; they see only the span that was committed to, never the text around it.
-"""
+``triviaqa_evaluation.py``; they see only the span that was committed to, never the text around it."""
 
 import re
 import string

@@ -1,7 +1,5 @@
-"""The one door to scipy: only ``scipy.special``, and only when a statistic needs it.
-
-A run with one answer per problem never comes here, so it never pays for the import.
-"""
+"""The one door to scipy: only ``scipy.special``, and only when a statistic needs it. A run with one answer per problem
+never comes here, so it never pays for the import."""
 
 from functools import cache
 from typing import Any

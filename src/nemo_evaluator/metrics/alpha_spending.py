@@ -1,9 +1,7 @@
-"""How the error of an interval is spent when the size of a sample was not settled beforehand.
-
-A run with a stop rule is looked at all along. Three quarters of the error pay for that, with a confidence sequence; the
-last quarter pays for one look at the planned end, with the usual interval, if the run gets there. Whichever way a run
-goes, the chance that it is ever wrong is at most the sum: so the level holds over stopped and unstopped runs together.
-"""
+"""How the error of an interval is spent when the size of a sample was not settled beforehand. A run with a stop rule is
+looked at all along. Three quarters of the error pay for that, with a confidence sequence; the last quarter pays for one
+look at the planned end, with the usual interval, if the run gets there. Whichever way a run goes, the chance that it is
+ever wrong is at most the sum: so the level holds over stopped and unstopped runs together."""
 
 import math
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
-"""The numbers of a bundle: headline, summary, categories, breakdowns, extra scorers, what failed rows could hide.
-
-All take columns of *scored* rows; a failed row has no place here.
-"""
+"""The numbers of a bundle: headline, summary, categories, breakdowns, extra scorers, what failed rows could hide. All
+take columns of *scored* rows; a failed row has no place here."""
 
 import math
 from collections.abc import Mapping, Sequence

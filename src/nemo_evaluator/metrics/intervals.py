@@ -1,8 +1,6 @@
-"""Confidence intervals for a proportion or a mean.
-
-``mean_interval`` picks the one that fits; the others are there by name. ``None`` bounds mean that the data
-say nothing about the spread, which is not the same as an interval of width zero.
-"""
+"""Confidence intervals for a proportion or a mean. ``mean_interval`` picks the one that fits; the others are there by
+name. ``None`` bounds mean that the data say nothing about the spread, which is not the same as an interval of width
+zero."""
 
 import math
 from dataclasses import dataclass, replace

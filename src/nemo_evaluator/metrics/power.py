@@ -1,7 +1,5 @@
-"""Planning: how many problems a difference needs, and what difference a number of problems can show.
-
-A paired comparison is planned as a one-sample t test on per-problem differences, with the exact non-central t.
-"""
+"""Planning: how many problems a difference needs, and what difference a number of problems can show. A paired
+comparison is planned as a one-sample t test on per-problem differences, with the exact non-central t."""
 
 import math
 from collections.abc import Callable

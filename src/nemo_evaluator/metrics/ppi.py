@@ -1,8 +1,6 @@
-"""A judge's scores corrected by human labels: prediction-powered inference (PPI++, arXiv 2311.01453).
-
-The judge speaks on all rows of a run, people on some that were drawn with known chances. Whatever the judge is worth,
-the labels say how far off it is on average; a good judge makes the interval narrower than the labels alone could.
-"""
+"""A judge's scores corrected by human labels: prediction-powered inference (PPI++, arXiv 2311.01453). The judge speaks
+on all rows of a run, people on some that were drawn with known chances. Whatever the judge is worth, the labels say how
+far off it is on average; a good judge makes the interval narrower than the labels alone could."""
 
 from __future__ import annotations
 

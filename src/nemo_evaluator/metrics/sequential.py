@@ -1,9 +1,7 @@
-"""Looking as often as one likes: a confidence sequence for a mean.
-
-The bounds come from bets against each possible mean (Waudby-Smith and Ramdas 2024): a gambler who stakes a share u of
-his money on "the mean is above m" can multiply it by 2/alpha, ever, with probability alpha/2 at most when it is not.
-A mixture over shares makes the bet fit effects of any size, and wealth is monotone in m, so the bound is a root.
-"""
+"""Looking as often as one likes: a confidence sequence for a mean. The bounds come from bets against each possible mean
+(Waudby-Smith and Ramdas 2024): a gambler who stakes a share u of his money on "the mean is above m" can multiply it by
+2/alpha, ever, with probability alpha/2 at most when it is not. A mixture over shares makes the bet fit effects of any
+size, and wealth is monotone in m, so the bound is a root."""
 
 import math
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
-"""A response as clauses: which values it claims, denies, doubts or takes back, and what remains in the end.
-
-Scorers bring a reader that finds values of their kind in a clause; everything else about a claim is decided here.
-"""
+"""A response as clauses: which values it claims, denies, doubts or takes back, and what remains in the end. Scorers
+bring a reader that finds values of their kind in a clause; everything else about a claim is decided here."""
 
 import re
 from collections.abc import Hashable, Iterator

@@ -1,7 +1,5 @@
-"""Patterns and lists of words too long to stand in code: blocks of ``data/patterns.txt``, a name and its lines.
-
-A change there is a change of SCORING_VERSION.
-"""
+"""Patterns and lists of words too long to stand in code: blocks of ``data/patterns.txt``, a name and its lines. A
+change there is a change of SCORING_VERSION."""
 
 import re
 from pathlib import Path

@@ -1,9 +1,7 @@
-"""What passes between us and a judge: texts in fences that nothing in them can close, and the one place of a verdict.
-
-A judge is told to reply with one JSON object and nothing else. So that object is the whole reply (reasoning that opens
-it and a code fence around the rest are taken off), and a verdict is read from its fields alone: never from prose, never
-from a quotation.
-"""
+"""What passes between us and a judge: texts in fences that nothing in them can close, and the one place of a verdict. A
+judge is told to reply with one JSON object and nothing else. So that object is the whole reply (reasoning that opens it
+and a code fence around the rest are taken off), and a verdict is read from its fields alone: never from prose, never
+from a quotation."""
 
 import hashlib
 import json

@@ -1,8 +1,6 @@
-"""Comparing calls with the accepted ones: names, required and unknown arguments, types and values.
-
-The accepted calls give, for each argument, the list of values that count; an empty string in it means that the
-argument may be left out.
-"""
+"""Comparing calls with the accepted ones: names, required and unknown arguments, types and values. The accepted calls
+give, for each argument, the list of values that count; an empty string in it means that the argument may be left
+out."""
 
 import re
 from typing import Any, Final

@@ -1,7 +1,5 @@
-"""Values written in Java or JavaScript: numbers with their suffixes, arrays, lists, maps and objects.
-
-What is no literal of the type that the schema names stays text, as a variable of the user's code does.
-"""
+"""Values written in Java or JavaScript: numbers with their suffixes, arrays, lists, maps and objects. What is no
+literal of the type that the schema names stays text, as a variable of the user's code does."""
 
 import re
 from typing import Any, Final

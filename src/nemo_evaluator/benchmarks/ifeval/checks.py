@@ -1,8 +1,6 @@
-"""The 25 kinds of instruction in IFEval, each a function of the response and its arguments.
-
-Each follows the verdicts of the official checker (instruction_following_eval). Known differences: languages are told by
-another library, so that verdicts do not change from run to run, and a text without letters has every language.
-"""
+"""The 25 kinds of instruction in IFEval, each a function of the response and its arguments. Each follows the verdicts
+of the official checker (instruction_following_eval). Known differences: languages are told by another library, so that
+verdicts do not change from run to run, and a text without letters has every language."""
 
 import json
 import re

@@ -1,8 +1,6 @@
-"""Process one of a scoring run: it parts from the program before it reads the tests, judges, and clears up.
-
-The program runs in a fork that was made before the tests were read, under another user where we are root; nobody can
-look into the judge, and only the judge knows the word that makes a verdict count.
-"""
+"""Process one of a scoring run: it parts from the program before it reads the tests, judges, and clears up. The program
+runs in a fork that was made before the tests were read, under another user where we are root; nobody can look into the
+judge, and only the judge knows the word that makes a verdict count."""
 
 from __future__ import annotations
 

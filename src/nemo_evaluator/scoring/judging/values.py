@@ -1,8 +1,6 @@
-"""Plain values as bytes, typed and bounded: what a judge and a program tell each other, and nothing else.
-
-A value of a type that is not here goes as a reference; whoever reads it decides what stands for it. A reader believes
-nothing: whatever is not exactly a value is Malformed.
-"""
+"""Plain values as bytes, typed and bounded: what a judge and a program tell each other, and nothing else. A value of a
+type that is not here goes as a reference; whoever reads it decides what stands for it. A reader believes nothing:
+whatever is not exactly a value is Malformed."""
 
 from __future__ import annotations
 
