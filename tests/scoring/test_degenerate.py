@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from nemo_evaluator.benchmarks import _parts
+from nemo_evaluator.benchmarks import _rows
 from nemo_evaluator.core.types import SeedResult
 from nemo_evaluator.datasets import ListRows
 from nemo_evaluator.environments import EvalEnvironment, get_environment
@@ -124,7 +124,7 @@ async def test_degenerate_models_on_rows_of_our_own(name: str, tmp_path: Path, m
     rows, params = OWN_ROWS[name], {"global_mmlu": {"languages": "de"}, "mmlu_redux": {"subjects": ["physics"]}}
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    monkeypatch.setattr(_parts, "open_rows", lambda uri: ListRows(rows))
+    monkeypatch.setattr(_rows, "open_rows", lambda uri: ListRows(rows))
     environment = get_environment(name, params=params.get(name, {"dataset": str(file)}))
     assert len(environment) == len(rows)
     right = [

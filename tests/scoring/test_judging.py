@@ -17,7 +17,7 @@ from plain_sandbox import PlainSandbox
 from nemo_evaluator.core.errors import ScorerError, TamperError
 from nemo_evaluator.core.failures import POLICY, Cause, Redo, Row
 from nemo_evaluator.scoring import ScorerInput, code_sandbox_async, extract_code
-from nemo_evaluator.scoring._judging import Measure, judge_program
+from nemo_evaluator.scoring.code import Measure, judge_program
 from nemo_evaluator.scoring.judging import values
 
 _KEYS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary() | st.dates()

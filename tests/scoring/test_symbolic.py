@@ -7,7 +7,7 @@ import pytest
 
 from nemo_evaluator.core.errors import ScorerError
 from nemo_evaluator.scoring import ScorerInput, math
-from nemo_evaluator.scoring._math_pool import MathPool
+from nemo_evaluator.scoring.symbolic import MathPool
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ async def test_a_worker_that_died_is_replaced(pool: MathPool) -> None:
 async def test_a_worker_that_hangs_is_a_failure_of_the_scorer(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    monkeypatch.setattr("nemo_evaluator.scoring._math_pool._START_SECONDS", 0.2)
+    monkeypatch.setattr("nemo_evaluator.scoring.symbolic._START_SECONDS", 0.2)
     monkeypatch.setattr(sys, "executable", "/bin/cat")
     pool = MathPool(size=1)
     with pytest.raises(ScorerError, match="math worker"):

@@ -42,10 +42,5 @@ def builtin(name: str, **code: Any) -> Callable[[F], F]:
     return decorate
 
 
-def kept(row: JsonDict, *columns: str) -> JsonDict:
-    """These columns of a row, as they are."""
-    return {column: row[column] for column in columns}
-
-
 def _fixed(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from nemo_evaluator.benchmarks._declared import kept
+from nemo_evaluator.benchmarks._rows import kept
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.scoring import Score, ScorerInput, strip_reasoning

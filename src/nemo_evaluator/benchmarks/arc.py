@@ -1,7 +1,7 @@
 """ARC: grade-school science questions; the challenge set holds those that simple methods get wrong."""
 
-from nemo_evaluator.benchmarks._choice import LETTERS, lettered
 from nemo_evaluator.benchmarks._declared import builtin
+from nemo_evaluator.benchmarks._rows import LETTERS, lettered
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.scoring import multichoice_regex
 

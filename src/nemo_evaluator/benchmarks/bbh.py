@@ -3,9 +3,8 @@
 import re
 from typing import Final
 
-from nemo_evaluator.benchmarks._choice import LETTERS
-from nemo_evaluator.benchmarks._declared import builtin, declared, kept
-from nemo_evaluator.benchmarks._parts import chained, labelled
+from nemo_evaluator.benchmarks._declared import builtin, declared
+from nemo_evaluator.benchmarks._rows import LETTERS, chained, kept, labelled
 from nemo_evaluator.benchmarks._words import one_of
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets import Rows, open_rows

@@ -1,7 +1,7 @@
 """CommonsenseQA: five-way questions about everyday things."""
 
-from nemo_evaluator.benchmarks._choice import lettered
 from nemo_evaluator.benchmarks._declared import builtin
+from nemo_evaluator.benchmarks._rows import lettered
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.scoring import multichoice_regex
 

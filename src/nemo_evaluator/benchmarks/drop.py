@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from nemo_evaluator.benchmarks._declared import builtin, kept
+from nemo_evaluator.benchmarks._declared import builtin
+from nemo_evaluator.benchmarks._rows import kept
 from nemo_evaluator.benchmarks._spans import committed, drop_match
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.custom import ScorerInput, scorer

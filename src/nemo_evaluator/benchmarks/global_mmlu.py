@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from nemo_evaluator.benchmarks._choice import LETTERS, lettered
-from nemo_evaluator.benchmarks._declared import builtin, kept
-from nemo_evaluator.benchmarks._parts import chained, labelled
+from nemo_evaluator.benchmarks._declared import builtin
+from nemo_evaluator.benchmarks._rows import LETTERS, chained, kept, labelled, lettered
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets import Rows
 from nemo_evaluator.scoring import multichoice_regex

@@ -2,8 +2,8 @@
 
 import random
 
-from nemo_evaluator.benchmarks._choice import lettered
 from nemo_evaluator.benchmarks._declared import builtin
+from nemo_evaluator.benchmarks._rows import lettered
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.scoring import multichoice_regex
 

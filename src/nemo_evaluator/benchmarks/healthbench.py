@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 
-from nemo_evaluator.benchmarks._declared import builtin, declared, kept
+from nemo_evaluator.benchmarks._declared import builtin, declared
 from nemo_evaluator.benchmarks._judged import answer_to_grade, canary_of, equipped
+from nemo_evaluator.benchmarks._rows import kept
 from nemo_evaluator.core.errors import JudgeError
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
 from nemo_evaluator.environments.custom import ScorerInput, scorer

@@ -1,6 +1,7 @@
 """HumanEval: complete a Python function so that its hidden tests pass, in a sandbox."""
 
-from nemo_evaluator.benchmarks._declared import builtin, kept
+from nemo_evaluator.benchmarks._declared import builtin
+from nemo_evaluator.benchmarks._rows import kept
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.scoring import code_sandbox_async
 

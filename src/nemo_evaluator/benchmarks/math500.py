@@ -1,6 +1,7 @@
 """MATH-500: competition mathematics with answers in LaTeX, compared as mathematics."""
 
-from nemo_evaluator.benchmarks._declared import builtin, kept
+from nemo_evaluator.benchmarks._declared import builtin
+from nemo_evaluator.benchmarks._rows import kept
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.scoring import math
 

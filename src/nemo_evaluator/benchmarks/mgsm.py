@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from nemo_evaluator.benchmarks._declared import builtin, declared, kept
-from nemo_evaluator.benchmarks._parts import chained, labelled
+from nemo_evaluator.benchmarks._declared import builtin, declared
+from nemo_evaluator.benchmarks._rows import chained, kept, labelled
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets import Rows
 from nemo_evaluator.scoring import numeric_match

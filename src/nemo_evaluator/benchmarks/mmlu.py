@@ -1,7 +1,7 @@
 """MMLU: four-way questions from 57 subjects, elementary to professional."""
 
-from nemo_evaluator.benchmarks._choice import lettered
 from nemo_evaluator.benchmarks._declared import builtin
+from nemo_evaluator.benchmarks._rows import lettered
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.scoring import multichoice_regex
 

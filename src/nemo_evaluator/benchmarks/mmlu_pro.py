@@ -1,7 +1,7 @@
 """MMLU-Pro: harder questions of 14 fields with up to ten options."""
 
-from nemo_evaluator.benchmarks._choice import LETTERS, option_lines
-from nemo_evaluator.benchmarks._declared import builtin, kept
+from nemo_evaluator.benchmarks._declared import builtin
+from nemo_evaluator.benchmarks._rows import LETTERS, kept, option_lines
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.scoring import multichoice_regex
 

@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from nemo_evaluator.benchmarks._choice import LETTERS, option_lines
-from nemo_evaluator.benchmarks._declared import builtin, declared, kept
-from nemo_evaluator.benchmarks._parts import chained, labelled
+from nemo_evaluator.benchmarks._declared import builtin, declared
+from nemo_evaluator.benchmarks._rows import LETTERS, chained, kept, labelled, option_lines
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets import PickedRows, Rows
 from nemo_evaluator.scoring import multichoice_regex

@@ -4,8 +4,8 @@ import ast
 import re
 from typing import Any, Final
 
-from nemo_evaluator.benchmarks._choice import LETTERS, option_lines
 from nemo_evaluator.benchmarks._declared import builtin
+from nemo_evaluator.benchmarks._rows import LETTERS, option_lines
 from nemo_evaluator.core.errors import SeedError
 from nemo_evaluator.core.types import JsonDict, SeedResult
 from nemo_evaluator.datasets import Rows, open_rows

@@ -3,8 +3,9 @@
 import ast
 from collections.abc import Iterable
 
-from nemo_evaluator.benchmarks._declared import builtin, declared, kept
+from nemo_evaluator.benchmarks._declared import builtin, declared
 from nemo_evaluator.benchmarks._judged import fallback, grade_hooks
+from nemo_evaluator.benchmarks._rows import kept
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.custom import ScorerInput, scorer
 from nemo_evaluator.scoring import FENCE_NOTE, Canary, Score, fuzzy_match

@@ -1,6 +1,7 @@
 """TriviaQA: trivia questions without context, with many accepted spellings of each answer."""
 
-from nemo_evaluator.benchmarks._declared import builtin, kept
+from nemo_evaluator.benchmarks._declared import builtin
+from nemo_evaluator.benchmarks._rows import kept
 from nemo_evaluator.benchmarks._spans import best_match, committed, trivia_normal
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.custom import ScorerInput, scorer

@@ -2,9 +2,9 @@
 
 import random
 
-from nemo_evaluator.benchmarks._choice import LETTERS, lettered
-from nemo_evaluator.benchmarks._declared import builtin, declared, kept
+from nemo_evaluator.benchmarks._declared import builtin, declared
 from nemo_evaluator.benchmarks._judged import canary_of, fallback, grade_hooks
+from nemo_evaluator.benchmarks._rows import LETTERS, kept, lettered
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.custom import ScorerInput, scorer
 from nemo_evaluator.scoring import FENCE_NOTE, Score, multichoice_regex, token_f1

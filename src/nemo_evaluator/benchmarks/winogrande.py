@@ -1,7 +1,7 @@
 """WinoGrande: which of two names fills the gap in a sentence."""
 
-from nemo_evaluator.benchmarks._choice import lettered
 from nemo_evaluator.benchmarks._declared import builtin
+from nemo_evaluator.benchmarks._rows import lettered
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.scoring import multichoice_regex
 

@@ -23,10 +23,14 @@ from nemo_evaluator.metrics.headline import category_scores as category_scores
 from nemo_evaluator.metrics.headline import headline_score_metrics as headline_score_metrics
 from nemo_evaluator.metrics.headline import headline_scores as headline_scores
 from nemo_evaluator.metrics.headline import missing_bounds as missing_bounds
+from nemo_evaluator.metrics.headline import pass_at_k as pass_at_k
+from nemo_evaluator.metrics.headline import pass_hat_k as pass_hat_k
+from nemo_evaluator.metrics.headline import pass_intervals as pass_intervals
 from nemo_evaluator.metrics.headline import sample_level_ci as sample_level_ci
 from nemo_evaluator.metrics.headline import score as score
 from nemo_evaluator.metrics.headline import scorer_score as scorer_score
 from nemo_evaluator.metrics.headline import summary_scores as summary_scores
+from nemo_evaluator.metrics.headline import useful_ks as useful_ks
 from nemo_evaluator.metrics.intervals import Interval as Interval
 from nemo_evaluator.metrics.intervals import beta_binomial as beta_binomial
 from nemo_evaluator.metrics.intervals import clopper_pearson as clopper_pearson
@@ -44,10 +48,6 @@ from nemo_evaluator.metrics.paired import holm as holm
 from nemo_evaluator.metrics.paired import mcnemar_test as mcnemar_test
 from nemo_evaluator.metrics.paired import permutation_test as permutation_test
 from nemo_evaluator.metrics.paired import sign_test as sign_test
-from nemo_evaluator.metrics.passk import pass_at_k as pass_at_k
-from nemo_evaluator.metrics.passk import pass_hat_k as pass_hat_k
-from nemo_evaluator.metrics.passk import pass_intervals as pass_intervals
-from nemo_evaluator.metrics.passk import useful_ks as useful_ks
 from nemo_evaluator.metrics.power import Spread as Spread
 from nemo_evaluator.metrics.power import detectable_effect as detectable_effect
 from nemo_evaluator.metrics.power import paired_power as paired_power

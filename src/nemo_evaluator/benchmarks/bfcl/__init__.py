@@ -6,7 +6,7 @@ from typing import Final
 import orjson
 
 from nemo_evaluator.benchmarks._declared import builtin, declared
-from nemo_evaluator.benchmarks._parts import chained
+from nemo_evaluator.benchmarks._rows import chained
 from nemo_evaluator.benchmarks.bfcl.calls import Call, parse_calls
 from nemo_evaluator.benchmarks.bfcl.check import mismatch
 from nemo_evaluator.benchmarks.bfcl.literals import LANGUAGES

@@ -1,10 +1,23 @@
-"""Benchmarks whose rows come in parts (languages, tasks, subjects, categories): those that were asked for, chained."""
+"""Rows of benchmarks: parts (languages, tasks, subjects) that were asked for, chained; columns kept; options lettered."""
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, Final
 
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets import ChainedRows, MappedRows, Rows, open_rows
+
+LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def option_lines(options: Sequence[str]) -> str:
+    """``A) ...`` one a line."""
+    return "\n".join(f"{label}) {option}" for label, option in zip(LETTERS, options, strict=False))
+
+
+def lettered(options: Sequence[str], right: int) -> JsonDict:
+    """The columns of a row with options: their texts, their lines, and the letter of the right one."""
+    return {"choices": options, "lines": option_lines(options), "target": LETTERS[right]}
 
 
 def chained(
@@ -22,3 +35,8 @@ def chained(
 def labelled(uri: str, **columns: Any) -> Rows:
     """The rows of a dataset, each with further columns."""
     return MappedRows(open_rows(uri), lambda row, idx: {**row, **columns})
+
+
+def kept(row: JsonDict, *columns: str) -> JsonDict:
+    """These columns of a row, as they are."""
+    return {column: row[column] for column in columns}
