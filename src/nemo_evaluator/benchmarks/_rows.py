@@ -1,4 +1,4 @@
-"""Rows of benchmarks: parts (languages, tasks, subjects) that were asked for, chained; columns kept; options lettered."""
+"""Rows of benchmarks: parts (languages, tasks, subjects) as asked for, chained; columns kept; options lettered."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
