@@ -223,10 +223,8 @@ def missing_rows(runs: tuple[Bundle, Bundle], rows: tuple[RowTable, RowTable]) -
 
 
 def imagined(runs: tuple[Bundle, Bundle], rows: tuple[RowTable, RowTable], pairing: Pairing, better: float) -> Pairing:
-    """The pairing if every missing row spoke for the side that ``better`` is against.
-
-    1 makes the candidate's missing rows 0 and the baseline's 1, -1 the other way round. Only for rewards in [0, 1].
-    """
+    """The pairing if every missing row spoke for the side that ``better`` is against. 1 makes the candidate's missing
+    rows 0 and the baseline's 1, -1 the other way round. Only for rewards in [0, 1]."""
     best, worst = (1.0, 0.0) if better > 0 else (0.0, 1.0)
     placed = pairing.by == "content"
     kept = [side.take(side.scored | (side.content != 0)) if placed else side for side in rows]

@@ -154,10 +154,8 @@ def printable(text: str) -> str:
 def columns(
     rows: list[list[str]], indent: str = "  ", *, width: int | None = None, spare: tuple[int, ...] = ()
 ) -> list[str]:
-    """Rows as aligned columns: the first to the left, the others to the right.
-
-    Where they are wider than ``width``, the ``spare`` columns go, one after the other; then names are shortened.
-    """
+    """Rows as aligned columns: the first to the left, the others to the right. Where they are wider than ``width``, the
+    ``spare`` columns go, one after the other; then names are shortened."""
     if not rows:
         return []
     widths = [max(cells(row[at]) for row in rows) for at in range(len(rows[0]))]

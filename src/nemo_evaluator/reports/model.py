@@ -45,9 +45,7 @@ class EvalReport:
 
 def load_report(paths: Path | str | Iterable[Path | str], *, rows: bool = False) -> EvalReport:
     """The report on everything under ``paths``; ``rows`` also reads results.jsonl for distributions and examples.
-
-    Raises UsageError when there is nothing to report on, or a bundle cannot be read.
-    """
+    Raises UsageError when there is nothing to report on, or a bundle cannot be read."""
     given = [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
     unfinished = {one.folder: one for path in given for one in find_unfinished(path)}
     try:

@@ -91,6 +91,8 @@ class _Account:
 
     def _tokens(self) -> JsonDict:
         calls = self.calls
+        same = self.steps.tokens == self.final_tokens == calls.own.tokens
+        same = same and not self.steps_differ and not self.wire_differs
         return {
             "per_step_sum": self.steps.tokens,
             "final_metrics_total": self.final_tokens,
@@ -101,15 +103,9 @@ class _Account:
             "problems_with_missing_final_metrics_tokens": len(self.without_final),
             "problems_with_per_step_vs_final_metrics_mismatch": len(self.steps_differ),
             "problems_with_wire_vs_final_metrics_mismatch": len(self.wire_differs),
-            "all_sources_match": self._match(),
+            # Not known when no traffic was kept to compare with.
+            "all_sources_match": same if self.wire else None,
         }
-
-    def _match(self) -> bool | None:
-        """Whether steps, totals and wire agree; None when no traffic was kept to compare with."""
-        if not self.wire:
-            return None
-        same = self.steps.tokens == self.final_tokens == self.calls.own.tokens
-        return same and not self.steps_differ and not self.wire_differs
 
     def _row(self, row: JsonDict) -> None:
         problem = row.get("problem_idx", -1)

@@ -84,7 +84,9 @@ class Journal:
         lines, self._lines = self._lines, []
         callbacks, self._callbacks = self._callbacks, []
         try:
-            _write_all(self._fd, b"".join(lines))
+            view = memoryview(b"".join(lines))
+            while view:
+                view = view[os.write(self._fd, view) :]
         except OSError as error:
             self._broken(error)
             return
@@ -194,12 +196,6 @@ def _repair(fd: int) -> int:
         end = start
     os.ftruncate(fd, 0)
     return size
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
 
 
 def _sync(fd: int, work: Callable[[], None] | None) -> None:

@@ -55,10 +55,8 @@ class LockedError(UsageError):
 
 @contextmanager
 def folder_lock(folder: Path, *, run_id: str = "", say: Callable[[str], None] | None = None) -> Iterator[None]:
-    """Hold a folder for the length of the block. Raises LockedError when somebody else does.
-
-    ``say`` is told when the lock of a host that has fallen silent is taken over.
-    """
+    """Hold a folder for the length of the block. Raises LockedError when somebody else does. ``say`` is told when the
+    lock of a host that has fallen silent is taken over."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         held = _take(folder, run_id, say)

@@ -24,10 +24,8 @@ _known: dict[Path, tuple[int, int, str]] = {}
 
 
 def record_sums(folder: Path, files: Iterable[Path], *, known: dict[Path, str] | None = None) -> None:
-    """Write down what files of a folder hold; entries of files that are gone are dropped, others stay.
-
-    ``known`` has the digests of files that were hashed while they were written.
-    """
+    """Write down what files of a folder hold; entries of files that are gone are dropped, others stay. ``known`` has
+    the digests of files that were hashed while they were written."""
     sums = {name: digest for name, digest in _read(folder).items() if (folder / name).is_file()}
     sums |= {path.name: (known or {}).get(path) or file_sum(path) for path in files if path.is_file()}
     write_atomic(folder / FILE, "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items())))

@@ -33,13 +33,9 @@ _USUAL_ENDS: Final = frozenset(
 _EXAMPLE_CHARS: Final = 160
 _CLASS_OF_CAUSE: Final = {
     Cause.JUDGE: FailureClass.JUDGE,
-    Cause.AUTH: FailureClass.CONFIG,
-    Cause.NOT_FOUND: FailureClass.CONFIG,
-    Cause.RATE_LIMIT: FailureClass.INFRA,
-    Cause.TRANSPORT: FailureClass.INFRA,
-    Cause.OUTAGE: FailureClass.INFRA,
-    Cause.SANDBOX: FailureClass.INFRA,
-    Cause.CANCELLED: FailureClass.INFRA,
+    **dict.fromkeys((Cause.AUTH, Cause.NOT_FOUND), FailureClass.CONFIG),
+    **dict.fromkeys((Cause.RATE_LIMIT, Cause.TRANSPORT, Cause.OUTAGE), FailureClass.INFRA),
+    **dict.fromkeys((Cause.SANDBOX, Cause.CANCELLED), FailureClass.INFRA),
 }
 _LINE_CHARS: Final = 160
 _MOST_NAMED: Final = 5

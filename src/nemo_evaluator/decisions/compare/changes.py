@@ -67,10 +67,8 @@ def build_flip_report(
     most: int = MOST_FLIPS,
 ) -> FlipReport:
     """Flips among paired problems; a problem is right when its mean reward is above ``correct_above``, or not above it
-    where lower is better. Sides may be columns, or mappings from ``(problem_idx, repeat)`` to result rows.
-
-    Texts are read for the first ``most`` flips of each kind; the counts are always complete.
-    """
+    where lower is better. Sides may be columns, or mappings from ``(problem_idx, repeat)`` to result rows. Texts are
+    read for the first ``most`` flips of each kind; the counts are always complete."""
     baseline, candidate = (
         side if isinstance(side, RowTable) else table_of(list(side.values())) for side in (baseline, candidate)
     )

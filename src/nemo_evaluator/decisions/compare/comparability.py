@@ -61,10 +61,8 @@ class Difference:
 
 
 def differences(baseline: Bundle, candidate: Bundle) -> list[Difference]:
-    """What the two bundles say differently; the model and its address may differ, that is the point.
-
-    A key that one of them does not have is not a difference but a gap: see ``unstated``.
-    """
+    """What the two bundles say differently; the model and its address may differ, that is the point. A key that one of
+    them does not have is not a difference but a gap: see ``unstated``."""
     found: list[Difference] = []
     if baseline.name != candidate.name:
         found.append(Difference("dataset", "benchmark", baseline.name, candidate.name))

@@ -50,10 +50,8 @@ class ComparisonSet:
 
 
 def compare_paths(baseline: Path, candidates: Sequence[Path], options: CompareOptions) -> ComparisonSet:
-    """Compare everything the paths hold.
-
-    With several candidates each interval is widened (Bonferroni), so that all verdicts hold together.
-    """
+    """Compare everything the paths hold. With several candidates each interval is widened (Bonferroni), so that all
+    verdicts hold together."""
     candidates = list(dict.fromkeys(candidates))
     if len(candidates) > 1:
         options = replace(options, confidence=1 - (1 - options.confidence) / len(candidates))

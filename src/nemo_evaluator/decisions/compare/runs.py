@@ -109,10 +109,8 @@ def one_run(path: Path | str) -> Bundle:
 def compare_runs(
     baseline: Bundle | Path | str, candidate: Bundle | Path | str, options: CompareOptions | None = None, **changes: Any
 ) -> RegressionReport:
-    """Compare two finished runs of one benchmark.
-
-    ``changes`` are fields of ``CompareOptions``: ``compare_runs(a, b, max_drop=0.02)``.
-    """
+    """Compare two finished runs of one benchmark. ``changes`` are fields of ``CompareOptions``: ``compare_runs(a, b,
+    max_drop=0.02)``."""
     options = options or CompareOptions(**changes)
     left, right = (run if isinstance(run, Bundle) else one_run(run) for run in (baseline, candidate))
     rows = [rows_of_run(run, better=options.better) for run in (left, right)]

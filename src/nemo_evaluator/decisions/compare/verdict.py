@@ -82,12 +82,10 @@ def settling(needed: int, available: int | None) -> str:
 def judge(
     interval: Interval, max_drop: float, *, needed: int | None = None, available: int | None = None, better: float = 1.0
 ) -> Judgement:
-    """The verdict on a mean difference; ``needed`` is how many problems would settle it, of ``available`` ones that
-    the benchmark has; ``better`` is the good sign.
-
-    The rule is the gate's, limit by limit: PASS where the whole interval keeps the limit, BLOCK where all of it is
-    beyond. Anything between is not proved: WARN when a drop is certain, INCONCLUSIVE when not even that.
-    """
+    """The verdict on a mean difference; ``needed`` is how many problems would settle it, of ``available`` ones that the
+    benchmark has; ``better`` is the good sign. The rule is the gate's, limit by limit: PASS where the whole interval
+    keeps the limit, BLOCK where all of it is beyond. Anything between is not proved: WARN when a drop is certain,
+    INCONCLUSIVE when not even that."""
     if interval.n == 0:
         return Judgement(Verdict.INCONCLUSIVE, Relation.UNKNOWN, ("nothing was paired, so nothing can be said",))
     if interval.lower is None or interval.upper is None:

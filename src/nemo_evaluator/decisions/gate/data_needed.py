@@ -30,11 +30,9 @@ def remedy_for(
     breach_alpha: float,
     available: int | None = None,
 ) -> Remedy:
-    """Problems at the present repeats, or repeats at the present problems, that settle a benchmark.
-
-    A pass needs all ``limits`` to be kept, so the hardest counts; a breach needs one, so the easiest. ``breach_alpha``
-    is what the correction for many benchmarks leaves for a breach, ``available`` how many problems there are.
-    """
+    """Problems at the present repeats, or repeats at the present problems, that settle a benchmark. A pass needs all
+    ``limits`` to be kept, so the hardest counts; a breach needs one, so the easiest. ``breach_alpha`` is what the
+    correction for many benchmarks leaves for a breach, ``available`` how many problems there are."""
     exceeded = [limit for limit in limits if limit.margin.value < 0]
     if not pairing.bounded and not limits[0].ruler.spending.last:
         return Remedy(None, None, "no amount of data: rewards beyond [0, 1] cannot be judged while they are looked at")

@@ -175,11 +175,8 @@ def _too_few(entry: BenchmarkGate, limits: PolicyDefaults) -> None:
 
 
 def aggregate(entries: list[BenchmarkGate]) -> tuple[GateVerdict, list[str]]:
-    """The decision over all benchmarks that have a say.
-
-    NO-GO: a breach, or a missing benchmark. INCONCLUSIVE: anything unproved, an invalid run, or nothing to decide on.
-    GO: every required benchmark is proved to keep its limits.
-    """
+    """The decision over all benchmarks that have a say. NO-GO: a breach, or a missing benchmark. INCONCLUSIVE: anything
+    unproved, an invalid run, or nothing to decide on. GO: every required benchmark is proved to keep its limits."""
     required = [entry for entry in entries if entry.tier != "advisory"]
     stopped = [entry for entry in required if entry.status in (Status.BREACH, Status.MISSING)]
     if stopped:

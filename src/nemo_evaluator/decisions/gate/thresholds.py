@@ -41,11 +41,9 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Ruler:
-    """How the margin of per-problem gains over ``-allowed`` is measured.
-
-    ``share`` of the baseline's own rewards is part of a gain where the limit is a relative one; or they stand beside
-    it: ``contrast`` is each gain with what may be lost of its own problem, whose spread counts as well.
-    """
+    """How the margin of per-problem gains over ``-allowed`` is measured. ``share`` of the baseline's own rewards is
+    part of a gain where the limit is a relative one; or they stand beside it: ``contrast`` is each gain with what may
+    be lost of its own problem, whose spread counts as well."""
 
     name: str
     gain: Floats
@@ -124,8 +122,7 @@ def measure(pairing: Pairing, limits: PolicyDefaults, *, confidence: float, spen
 
 def _relative(ruler: Ruler, allowed: Floats, share: float) -> Ruler:
     """A drop of at most a share of the baseline: gain + ``allowed`` is not negative on average. No division, so nothing
-    breaks when the baseline is near zero.
-    """
+    breaks when the baseline is near zero."""
     ruler, contrast = replace(ruler, name="max_relative_drop"), ruler.gain + allowed
     if not ruler.pairing.bounded:
         return replace(ruler, gain=contrast, allowed=0.0, share=share)

@@ -18,11 +18,9 @@ Variance: TypeAlias = Callable[[float, float], float]
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """How much a problem's difference varies, as a function of the true drop and of the repeats.
-
-    ``lattice`` says that answers are right or wrong: then a drop brings a spread of its own, because it comes as
-    problems that flip, and the flips are the evidence.
-    """
+    """How much a problem's difference varies, as a function of the true drop and of the repeats. ``lattice`` says that
+    answers are right or wrong: then a drop brings a spread of its own, because it comes as problems that flip, and the
+    flips are the evidence."""
 
     variance: Variance
     lattice: bool
@@ -85,11 +83,8 @@ def measured(spread: Spread) -> Differences:
 
 
 def measured_flips(spread: Spread, baseline: float, candidate: float) -> Differences:
-    """Right or wrong, with the spread of two sides that scored so much.
-
-    The spread is scaled to the score that the candidate would have after the drop: it shrinks towards 0 and 1. It is
-    at least what the drop itself brings.
-    """
+    """Right or wrong, with the spread of two sides that scored so much. The spread is scaled to the score that the
+    candidate would have after the drop: it shrinks towards 0 and 1. It is at least what the drop itself brings."""
     seen = _spread_at(baseline) + _spread_at(candidate)
 
     def variance(drop: float, repeats: float) -> float:
