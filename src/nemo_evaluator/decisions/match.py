@@ -16,10 +16,8 @@ def discover_bundles(path: Path | str) -> dict[str, Bundle]:
         other = found.setdefault(run.name, run)
         if other is not run:
             shards = any(SHARD.fullmatch(part) for part in run.path.parts)
-            raise UsageError(
-                f"{other.path.parent} and {run.path.parent} both hold a run of {run.name!r}",
-                hint="merge the shards first: nel eval merge" if shards else "give the folder of one of them",
-            )
+            hint = "merge the shards first: nel eval merge" if shards else "give the folder of one of them"
+            raise UsageError(f"{other.path.parent} and {run.path.parent} both hold a run of {run.name!r}", hint=hint)
     return found
 
 
@@ -41,8 +39,5 @@ def match_bundles(baseline: dict[str, Bundle], candidate: dict[str, Bundle], *, 
         (name, one), (_, other) = *baseline.items(), *candidate.items()
         return Matched({name: (one, other)}, [], [])
     shared = [name for name in baseline if name in candidate]
-    return Matched(
-        {name: (baseline[name], candidate[name]) for name in shared},
-        [name for name in baseline if name not in shared],
-        [name for name in candidate if name not in shared],
-    )
+    only = [[name for name in side if name not in shared] for side in (baseline, candidate)]
+    return Matched({name: (baseline[name], candidate[name]) for name in shared}, only[0], only[1])

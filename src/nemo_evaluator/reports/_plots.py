@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar, Final, Literal, TypeAlias
 
 from nemo_evaluator.reports.row_details import Histogram
@@ -112,14 +113,8 @@ class Bins:
     def bars(self) -> list[tuple[float, float, str]]:
         """Left edge, top and words of each bar."""
         edges, counts = self.histogram.edges, self.histogram.counts
-        return [
-            (
-                round(self.left + at * self.width, 2),
-                self.y(n),
-                f"{edges[at]:,.0f} to {edges[at + 1]:,.0f} {self.unit}: {n:,}",
-            )
-            for at, n in enumerate(counts)
-        ]
+        said = [f"{low:,.0f} to {high:,.0f} {self.unit}" for low, high in pairwise(edges)]
+        return [(round(self.left + at * self.width, 2), self.y(n), f"{said[at]}: {n:,}") for at, n in enumerate(counts)]
 
     @property
     def x_ticks(self) -> list[tuple[float, str]]:

@@ -29,6 +29,7 @@ STATUSES: Final = _WORDS["statuses"]
 VERDICTS: Final = _WORDS["verdicts"]
 DECISIONS: Final = _WORDS["decisions"]
 ICONS: Final = _WORDS["icons"]
+ROWS: Final = _WORDS["rows"]
 
 
 def _shown(form: str) -> Callable[[float | None], str]:

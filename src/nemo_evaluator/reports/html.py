@@ -12,13 +12,6 @@ from nemo_evaluator.runs.scores import Group
 
 _COLOURS: Final = 6
 _UNNAMED: Final = "unnamed model"
-_KINDS: Final = {
-    "failed": "Failed",
-    "unparsed": "No answer found",
-    "truncated": "Cut off",
-    "wrong": "Wrong",
-    "right": "Right",
-}
 
 
 def render_html(report: EvalReport) -> str:
@@ -34,7 +27,7 @@ def render_html(report: EvalReport) -> str:
         scores=_score_figures(report, names, colour),
         many=len(report.models) > 1,
         invalid=[section for section, bench in zip(sections, report.benchmarks, strict=True) if bench.invalid],
-        kinds=_KINDS,
+        kinds=words.ROWS,
         unnamed=_UNNAMED,
         unfinished=words.unfinished_names(report),
         w=words,

@@ -30,12 +30,8 @@ class RunFingerprints:
     @classmethod
     def of(cls, *, service: JsonDict, solver: JsonDict, template: str | None, scorer: str) -> Self:
         """Hash the service's own definition, the solver's settings (with generation) and the template text."""
-        parts = {
-            "service": digest(service),
-            "solver": digest(solver),
-            "scorer": digest(scorer),
-            "template": digest(template),
-        }
+        named = {"service": service, "solver": solver, "scorer": scorer, "template": template}
+        parts = {name: digest(value) for name, value in named.items()}
         seeded = any((one.get("generation") or {}).get("seed") is not None for one in (service, solver))
         return cls(digest([service, solver, template]), scorer=parts["scorer"], parts=parts, seeded=seeded)
 

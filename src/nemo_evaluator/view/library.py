@@ -81,9 +81,8 @@ class Library:
         found, task = run.benchmarks[name], TaskPaths(run.benchmarks[name].path)
         for path in (task.journal, task.results, task.trajectories, task.labels, task.index):
             if path.is_symlink() and not path.resolve().is_relative_to(run.path):
-                raise UsageError(
-                    f"{path.name} of {name!r} leads out of the run's folder", hint="open that folder itself"
-                )
+                said = f"{path.name} of {name!r} leads out of the run's folder"
+                raise UsageError(said, hint="open that folder itself")
         return found
 
     def listed(self) -> list[JsonDict]:

@@ -39,11 +39,9 @@ _KEPT: Final = (*_ASKED, "reasoning_tokens", "cached_tokens", "from_cache", "err
 
 def run_page(library: Library, key: str) -> JsonDict:
     """A run as the list shows it, with the summary of each benchmark."""
-    described = library.described(key)
+    described, names = library.described(key), library.run(key).benchmarks
     running = described["state"] == "running"
-    return described | {
-        "parts": [summary(library.benchmark(key, name), running=running) for name in library.run(key).benchmarks]
-    }
+    return described | {"parts": [summary(library.benchmark(key, name), running=running) for name in names]}
 
 
 def summary(folder: BenchmarkFolder, *, running: bool) -> JsonDict:

@@ -106,10 +106,8 @@ def calibrate(
     check_draw(rows, labels, draw, convenience=convenience)
     data = rows.labelled(labels, used)
     if data.labels < LEAST:
-        raise UsageError(
-            f"{run.name}: {counted(data.labels, 'label')} on scored rows, at least {LEAST} are needed",
-            hint="nel judge label RUN goes on with the drawn rows",
-        )
+        few = f"{run.name}: {counted(data.labels, 'label')} on scored rows, at least {LEAST} are needed"
+        raise UsageError(few, hint="nel judge label RUN goes on with the drawn rows")
     mine, judges = rows.column(HEADLINE), []
     # The headline, and every judge whose rewards are not the same.
     others = [n for n in rows.rewards if n != HEADLINE and not np.array_equal(rows.column(n), mine, equal_nan=True)]
@@ -158,10 +156,8 @@ def check_draw(
         )
     answers = dict(zip(rows.keys, rows.answers, strict=True))
     if changed := [key for key in labels if key in drawn and key in answers and answers[key] != drawn[key]]:
-        raise UsageError(
-            f"the calibration is stale: {counted(len(changed), 'answer')} changed since the rows were drawn",
-            hint="draw and label again: nel judge sample RUN --replace",
-        )
+        stale = f"the calibration is stale: {counted(len(changed), 'answer')} changed since the rows were drawn"
+        raise UsageError(stale, hint="draw and label again: nel judge sample RUN --replace")
 
 
 def carry(run: Bundle, source: Bundle) -> CalibrationReport:
@@ -172,10 +168,8 @@ def carry(run: Bundle, source: Bundle) -> CalibrationReport:
         raise UsageError(f"the calibration of {source.path.parent} is {why}", hint="nel judge calibrate on that run")
     mine, theirs = (as_dict(one.config.get("fingerprints")).get("scorer") for one in (run, source))
     if mine != theirs or found.document.get("carried_from"):
-        raise UsageError(
-            "a calibration holds for the judge, prompt, rubric and extraction that it measured, and these differ",
-            hint="label rows of this run: nel judge sample RUN",
-        )
+        other = "a calibration holds for the judge, prompt, rubric and extraction that it measured, and these differ"
+        raise UsageError(other, hint="label rows of this run: nel judge sample RUN")
     told = as_dict(as_dict(found.document["judges"][0]).get("agreement"))
     rates = [as_dict(told.get(name)) for name in ("sensitivity", "specificity")]
     values = [(as_number(rate.get("value")), as_whole(rate.get("n")) or 0) for rate in rates]

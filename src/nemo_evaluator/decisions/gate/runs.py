@@ -93,10 +93,8 @@ class _Gate:
     def _entry(self, name: str) -> BenchmarkGate:
         limits = self._policy.resolve(name)
         if limits.tier != "advisory" and limits.metric not in (None, *_GATED):
-            raise UsageError(
-                f"{name}: metric {limits.metric!r} cannot be gated",
-                hint=f"use {' or '.join(_GATED)}, or make the tier advisory",
-            )
+            hint = f"use {' or '.join(_GATED)}, or make the tier advisory"
+            raise UsageError(f"{name}: metric {limits.metric!r} cannot be gated", hint=hint)
         terms = limits.metric, limits.direction, limits.max_drop, limits.max_relative_drop
         return BenchmarkGate(name, limits.tier, Status.INSUFFICIENT, *terms)
 
@@ -145,19 +143,16 @@ class _Gate:
         self._warnings += [f"{entry.benchmark}: {note}" for note in found.measured.notes]
         _fill(entry, found.measured, pairing)
         found.doubts = [str(item) for item in unlike if item.kind == "scorer"]
-        found.doubts += [
-            unanswered_words(word, side)
-            for word, side in zip(WORDS, rows, strict=True)
-            if side.unanswered_share > limits.max_unanswered
-        ]
+        for word, side in zip(WORDS, rows, strict=True):
+            if side.unanswered_share > limits.max_unanswered:
+                found.doubts.append(unanswered_words(word, side))
         if pairing.share < LEAST_SHARE:
             share = f"{pairing.share:.0%} of the smaller side"
             found.doubts.append(f"only {counted(len(pairing), 'problem')} paired ({share})")
         lost = missing_rows((left, right), rows)
         if scorer is None and any(lost) and not pairing.bounded:
-            found.doubts.append(
-                f"{counted(sum(lost), 'row')} failed, and rewards beyond [0, 1] set no bound to what they hide"
-            )
+            unbounded = "rewards beyond [0, 1] set no bound to what they hide"
+            found.doubts.append(f"{counted(sum(lost), 'row')} failed, and {unbounded}")
         elif scorer is None and any(lost):
             found.worst = read(imagined((left, right), rows, pairing, better))
             found.best = read(imagined((left, right), rows, pairing, -better))
@@ -215,9 +210,8 @@ def _unfit(left: Bundle, right: Bundle, rows: tuple[RowTable, RowTable], limits:
     ]
     answers = rows[1].truncated[rows[1].scored]
     if limits.max_truncated is not None and len(answers) and answers.mean() > limits.max_truncated:
-        reasons.append(
-            f"{answers.mean():.1%} of the candidate's answers are cut off, at most {limits.max_truncated:.0%} may be"
-        )
+        share, most = f"{answers.mean():.1%}", f"{limits.max_truncated:.0%}"
+        reasons.append(f"{share} of the candidate's answers are cut off, at most {most} may be")
     return reasons
 
 

@@ -109,10 +109,8 @@ def plan_from_score(score: float, question: Question, price: Price | None = None
         said = f"a score of {score:g} cannot drop by {question.drop:g}"
         raise UsageError(said, hint="--drop is in score units, below --score")
     if tuple(question.repeats) not in ((), (1,)):
-        raise UsageError(
-            "how much repeats help cannot be told from a score",
-            hint="give a finished run with repeats, whose answers show their noise",
-        )
+        hint = "give a finished run with repeats, whose answers show their noise"
+        raise UsageError("how much repeats help cannot be told from a score", hint=hint)
     words = f"assumptions: score {score:g}, answers of the two sides correlate by {question.correlation:g}"
     differences = assumed(score, question.correlation)
     return _plan(_Basis("assumed", "assumed", score, differences, words, price or Price(), problems), question)
@@ -171,10 +169,8 @@ def _of_pair(name: str, one: Bundle, two: Bundle, usd: float | None) -> _Basis:
     pairing = pair(rows[0], rows[1])
     values = pairing.differences
     if len(values) < 2:
-        raise UsageError(
-            f"{name}: {counted(len(values), 'problem')} in both runs: too few to see a spread",
-            hint="give two runs of the same problems, or one run alone",
-        )
+        few = f"{name}: {counted(len(values), 'problem')} in both runs: too few to see a spread"
+        raise UsageError(few, hint="give two runs of the same problems, or one run alone")
     sd = float(values.std(ddof=1))
     split = observed_spread(pairing, rows, sd)
     spread = split or Spread(true=sd * sd, noise=0.0)
@@ -262,8 +258,5 @@ def _price(run: Bundle, rows: RowTable, usd: float | None) -> Price:
     steps = run.runtime.total_steps or len(rows)
     elapsed, tokens = run.runtime.elapsed_seconds, run.runtime.total_tokens
     paid = float(rows.cost.mean()) if len(rows) and rows.cost.any() else None
-    return Price(
-        tokens=tokens / steps if tokens and steps else None,
-        usd=usd if usd is not None else paid,
-        seconds=elapsed / steps if elapsed and steps else None,
-    )
+    one_tokens, one_seconds = (total / steps if total and steps else None for total in (tokens, elapsed))
+    return Price(one_tokens, usd if usd is not None else paid, one_seconds)
