@@ -1,6 +1,6 @@
 """The steps of an agent: what trajectories lack of them, and what the wire adds (``trajectories_enriched.jsonl``)."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +15,8 @@ from nemo_evaluator.store.layout import TaskPaths
 
 ENRICHED: Final = "trajectories_enriched.jsonl"
 # What a step lacks, by where it belongs, and the name that the wire has for it.
-_STEP: Final = {
-    **{"timestamp": "timestamp", "model_name": "model"},
-    **{"message": "message_content", "reasoning_content": "reasoning_content"},
-}
+_SAID: Final = {"message": "message_content", "reasoning_content": "reasoning_content"}
+_STEP: Final = {"timestamp": "timestamp", "model_name": "model", **_SAID}
 _STEP_EXTRA: Final = {"status_code": "status_code"}
 _COST: Final = {"cost_usd": "cost_usd"}
 _USAGE: Final = {name: name for name in ("prompt_tokens", "completion_tokens")}
@@ -45,7 +43,6 @@ class Presence:
     empty: Counter[str] = field(default_factory=Counter)
 
     def add(self, values: Mapping[str, Any], *, may_be_empty: str = "") -> None:
-        """Count one holder of the fields."""
         self.total += 1
         for name in self.fields:
             value = values.get(name)
@@ -55,7 +52,6 @@ class Presence:
                 self.empty[name] += 1
 
     def missing(self) -> list[JsonDict]:
-        """The fields that are not always there and filled."""
         return [
             {"field": name, "presence": f"{self.total - self.absent[name]}/{self.total}"}
             | ({"empty": self.empty[name]} if self.empty[name] else {})
@@ -64,60 +60,52 @@ class Presence:
         ]
 
 
-@dataclass(slots=True)
 class StepQuality:
     """Tokens and fields of all turns. What is called ``problems_…`` counts problems, not their repeats."""
 
-    tokens: int = 0
-    zero_turns: int = 0
-    missed: int = 0
-    problems: set[int] = field(default_factory=set)
-    with_zero: set[int] = field(default_factory=set)
-    with_missed: set[int] = field(default_factory=set)
-    # Problems with a turn that did count: the others are zero from one end to the other.
-    counting: set[int] = field(default_factory=set)
-    speaking: set[int] = field(default_factory=set)
-    trials: Presence = field(default_factory=lambda: Presence(FIELDS["trial"]))
-    turns: Presence = field(default_factory=lambda: Presence(FIELDS["step"]))
+    def __init__(self) -> None:
+        self.tokens = self._zero_turns = self._missed = 0
+        # Problems by what was seen of them: those without a turn that counts are zero from one end to the other.
+        self._problems: defaultdict[str, set[int]] = defaultdict(set)
+        self.trials, self.turns = Presence(FIELDS["trial"]), Presence(FIELDS["step"])
 
     def add(self, row: JsonDict) -> int:
         """Count a row; returns the tokens of its turns."""
         problem = row.get("problem_idx", -1)
-        self.problems.add(problem)
+        self._problems["all"].add(problem)
         self.trials.add(row)
         total = before = 0
         for step in agent_steps(row):
-            self.speaking.add(problem)
+            self._problems["speaking"].add(problem)
             metrics = step.get("metrics") or {}
             # A turn that calls tools need not say anything.
             silent = "message" if step.get("tool_calls") else ""
             self.turns.add({**(metrics.get("extra") or {}), **metrics, **step}, may_be_empty=silent)
             prompt, completion = metrics.get("prompt_tokens"), metrics.get("completion_tokens")
             if prompt is None or completion is None:
-                self.missed += 1
-                self.with_missed.add(problem)
+                self._missed += 1
+                self._problems["missed"].add(problem)
             elif completion == 0 and (prompt == before or prompt == 0):
                 # Nothing was said, and the conversation did not grow.
-                self.zero_turns += 1
-                self.with_zero.add(problem)
+                self._zero_turns += 1
+                self._problems["zero"].add(problem)
             else:
-                self.counting.add(problem)
+                self._problems["counting"].add(problem)
             before = prompt or 0
             total += (prompt or 0) + (completion or 0)
         self.tokens += total
         return total
 
     def quality(self) -> JsonDict:
-        """The counters of ``quality``."""
-        dirty = self.with_zero | self.with_missed
+        seen, zero, missed = self._problems, self._problems["zero"], self._problems["missed"]
         return {
-            "clean_problems": len(self.problems - dirty),
-            "dirty_problems": len(dirty),
-            "fully_zero_problems": len((self.with_zero & self.speaking) - self.counting - self.with_missed),
-            "problems_with_zero_token_turns": len(self.with_zero),
-            "problems_with_missed_metrics": len(self.with_missed),
-            "total_zero_token_turns": self.zero_turns,
-            "total_missed_metrics": self.missed,
+            "clean_problems": len(seen["all"] - zero - missed),
+            "dirty_problems": len(zero | missed),
+            "fully_zero_problems": len((zero & seen["speaking"]) - seen["counting"] - missed),
+            "problems_with_zero_token_turns": len(zero),
+            "problems_with_missed_metrics": len(missed),
+            "total_zero_token_turns": self._zero_turns,
+            "total_missed_metrics": self._missed,
         }
 
 

@@ -1,6 +1,6 @@
 """Model calls on the wire by step, and whether the trajectories show the same."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,7 +81,6 @@ class WireCalls:
 
 
 def succeeded(call: JsonDict) -> bool:
-    """True for a call that was answered."""
     status = call.get("status_code")
     return isinstance(status, int) and 200 <= status < 400
 
@@ -112,7 +111,7 @@ class Examples:
 
     def add(self, row: JsonDict, **facts: Any) -> None:
         if len(self.kept) < _EXAMPLES:
-            self.kept.append({"problem_idx": row.get("problem_idx"), "repeat": row.get("repeat") or 0, **facts})
+            self.kept.append(_step(row) | facts)
         else:
             self.omitted += 1
 
@@ -144,23 +143,19 @@ class _Tally:
         }
 
 
-@dataclass(slots=True)
 class CallAccount:
     """Counts over the calls of one benchmark."""
 
-    last: _Tally = field(default_factory=_Tally)
-    own: _Tally = field(default_factory=_Tally)
-    every: _Tally = field(default_factory=_Tally)
-    earlier: _Tally = field(default_factory=_Tally)
-    unique: set[str] = field(default_factory=set)
-    retried_steps: int = 0
-    retry_sessions: int = 0
-    # By counter name, the problems it counts.
-    problems: dict[str, set[int]] = field(default_factory=dict)
-    by_status: dict[str, JsonDict] = field(default_factory=dict)
-    failed: dict[str, Examples] = field(default_factory=dict)
-    failed_last: dict[str, Examples] = field(default_factory=dict)
-    retries: Examples = field(default_factory=Examples)
+    def __init__(self) -> None:
+        self.last, self.own, self.every, self.earlier = _Tally(), _Tally(), _Tally(), _Tally()
+        self._unique: set[str] = set()
+        self._retried = self._retry_sessions = 0
+        # By counter name, the problems it counts.
+        self._problems: defaultdict[str, set[int]] = defaultdict(set)
+        self._by_status: dict[str, JsonDict] = {}
+        self._failed: defaultdict[str, Examples] = defaultdict(Examples)
+        self._failed_last: defaultdict[str, Examples] = defaultdict(Examples)
+        self._retries = Examples()
 
     def add(self, row: JsonDict, calls: StepCalls, steps: int) -> None:
         """Count the calls of a row whose trajectory has so many turns."""
@@ -173,14 +168,14 @@ class CallAccount:
             tally.add(chosen)
         self._errors(row, calls)
         hashes = [str(call.get("request_hash")) for call in calls.own if succeeded(call) and call.get("request_hash")]
-        self.unique.update(hashes)
+        self._unique.update(hashes)
         if len(set(hashes)) < len(hashes):
-            self._mark("problems_with_duplicates", problem)
+            self._problems["problems_with_duplicates"].add(problem)
         if calls.sessions > 1:
-            self.retried_steps += 1
-            self.retry_sessions += calls.sessions - 1
-            self._mark("problems_with_retry_sessions", problem)
-            self.retries.add(row, sessions=calls.sessions, calls=len(calls.every))
+            self._retried += 1
+            self._retry_sessions += calls.sessions - 1
+            self._problems["problems_with_retry_sessions"].add(problem)
+            self._retries.add(row, sessions=calls.sessions, calls=len(calls.every))
 
     def _compare(self, problem: int, calls: StepCalls, steps: int) -> None:
         answered = sum(map(succeeded, calls.own))
@@ -194,27 +189,20 @@ class CallAccount:
         }
         for name, holds in found.items():
             if holds:
-                self._mark(name, problem)
+                self._problems[name].add(problem)
 
     def _errors(self, row: JsonDict, calls: StepCalls) -> None:
         chosen = calls.last
         for call in chosen:
             if succeeded(call):
                 continue
-            facts = {
-                "service": call.get("service"),
-                "status": call.get("status_code"),
-                "error": str(call.get("error_message") or "")[:_ERROR_CHARS],
-            }
-            kind = str(call.get("error_type") or _status(call))
-            step = {"problem_idx": row.get("problem_idx"), "repeat": row.get("repeat") or 0}
-            self.by_status.setdefault(_status(call), step | facts)
-            self.failed.setdefault(kind, Examples()).add(row, **facts)
+            said, status = str(call.get("error_message") or "")[:_ERROR_CHARS], _status(call)
+            facts = {"service": call.get("service"), "status": call.get("status_code"), "error": said}
+            kind = str(call.get("error_type") or status)
+            self._by_status.setdefault(status, _step(row) | facts)
+            self._failed[kind].add(row, **facts)
             if call is chosen[-1]:
-                self.failed_last.setdefault(kind, Examples()).add(row, **facts)
-
-    def _mark(self, name: str, problem: int) -> None:
-        self.problems.setdefault(name, set()).add(problem)
+                self._failed_last[kind].add(row, **facts)
 
     def to_dict(self) -> JsonDict:
         """The ``wire_calls`` of an entry."""
@@ -223,16 +211,20 @@ class CallAccount:
             **self.last.to_dict(""),
             **self.own.to_dict("_for_trajectory_comparison"),
             **self.every.to_dict("_all_sessions"),
-            "unique": len(self.unique),
-            **{name: len(self.problems.get(name, ())) for name in FIELDS["call_counters"]},
-            "steps_with_retry_sessions": self.retried_steps,
-            "retry_sessions": self.retry_sessions,
+            "unique": len(self._unique),
+            **{name: len(self._problems[name]) for name in FIELDS["call_counters"]},
+            "steps_with_retry_sessions": self._retried,
+            "retry_sessions": self._retry_sessions,
             "earlier_sessions": self.earlier.total,
-            "retry_examples": self.retries.kept,
-            "non_200_examples": list(self.by_status.values()),
-            "non_success_examples": {kind: found.to_dict() for kind, found in self.failed.items()},
-            "last_non_success_examples": {kind: found.to_dict() for kind, found in self.failed_last.items()},
+            "retry_examples": self._retries.kept,
+            "non_200_examples": list(self._by_status.values()),
+            "non_success_examples": {kind: found.to_dict() for kind, found in self._failed.items()},
+            "last_non_success_examples": {kind: found.to_dict() for kind, found in self._failed_last.items()},
         }
+
+
+def _step(row: JsonDict) -> JsonDict:
+    return {"problem_idx": row.get("problem_idx"), "repeat": row.get("repeat") or 0}
 
 
 def _status(call: JsonDict) -> str:

@@ -1,7 +1,6 @@
 """``trajectories_report.json``: do rows, conversations and the wire tell the same story?"""
 
-from collections import Counter
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Final
 
@@ -39,25 +38,18 @@ def write_trajectories_report(output_dir: Path | str, *, enrich: bool = True) ->
     return written
 
 
-@dataclass(slots=True)
 class _Account:
     """Counts over the rows of one benchmark. What is called ``problems_…`` counts problems, not their repeats."""
 
-    wire: WireCalls
-    repeats: Counter[int] = field(default_factory=Counter)
-    rewards: int = 0
-    reward_sum: float = 0.0
-    categories: Counter[str] = field(default_factory=Counter)
-    empty: set[int] = field(default_factory=set)
-    final_tokens: int = 0
-    without_final: set[int] = field(default_factory=set)
-    steps_differ: set[int] = field(default_factory=set)
-    wire_differs: set[int] = field(default_factory=set)
-    steps: StepQuality = field(default_factory=StepQuality)
-    calls: CallAccount = field(default_factory=CallAccount)
-    failures: Examples = field(default_factory=Examples)
-    timeouts: Examples = field(default_factory=Examples)
-    no_step: Examples = field(default_factory=Examples)
+    def __init__(self, wire: WireCalls) -> None:
+        self._wire = wire
+        self._repeats: Counter[int] = Counter()
+        self._categories: Counter[str] = Counter()
+        self._final_tokens, self._rewards, self._reward_sum = 0, 0, 0.0
+        # Problems by what is wrong with them.
+        self._problems: defaultdict[str, set[int]] = defaultdict(set)
+        self._steps, self._calls = StepQuality(), CallAccount()
+        self._failures, self._timeouts, self._no_step = Examples(), Examples(), Examples()
 
     def over(self, bundle: Bundle) -> JsonDict:
         for row in read_trajectories(bundle.files.trajectories):
@@ -67,61 +59,61 @@ class _Account:
             "bench": bundle.path.parent.name,
             "trajectories": self._trajectories(summary.get("mean")),
             "tokens_stats": self._tokens(),
-            "wire_calls": self.calls.to_dict() | {"unreadable_lines": self.wire.unreadable},
+            "wire_calls": self._calls.to_dict() | {"unreadable_lines": self._wire.unreadable},
         }
 
     def _trajectories(self, reported: float | None) -> JsonDict:
-        uneven = Counter(self.repeats.values())
+        uneven = Counter(self._repeats.values())
         return {
-            "problems": len(self.repeats),
+            "problems": len(self._repeats),
             "repeats": next(iter(uneven)) if len(uneven) == 1 else {str(k): v for k, v in sorted(uneven.items())},
-            "mean_reward": round(self.reward_sum / self.rewards, 4) if self.rewards else None,
+            "mean_reward": round(self._reward_sum / self._rewards, 4) if self._rewards else None,
             "reported_mean": reported,
-            "failures_by_category": dict(self.categories),
-            "problems_with_empty_final_response": len(self.empty),
-            "failure_examples": self.failures.kept,
-            "timeout_examples": self.timeouts.kept,
-            "no_agent_step_examples": self.no_step.kept,
-            "quality": self.steps.quality(),
+            "failures_by_category": dict(self._categories),
+            "problems_with_empty_final_response": len(self._problems["empty"]),
+            "failure_examples": self._failures.kept,
+            "timeout_examples": self._timeouts.kept,
+            "no_agent_step_examples": self._no_step.kept,
+            "quality": self._steps.quality(),
             "field_coverage": {
-                "per_trial_missing": self.steps.trials.missing(),
-                "per_agent_step_missing": self.steps.turns.missing(),
+                "per_trial_missing": self._steps.trials.missing(),
+                "per_agent_step_missing": self._steps.turns.missing(),
             },
         }
 
     def _tokens(self) -> JsonDict:
-        calls = self.calls
-        same = self.steps.tokens == self.final_tokens == calls.own.tokens
-        same = same and not self.steps_differ and not self.wire_differs
+        calls = self._calls
+        same = self._steps.tokens == self._final_tokens == calls.own.tokens
+        same = same and not self._problems["steps_differ"] and not self._problems["wire_differs"]
         return {
-            "per_step_sum": self.steps.tokens,
-            "final_metrics_total": self.final_tokens,
+            "per_step_sum": self._steps.tokens,
+            "final_metrics_total": self._final_tokens,
             "wire_total": calls.last.tokens,
             "wire_total_for_trajectory_comparison": calls.own.tokens,
             "wire_total_all_sessions": calls.every.tokens,
             "wire_total_earlier_retry_sessions": calls.earlier.tokens,
-            "problems_with_missing_final_metrics_tokens": len(self.without_final),
-            "problems_with_per_step_vs_final_metrics_mismatch": len(self.steps_differ),
-            "problems_with_wire_vs_final_metrics_mismatch": len(self.wire_differs),
+            "problems_with_missing_final_metrics_tokens": len(self._problems["without_final"]),
+            "problems_with_per_step_vs_final_metrics_mismatch": len(self._problems["steps_differ"]),
+            "problems_with_wire_vs_final_metrics_mismatch": len(self._problems["wire_differs"]),
             # Not known when no traffic was kept to compare with.
-            "all_sources_match": same if self.wire else None,
+            "all_sources_match": same if self._wire else None,
         }
 
     def _row(self, row: JsonDict) -> None:
         problem = row.get("problem_idx", -1)
-        self.repeats[problem] += 1
+        self._repeats[problem] += 1
         if isinstance(row.get("reward"), int | float):
-            self.rewards += 1
-            self.reward_sum += row["reward"]
+            self._rewards += 1
+            self._reward_sum += row["reward"]
         self._failure(row)
         agents = agent_steps(row)
         if not agents:
-            self.no_step.add(row)
+            self._no_step.add(row)
         elif not agents[-1].get("message"):
-            self.empty.add(problem)
-        calls = self.wire.of((problem, row.get("repeat") or 0))
-        self.calls.add(row, calls, len(agents))
-        self._totals(row, problem, self.steps.add(row), tokens_of(calls.own) if calls.every else None)
+            self._problems["empty"].add(problem)
+        calls = self._wire.of((problem, row.get("repeat") or 0))
+        self._calls.add(row, calls, len(agents))
+        self._totals(row, problem, self._steps.add(row), tokens_of(calls.own) if calls.every else None)
 
     def _totals(self, row: JsonDict, problem: int, steps: int, wire: int | None) -> None:
         documents = row.get("trajectory") or []
@@ -130,21 +122,21 @@ class _Account:
         final = documents[0].get("final_metrics") or {}
         prompt, completion = final.get("total_prompt_tokens"), final.get("total_completion_tokens")
         if prompt is None or completion is None:
-            self.without_final.add(problem)
+            self._problems["without_final"].add(problem)
             return
         total = prompt + completion
-        self.final_tokens += total
+        self._final_tokens += total
         if steps != total:
-            self.steps_differ.add(problem)
+            self._problems["steps_differ"].add(problem)
         if wire is not None and wire != total:
-            self.wire_differs.add(problem)
+            self._problems["wire_differs"].add(problem)
 
     def _failure(self, row: JsonDict) -> None:
         category = row.get("failure_category")
         if not category:
             return
-        self.categories[str(category)] += 1
+        self._categories[str(category)] += 1
         error = str((row.get("failure") or {}).get("message") or row.get("model_error") or "")
-        self.failures.add(row, category=category, error=error)
+        self._failures.add(row, category=category, error=error)
         if "timeout" in error:
-            self.timeouts.add(row, error=error)
+            self._timeouts.add(row, error=error)

@@ -57,7 +57,6 @@ class TaskPaths:
         return self.workspaces / f"{step.problem_idx}-{step.repeat}-{seal}.tar.gz"
 
     def bundle(self, name: str, at: datetime) -> Path:
-        """The path of a new bundle."""
         return self.root / f"eval-{at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{safe_name(name)}.json"
 
     def bundles(self) -> list[Path]:

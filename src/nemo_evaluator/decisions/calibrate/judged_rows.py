@@ -140,9 +140,8 @@ def _scale(grades: dict[float, float]) -> tuple[float, float] | None:
 
 def draw_rows(rows: JudgedRows, labels: int, method: Method = "uniform", seed: int = 0) -> LabelDraw:
     """Draw rows of a run. Raises UsageError when the run cannot be drawn from like that."""
-    if labels >= len(rows):
-        labels = len(rows)
     rng, total = np.random.default_rng([seed, _STREAM]), len(rows)
+    labels = min(labels, total)
     chosen: Ints
     if method == "uniform":
         chance = np.full(total, labels / total)
@@ -195,7 +194,5 @@ def _by_level(rng: np.random.Generator, rewards: Floats, labels: int) -> tuple[F
 def expected_widths(rows: JudgedRows, labels: int) -> tuple[float, float]:
     """How far from its bounds the corrected score will be, with a usual judge; and by the labels alone."""
     mean = min(max(float(np.nanmean(rows.column(HEADLINE))), 0.05), 0.95)
-    return (
-        expected_half_width(labels, len(rows), mean, *USUAL_JUDGE),
-        expected_half_width(labels, len(rows), mean, 0.5, 0.5),
-    )
+    usual, none = (expected_half_width(labels, len(rows), mean, *rates) for rates in (USUAL_JUDGE, (0.5, 0.5)))
+    return usual, none

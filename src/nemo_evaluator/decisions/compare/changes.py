@@ -185,7 +185,6 @@ class Shift:
 
     @property
     def relative_pct(self) -> float | None:
-        """The change in percent of the baseline."""
         delta = self.delta
         return None if delta is None or not self.baseline else 100 * delta / self.baseline
 

@@ -93,11 +93,9 @@ class _Weaker:
         return replace(found, lower=min(ends[0], ends[1]), upper=max(ends[2], ends[3]))
 
     def p_above(self, bound: float) -> float:
-        """The weaker p-value."""
         return max(self.one.p_above(bound), self.other.p_above(bound + self.shift))
 
     def p_below(self, bound: float) -> float:
-        """The weaker p-value."""
         return max(self.one.p_below(bound), self.other.p_below(bound + self.shift))
 
 
