@@ -41,7 +41,6 @@ class Access:
         self._sessions_only = sessions_only
 
     def key_of(self, session: str) -> str:
-        """The key of a session."""
         return f"{session}.{hmac.new(self._token, session.encode(), hashlib.sha256).hexdigest()[:40]}"
 
     def caller(self, given: str, session: str | None) -> Caller:
@@ -106,5 +105,4 @@ def token_of(headers: RawHeaders) -> str:
 
 
 def passed_headers(headers: RawHeaders) -> dict[str, str]:
-    """What of the agent's headers goes on to the service."""
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in headers if name in _PASSED}

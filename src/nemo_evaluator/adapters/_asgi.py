@@ -39,13 +39,11 @@ class Work:
         self._timer = asyncio.get_running_loop().call_later(_WATCH_AFTER, self._begin)
 
     def leave(self) -> None:
-        """Give the request up."""
         self.left = True
         if self._task is not None:
             self._task.cancel()
 
     def end(self) -> None:
-        """The request is done."""
         self._task = None
         self._timer.cancel()
         if self._watch is not None:
@@ -80,7 +78,6 @@ class ProxyApp:
         }
 
     async def leave_all(self) -> None:
-        """Cancel every request under way."""
         for work in list(self._working):
             work.leave()
         for _ in range(500):
@@ -89,7 +86,6 @@ class ProxyApp:
             await asyncio.sleep(0.01)
 
     async def __call__(self, scope: Scope, receive: Receive, respond: Respond) -> None:
-        """One HTTP request."""
         if scope["type"] != "http":
             return
         asks = scope["method"] == "GET"

@@ -23,7 +23,6 @@ def messages_of(request: ModelRequest) -> list[Message] | None:
 
 
 def put_messages(request: ModelRequest, messages: list[Message]) -> None:
-    """Replace the messages of a request."""
     key = "input" if request.path.endswith("/responses") else "messages"
     request.body = {**request.body, key: messages}
 

@@ -39,7 +39,6 @@ class PassingStream(StreamReader):
 
 
 def encode_event(event: JsonDict, *, named: bool = False) -> bytes:
-    """One event as bytes."""
     head = b"event: " + str(event.get("type", "message")).encode() + b"\n" if named else b""
     return head + b"data: " + orjson.dumps(event) + b"\n\n"
 

@@ -18,11 +18,9 @@ log: Final = logging.getLogger("nemo_evaluator.traffic")
 
 
 class Place(IntEnum):
-    """Where a stage stands between the asker and the endpoint. Requests pass the places upwards, replies downwards.
-
-    All stages that change what is asked share one place, and all that only change what is answered another: there the
-    order of the config holds. Those that look on, or must stand next to the endpoint, have places of their own.
-    """
+    """Where a stage stands between the asker and the endpoint. Requests pass the places upwards, replies downwards. All
+    stages that change what is asked share one place, and all that only change what is answered another: there the order
+    of the config holds. Those that look on, or must stand next to the endpoint, have places of their own."""
 
     EDIT = 20
     REPLY = 60
@@ -36,12 +34,10 @@ class Place(IntEnum):
 
 
 class Interceptor:
-    """One stage. Override what you need; the pipeline calls only what is overridden.
-
-    A stage changes ``request.body`` by putting a new dict in its place: the old one, and the lists inside it, belong to
-    the asker. ``observes`` says that ``on_reply`` changes nothing, so that it can also be called when a stream has
-    passed; ``best_effort`` that its own failure must not fail the request.
-    """
+    """One stage. Override what you need; the pipeline calls only what is overridden. A stage changes ``request.body``
+    by putting a new dict in its place: the old one, and the lists inside it, belong to the asker. ``observes`` says
+    that ``on_reply`` changes nothing, so that it can also be called when a stream has passed; ``best_effort`` that its
+    own failure must not fail the request."""
 
     place: ClassVar[int] = Place.EDIT
     observes: ClassVar[bool] = False

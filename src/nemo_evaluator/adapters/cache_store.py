@@ -57,7 +57,6 @@ class AnswerStore:
         self._closing = False
 
     def get(self, key: str) -> JsonDict | None:
-        """The stored answer, if there is one."""
         waiting = self._pending.get(key) or self._writing.get(key)
         if waiting is not None:
             packed = waiting[1]
@@ -79,7 +78,6 @@ class AnswerStore:
             self._wake.set()
 
     async def close(self) -> None:
-        """Write everything and close the file."""
         self._closing = True
         self._wake.set()
         if self._task is not None:
@@ -122,7 +120,6 @@ def _write(path: Path, rows: list[tuple[str, bytes, str, float]]) -> None:
 
 
 def store_stats(folder: Path) -> StoreStats:
-    """What the store in ``folder`` holds."""
     path = folder / FILE
     if not path.is_file():
         return StoreStats(path, 0, 0, {}, None, None)

@@ -44,7 +44,6 @@ class HttpServer:
 
     @property
     def root(self) -> str:
-        """The URL."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
@@ -77,7 +76,6 @@ class HttpServer:
                 await asyncio.sleep(0.005)
 
     async def stop(self) -> None:
-        """Stop listening and leave every request under way."""
         if self._server is not None and self._task is not None:
             self._server.should_exit = True
             if self._leave is not None:

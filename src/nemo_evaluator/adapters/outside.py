@@ -1,8 +1,6 @@
-"""The door for agents that live outside: the proxy of a service, with a session for every attempt at a problem.
-
-What an agent sends through its session is that step's traffic: it spends the step's budgets, counts its turns, and
-becomes its trajectory and usage. The key opens that session alone, and nothing once the attempt is over.
-"""
+"""The door for agents that live outside: the proxy of a service, with a session for every attempt at a problem. What an
+agent sends through its session is that step's traffic: it spends the step's budgets, counts its turns, and becomes its
+trajectory and usage. The key opens that session alone, and nothing once the attempt is over."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -69,11 +67,9 @@ class AgentDoor:
         self._model = endpoint.model
 
     async def start(self) -> None:
-        """Listen."""
         await self._proxy.start()
 
     async def close(self) -> None:
-        """Hang up on every agent."""
         await self._proxy.stop()
 
     @contextmanager

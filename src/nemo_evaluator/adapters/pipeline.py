@@ -14,11 +14,9 @@ from nemo_evaluator.models.types import ModelReply, ModelRequest, Send
 
 
 class Pipeline:
-    """Interceptors around a ``send``; itself a ``send``.
-
-    Stages stand in the order of their places, whatever order they were given in; within one place the given order
-    holds. Every reply stage sees every reply: those of the endpoint, early ones, and errors.
-    """
+    """Interceptors around a ``send``; itself a ``send``. Stages stand in the order of their places, whatever order they
+    were given in; within one place the given order holds. Every reply stage sees every reply: those of the endpoint,
+    early ones, and errors."""
 
     def __init__(self, stages: Sequence[Interceptor], endpoint: Send) -> None:
         self.stages = sorted(stages, key=lambda stage: stage.place)

@@ -1,9 +1,7 @@
-"""The second door: the pipeline of a service behind HTTP, for agents that live outside.
-
-It listens on loopback (or on one named address, for containers), asks for a token or for the key of a session
-(``/s/<id>/v1/...``), carries the routes of the protocols and the models of the service and nothing else, passes streams
-on as they come, and leaves the service when the agent leaves.
-"""
+"""The second door: the pipeline of a service behind HTTP, for agents that live outside. It listens on loopback (or on
+one named address, for containers), asks for a token or for the key of a session (``/s/<id>/v1/...``), carries the
+routes of the protocols and the models of the service and nothing else, passes streams on as they come, and leaves the
+service when the agent leaves."""
 
 import secrets
 from collections.abc import Sequence

@@ -134,11 +134,8 @@ _CONTENT: Final = ("tool_calls_full", "reasoning_content", "message_content", "r
 
 
 class TrafficLog:
-    """Takes records with ``write`` (give it to ``CallScope.traffic``) and appends them to a file.
-
-    ``keep`` is ``metadata`` or ``bodies``. Past ``max_bytes`` records are not written but counted in
-    ``left_out``.
-    """
+    """Takes records with ``write`` (give it to ``CallScope.traffic``) and appends them to a file. ``keep`` is
+    ``metadata`` or ``bodies``. Past ``max_bytes`` records are not written but counted in ``left_out``."""
 
     def __init__(self, path: Path, *, keep: str = "bodies", max_bytes: int = 2_000_000_000) -> None:
         self.path = path
@@ -168,7 +165,6 @@ class TrafficLog:
             self._timer = asyncio.get_running_loop().call_later(_DELAY, self.flush)
 
     def flush(self) -> None:
-        """Write what is waiting."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

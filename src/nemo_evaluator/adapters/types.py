@@ -163,7 +163,6 @@ class StagedAdapter(Interceptor):
 
 
 def adapted(inner: StagedInterceptor) -> StagedAdapter:
-    """The stage that runs ``inner``."""
     place = Place.REPLY if inner.stage is Stage.RESPONSE else Place.EDIT
     kind = type("StagedAdapter", (StagedAdapter,), {"best_effort": inner.best_effort, "place": place})
     made: StagedAdapter = kind(inner)

@@ -18,10 +18,8 @@ _CARRIED: Final = "NEL_ARGUMENT_{}"
 
 
 def hide_arguments() -> None:
-    """Start this command again with its secrets in the environment, if there are any among its arguments.
-
-    The process keeps its number. The one that was started this way takes its arguments back from the environment.
-    """
+    """Start this command again with its secrets in the environment, if there are any among its arguments. The process
+    keeps its number. The one that was started this way takes its arguments back from the environment."""
     words = sys.argv[1:]
     carried = [os.environ.pop(_CARRIED.format(number), None) for number in range(len(words))]
     masked = masked_arguments(words)

@@ -71,7 +71,6 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The value of a JSON file."""
     return orjson.loads(path.read_bytes())
 
 

@@ -29,12 +29,9 @@ NOT_YET: Final = "not supported yet"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What stands behind a word.
-
-    ``settings`` is the schema; None takes it from the parameters of ``build``. ``build`` is a callable, or
-    ``"package.module:name"``, imported on first use; what it is called with is the group's contract. ``missing`` says
-    why this version knows the word and cannot run it.
-    """
+    """What stands behind a word. ``settings`` is the schema; None takes it from the parameters of ``build``. ``build``
+    is a callable, or ``"package.module:name"``, imported on first use; what it is called with is the group's contract.
+    ``missing`` says why this version knows the word and cannot run it."""
 
     settings: type[BaseModel] | None = None
     build: Callable[..., Any] | str | None = None
@@ -47,9 +44,7 @@ class Kind:
 
 class Kinds(Registry[Kind]):
     """The kinds of one group: the files of ``home`` that declare ``KIND``, and the entry points of ``group``.
-
-    ``supplied`` are the parameters of builders that a config does not give.
-    """
+    ``supplied`` are the parameters of builders that a config does not give."""
 
     def __init__(
         self, kind: str, *, group: str, home: str, dashes: bool = False, supplied: tuple[str, ...] = ()

@@ -10,5 +10,4 @@ class CleanFormatter(logging.Formatter):
     """Formats as told, then takes secrets and control characters out: of messages, arguments and tracebacks alike."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line of a record."""
         return harmless(scrub(super().format(record)))

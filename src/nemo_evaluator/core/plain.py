@@ -1,8 +1,6 @@
 """Any Python value as plain JSON data, for what orjson refuses: the slow way, and the one that always ends well.
-
 Surrogates become U+FFFD, whole numbers beyond 64 bits their digits as text, objects their ``str``, circles and what is
-nested deeper than 200 levels a note. NaN and infinities are null, as orjson has them.
-"""
+nested deeper than 200 levels a note. NaN and infinities are null, as orjson has them."""
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass

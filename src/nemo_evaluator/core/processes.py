@@ -15,10 +15,8 @@ psutil: Final[Any] = LazyModule("psutil")
 
 
 def start_time(pid: int) -> int:
-    """When a process began, in hundredths of a second since boot; 0 when there is none, or only a zombie.
-
-    Seconds since boot do not move when somebody sets the clock.
-    """
+    """When a process began, in hundredths of a second since boot; 0 when there is none, or only a zombie. Seconds since
+    boot do not move when somebody sets the clock."""
     try:
         process = psutil.Process(pid)
         if process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):

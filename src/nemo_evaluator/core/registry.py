@@ -29,9 +29,7 @@ def did_you_mean(
     word: str, words: Iterable[str], otherwise: str | None = None, *, also: str = "", form: str = "{!r}"
 ) -> str:
     """A hint that asks for the closest of ``words``, written in ``form``; without one, ``otherwise`` (all of them).
-
-    ``also`` is said in either case.
-    """
+    ``also`` is said in either case."""
     known = [str(one) for one in words]
     close = nearest(word, known)
     if otherwise is None:
@@ -40,10 +38,8 @@ def did_you_mean(
 
 
 def load_object(target: str) -> Any:
-    """Import ``package.module:attribute`` (or ``package.module.attribute``), or ``file.py:attribute``.
-
-    A file is looked for in the folder of the config (``config_folder``), then in the current one.
-    """
+    """Import ``package.module:attribute`` (or ``package.module.attribute``), or ``file.py:attribute``. A file is looked
+    for in the folder of the config (``config_folder``), then in the current one."""
     module, _, attribute = target.partition(":") if ":" in target else target.rpartition(".")
     if module.endswith(".py"):
         return load_from_file(module, attribute)
@@ -95,12 +91,9 @@ def load_from_file(file: str, attribute: str, folder: Path | None = None) -> Any
 
 
 class Registry(Generic[T]):
-    """Names to things of one kind.
-
-    A target is the thing itself, or ``"package.module:Name"``, imported on first use. The house's own are the files
-    of the package ``home`` that declare ``KIND`` (``lm_eval.py`` is called ``lm-eval`` where names have ``dashes``).
-    Third parties add theirs through the entry-point group given as ``group``.
-    """
+    """Names to things of one kind. A target is the thing itself, or ``"package.module:Name"``, imported on first use.
+    The house's own are the files of the package ``home`` that declare ``KIND`` (``lm_eval.py`` is called ``lm-eval``
+    where names have ``dashes``). Third parties add theirs through the entry-point group given as ``group``."""
 
     def __init__(self, kind: str, *, group: str | None = None, home: str | None = None, dashes: bool = False) -> None:
         self.kind = kind

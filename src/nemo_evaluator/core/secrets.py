@@ -1,10 +1,8 @@
-"""Secrets are a type: they print as ``***`` and leave only through ``reveal()``.
-
-What a server says back is another way out, so every value that was ever a ``Secret`` is looked for where records are
-written and where proxies answer: ``scrub`` for text, ``files.scrub_json`` for encoded JSON. Values under 8 characters,
-and single words under 16 letters, are not looked for: they are placeholders (``EMPTY``, ``placeholder``), and masking
-them would change ordinary answers.
-"""
+"""Secrets are a type: they print as ``***`` and leave only through ``reveal()``. What a server says back is another way
+out, so every value that was ever a ``Secret`` is looked for where records are written and where proxies answer:
+``scrub`` for text, ``files.scrub_json`` for encoded JSON. Values under 8 characters, and single words under 16 letters,
+are not looked for: they are placeholders (``EMPTY``, ``placeholder``), and masking them would change ordinary
+answers."""
 
 import re
 from collections.abc import Mapping

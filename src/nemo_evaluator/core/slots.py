@@ -1,8 +1,5 @@
-"""Work slots that are given away while their holder waits.
-
-The loop holds one slot per step at work. Whoever has to wait without working (back-off, a rate limit) does it
-inside ``lent_slot()``, so that another step can run meanwhile.
-"""
+"""Work slots that are given away while their holder waits. The loop holds one slot per step at work. Whoever has to
+wait without working (back-off, a rate limit) does it inside ``lent_slot()``, so that another step can run meanwhile."""
 
 import asyncio
 from collections import deque
@@ -23,7 +20,6 @@ class Slots:
 
     @property
     def waiting(self) -> int:
-        """How many wait for a slot."""
         return len(self._waiters)
 
     @property

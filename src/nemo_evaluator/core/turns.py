@@ -1,7 +1,5 @@
-"""What an agent hands over while it works: finished turns, and what its answer would be if it had to end now.
-
-A run killed at turn 40 is visible up to turn 40, and one whose time is up there is verified as it stands.
-"""
+"""What an agent hands over while it works: finished turns, and what its answer would be if it had to end now. A run
+killed at turn 40 is visible up to turn 40, and one whose time is up there is verified as it stands."""
 
 from collections.abc import Callable
 from contextvars import ContextVar

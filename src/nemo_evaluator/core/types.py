@@ -42,9 +42,7 @@ class SandboxSpec:
 @dataclass(frozen=True, slots=True)
 class PromptRequest:
     """One of the requests of which a problem consists: a text to continue, or one whose log-likelihood is wanted.
-
-    ``scored_from`` is the token, in a prompt of token ids, or the character with which the scored part begins.
-    """
+    ``scored_from`` is the token, in a prompt of token ids, or the character with which the scored part begins."""
 
     prompt: str | list[int]
     scored_from: int | None = None

@@ -1,9 +1,7 @@
-"""``dataclass`` for the modules that a command loads at its start: the methods of a class are written on first use.
-
-The library's own writes and compiles half a dozen functions for each class when its module is loaded: for all classes
-of a run, a sixth of its start. These wait until the class is used, and most are not. In all else they are the same
-(``fields``, ``replace``, subclasses, pickling); every class has slots.
-"""
+"""``dataclass`` for the modules that a command loads at its start: the methods of a class are written on first use. The
+library's own writes and compiles half a dozen functions for each class when its module is loaded: for all classes of a
+run, a sixth of its start. These wait until the class is used, and most are not. In all else they are the same
+(``fields``, ``replace``, subclasses, pickling); every class has slots."""
 
 import copy
 import dataclasses

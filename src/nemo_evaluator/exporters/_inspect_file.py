@@ -1,7 +1,5 @@
-"""An Inspect log written row by row, in both of its forms, so that memory does not grow with the run.
-
-Inspect's own writer holds every sample and compares each new one with all before it: minutes for 20,000 rows.
-"""
+"""An Inspect log written row by row, in both of its forms, so that memory does not grow with the run. Inspect's own
+writer holds every sample and compares each new one with all before it: minutes for 20,000 rows."""
 
 import shutil
 from contextlib import AbstractContextManager
@@ -15,10 +13,8 @@ _LEVEL: Final = 5
 
 
 class JsonFile(AbstractContextManager["JsonFile"]):
-    """``.json``: one object; the samples come last, so that a reader of headers need not pass them.
-
-    Until then they are an array in the file ``side``; in the other form that is one of their summaries.
-    """
+    """``.json``: one object; the samples come last, so that a reader of headers need not pass them. Until then they are
+    an array in the file ``side``; in the other form that is one of their summaries."""
 
     def __init__(self, out: IO[bytes], side: IO[bytes]) -> None:
         self._out, self._side = out, side
@@ -28,11 +24,9 @@ class JsonFile(AbstractContextManager["JsonFile"]):
         return None
 
     def add(self, sample: Any) -> None:
-        """One entry of the array of samples."""
         self._note(_json(sample))
 
     def finish(self, header: Any) -> None:
-        """The header with the array behind it."""
         self._out.write(_json(header)[:-1] + b',"samples":')
         self._copy_side(self._out)
         self._out.write(b"}")

@@ -5,10 +5,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
+from nemo_evaluator.core.lazy import LazyModule
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.exporters.base import load
 from nemo_evaluator.runs.row import Row
 
+log, model, scorer, tool = (LazyModule(f"inspect_ai.{name}") for name in ("log", "model", "scorer", "tool"))
 NO_MODEL: Final = "none/none"
 NATIVE: Final = "reward"
 _STOP: Final = {
@@ -24,8 +25,6 @@ _CONTEXT_EXCEEDED: Final = "context_exceeded"
 
 
 def to_sample(row: Row, model_name: str) -> Any:
-    """The row as an EvalSample."""
-    log = load("inspect_ai.log")
     prompt = _text(row.get("prompt")) or _first_question(row) or _text(row.get("expected_answer")) or "(no prompt)"
     failure = row.get("failure")
     usage = _usage(row)
@@ -49,8 +48,7 @@ def to_sample(row: Row, model_name: str) -> Any:
 
 
 def to_error(message: str) -> Any:
-    """A failure in Inspect's shape."""
-    return load("inspect_ai.log").EvalError(message=message, traceback="", traceback_ansi="")
+    return log.EvalError(message=message, traceback="", traceback_ansi="")
 
 
 def score_name(name: str) -> str:
@@ -65,10 +63,9 @@ def _metadata(row: Row) -> JsonDict:
 
 
 def _scores(row: Row) -> JsonDict:
-    score = load("inspect_ai.scorer").Score
     extracted = row.get("extracted_answer")
     answer = None if extracted is None else _text(extracted)
-    scores = {NATIVE: score(value=row["reward"], answer=answer, metadata=row.get("scoring_details") or None)}
+    scores = {NATIVE: scorer.Score(value=row["reward"], answer=answer, metadata=row.get("scoring_details") or None)}
     details = row.get("scoring_details") or {}
     for name, value in (row.get("scorer_rewards") or {}).items():
         if value is not None:
@@ -80,7 +77,7 @@ def _extra_score(value: Any, answer: str | None, details: Any) -> Any:
     """The score of a judge or another metric, with what it said."""
     facts: JsonDict = details if isinstance(details, dict) else {}
     said = next((facts[key] for key in _SAID if isinstance(facts.get(key), str)), None)
-    return load("inspect_ai.scorer").Score(value=value, answer=answer, explanation=said, metadata=facts or None)
+    return scorer.Score(value=value, answer=answer, explanation=said, metadata=facts or None)
 
 
 def _usage(row: Row) -> Any:
@@ -88,7 +85,7 @@ def _usage(row: Row) -> Any:
     if all(count is None for count in counts):
         return None
     given, written, total = (count or 0 for count in counts)
-    return load("inspect_ai.model").ModelUsage(
+    return model.ModelUsage(
         input_tokens=given,
         output_tokens=written,
         total_tokens=total or given + written,
@@ -102,12 +99,12 @@ def _judges(row: Row, model_name: str) -> JsonDict:
     for key, facts in (row.get("scoring_details") or {}).items():
         if key.startswith("scorer:") and isinstance(facts, dict) and facts.get("judge_model"):
             spent[str(facts["judge_model"])] += facts.get("judge_tokens") or 0
-    usage = load("inspect_ai.model").ModelUsage
-    return {name: usage(total_tokens=tokens) for name, tokens in spent.items() if tokens and name != model_name}
+    return {
+        name: model.ModelUsage(total_tokens=tokens) for name, tokens in spent.items() if tokens and name != model_name
+    }
 
 
 def _output(row: Row, model_name: str, usage: Any, seconds: float | None) -> Any:
-    model = load("inspect_ai.model")
     reason = _STOP.get(_text(row.get("finish_reason")), "unknown")
     if row.get("label") == _CONTEXT_EXCEEDED:
         reason = "model_length"
@@ -117,7 +114,6 @@ def _output(row: Row, model_name: str, usage: Any, seconds: float | None) -> Any
 
 
 def _messages(row: Row, prompt: str) -> Iterator[Any]:
-    model = load("inspect_ai.model")
     steps = row.steps
     if not steps:
         yield model.ChatMessageUser(content=prompt)
@@ -149,7 +145,6 @@ def _content(value: Any) -> Any:
     """Text, or parts: a picture that is an address is shown; of one that was sent inline the digest is left."""
     if not isinstance(value, list):
         return _text(value)
-    model = load("inspect_ai.model")
     parts: list[Any] = []
     for part in value:
         source: JsonDict = (part.get("source") or {}) if isinstance(part, dict) else {}
@@ -167,7 +162,6 @@ def _content(value: Any) -> Any:
 def _assistant(content: Any, reasoning: str | None) -> Any:
     if not reasoning:
         return content
-    model = load("inspect_ai.model")
     said = content if isinstance(content, list) else [model.ContentText(text=content)]
     return [model.ContentReasoning(reasoning=reasoning), *said]
 
@@ -175,7 +169,7 @@ def _assistant(content: Any, reasoning: str | None) -> Any:
 def _call(call: JsonDict) -> Any:
     given = call.get("arguments") or {}
     broken = None if isinstance(given, dict) else "the arguments are no JSON object"
-    return load("inspect_ai.tool").ToolCall(
+    return tool.ToolCall(
         id=str(call.get("tool_call_id") or ""),
         function=str(call.get("function_name") or ""),
         arguments={"arguments": given} if broken else given,

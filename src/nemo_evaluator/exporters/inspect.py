@@ -13,7 +13,8 @@ from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.exporters import _inspect_sample as sample
 from nemo_evaluator.exporters._inspect_file import EvalFile, JsonFile
-from nemo_evaluator.exporters.base import ExportBundle, load, require
+from nemo_evaluator.exporters._inspect_sample import log, model
+from nemo_evaluator.exporters.base import ExportBundle, require
 
 Format = Literal["eval", "json"]
 
@@ -28,7 +29,6 @@ class InspectExporter:
         self.format = format
 
     def export(self, bundles: Sequence[ExportBundle], config: JsonDict) -> list[str]:
-        """Write one log per bundle; an existing log of the bundle is replaced."""
         folders = _folders(bundles, Path(config["output_dir"]))
         written = []
         for bundle, folder in zip(bundles, folders, strict=True):
@@ -83,7 +83,6 @@ class _Seen:
 
 def to_header(bundle: ExportBundle, seen: _Seen) -> Any:
     """The bundle as an EvalLog without its samples."""
-    log = load("inspect_ai.log")
     bench, coverage = bundle.benchmark, bundle.coverage
     scored = seen.count if coverage.scored is None else coverage.scored
     reasons = "; ".join(bundle.validity.get("reasons") or [])
@@ -123,7 +122,6 @@ def _solver(bundle: ExportBundle) -> str:
 
 
 def _spec(bundle: ExportBundle, ids: list[int]) -> Any:
-    log, model = load("inspect_ai.log"), load("inspect_ai.model")
     config, bench = bundle.config, bundle.benchmark
     generation = config.get("generation") or {}
     known = model.GenerateConfig.model_fields
@@ -153,7 +151,6 @@ def _spec(bundle: ExportBundle, ids: list[int]) -> Any:
 
 
 def _scores(bundle: ExportBundle, scored: int, failed: int | None) -> list[Any]:
-    log = load("inspect_ai.log")
     raw = as_dict(bundle.benchmark.get("scores"))
     native = {score.name: raw[score.name] for score in bundle.scores if not score.name.startswith("scorer:")}
     extra = [score.name for score in bundle.scores if score.name not in native]
@@ -172,7 +169,7 @@ def _scores(bundle: ExportBundle, scored: int, failed: int | None) -> list[Any]:
 
 def _metric(name: str, raw: Any) -> Any:
     rest = dict(raw) if isinstance(raw, dict) else {"value": raw}
-    return load("inspect_ai.log").EvalMetric(name=name, value=float(rest.pop("value")), metadata=rest or None)
+    return log.EvalMetric(name=name, value=float(rest.pop("value")), metadata=rest or None)
 
 
 KIND = InspectExporter

@@ -38,9 +38,8 @@ _NEVER: Final = ("*cache*", "*.db", "*.lock", "synthetic", "debug.json", "previo
 @dataclass
 class MlflowExporter:
     """Finds the MLflow run of a bundle again by its tags ``job_id`` and ``nel.run``, so exporting twice leaves one run.
-
-    A run whose export broke off half-way is deleted and written anew, and so is that of a run that was resumed since.
-    """
+    A run whose export broke off half-way is deleted and written anew, and so is that of a run that was resumed
+    since."""
 
     tracking_uri: str | None = None
     experiment_name: str = "nemo-evaluator"

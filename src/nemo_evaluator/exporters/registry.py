@@ -37,10 +37,8 @@ def export_bundles(
     *,
     output_dir: Path | str | None = None,
 ) -> list[str]:
-    """Send every bundle under ``paths`` to the exporter called ``name``; returns where they went.
-
-    Raises a NelError when anything did not go: the caller decides whether that fails a run.
-    """
+    """Send every bundle under ``paths`` to the exporter called ``name``; returns where they went. Raises a NelError
+    when anything did not go: the caller decides whether that fails a run."""
     exporter = get_exporter(name, **(settings or {}))
     bundles = [read_bundle(path) for path in find_bundles(paths)]
     folder = Path(output_dir) if output_dir is not None else bundles[0].path.parent.parent

@@ -31,11 +31,9 @@ _COLUMNS = ["benchmark", "model", "samples", "metric", "value", "ci_lower", "ci_
 
 @dataclass
 class WandbExporter:
-    """Logs ``<benchmark>/<metric>`` of every bundle, a table of all metrics, and the bundles as an artifact.
-
-    The id of the W&B run follows from the runs that the bundles are of, so exporting twice updates one run. ``mode`` is
-    W&B's own setting (or ``WANDB_MODE``); ``offline`` writes below the output directory, for ``wandb sync`` later.
-    """
+    """Logs ``<benchmark>/<metric>`` of every bundle, a table of all metrics, and the bundles as an artifact. The id of
+    the W&B run follows from the runs that the bundles are of, so exporting twice updates one run. ``mode`` is W&B's own
+    setting (or ``WANDB_MODE``); ``offline`` writes below the output directory, for ``wandb sync`` later."""
 
     project: str = "nemo-evaluator"
     entity: str | None = None
@@ -52,7 +50,6 @@ class WandbExporter:
         self._mode = self.mode or os.environ.get("WANDB_MODE") or "online"
 
     def export(self, bundles: Sequence[ExportBundle], config: JsonDict) -> list[str]:
-        """Send everything as one run."""
         wandb = load("wandb")
         folder, named = Path(config["output_dir"]), zip(_labels(bundles), bundles, strict=True)
         identity = digest(sorted(bundle.origin or bundle.run_id for bundle in bundles))[:16]

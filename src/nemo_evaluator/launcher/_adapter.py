@@ -30,12 +30,10 @@ class Adapter(Scope):
         self._logging()
 
     def place(self, field: str) -> str:
-        """Below the ``adapter_config``."""
         return f"{self.shown}.{field}"
 
     @property
     def interceptors(self) -> list[JsonDict]:
-        """The stages as a config lists them."""
         names = [name for name in (*_ORDER, "raise_client_errors") if name in self.stages]
         return self.listed or [{"name": name} | ({"config": c} if (c := self.stages[name]) else {}) for name in names]
 

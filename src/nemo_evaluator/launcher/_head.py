@@ -17,11 +17,9 @@ _IN_COMMAND: Final = ("extra_args", "tensor_parallel_size", "pipeline_parallel_s
 
 
 class Head(Scope):
-    """One server, and the run around it; an auxiliary server is one, too, with a service and a pool of its own.
-
-    A path of the table that begins with ``server`` is of a server that is started, with ``endpoint`` of one that is
-    not, with ``model`` of either.
-    """
+    """One server, and the run around it; an auxiliary server is one, too, with a service and a pool of its own. A path
+    of the table that begins with ``server`` is of a server that is started, with ``endpoint`` of one that is not, with
+    ``model`` of either."""
 
     section: ClassVar[str] = "head"
 
@@ -46,7 +44,6 @@ class Head(Scope):
         return f"{self.shown}.{field.partition('.')[2]}" if self.shown and field.startswith("deployment.") else field
 
     def default(self, field: str) -> Any:
-        """The value of the packaged group."""
         group, _, key = field.partition(".")
         return self.groups.get(group, {}).get(key)
 

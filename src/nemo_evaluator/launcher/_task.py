@@ -24,11 +24,9 @@ _HARNESS: Final = 120 * 3600
 
 
 class TaskScope(Scope):
-    """A benchmark in the making (``bench``), and the way in which it asks the model (``service``).
-
-    ``index`` is its place among those that run, ``number`` that in the config; ``own`` is the task's entry, ``shared``
-    the evaluation around it; ``contained``: the harness itself runs.
-    """
+    """A benchmark in the making (``bench``), and the way in which it asks the model (``service``). ``index`` is its
+    place among those that run, ``number`` that in the config; ``own`` is the task's entry, ``shared`` the evaluation
+    around it; ``contained``: the harness itself runs."""
 
     section: ClassVar[str] = "task"
 

@@ -50,10 +50,8 @@ def catalogue() -> tuple[Task, ...]:
 
 
 def find_task(name: str, container: str | None = None) -> Task:
-    """The task of a name, with or without its harness. Raises UsageError with suggestions.
-
-    A task that is not listed runs in the container that is named; a benchmark or URI of ours is itself.
-    """
+    """The task of a name, with or without its harness. Raises UsageError with suggestions. A task that is not listed
+    runs in the container that is named; a benchmark or URI of ours is itself."""
     name = _file()["aliases"].get(name, name)
     harness, dot, short = name.rpartition(".")
     found = _fitting(harness, short)

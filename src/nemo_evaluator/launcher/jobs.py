@@ -27,12 +27,10 @@ class Job:
 
     @property
     def job_id(self) -> str:
-        """``<invocation>.<n>``."""
         return f"{invocation_of(self.run.run_id)}.{self.number}"
 
     @property
     def folder(self) -> Path:
-        """Where the benchmark writes."""
         return Path(self.run.output_dir) / self.task
 
 

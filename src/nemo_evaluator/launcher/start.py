@@ -54,10 +54,8 @@ def start_translated(
     dry_run: bool = False,
     wait: bool = False,
 ) -> int:
-    """Keep the translated config as ``<invocation>_config.yml`` and start it; returns the exit code.
-
-    What is wrong with it is told of the fields of ``source``, the launcher's file.
-    """
+    """Keep the translated config as ``<invocation>_config.yml`` and start it; returns the exit code. What is wrong with
+    it is told of the fields of ``source``, the launcher's file."""
     run_id = new_run_id()
     if dry_run:
         with tempfile.TemporaryDirectory() as place:

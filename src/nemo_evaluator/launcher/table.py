@@ -70,7 +70,6 @@ class Rule:
 
 @cache
 def table() -> Mapping[str, Any]:
-    """The whole file."""
     found: JsonDict = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
     return found
 
@@ -96,10 +95,8 @@ class Draft:
 
 
 def put_in(tree: JsonDict, path: str, value: Any) -> None:
-    """Write a value under a dotted path; lists and mappings that are there already are added to.
-
-    A copy is written: what the table holds must not change with the config that is made of it.
-    """
+    """Write a value under a dotted path; lists and mappings that are there already are added to. A copy is written:
+    what the table holds must not change with the config that is made of it."""
     *above, last = path.split(".")
     for key in above:
         tree = tree.setdefault(key, {})
@@ -124,7 +121,6 @@ class Scope:
         return field
 
     def say(self, field: str, outcome: Outcome, detail: str) -> None:
-        """Report a field."""
         self.draft.say(self.place(field), outcome, detail)
 
     def put(self, field: str, path: str, value: Any) -> None:
@@ -152,7 +148,6 @@ class Scope:
                 self.say(field, "refused", f"is not a field of the launcher; {hint}")
 
     def apply(self, field: str, rule: Rule, value: Any) -> None:
-        """Do what the row says."""
         worth = rule.worth(value)
         default = rule.fine == "any" or value in (rule.fine or ()) or value == self.default(field)
         if rule.among and value not in (*rule.among, None):

@@ -30,7 +30,6 @@ class Translated:
     report: tuple[Translation, ...]
 
     def of(self, outcome: str) -> list[Translation]:
-        """The fields with this outcome."""
         return [one for one in self.report if one.outcome == outcome]
 
     @property
@@ -59,10 +58,8 @@ class Translated:
 
 
 def translate(config: JsonDict, only: Sequence[str] = (), *, containers: bool = False, dry: bool = False) -> Translated:
-    """Translate a composed config; ``only`` names tasks, ``containers`` runs each in its harness's container.
-
-    ``dry``: shell that is not trusted is translated, with a warning, because nothing is run.
-    """
+    """Translate a composed config; ``only`` names tasks, ``containers`` runs each in its harness's container. ``dry``:
+    shell that is not trusted is translated, with a warning, because nothing is run."""
     draft = Draft()
     config = _normalised(copy.deepcopy(config), draft)
     evaluation = as_dict(config.get("evaluation"))
@@ -150,7 +147,6 @@ def _task(head: Head, index: int, number: int, own: JsonDict, containers: bool) 
 
 
 def _defaults(task: Task, given: JsonDict) -> JsonDict:
-    """The launcher's own defaults of the task."""
     extra = {key: task.defaults[key] for key in _EXTRA if key in task.defaults}
     if "n_samples" in as_dict(as_dict(as_dict(given.get("config")).get("params")).get("extra")):
         extra.pop("num_repeats", None)

@@ -31,7 +31,6 @@ def extra_lines(say: Say) -> bytes:
 
 
 def head_of(say: Say, length: int) -> bytes:
-    """The head of an answer."""
     reason = _REASONS.get(say.status, b"Scripted")
     kind = b"text/html" if say.fault is Fault.WRONG_TYPE else b"application/json"
     extra = extra_lines(say) if say.headers or say.retry_after is not None else b""

@@ -52,7 +52,6 @@ class Desk:
         return {digest: seen for digest, seen in self.counts.items() if seen > 1}
 
     def note(self, seen: Seen) -> None:
-        """Remember a request."""
         self.requests.append(seen)
         self.counts[hashlib.blake2b(seen.path.encode() + seen.raw, digest_size=16).hexdigest()] += 1
 

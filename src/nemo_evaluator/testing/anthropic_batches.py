@@ -26,7 +26,6 @@ class AnthropicBatches(BatchServer):
     }
 
     async def submit(self, request: web.Request, body: JsonDict) -> JsonDict:
-        """A batch of messages."""
         given = request.headers
         if "anthropic-version" not in given or not ("x-api-key" in given or "authorization" in given):
             raise Refused(401, "anthropic-version and a key are needed")
@@ -44,7 +43,6 @@ class AnthropicBatches(BatchServer):
         return web.Response(body=lines(rows), content_type="application/x-jsonl")
 
     def shown(self, batch: Batch) -> JsonDict:
-        """The message batch of the reference."""
         counts = dict.fromkeys(("processing", "succeeded", "errored", "canceled", "expired"), 0)
         if batch.end is None:
             counts["processing"] = len(batch.requests)

@@ -14,10 +14,8 @@ _AGENT_ONLY: Final = ("model_name", "reasoning_effort", "reasoning_content", "to
 
 
 def validate_trajectory(doc: Any, *, strict: bool = False) -> list[str]:
-    """Everything that is wrong with one ATIF document; an empty list means it is valid.
-
-    ``strict`` also asks for a user or system step wherever an agent did something.
-    """
+    """Everything that is wrong with one ATIF document; an empty list means it is valid. ``strict`` also asks for a user
+    or system step wherever an agent did something."""
     if wrong := [_told(error) for error in _schema().iter_errors(doc)]:
         return wrong
     steps: list[JsonDict] = doc["steps"]

@@ -24,10 +24,8 @@ _LARGEST: Final = 300 << 20
 @dataclass(frozen=True, slots=True)
 class Fate:
     """What becomes of a batch: how it ends after ``polls`` looks at it, and which share of it is done by then.
-
     ``never`` ends only when it is cancelled, ``stuck`` not even then. The last ``missing`` requests have no result at
-    all; ``code`` is the reason of a batch that failed.
-    """
+    all; ``code`` is the reason of a batch that failed."""
 
     end: End = "completed"
     polls: int = 0
@@ -129,13 +127,11 @@ class BatchServer(Threaded):
         return reply if isinstance(reply, web.Response) else web.json_response(reply)
 
     async def ask(self, request: web.Request, body: JsonDict) -> web.Response:
-        """One request outside of a batch."""
         self.direct += 1
         row = self._answer(Row("", request.path, body))
         return web.json_response(row.answer, status=row.status)
 
     async def poll(self, request: web.Request, _body: JsonDict) -> JsonDict:
-        """How a batch stands."""
         return self._looked_at(self.named(request))
 
     def _looked_at(self, batch: Batch) -> JsonDict:
@@ -149,7 +145,6 @@ class BatchServer(Threaded):
         return self.shown(batch)
 
     async def cancel(self, request: web.Request, _body: JsonDict) -> JsonDict:
-        """Ask for the end of a batch."""
         batch = self.named(request)
         if batch.end is None and batch.cancel_asked is None:
             batch.cancel_asked = time.time()
@@ -170,7 +165,6 @@ class BatchServer(Threaded):
         raise NotImplementedError
 
     def new_id(self, prefix: str) -> str:
-        """An id as vendors make them."""
         return f"{prefix}{next(self._numbers):08d}"
 
     def add(self, prefix: str, requests: list[Row], head: JsonDict) -> JsonDict:
@@ -183,7 +177,6 @@ class BatchServer(Threaded):
         return self.shown(batch)
 
     def named(self, request: web.Request) -> Batch:
-        """The batch that a call names."""
         batch = self.batches.get(request.match_info["batch"])
         if batch is None:
             raise Refused(404, "no such batch")
@@ -206,5 +199,4 @@ class BatchServer(Threaded):
 
 
 def lines(rows: Sequence[JsonDict]) -> bytes:
-    """Rows as JSON lines."""
     return b"".join(orjson.dumps(row) + b"\n" for row in rows)

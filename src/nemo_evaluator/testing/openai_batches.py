@@ -32,7 +32,6 @@ class OpenAIBatches(BatchServer):
         self._files: dict[str, bytes] = {}
 
     async def upload(self, request: web.Request, _body: JsonDict) -> JsonDict:
-        """A file that a batch can name."""
         form = await request.post()
         given = form.get("file")
         if form.get("purpose") != "batch" or not isinstance(given, FileField):
@@ -42,14 +41,12 @@ class OpenAIBatches(BatchServer):
         return shown | {"id": self._keep(data), "bytes": len(data), "created_at": int(time.time())}
 
     async def download(self, request: web.Request, _body: JsonDict) -> web.Response:
-        """The bytes of a file."""
         data = self._files.get(request.match_info["file"])
         if data is None:
             raise Refused(404, "no such file")
         return web.Response(body=data, content_type="application/octet-stream")
 
     async def submit(self, _request: web.Request, body: JsonDict) -> JsonDict:
-        """A batch over a file."""
         data, endpoint = self._files.get(body.get("input_file_id", "")), body.get("endpoint")
         if data is None or endpoint not in _ENDPOINTS or body.get("completion_window") != "24h":
             raise Refused(400, "input_file_id, endpoint and a completion_window of 24h are needed")
@@ -59,7 +56,6 @@ class OpenAIBatches(BatchServer):
         return self.add("batch_", rows, {key: body.get(key) for key in ("input_file_id", "endpoint", "metadata")})
 
     def shown(self, batch: Batch) -> JsonDict:
-        """The batch object of the reference."""
         good = [row for row in batch.results if 0 < row.status < 400]
         bad = [row for row in batch.results if not 0 < row.status < 400]
         for name, rows in (("output_file_id", good), ("error_file_id", bad)):

@@ -148,11 +148,9 @@ Script: TypeAlias = Answer | Sequence[Answer | Rule] | Mapping[str, Any] | Calla
 
 
 class Playbook:
-    """Turns any script into one question: what to say to this request?
-
-    A text or an answer is said to everybody; a list is said in order of arrival, its last item to all that follow;
-    rules are tried in order (a plain answer among them matches always); a callable decides by itself.
-    """
+    """Turns any script into one question: what to say to this request? A text or an answer is said to everybody; a list
+    is said in order of arrival, its last item to all that follow; rules are tried in order (a plain answer among them
+    matches always); a callable decides by itself."""
 
     def __init__(self, script: Script, answers: Mapping[str, str] | None = None) -> None:
         self._answers = dict(answers or {})

@@ -1,8 +1,6 @@
-"""The scripted server from the command line: ``python -m nemo_evaluator.testing.server --answer 42 --delay 0.2``.
-
-The first line on stdout is a JSON object with the server's URL. It runs until it is told to stop, or until its parent
-closes its standard input with ``--until-eof``.
-"""
+"""The scripted server from the command line: ``python -m nemo_evaluator.testing.server --answer 42 --delay 0.2``. The
+first line on stdout is a JSON object with the server's URL. It runs until it is told to stop, or until its parent
+closes its standard input with ``--until-eof``."""
 
 import asyncio
 import contextlib

@@ -65,7 +65,6 @@ def _head(model: str) -> JsonDict:
 
 
 def error_body(path: str, say: Say) -> JsonDict:
-    """An error in the shape of the protocol."""
     message = say.message or f"scripted error {say.status}"
     kind = "server_error" if say.status >= 500 else "invalid_request_error"
     if path.endswith("/messages"):
@@ -74,7 +73,6 @@ def error_body(path: str, say: Say) -> JsonDict:
 
 
 def error_event(path: str, say: Say) -> bytes:
-    """An error inside a stream."""
     return speech_of(path).translator().feed(error_body(path, say))
 
 

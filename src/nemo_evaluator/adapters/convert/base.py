@@ -85,7 +85,6 @@ def _head(choice: JsonDict) -> JsonDict:
 
 
 def without(body: JsonDict, *names: str) -> JsonDict:
-    """A body without some of its fields."""
     return {key: value for key, value in body.items() if key not in names}
 
 
@@ -102,10 +101,8 @@ def thought_of(message: JsonDict) -> str:
 
 
 def error_in(chunk: JsonDict) -> JsonDict:
-    """The error that a chunk carries."""
     return as_dict(chunk["error"]) or {"message": str(chunk["error"])}
 
 
 def call_of(call_id: Any, name: Any, arguments: Any) -> JsonDict:
-    """A tool call of a chat message."""
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}

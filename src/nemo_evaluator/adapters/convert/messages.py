@@ -78,7 +78,6 @@ class _MessagesTranslator(Translator):
 
 
 def _to_chat(body: JsonDict) -> JsonDict:
-    """A Messages request as a chat request."""
     chat: JsonDict = {key: body[key] for key in _SAME if key in body}
     messages: list[Message] = []
     system = body.get("system")
@@ -101,7 +100,6 @@ def _to_chat(body: JsonDict) -> JsonDict:
 
 
 def _from_chat(body: JsonDict) -> JsonDict:
-    """A chat answer as a message."""
     choice, message = first_choice(body)
     content: list[JsonDict] = []
     if thought := thought_of(message):

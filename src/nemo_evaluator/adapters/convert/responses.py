@@ -105,7 +105,6 @@ class _ResponsesTranslator(Translator):
 
 
 def _to_chat(body: JsonDict) -> JsonDict:
-    """A Responses request as a chat request."""
     chat = {key: value for key, value in body.items() if key not in _OWN}
     messages: list[Message] = []
     if body.get("instructions"):
@@ -136,7 +135,6 @@ def _to_chat(body: JsonDict) -> JsonDict:
 
 
 def _from_chat(body: JsonDict) -> JsonDict:
-    """A chat answer as a response."""
     choice, message = first_choice(body)
     output: list[JsonDict] = []
     if thought := thought_of(message):

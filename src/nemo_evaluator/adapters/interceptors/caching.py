@@ -28,10 +28,8 @@ _DELIVERY: Final = frozenset(
 @dataclass(eq=False)
 class Interceptor(base.Interceptor):
     """Stands next to the endpoint: what is stored is what the endpoint said, so other stages may change freely.
-
     ``mode``: ``read`` uses stored answers, ``write`` also stores new ones, ``off`` (or ``bypass``) does neither. The
-    same request asked twice in one session is asked twice: its place among its equals is part of the key.
-    """
+    same request asked twice in one session is asked twice: its place among its equals is part of the key."""
 
     place = base.Place.CACHE
     observes = True

@@ -19,11 +19,9 @@ _SECRET: Final = ("authorization", "key", "token", "cookie", "secret")
 
 @dataclass(eq=False)
 class Interceptor(base.Observer):
-    """Keeps ``first_n`` pairs and every reply that is not 200, up to ``max_bytes``; secrets are masked.
-
-    Pairs go to ``<dump_path>.part`` one line at a time and become the documented file when the run ends, so memory
-    does not grow with them.
-    """
+    """Keeps ``first_n`` pairs and every reply that is not 200, up to ``max_bytes``; secrets are masked. Pairs go to
+    ``<dump_path>.part`` one line at a time and become the documented file when the run ends, so memory does not grow
+    with them."""
 
     place = base.Place.DUMP
     _size = _seen = _kept = _left_out = 0

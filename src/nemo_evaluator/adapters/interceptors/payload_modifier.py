@@ -16,10 +16,8 @@ _HOP: Final = frozenset({"host", "content-length", "connection", "transfer-encod
 
 @dataclass(eq=False)
 class Interceptor(base.Interceptor):
-    """Remove, then rename, then add; in parameters at any depth, but never inside messages, tools or schemas.
-
-    What is added is merged into objects that are there already, and wins over their values.
-    """
+    """Remove, then rename, then add; in parameters at any depth, but never inside messages, tools or schemas. What is
+    added is merged into objects that are there already, and wins over their values."""
 
     params_to_remove: list[str] | None = None
     params_to_add: dict[str, Any] | None = None

@@ -18,10 +18,8 @@ _BOUND = 30.0
 
 @dataclass(eq=False)
 class Interceptor(base.Observer):
-    """Every ``every`` answers: a log line, a POST of ``{"completed": n}``, and the number in ``progress_path``.
-
-    Nobody waits for the webhook; the last number is sent when the run ends.
-    """
+    """Every ``every`` answers: a log line, a POST of ``{"completed": n}``, and the number in ``progress_path``. Nobody
+    waits for the webhook; the last number is sent when the run ends."""
 
     talks = True
     place = base.Place.STATS

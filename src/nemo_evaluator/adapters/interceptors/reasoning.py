@@ -15,11 +15,9 @@ from nemo_evaluator.models.types import ModelReply, ModelRequest
 
 @dataclass(eq=False)
 class Interceptor(base.Interceptor):
-    """Renames ``reasoning``, moves a leading block between the two tokens, and counts.
-
-    A block that is only closed counts as one. A block that is never closed (the answer was cut) stays in the content,
-    or with ``include_if_not_finished: false`` becomes reasoning, with an empty answer.
-    """
+    """Renames ``reasoning``, moves a leading block between the two tokens, and counts. A block that is only closed
+    counts as one. A block that is never closed (the answer was cut) stays in the content, or with
+    ``include_if_not_finished: false`` becomes reasoning, with an empty answer."""
 
     place = base.Place.REPLY
     best_effort = True

@@ -8,11 +8,8 @@ from nemo_evaluator.models.types import ModelRequest
 
 @dataclass(eq=False)
 class Interceptor(base.Interceptor):
-    """Askers get whole answers, even where they asked for a stream or the server sends one.
-
-    With ``request: true`` the server is asked to stream, so that time to first token is measured and long answers do
-    not look like silence.
-    """
+    """Askers get whole answers, even where they asked for a stream or the server sends one. With ``request: true`` the
+    server is asked to stream, so that time to first token is measured and long answers do not look like silence."""
 
     place = base.Place.STREAM
     request: bool = False

@@ -74,10 +74,8 @@ class Interceptor(base.Interceptor):
         self._sessions = {key: s for key, s in self._sessions.items() if now - s.seen_at <= idle}
 
     def _key_of(self, request: ModelRequest) -> str:
-        """A session for a request that has none: by its first message that is not a system message.
-
-        Where turns are bounded, requests of outside agents count together: a first message is theirs to change.
-        """
+        """A session for a request that has none: by its first message that is not a system message. Where turns are
+        bounded, requests of outside agents count together: a first message is theirs to change."""
         return "outside" if self.max_turns is not None and OUTSIDE in request.notes else _key_of_messages(request)
 
     def _reminder(self, turn: int, most: int) -> str | None:
