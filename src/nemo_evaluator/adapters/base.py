@@ -54,9 +54,9 @@ class Interceptor:
         """See or change a request; a reply returned here is the answer, and nobody is asked."""
         return None
 
-    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
-        """See or change a reply of any status."""
-        return reply
+    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply | None:
+        """See or change a reply of any status; one returned here takes its place."""
+        return None
 
     def on_event(self, request: ModelRequest, event: JsonDict) -> Sequence[JsonDict]:
         """Change one event of a stream: what is returned is sent in its place."""

@@ -99,14 +99,13 @@ class _Ledger(base.Observer):
         self._endpoint = endpoint
         self._price = price_of(endpoint)
 
-    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
+    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
         session = self.sessions.get(request.session or "")
         if session is None or self._endpoint is None:
-            return reply
+            return
         session.fault = None if reply.ok else error_of(reply, self._endpoint)
         if reply.ok:
             session.calls.append((_sent(reply.sent or request.body), self._response(reply)))
-        return reply
 
     async def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
         session = self.sessions.get(request.session or "")

@@ -52,10 +52,10 @@ class Pipeline:
             return reply
         for on_reply, guard in self._on_reply:
             if guard is None:
-                reply = await on_reply(request, reply)
+                reply = await on_reply(request, reply) or reply
             else:
                 with guard:
-                    reply = await on_reply(request, reply)
+                    reply = await on_reply(request, reply) or reply
         return reply
 
     def stats(self) -> JsonDict:

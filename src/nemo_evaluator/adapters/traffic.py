@@ -41,10 +41,10 @@ class Traffic(base.Observer):
         self._service = endpoint.name
         self._price = price_of(endpoint)
 
-    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
+    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
         scope = request.scope
         if scope is None or scope.traffic is None:
-            return reply
+            return
         record = self._head(request, scope, reply.sent or request.body) | {
             "status_code": reply.status,
             "latency_ms": round(reply.latency_ms, 2),
@@ -67,7 +67,6 @@ class Traffic(base.Observer):
         if not reply.ok:
             self._add_error(record, reply)
         scope.traffic(record)
-        return reply
 
     async def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
         scope = request.scope

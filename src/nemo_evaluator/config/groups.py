@@ -17,7 +17,10 @@ SCHEMES: Final = Kinds(
     supplied=("uri", "num_examples", "num_fewshot"),
 )
 INTERCEPTORS: Final = Kinds(
-    "interceptor", group="nemo_evaluator.interceptors", home="nemo_evaluator.adapters.interceptors"
+    "interceptor",
+    group="nemo_evaluator.interceptors",
+    home="nemo_evaluator.adapters.interceptors",
+    declares="Interceptor",
 )
 EXPORTERS: Final = Kinds("exporter", group="nemo_evaluator.exporters", home="nemo_evaluator.exporters")
 SCORERS: Final = Kinds("scorer", group="nemo_evaluator.scorers", home="nemo_evaluator.scoring")

@@ -47,9 +47,16 @@ class Kinds(Registry[Kind]):
     ``supplied`` are the parameters of builders that a config does not give."""
 
     def __init__(
-        self, kind: str, *, group: str, home: str, dashes: bool = False, supplied: tuple[str, ...] = ()
+        self,
+        kind: str,
+        *,
+        group: str,
+        home: str,
+        dashes: bool = False,
+        declares: str = "KIND",
+        supplied: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(kind, group=group, home=home, dashes=dashes)
+        super().__init__(kind, group=group, home=home, dashes=dashes, declares=declares)
         self._supplied = supplied
 
     def schema(self, name: str) -> type[BaseModel]:

@@ -9,14 +9,13 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from nemo_evaluator.core.errors import UsageError
 
 T = TypeVar("T")
 # The folder of the config that was loaded last: files that it names lie beside it.
 config_folder: ContextVar[Path | None] = ContextVar("config_folder", default=None)
-_DECLARED: Final = re.compile(r"^(?:KIND\b|from .* import .*\bKIND\b)", re.MULTILINE)
 
 
 def nearest(word: str, words: list[str]) -> str | None:
@@ -92,12 +91,21 @@ def load_from_file(file: str, attribute: str, folder: Path | None = None) -> Any
 
 class Registry(Generic[T]):
     """Names to things of one kind. A target is the thing itself, or ``"package.module:Name"``, imported on first use.
-    The house's own are the files of the package ``home`` that declare ``KIND`` (``lm_eval.py`` is called ``lm-eval``
-    where names have ``dashes``). Third parties add theirs through the entry-point group given as ``group``."""
+    The house's own are the files of the package ``home`` that declare a ``KIND`` (or what ``declares`` names);
+    ``lm_eval.py`` is called ``lm-eval`` where names have ``dashes``. Third parties add theirs through the entry-point
+    group given as ``group``."""
 
-    def __init__(self, kind: str, *, group: str | None = None, home: str | None = None, dashes: bool = False) -> None:
+    def __init__(
+        self,
+        kind: str,
+        *,
+        group: str | None = None,
+        home: str | None = None,
+        dashes: bool = False,
+        declares: str = "KIND",
+    ) -> None:
         self.kind = kind
-        self._group, self._home, self._dashes = group, home, dashes
+        self._group, self._home, self._dashes, self._declares = group, home, dashes, declares
         self._targets: dict[str, T | str] = {}
         self._scanned = False
 
@@ -160,8 +168,9 @@ class Registry(Generic[T]):
 
     def _adopt(self, file: Path) -> str | None:
         """The name that a file declares, without importing it; None when it declares none."""
-        if not file.is_file() or _DECLARED.search(file.read_text(encoding="utf-8")) is None:
+        declared = rf"^(?:(?:class )?{self._declares}\b|from .* import .*\b{self._declares}\b)"
+        if not file.is_file() or re.search(declared, file.read_text(encoding="utf-8"), re.MULTILINE) is None:
             return None
         name = file.stem.replace("_", "-") if self._dashes else file.stem
-        self._targets.setdefault(name, f"{self._home}.{file.stem}:KIND")
+        self._targets.setdefault(name, f"{self._home}.{file.stem}:{self._declares}")
         return name

@@ -74,13 +74,12 @@ class Interceptor(base.Interceptor):
             reply.body = {}
         return reply
 
-    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
+    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
         key = request.notes.pop(_NOTE, None)
         if key is None or self.mode != "write" or self._store is None:
-            return reply
+            return
         if reply.status == 200 and reply.body and not reply.from_cache:
             await self._store.put(key, reply.body, model=str(request.body.get("model", "")))
-        return reply
 
     async def close(self) -> None:
         store, self._store = self._store, None
@@ -114,6 +113,3 @@ def cache_key(path: str, body: JsonDict, *, repeat: int = 0, service: Any = None
         if value is not None and key not in _DELIVERY
     }
     return hashlib.sha256(canonical([path, meaning, repeat, service])).hexdigest()
-
-
-KIND = Interceptor

@@ -25,6 +25,3 @@ class Interceptor(base.Interceptor):
         head = [{"role": "system", "content": self.separator.join(texts)}] if texts else []
         put_messages(request, [*head, *others])
         self.requests_changed += 1
-
-
-KIND = Interceptor

@@ -19,6 +19,3 @@ class Interceptor(base.Interceptor):
         if len(body) < len(request.body):
             request.body = body
             self.requests_changed += 1
-
-
-KIND = Interceptor

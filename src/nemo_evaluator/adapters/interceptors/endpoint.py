@@ -20,6 +20,3 @@ class Interceptor(base.Interceptor):
         max_concurrent: int | None = None,
     ) -> None:
         """The transport reads these from the spec; building the stage checks their names."""
-
-
-KIND = Interceptor

@@ -18,10 +18,10 @@ class Interceptor(base.Interceptor):
     counted = ("mended", "empty")
     mended = empty = 0
 
-    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
+    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
         choices = reply.body.get("choices")
         if not choices or not isinstance(choices, list):
-            return reply
+            return
         cap = _cap(request.body)
         usage = reply.body.get("usage")
         for choice in choices:
@@ -34,7 +34,6 @@ class Interceptor(base.Interceptor):
                 self.empty += 1
                 if self.empty == 1:
                     base.log.warning("an answer is empty (finish_reason %s)", choice.get("finish_reason"))
-        return reply
 
     def on_event(self, request: ModelRequest, event: JsonDict) -> Sequence[JsonDict]:
         """Hold the last piece of a stream back until its usage is known, and mend it then."""
@@ -80,6 +79,3 @@ def _cap(body: JsonDict) -> int:
 
 def _count(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
-
-
-KIND = Interceptor

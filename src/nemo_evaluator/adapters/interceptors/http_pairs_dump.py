@@ -35,7 +35,7 @@ class Interceptor(base.Observer):
         self._part.unlink(missing_ok=True)
         self._statuses: Counter[str] = Counter()
 
-    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
+    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
         self._seen += 1
         self._statuses[str(reply.status)] += 1
         if self._seen <= self.first_n or reply.status != 200:
@@ -46,7 +46,6 @@ class Interceptor(base.Observer):
                 "latency_ms": round(reply.latency_ms, 2),
             }
             self._keep(request, reply.sent or request.body, response)
-        return reply
 
     async def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
         self._seen += 1
@@ -83,6 +82,3 @@ class Interceptor(base.Observer):
 
 def _masked(headers: Mapping[str, str]) -> dict[str, str]:
     return {n: MASK if any(word in n.lower() for word in _SECRET) else v for n, v in headers.items()}
-
-
-KIND: Final = Interceptor

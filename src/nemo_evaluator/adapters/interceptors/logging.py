@@ -28,12 +28,11 @@ class Interceptor(base.Observer):
         if self.max_requests is None or self.requests <= self.max_requests:
             base.log.info("POST %s keys=%s%s", request.path, ",".join(request.body), self._show(request.body))
 
-    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
+    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
         self.responses += 1
         within = self.max_responses is None or self.responses <= self.max_responses
         if within or (self.log_failed and not reply.ok):
             base.log.info("%d %s %.0f ms%s", reply.status, request.path, reply.latency_ms, self._show(reply.body))
-        return reply
 
     async def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
         if self.log_failed:
@@ -45,6 +44,3 @@ class Interceptor(base.Observer):
         # Secrets go before the cut: half of one would not be recognised.
         text = scrub_json(dumps(body))[: 4 * self.preview_chars].decode("utf-8", "replace")
         return f" {text[: self.preview_chars]}"
-
-
-KIND = Interceptor

@@ -51,6 +51,3 @@ class Interceptor(base.Interceptor):
         if isinstance(required, list):
             changed["required"] = [name for name in required if name not in self._strip]
         return {**function, "parameters": changed}
-
-
-KIND = Interceptor

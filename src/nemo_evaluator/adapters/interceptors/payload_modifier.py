@@ -78,6 +78,3 @@ def _merge(body: JsonDict, add: JsonDict) -> JsonDict:
         old = merged.get(key)
         merged[key] = _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return merged
-
-
-KIND: Final = Interceptor

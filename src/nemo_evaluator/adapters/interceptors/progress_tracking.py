@@ -32,11 +32,10 @@ class Interceptor(base.Observer):
     def __post_init__(self) -> None:
         self._posts: set[asyncio.Task[None]] = set()
 
-    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
+    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
         self.completed += 1
         if self.completed % self.every == 0:
             self._tell()
-        return reply
 
     async def close(self) -> None:
         """Tell the last number and wait for the posts under way."""
@@ -66,6 +65,3 @@ class Interceptor(base.Observer):
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             self.webhook_failures += 1
             base.log.warning("progress webhook: %s", scrub(str(error) or type(error).__name__))
-
-
-KIND = Interceptor

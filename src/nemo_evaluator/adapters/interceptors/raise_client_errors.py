@@ -16,11 +16,7 @@ class Interceptor(base.Interceptor):
     def bind(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
 
-    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
+    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
         if 400 <= reply.status < 500 and reply.status not in (408, 429):
             assert self._endpoint is not None
             raise error_of(reply, self._endpoint)
-        return reply
-
-
-KIND = Interceptor

@@ -28,7 +28,7 @@ class Interceptor(base.Interceptor):
     include_if_not_finished: bool = True
     stats_path: str | None = None
 
-    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
+    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
         for choice in reply.body.get("choices") or ():
             message = choice.get("message") if isinstance(choice, dict) else None
             if not isinstance(message, dict):
@@ -39,7 +39,6 @@ class Interceptor(base.Interceptor):
             if reasoning:
                 self._reasoned += 1
                 self._words += len(str(reasoning).split())
-        return reply
 
     def _sort(self, message: JsonDict) -> None:
         if message.get("reasoning_content"):
@@ -143,6 +142,3 @@ class _Tags:
             return "", held
         blank, self._blank = "".join(self._blank) if self._state == "before" else "", []
         return blank + held, ""
-
-
-KIND = Interceptor

@@ -32,7 +32,7 @@ class Interceptor(base.Observer):
             return
         put_messages(request, [self._filled(request, message) for message in messages])
 
-    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
+    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
         for message in messages_in(reply.body):
             reasoning = str(message.get("reasoning_content") or message.get("reasoning") or "")
             if reasoning.strip():
@@ -41,7 +41,6 @@ class Interceptor(base.Observer):
                     self._kept.move_to_end(key)
         while len(self._kept) > self.cache_max_entries:
             self._kept.popitem(last=False)
-        return reply
 
     def stats(self) -> JsonDict:
         return {"hits": self.hits, "misses": self.misses, "entries": len(self._kept)}
@@ -82,6 +81,3 @@ def _keys(request: ModelRequest, message: Message) -> list[str]:
         return ids
     start = text_of(message.get("content"))[:256]
     return [f"{session}|h:{hashlib.sha256(start.encode()).hexdigest()[:16]}"]
-
-
-KIND = Interceptor

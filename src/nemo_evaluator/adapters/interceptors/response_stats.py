@@ -31,7 +31,7 @@ class Interceptor(base.Observer):
         self._statuses = {int(status): int(count) for status, count in old.get("statuses", {}).items()}
         self._finishes: dict[str, int] = dict(old.get("finish_reasons", {}))
 
-    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
+    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
         self._count += 1
         usage = reply.body.get("usage")
         if usage:
@@ -48,7 +48,6 @@ class Interceptor(base.Observer):
             mean = self._latency / self._count
             base.log.info("%d answers, %d tokens, mean latency %.0f ms", self._count, self._tokens, mean)
             self._save()
-        return reply
 
     def stats(self) -> JsonDict:
         return {
@@ -67,6 +66,3 @@ class Interceptor(base.Observer):
     def _save(self) -> None:
         if self._path is not None:
             write_json(self._path, self.stats())
-
-
-KIND = Interceptor

@@ -18,6 +18,3 @@ class Interceptor(base.Interceptor):
         request.whole = True
         if self.request and request.body.get("stream") is not True and not request.path.endswith("/embeddings"):
             request.body = {**request.body, "stream": True}
-
-
-KIND = Interceptor

@@ -38,6 +38,3 @@ class Interceptor(base.Interceptor):
         if isinstance(prompt, str):
             parts = (prompt, self.system_message) if self.strategy == "append" else (self.system_message, prompt)
             request.body = {**request.body, "prompt": "\n\n".join(parts)}
-
-
-KIND = Interceptor

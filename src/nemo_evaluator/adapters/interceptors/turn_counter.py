@@ -125,6 +125,3 @@ def _key_of_messages(request: ModelRequest) -> str:
         if message.get("role") != "system":
             return hashlib.sha256(text_of(message.get("content")).encode()).hexdigest()[:8]
     return "unknown"
-
-
-KIND = Interceptor
