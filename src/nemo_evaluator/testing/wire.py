@@ -73,7 +73,7 @@ def error_body(path: str, say: Say) -> JsonDict:
 
 
 def error_event(path: str, say: Say) -> bytes:
-    return speech_of(path).translator().feed(error_body(path, say))
+    return b"".join(speech_of(path).translator().feed(error_body(path, say)))
 
 
 def _chat_message(say: Say) -> JsonDict:
@@ -113,12 +113,8 @@ def stream_events(path: str, say: Say, model: str, prompt_chars: int, *, usage: 
     told = usage_of(say, prompt_chars) if usage or not path.endswith("/completions") else None
     translator = speech_of(path).translator()
     for chunk in _chunks(say, model, told):
-        yield from _single(translator.feed(chunk))
-    yield from _single(translator.end())
-
-
-def _single(events: bytes) -> Iterator[bytes]:
-    return (event + b"\n\n" for event in events.split(b"\n\n") if event)
+        yield from translator.feed(chunk)
+    yield from translator.end()
 
 
 def _chunks(say: Say, model: str, usage: JsonDict | None) -> Iterator[JsonDict]:

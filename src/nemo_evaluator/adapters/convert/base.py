@@ -1,6 +1,6 @@
 """The contract of a protocol, with chat completions in the middle; and text completions, the simplest of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -15,13 +15,13 @@ Convert: TypeAlias = Callable[[JsonDict], JsonDict]
 class Translator:
     """Turns chat-completion chunks, one at a time, into the bytes of another protocol's stream; chat stays as it is."""
 
-    def feed(self, chunk: JsonDict) -> bytes:
-        """The bytes for one chunk."""
-        return encode_event(chunk)
+    def feed(self, chunk: JsonDict) -> Iterator[bytes]:
+        """The events for one chunk."""
+        yield encode_event(chunk)
 
-    def end(self) -> bytes:
-        """The bytes that close the stream."""
-        return DONE
+    def end(self) -> Iterator[bytes]:
+        """The events that close the stream."""
+        yield DONE
 
 
 def _same(body: JsonDict) -> JsonDict:
@@ -43,12 +43,12 @@ class Speech:
 class _TextTranslator(Translator):
     """Chat chunks to text-completion chunks."""
 
-    def feed(self, chunk: JsonDict) -> bytes:
-        if chunk.get("error"):
-            return encode_event(chunk)
-        choice, delta = first_choice(chunk)
-        text = {"index": 0, "text": delta.get("content") or "", "finish_reason": choice.get("finish_reason")}
-        return encode_event({**chunk, "object": "text_completion", "choices": [text] if chunk.get("choices") else []})
+    def feed(self, chunk: JsonDict) -> Iterator[bytes]:
+        if not chunk.get("error"):
+            choice, delta = first_choice(chunk)
+            text = {"index": 0, "text": delta.get("content") or "", "finish_reason": choice.get("finish_reason")}
+            chunk = {**chunk, "object": "text_completion", "choices": [text] if chunk.get("choices") else []}
+        yield encode_event(chunk)
 
 
 def _text_to_chat(body: JsonDict) -> JsonDict:

@@ -1,6 +1,6 @@
 """Anthropic's ``/v1/messages``, spoken by an asker and answered by a chat service."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import orjson
@@ -20,61 +20,59 @@ class _MessagesTranslator(Translator):
     """Chat chunks to Messages events: one content block at a time."""
 
     def __init__(self) -> None:
-        self._begun = False
+        self._begun, self._index = False, -1
         self._block: tuple[str, int] | None = None
-        self._index = -1
         self._stop = "end_turn"
         self._usage: Any = None
 
-    def feed(self, chunk: JsonDict) -> bytes:
+    def feed(self, chunk: JsonDict) -> Iterator[bytes]:
         if chunk.get("error"):
-            return _event("error", error={"type": "api_error", "message": error_in(chunk).get("message", "")})
-        parts = [self._begin(chunk)] if not self._begun else []
-        if chunk.get("usage"):
-            self._usage = chunk["usage"]
+            yield _event("error", error={"type": "api_error", "message": error_in(chunk).get("message", "")})
+            return
+        yield from self._begin(chunk)
+        self._usage = chunk.get("usage") or self._usage
         choice, delta = first_choice(chunk)
         if thought := thought_of(delta):
-            parts.append(self._open("thinking", 0, {"type": "thinking", "thinking": "", "signature": ""}))
-            parts.append(self._delta({"type": "thinking_delta", "thinking": thought}))
+            yield from self._open("thinking", 0, {"type": "thinking", "thinking": "", "signature": ""})
+            yield self._delta({"type": "thinking_delta", "thinking": thought})
         if delta.get("content"):
-            parts.append(self._open("text", 0, {"type": "text", "text": ""}))
-            parts.append(self._delta({"type": "text_delta", "text": delta["content"]}))
+            yield from self._open("text", 0, {"type": "text", "text": ""})
+            yield self._delta({"type": "text_delta", "text": delta["content"]})
         for call in delta.get("tool_calls") or ():
             function = call.get("function") or {}
             head = {"type": "tool_use", "id": call.get("id"), "name": function.get("name"), "input": {}}
-            parts.append(self._open("tool_use", call.get("index", 0), head))
+            yield from self._open("tool_use", call.get("index", 0), head)
             if function.get("arguments"):
-                parts.append(self._delta({"type": "input_json_delta", "partial_json": function["arguments"]}))
+                yield self._delta({"type": "input_json_delta", "partial_json": function["arguments"]})
         if choice.get("finish_reason"):
             self._stop = _stop(choice["finish_reason"])
-        return b"".join(parts)
 
-    def end(self) -> bytes:
-        begun = b"" if self._begun else self._begin({})
+    def end(self) -> Iterator[bytes]:
+        yield from self._begin({})
+        yield from self._close()
         usage = _usage(self._usage) if self._usage else {"output_tokens": 0}
-        ended = _event("message_delta", delta={"stop_reason": self._stop, "stop_sequence": None}, usage=usage)
-        return begun + self._close() + ended + _event("message_stop")
+        yield _event("message_delta", delta={"stop_reason": self._stop, "stop_sequence": None}, usage=usage)
+        yield _event("message_stop")
 
-    def _begin(self, chunk: JsonDict) -> bytes:
-        self._begun = True
-        return _event("message_start", message=_message(chunk, [], None, None))
+    def _begin(self, chunk: JsonDict) -> Iterator[bytes]:
+        if not self._begun:
+            self._begun = True
+            yield _event("message_start", message=_message(chunk, [], None, None))
 
-    def _open(self, kind: str, number: int, block: JsonDict) -> bytes:
-        if self._block == (kind, number):
-            return b""
-        closed = self._close()
-        self._block = (kind, number)
-        self._index += 1
-        return closed + _event("content_block_start", index=self._index, content_block=block)
+    def _open(self, kind: str, number: int, block: JsonDict) -> Iterator[bytes]:
+        if self._block != (kind, number):
+            yield from self._close()
+            self._block = (kind, number)
+            self._index += 1
+            yield _event("content_block_start", index=self._index, content_block=block)
 
     def _delta(self, delta: JsonDict) -> bytes:
         return _event("content_block_delta", index=self._index, delta=delta)
 
-    def _close(self) -> bytes:
-        if self._block is None:
-            return b""
-        self._block = None
-        return _event("content_block_stop", index=self._index)
+    def _close(self) -> Iterator[bytes]:
+        if self._block is not None:
+            self._block = None
+            yield _event("content_block_stop", index=self._index)
 
 
 def _to_chat(body: JsonDict) -> JsonDict:

@@ -1,6 +1,7 @@
 """The Responses API, spoken by an asker and answered by a chat service; and the other way round."""
 
 import itertools
+from collections.abc import Iterator
 from typing import Any, Final
 
 import orjson
@@ -29,76 +30,66 @@ class _ResponsesTranslator(Translator):
         self._finish: Any = None
         self._usage: Any = None
 
-    def feed(self, chunk: JsonDict) -> bytes:
+    def feed(self, chunk: JsonDict) -> Iterator[bytes]:
         if chunk.get("error"):
             error = error_in(chunk)
-            return self._event("error", code=error.get("code"), message=error.get("message", ""), param=None)
-        parts = []
+            yield self._event("error", code=error.get("code"), message=error.get("message", ""), param=None)
+            return
         if self._head is None:
             self._head = chunk
             begun = {**_response(chunk, [], None, None), "status": "in_progress"}
-            parts.append(self._event("response.created", response=begun))
-        if chunk.get("usage"):
-            self._usage = chunk["usage"]
+            yield self._event("response.created", response=begun)
+        self._usage = chunk.get("usage") or self._usage
         choice, delta = first_choice(chunk)
         if thought := thought_of(delta):
             self._thoughts.append(thought)
         if delta.get("content"):
-            parts.append(self._say(delta["content"]))
-        parts.extend(self._call(call) for call in delta.get("tool_calls") or ())
+            yield from self._say(delta["content"])
+        for call in delta.get("tool_calls") or ():
+            yield from self._call(call)
         self._finish = choice.get("finish_reason") or self._finish
-        return b"".join(parts)
 
-    def end(self) -> bytes:
+    def end(self) -> Iterator[bytes]:
         output: list[JsonDict] = []
-        parts: list[bytes] = []
         if self._text:
             item = _message_item("".join(self._text))
             place = {"item_id": item["id"], "output_index": 0, "content_index": 0}
-            parts.append(self._event("response.output_text.done", **place, text="".join(self._text), logprobs=[]))
-            parts.append(self._event("response.output_item.done", output_index=0, item=item))
+            yield self._event("response.output_text.done", **place, text="".join(self._text), logprobs=[])
+            yield self._event("response.output_item.done", output_index=0, item=item)
             output.append(item)
         for call in self._calls.values():
             item = _call_item(call["id"], call["name"], "".join(call["arguments"]))
             place = {"item_id": item["id"], "output_index": len(output), "arguments": item["arguments"]}
-            parts.append(self._event("response.function_call_arguments.done", name=item["name"], **place))
-            parts.append(self._event("response.output_item.done", output_index=len(output), item=item))
+            yield self._event("response.function_call_arguments.done", name=item["name"], **place)
+            yield self._event("response.output_item.done", output_index=len(output), item=item)
             output.append(item)
         if self._thoughts:
             output.insert(0, _thought_item("".join(self._thoughts)))
         whole = _response(self._head or {}, output, self._finish, self._usage)
-        kind = "response.incomplete" if whole["status"] == "incomplete" else "response.completed"
-        parts.append(self._event(kind, response=whole))
-        return b"".join(parts)
+        yield self._event(f"response.{whole['status']}", response=whole)
 
-    def _say(self, text: str) -> bytes:
-        parts = []
+    def _say(self, text: str) -> Iterator[bytes]:
         place = {"item_id": "msg_0", "output_index": 0}
         if not self._text:
             item = {**_message_item(""), "status": "in_progress", "content": []}
-            parts.append(self._event("response.output_item.added", output_index=0, item=item))
+            yield self._event("response.output_item.added", output_index=0, item=item)
             part = {"type": "output_text", "text": "", "annotations": []}
-            parts.append(self._event("response.content_part.added", **place, content_index=0, part=part))
+            yield self._event("response.content_part.added", **place, content_index=0, part=part)
         self._text.append(text)
-        parts.append(self._event("response.output_text.delta", **place, content_index=0, delta=text, logprobs=[]))
-        return b"".join(parts)
+        yield self._event("response.output_text.delta", **place, content_index=0, delta=text, logprobs=[])
 
-    def _call(self, call: JsonDict) -> bytes:
-        number = call.get("index", 0)
-        function = call.get("function") or {}
+    def _call(self, call: JsonDict) -> Iterator[bytes]:
+        number, function = call.get("index", 0), call.get("function") or {}
         index = number + (1 if self._text else 0)
-        parts = []
         kept = self._calls.get(number)
         if kept is None:
             kept = self._calls[number] = {"id": call.get("id"), "name": function.get("name"), "arguments": []}
             item = {**_call_item(kept["id"], kept["name"], ""), "status": "in_progress"}
-            parts.append(self._event("response.output_item.added", output_index=index, item=item))
-        piece = function.get("arguments")
-        if piece:
+            yield self._event("response.output_item.added", output_index=index, item=item)
+        if piece := function.get("arguments"):
             kept["arguments"].append(piece)
             place = {"item_id": f"fc_{kept['id']}", "output_index": index}
-            parts.append(self._event("response.function_call_arguments.delta", **place, delta=piece))
-        return b"".join(parts)
+            yield self._event("response.function_call_arguments.delta", **place, delta=piece)
 
     def _event(self, kind: str, **fields: Any) -> bytes:
         return encode_event({"type": kind, "sequence_number": next(self._numbers), **fields}, named=True)

@@ -56,18 +56,17 @@ class Route:
         assert self.speech is not None
         translator, parser = self.speech.translator(), EventParser()
         async for data in stream:
-            said = b"".join(translator.feed(chunk) for chunk in parser.feed(data))
-            if said:
+            if said := b"".join(event for chunk in parser.feed(data) for event in translator.feed(chunk)):
                 yield said
-        tail = b"".join(translator.feed(chunk) for chunk in parser.finish())
-        yield tail + translator.end()
+        tail = [event for chunk in parser.finish() for event in translator.feed(chunk)]
+        yield b"".join((*tail, *translator.end()))
 
     def replayed(self, body: JsonDict) -> bytes:
         """A whole answer of the service as the stream that the asker wanted."""
         assert self.speech is not None
         translator, chat = self.speech.translator(), SPEECH[self.path].answer(body)
         chunks = EventParser().feed(b"".join(replay("/chat/completions", chat, usage=True)))
-        return b"".join(translator.feed(chunk) for chunk in chunks) + translator.end()
+        return b"".join((*(event for chunk in chunks for event in translator.feed(chunk)), *translator.end()))
 
 
 def route_of(path: str, protocol: str) -> Route:
