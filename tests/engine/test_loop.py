@@ -7,10 +7,11 @@ from contextvars import ContextVar
 import pytest
 
 from nemo_evaluator.core.slots import lent_slot
-from nemo_evaluator.core.turns import end_turns, listen, record_turn
+from nemo_evaluator.core.turns import record_turn
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.loop import run_loop
+from nemo_evaluator.engine.scope import Scopes
 from nemo_evaluator.engine.tally import Tally
 
 
@@ -81,8 +82,9 @@ async def test_nothing_more_is_begun_after_a_halt() -> None:
 
 def test_turns_of_a_step_do_not_reach_the_listener_of_the_one_before() -> None:
     heard: list[JsonDict] = []
-    listen(heard.append)
+    scopes = Scopes("bench", keep_turn=lambda step, turn: heard.append(turn))
+    scopes.enter(Step(0, 0), "session")
     record_turn({"turn": 1})
-    end_turns()
+    scopes.leave()
     record_turn({"turn": 2})
     assert heard == [{"turn": 1}]

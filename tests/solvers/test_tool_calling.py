@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ import pytest
 from nemo_evaluator.config import ToolCallingSolverConfig
 from nemo_evaluator.config.groups import SOLVERS
 from nemo_evaluator.core.errors import ContextExceededError, TransportError, UsageError
-from nemo_evaluator.core.turns import listen
 from nemo_evaluator.core.types import ErrorKind, SeedResult, SolveResult
 from nemo_evaluator.models import CallScope, Client, Endpoint, call_scope
 from nemo_evaluator.models.budget import Budget
@@ -66,7 +66,7 @@ async def solve(
 ) -> tuple[SolveResult, list[Seen], list[dict[str, Any]]]:
     """Run the solver against a script; gives the answer, the requests and the recorded turns."""
     turns: list[dict[str, Any]] = []
-    listen(turns.append)
+    call_scope.set(replace(call_scope.get() or CallScope(), keep_turn=lambda step, turn: turns.append(turn)))
     async with ScriptedServer(script) as server, Client(Endpoint(name="m", url=server.url, model="m-1")) as client:
         solver = ToolCallingSolver(client, sources or [Echo()], **settings)
         result = await solver.solve(task or SeedResult("the question", "a"), sandbox=sandbox)
@@ -252,7 +252,7 @@ async def test_an_agent_that_is_ended_from_outside_has_offered_what_it_had() -> 
             return ToolResult("late")
 
     for script, asked in ((calls(call("echo", {"x": 1}), text="so far"), 1), (Say("late", delay=60), 0)):
-        agent = listen(lambda turn: None)
+        call_scope.set(agent := CallScope())
         async with ScriptedServer(script) as server, Client(Endpoint(name="m", url=server.url, model="m-1")) as client:
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.5):

@@ -226,7 +226,12 @@ class boundary:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if error is None or isinstance(error, (BoundaryError, KeyboardInterrupt, GeneratorExit)):
+        if error is not None:
+            self.attribute(error)
+
+    def attribute(self, error: BaseException) -> None:
+        """Raise what an error amounts to; for hot paths, which catch it themselves, return where it passes through."""
+        if isinstance(error, (BoundaryError, KeyboardInterrupt, GeneratorExit)):
             return
         # By name: asyncio is not loaded by commands that run nothing.
         if any(one.__name__ == "CancelledError" for one in type(error).__mro__):

@@ -9,6 +9,8 @@ from nemo_evaluator.core.plain import plain
 from nemo_evaluator.core.text import text_of
 
 _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
+# Copying one takes a third of the time of making one.
+_EMPTY = hashlib.blake2b(digest_size=16)
 
 
 def canonical(value: Any) -> bytes:
@@ -25,7 +27,9 @@ def canonical(value: Any) -> bytes:
 
 def digest(value: Any) -> str:
     """A 32-hex-digit fingerprint of any JSON-like value."""
-    return hashlib.blake2b(canonical(value), digest_size=16).hexdigest()
+    made = _EMPTY.copy()
+    made.update(canonical(value))
+    return made.hexdigest()
 
 
 def digest_parts(*parts: str | int) -> str:
@@ -35,7 +39,9 @@ def digest_parts(*parts: str | int) -> str:
 
 def digest_text(text: str) -> str:
     """A fingerprint of a text: the cheap form for hot paths."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    made = _EMPTY.copy()
+    made.update(text.encode("utf-8", "surrogatepass"))
+    return made.hexdigest()
 
 
 def _plain(value: Any) -> Any:

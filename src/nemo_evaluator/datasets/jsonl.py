@@ -49,7 +49,7 @@ class JsonlRows(Rows):
             self._block = block, self._starts[index]
         self._next = index + 1
         try:
-            row = orjson.loads(memoryview(block)[at : at + size])
+            row = orjson.loads(block if size == len(block) else memoryview(block)[at : at + size])
         except orjson.JSONDecodeError as error:
             raise SeedError(f"{self.source}: row {index} is not JSON: {error}") from error
         if not isinstance(row, dict):

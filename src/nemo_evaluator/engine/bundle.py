@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ from nemo_evaluator.runs.bundle import Bundle, calibrated
 from nemo_evaluator.runs.calibration import PLACE, stored
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.sums import record_sums
+from nemo_evaluator.store.view_rows import TRUNCATED
 
 VALID = "VALID"
 INVALID = "INVALID"
@@ -55,6 +57,7 @@ def build_bundle(columns: Columns, facts: BundleFacts, run_id: str) -> JsonDict:
     """Scores with intervals, coverage, runtime and failures of one benchmark."""
     planned = columns.planned
     share = columns.scored / planned if planned else 0.0
+    truncated = sum(count for reason, count in columns.finish.counts().items() if reason in TRUNCATED)
     coverage = {"planned": planned, "scored": columns.scored, "failed": columns.failed, "share": _round(share)}
     bundle: JsonDict = {
         "run_id": run_id,
@@ -68,8 +71,8 @@ def build_bundle(columns: Columns, facts: BundleFacts, run_id: str) -> JsonDict:
             "samples": columns.samples,
             "repeats": facts.repeats,
             "coverage": coverage,
-            "truncated_share": _round(columns.truncated / len(columns.latency)) if columns.latency else 0.0,
-            "unparsed_share": _round(columns.unparsed / columns.scored) if columns.scored else 0.0,
+            "truncated_share": _round(truncated / columns.answered) if columns.answered else 0.0,
+            "unparsed_share": _round(columns.unparsed.count(1) / columns.scored) if columns.scored else 0.0,
             "notes": _notes(columns, facts),
             "bounds": _bounds(columns),
             "scores": _scores(columns, facts),
@@ -107,7 +110,7 @@ def _notes(columns: Columns, facts: BundleFacts) -> list[str]:
 
 def _bounds(columns: Columns) -> JsonDict | None:
     """The headline if every row without a score were worth 0, or 1; None for rewards beyond [0, 1]."""
-    reward = np.asarray(columns.reward)
+    _, reward = columns.scores()
     if len(reward) and (reward.min() < 0 or reward.max() > 1):
         return None
     found = missing_bounds(float(reward.sum()), columns.scored, columns.planned)
@@ -123,7 +126,8 @@ def validity(columns: Columns, facts: BundleFacts) -> JsonDict:
     if not columns.planned:
         reasons.append("there were no problems to ask")
     elif share < facts.min_coverage:
-        causes = ", ".join(f"{count} {cause}" for cause, count in columns.failed_by.most_common(3))
+        failed_by = ((cause, count) for cause, count in columns.cause.counts().most_common() if cause)
+        causes = ", ".join(f"{count} {cause}" for cause, count in islice(failed_by, 3))
         missing = columns.planned - columns.scored
         reasons.append(
             f"coverage {share:.1%} is below the minimum of {facts.min_coverage:.0%}: "
@@ -165,7 +169,7 @@ def store_bundle(task: TaskPaths, bundle: JsonDict, digests: dict[Path, str]) ->
 
 
 def _scores(columns: Columns, facts: BundleFacts) -> JsonDict:
-    problem, reward = np.asarray(columns.problem), np.asarray(columns.reward)
+    problem, reward = columns.scores()
     scores: JsonDict = {}
     spending = spending_of(facts.stopped)
     if len(reward):
@@ -191,7 +195,7 @@ def _restated(entry: JsonDict, own: JsonDict) -> JsonDict:
 def _categories(columns: Columns, facts: BundleFacts) -> JsonDict:
     if not columns.has_category:
         return {}
-    problem, reward = np.asarray(columns.problem), np.asarray(columns.reward)
+    problem, reward = columns.scores()
     codes, names = _codes(columns.category), list(columns.category.names)
     return dict(category_scores(codes, names, problem, reward, spending_of(facts.stopped)))
 
@@ -215,8 +219,8 @@ def _runtime(columns: Columns, elapsed: float) -> JsonDict:
         "tokens_per_second": round(total / elapsed, 2) if elapsed else 0.0,
         "steps_per_second": round(steps / elapsed, 2) if elapsed else 0.0,
         "model_errors": columns.failed,
-        "total_retries": max(0, columns.totals["attempts"] - len(columns.latency)),
-        "finish_reason_counts": dict(columns.finish_reasons),
+        "total_retries": max(0, columns.totals["attempts"] - columns.answered),
+        "finish_reason_counts": {reason: count for reason, count in columns.finish.counts().items() if reason},
     }
     if columns.cost_usd:
         runtime["cost"] = round(columns.cost_usd, 6)
@@ -224,7 +228,8 @@ def _runtime(columns: Columns, elapsed: float) -> JsonDict:
 
 
 def _percentiles(column: array[float]) -> JsonDict:
-    p50, p90, p99 = np.percentile(np.asarray(column), [50, 90, 99]) if column else (0.0, 0.0, 0.0)
+    known = np.asarray(column)[~np.isnan(column)]
+    p50, p90, p99 = np.percentile(known, [50, 90, 99]) if len(known) else (0.0, 0.0, 0.0)
     return {"p50": round(p50, 2), "p90": round(p90, 2), "p99": round(p99, 2)}
 
 

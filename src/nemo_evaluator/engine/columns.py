@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 import os
 from array import array
 from collections import Counter
@@ -12,31 +13,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from nemo_evaluator.core.failures import POLICY, Cause, Row
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.types import JsonDict, ModelResponse, Step
 from nemo_evaluator.engine.plan import Plan
+from nemo_evaluator.runs.answers import Answers
 from nemo_evaluator.runs.bundle import NOT_BREAKDOWNS
-from nemo_evaluator.runs.row_table import WrittenRows
+from nemo_evaluator.runs.row_parser import content_key
+from nemo_evaluator.runs.row_table import Floats, Ints, RowTable, WrittenRows
 from nemo_evaluator.solvers.trajectory import single_turn
 from nemo_evaluator.store.index import StepIndex
 from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.sums import FILE as SUMS
-from nemo_evaluator.store.view_rows import (
-    TRUNCATED,
-    content_of,
-    failure_category,
-    is_unparsed,
-    result_row,
-    trajectory_row,
-)
+from nemo_evaluator.store.view_rows import content_of, is_refusal, result_row, trajectory_row
 
 _EXEMPLARS: Final = 3
 _EXEMPLAR_CHARS: Final = 500
 _GROUP_CHARS: Final = 100
 _GROUPS_MAX: Final = 50
 _TOKENS: Final = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens")
+_UNCHECKED: Final = ("prompt", "expected", "category", "tokens", "total", "cost", "unanswered", "offset")
 
 
 @dataclass(slots=True)
@@ -50,69 +49,92 @@ class Labels:
         """Append a word."""
         self.codes.append(self.names.setdefault(name, len(self.names)))
 
+    def counts(self) -> Counter[str]:
+        """How often each word stands there."""
+        names = list(self.names)
+        return Counter({names[code]: count for code, count in Counter(self.codes).items()})
+
 
 @dataclass(slots=True)
 class Columns:
-    """One entry per scored row in ``problem``/``reward``/``category``; one per answer in ``latency`` and ``queue``."""
+    """One entry per row in the arrays; ``category``, ``groups`` and ``extra`` have the scored rows alone."""
 
     problem: array[int] = field(default_factory=lambda: array("i"))
+    repeat: array[int] = field(default_factory=lambda: array("i"))
+    # NaN where the step failed.
     reward: array[float] = field(default_factory=lambda: array("d"))
-    category: Labels = field(default_factory=Labels)
-    has_category: bool = False
+    content: array[int] = field(default_factory=lambda: array("Q"))
+    cause: Labels = field(default_factory=lambda: Labels(names={"": 0}))
+    finish: Labels = field(default_factory=Labels)
+    # NaN where nothing was answered.
     latency: array[float] = field(default_factory=lambda: array("f"))
     queue: array[float] = field(default_factory=lambda: array("f"))
+    unparsed: array[int] = field(default_factory=lambda: array("B"))
+    refused: array[int] = field(default_factory=lambda: array("B"))
+    category: Labels = field(default_factory=Labels)
+    has_category: bool = False
     extra: dict[str, tuple[array[int], array[float]]] = field(default_factory=dict)
     groups: dict[str, Labels] = field(default_factory=dict)
-    finish_reasons: Counter[str] = field(default_factory=Counter)
     totals: Counter[str] = field(default_factory=Counter)
     cost_usd: float = 0.0
     planned: int = 0
     scored: int = 0
     failed: int = 0
-    truncated: int = 0
-    unparsed: int = 0
+    answered: int = 0
     # How rows were scored that a judge should have scored.
     fallbacks: Counter[str] = field(default_factory=Counter)
     # What agents did to reach their own grading, and in how many rows.
     tripwires: Counter[str] = field(default_factory=Counter)
     tripped: int = 0
     samples: int = 0
+    # Causes of the rows that failed, and flaws of scored ones as well.
     failures: Counter[str] = field(default_factory=Counter)
-    # Causes of the rows that failed; ``failures`` has flaws of scored ones as well.
-    failed_by: Counter[str] = field(default_factory=Counter)
     exemplars: dict[str, list[JsonDict]] = field(default_factory=dict)
     # What the views hold, by path.
     digests: dict[Path, str] = field(default_factory=dict)
-    written: WrittenRows | None = None
+    answers: Answers = field(default_factory=Answers)
 
     def add(self, answer: JsonDict | None, outcome: JsonDict, row: JsonDict) -> str | None:
         """Take in one step and its row; returns its failure category, if it has one."""
+        failed, text, finish = outcome["status"] == "failed", row["model_response"], row["finish_reason"]
+        refused, unparsed = is_refusal(text, finish), not failed and bool(row.get("unparsed"))
+        cause = str((outcome.get("failure") or {}).get("cause") or "unknown") if failed else ""
+        self.problem.append(row["problem_idx"])
+        self.repeat.append(row["repeat"])
+        self.reward.append(math.nan if failed else row["reward"])
+        self.content.append(content_key(row["problem_hash"]))
+        self.cause.add(cause)
+        self.finish.add(finish or "")
+        self.unparsed.append(unparsed)
+        self.refused.append(refused)
+        self.answers.add(row)
         if answer is not None:
             self._add_answer(answer, row["tokens"])
-        category = failure_category(answer, outcome)
+        else:
+            self.latency.append(math.nan)
+            self.queue.append(math.nan)
+        flaw = "refusal" if refused else "format_error" if unparsed and text else None
+        category = cause or outcome.get("label") or flaw
         if category is not None:
             self._add_failure(category, answer, outcome)
-        if outcome["status"] == "failed":
+        if failed:
             self.failed += 1
-            self.failed_by[str((outcome.get("failure") or {}).get("cause") or "unknown")] += 1
         else:
             self._add_scored(answer, outcome, row["scorer_rewards"])
         return category
 
     def _add_answer(self, answer: JsonDict, tokens: int) -> None:
-        self.latency.append(answer.get("latency_ms") or 0.0)
-        self.queue.append(answer.get("queue_ms") or 0.0)
-        reason = answer.get("finish_reason")
-        if reason:
-            self.finish_reasons[reason] += 1
-            self.truncated += reason in TRUNCATED
+        get, totals = answer.get, self.totals
+        self.answered += 1
+        self.latency.append(get("latency_ms") or 0.0)
+        self.queue.append(get("queue_ms") or 0.0)
         for key in _TOKENS:
-            count = answer.get(key)
+            count = get(key)
             if count:
-                self.totals[key] += count
-        self.totals["total_tokens"] += tokens
-        self.totals["attempts"] += answer.get("attempts") or 1
-        self.cost_usd += answer.get("cost_usd") or 0.0
+                totals[key] += count
+        totals["total_tokens"] += tokens
+        totals["attempts"] += get("attempts") or 1
+        self.cost_usd += get("cost_usd") or 0.0
 
     def _add_failure(self, category: str, answer: JsonDict | None, outcome: JsonDict) -> None:
         self.failures[category] += 1
@@ -125,9 +147,6 @@ class Columns:
 
     def _add_scored(self, answer: JsonDict | None, outcome: JsonDict, more: JsonDict) -> None:
         self.scored += 1
-        self.problem.append(outcome["problem_idx"])
-        self.reward.append(outcome["reward"])
-        self.unparsed += is_unparsed(outcome)
         details = outcome["scoring_details"]
         if "fallback" in details:
             self.fallbacks[str(details["fallback"])] += 1
@@ -164,6 +183,33 @@ class Columns:
             else:
                 labels.add(str(value))
 
+    def scores(self) -> tuple[Ints, Floats]:
+        """Problem and reward of each scored row."""
+        problem, reward = np.asarray(self.problem), np.asarray(self.reward)
+        scored = ~np.isnan(reward)
+        return (problem, reward) if scored.all() else (problem[scored], reward[scored])
+
+    def written(self) -> WrittenRows:
+        """The rows for the check of the run; what it does not look at is 0."""
+        nothing: Any = np.broadcast_to(0, len(self.problem))
+        table = RowTable(
+            None,
+            **dict.fromkeys(_UNCHECKED, nothing),
+            problem=np.asarray(self.problem),
+            repeat=np.asarray(self.repeat),
+            reward=np.asarray(self.reward),
+            content=np.asarray(self.content),
+            cause=np.asarray(self.cause.codes),
+            finish=np.asarray(self.finish.codes),
+            latency=np.nan_to_num(np.asarray(self.latency)),
+            unparsed=np.asarray(self.unparsed, dtype=bool),
+            refusal=np.asarray(self.refused, dtype=bool),
+            categories=[],
+            causes=list(self.cause.names),
+            finishes=list(self.finish.names),
+        )
+        return WrittenRows(table, self.answers)
+
 
 def write_views(
     task: TaskPaths,
@@ -175,8 +221,6 @@ def write_views(
 ) -> Columns:
     """Write results.jsonl (``full``: with trajectories) and trajectories.jsonl by problem, and gather the columns."""
     columns = Columns(planned=len(plan))
-    written = columns.written = WrittenRows(task.results, len(plan))
-    offset = 0
     # It speaks of the earlier rows; it is written again with the bundle.
     (task.root / SUMS).unlink(missing_ok=True)
     rows_file, turns_file = _Replacing(task.results), _Replacing(task.trajectories)
@@ -195,11 +239,11 @@ def write_views(
                     continue
                 rows += 1
                 row = result_row(answer, outcome)
-                category = columns.add(answer, outcome, row)
                 turns = trajectory_of(answer, row) if answer is not None else []
-                shown = row | {"trajectory": turns} if full and turns else row
-                written.add(offset, shown)
-                offset += results(dumps(shown) + b"\n")
+                if full and turns:
+                    row["trajectory"] = turns
+                category = columns.add(answer, outcome, row)
+                results(dumps(row) + b"\n")
                 trajectories(dumps(trajectory_row(answer, outcome, row, turns, category)) + b"\n")
             columns.samples += rows > 0
     columns.digests = {file.path: file.digest for file in (rows_file, turns_file)}

@@ -282,7 +282,7 @@ class _Session:
             tally=self._tally,
             room=self._stop.room if self._stop is not None else None,
             waiting=job.waiting,
-            clear=runner.clear,
+            clear=context.scopes.leave,
         )
 
     def _finish(self, reuse: ReusePlan, history: History) -> Finished:
@@ -311,7 +311,7 @@ class _Session:
             extra_scores=self._extra_scores() if columns.scored else {},
         )
         bundle = write_bundle(self._task, columns, facts)
-        return Finished(bundle, halt, reuse, self._task, written=columns.written)
+        return Finished(bundle, halt, reuse, self._task, written=columns.written())
 
     def _extra_scores(self) -> JsonDict:
         with boundary(Cause.SCORER):

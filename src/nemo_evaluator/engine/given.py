@@ -1,6 +1,7 @@
 """What solvers and scorers hand over, looked at before it is counted: they may be anybody's code."""
 
 import math
+from operator import attrgetter
 from typing import Any, Final
 
 from nemo_evaluator.core.errors import ScorerError, SolverError
@@ -10,6 +11,7 @@ from nemo_evaluator.core.types import ModelResponse, SolveResult, VerifyResult
 
 _COUNTS: Final = ("prompt_tokens", "completion_tokens", "total_tokens", "reasoning_tokens", "cached_tokens")
 _NUMBERS: Final = ("latency_ms", "queue_ms", "time_to_first_token_ms", "cost_usd")
+_counts, _numbers = attrgetter(*_COUNTS), attrgetter(*_NUMBERS)
 _LONGEST: Final = 100
 _MOST: Final = 10**15
 
@@ -35,12 +37,10 @@ def _check_reply(reply: ModelResponse) -> None:
         for name in ("content", "model", "finish_reason"):
             if type(getattr(reply, name)) is not str:
                 setattr(reply, name, as_word(getattr(reply, name)))
-    for name in _COUNTS:
-        value = getattr(reply, name)
+    for name, value in zip(_COUNTS, _counts(reply), strict=True):
         if value is not None and (type(value) is not int or not 0 <= value < _MOST):
             setattr(reply, name, as_count(value))
-    for name in _NUMBERS:
-        value = getattr(reply, name)
+    for name, value in zip(_NUMBERS, _numbers(reply), strict=True):
         if value is not None and (type(value) is not float or not 0.0 <= value < _MOST):
             setattr(reply, name, as_number(value) or 0.0)
 

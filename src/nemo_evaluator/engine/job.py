@@ -25,6 +25,7 @@ from nemo_evaluator.solvers.base import bind_solver
 from nemo_evaluator.store.fingerprints import RunFingerprints
 from nemo_evaluator.store.index import StepIndex
 from nemo_evaluator.store.journal import Journal
+from nemo_evaluator.store.records import turn_record
 
 if TYPE_CHECKING:
     from nemo_evaluator.adapters.outside import AgentDoor
@@ -134,6 +135,7 @@ def step_context(
             job.traffic,
             lambda: halt.interrupted,
             tally.health,
+            lambda step, turn: journal.append(turn_record(step, turn)),
         ),
     )
 

@@ -29,6 +29,7 @@ class Scopes:
     traffic: Callable[[JsonDict], None] | None = None
     interrupted: Callable[[], bool] | None = None
     health: Health | None = None
+    keep_turn: Callable[[Step, JsonDict], object] | None = None
 
     def enter(self, step: Step, session: str) -> CallScope:
         """Make the running task call models on behalf of ``step``."""
@@ -55,12 +56,13 @@ class Scopes:
             interrupted=self.interrupted,
             health=self.health,
             turns=last.turns if last is not None and again else {},
+            keep_turn=self.keep_turn,
         )
         call_scope.set(scope)
         return scope
 
     def leave(self) -> None:
-        """Make the running task call models on nobody's behalf."""
+        """Make the running task, which goes on with other steps, call models on nobody's behalf."""
         call_scope.set(None)
 
     def enter_verify(self) -> None:

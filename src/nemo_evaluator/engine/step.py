@@ -21,7 +21,6 @@ from nemo_evaluator.core.failures import POLICY, Cause, Failure, Row, Stop
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.slots import lent_slot
 from nemo_evaluator.core.storage import out_of_files, storage_error
-from nemo_evaluator.core.turns import end_turns, listen
 from nemo_evaluator.core.types import (
     ErrorKind,
     Failed,
@@ -50,10 +49,11 @@ from nemo_evaluator.store.fingerprints import RunFingerprints, problem_hash
 from nemo_evaluator.store.index import StepIndex
 from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import ERRORS, TaskPaths
-from nemo_evaluator.store.records import answer_record, outcome_record, turn_record, unanswered
+from nemo_evaluator.store.records import answer_record, outcome_record, unanswered
 
 if TYPE_CHECKING:
     from nemo_evaluator.adapters.outside import AgentDoor, AgentSession
+    from nemo_evaluator.models.types import CallScope
     from nemo_evaluator.sandbox.base import Sandbox
     from nemo_evaluator.sandbox.manager import SandboxManager
 
@@ -152,11 +152,6 @@ class StepRunner:
             work.answer, work.label, work.sealed = self._stored_answer(step)
         await self._attempts(work)
 
-    def clear(self) -> None:
-        """Take back what steps leave in the context of their task, which goes on with other steps."""
-        end_turns()
-        self._ctx.scopes.leave()
-
     def take(self, step: Step, row: BatchRow) -> None:
         """Journal the row of an environment that asked and judged by itself."""
         problem = problem_hash(row.seed)
@@ -173,10 +168,10 @@ class StepRunner:
                 name = f"{work.fingerprint[:12]}{work.attempts:04x}{work.step.problem_idx:x}"
                 scope = self._ctx.scopes.enter(work.step, name)
                 if self._ctx.door is None or work.answer is not None:
-                    await self._once(work, None)
+                    await self._once(work, scope, None)
                 else:
                     with self._ctx.door.session(scope) as session:
-                        await self._once(work, session)
+                        await self._once(work, scope, session)
                 return
             except BoundaryError as error:
                 if not await self._goes_on(work, error):
@@ -199,16 +194,16 @@ class StepRunner:
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
         return True
 
-    async def _once(self, work: _Work, agent: AgentSession | None) -> None:
+    async def _once(self, work: _Work, scope: CallScope, agent: AgentSession | None) -> None:
         if self._ctx.sandboxes is None:
             if work.answer is None:
-                await self._ask(work, None, agent)
+                await self._ask(work, scope, None, agent)
             await self._judge(work, None)
             return
         async with self._ctx.sandboxes.session(work.seed, outside_endpoints=endpoints_of(agent)) as session:
             asked = work.answer is None
             if asked:
-                await self._ask(work, session.agent, agent)
+                await self._ask(work, scope, session.agent, agent)
             kept = TaskPaths(self._ctx.journal.path.parent).workspace(work.step, work.sealed)
             try:
                 if asked and self._takes_sandbox:
@@ -222,18 +217,19 @@ class StepRunner:
                     work.answer = None
                 raise
 
-    async def _ask(self, work: _Work, sandbox: Sandbox | None, session: AgentSession | None) -> None:
+    async def _ask(self, work: _Work, scope: CallScope, sandbox: Sandbox | None, session: AgentSession | None) -> None:
         started = time.perf_counter()
-        agent = listen(lambda turn: self._ctx.journal.append(turn_record(work.step, turn)))
         try:
             answer = await self._solve(work.seed, sandbox, session)
             limited = answer.error or answer.error_kind in (ErrorKind.GRACEFUL, ErrorKind.SOLVE_TIMEOUT)
             work.label = Cause.BUDGET if limited or (session is not None and session.spent) else None
         except BudgetError as error:
             why = f"{error.cause} ({error.message})"
-            answer = (agent.partial and agent.partial(why)) or SolveResult(response="", error=error.message)
+            partial = scope.partial and scope.partial(why)
+            answer = partial or SolveResult(response="", error=error.message)
             work.label = Cause.BUDGET
-        answer = with_calls(answer, session, str(self._ctx.solver.settings.get("type", "outside")))
+        if session is not None:
+            answer = with_calls(answer, session, str(self._ctx.solver.settings.get("type", "outside")))
         if work.seed.tripwires and (seen := tripped(work.seed.tripwires, answer.trajectory)):
             answer.scoring_details = noted(answer.scoring_details, {TRIPWIRES: seen})
         work.timing["model_ms"] = _since(started)

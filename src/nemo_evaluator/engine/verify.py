@@ -102,13 +102,16 @@ class Verifier:
 
         Raises a BoundaryError when the harness, not the answer, failed.
         """
-        with _SCORER:
-            if given is not None and self._defaults:
-                verdict = given
-            elif self._defaults:
+        if given is not None and self._defaults:
+            verdict = given
+        elif self._defaults:
+            try:
                 verdict = checked_verdict(await self._own.verify_answer(response, seed, sandbox))
-            else:
-                verdict = VerifyResult(0.0, None, {"method": f"metric:{self._primary}"})
+            except BaseException as error:
+                _SCORER.attribute(error)
+                raise
+        else:
+            verdict = VerifyResult(0.0, None, {"method": f"metric:{self._primary}"})
         if self._metrics:
             await self._measure(verdict, MetricInput(response, seed, sandbox, verdict.scoring_details))
         elif verdict.scoring_details.get("needs_judge"):

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.turns import PartialAnswer, at_work
+from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.models.health import Health
 from nemo_evaluator.models.stream import Stream
@@ -36,9 +37,17 @@ class CallScope:
     health: Health | None = None
     # How often each request was made for the step, where that must be known.
     turns: dict[str, int] = field(default_factory=dict, compare=False)
+    # Where turns of an agent go as they happen, and its answer if it had to end now (see ``core.turns``).
+    keep_turn: Callable[[Step, JsonDict], object] | None = None
+    partial: PartialAnswer | None = field(default=None, compare=False)
+
+    def record(self, turn: JsonDict) -> None:
+        """Keep a finished turn of an agent."""
+        if self.keep_turn is not None:
+            self.keep_turn(Step(self.problem_idx, self.repeat), turn)
 
 
-call_scope: ContextVar[CallScope | None] = ContextVar("call_scope", default=None)
+call_scope: ContextVar[CallScope | None] = at_work
 
 
 @dataclass(slots=True)

@@ -77,7 +77,7 @@ class LineReader:
             index,
             repeat,
             reward,
-            _content(get("problem_hash")),
+            content_key(get("problem_hash")),
             hash(get("prompt") or ""),
             _answer_key(get("expected_answer")),
             self.categories.code(_category(row)),
@@ -134,7 +134,8 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else "" if value is None else str(value)
 
 
-def _content(found: Any) -> int:
+def content_key(found: Any) -> int:
+    """The digest of a problem's content as a number; 0 where a row has none."""
     if not found:
         return 0
     try:

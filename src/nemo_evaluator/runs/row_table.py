@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,6 +97,13 @@ class RowTable:
         return replace(self, **columns, repeated=0)
 
 
+class WrittenRows(NamedTuple):
+    """Rows as they were just written, for whoever would read them again at once to check them."""
+
+    table: RowTable
+    answers: Answers
+
+
 # What is kept in memory per row; the narrow types are widened by numpy where a sum needs it.
 _COLUMNS: Final = {
     "problem": np.int32,
@@ -151,11 +158,10 @@ def table_of(results: Sequence[JsonDict], *, scorer: str | None = None) -> RowTa
 class _Builder:
     """Columns that grow row by row."""
 
-    def __init__(self, path: Path | None, scorer: str | None = None, size: int = _CHUNK) -> None:
+    def __init__(self, path: Path | None, scorer: str | None = None) -> None:
         self._path, self._reader = path, LineReader(scorer)
         self._rows: list[tuple[Any, ...]] = []
-        # As long as they are expected to become: zeros that nobody has touched take no memory.
-        self._columns: dict[str, NDArray[Any]] = {name: np.zeros(size, dtype) for name, dtype in _COLUMNS.items()}
+        self._columns: dict[str, NDArray[Any]] = {name: np.zeros(_CHUNK, dtype) for name, dtype in _COLUMNS.items()}
         self._count = 0
 
     def add(self, offset: int, row: Any) -> None:
@@ -191,19 +197,6 @@ class _Builder:
                 column[: self._count] = old[: self._count]
             column[self._count : end] = np.array(values, dtype)
         self._rows, self._count = [], end
-
-
-class WrittenRows(_Builder):
-    """Rows as they are written, for whoever would read them again at once."""
-
-    def __init__(self, path: Path, size: int) -> None:
-        super().__init__(path, size=size)
-        self.answers = Answers()
-
-    def add(self, offset: int, row: JsonDict) -> None:
-        """Take in a row."""
-        super().add(offset, row)
-        self.answers.add(row)
 
 
 def _last_of_each(rows: RowTable) -> RowTable:

@@ -43,9 +43,9 @@ def answer_record(
             record["total_tokens"] = reply.total_tokens
         if reply.attempts != 1:
             record["attempts"] = reply.attempts
-        for key, value in zip(_OPTIONAL_REPLY, _optional(reply), strict=True):
-            if value:
-                record[key] = value
+        optional = _optional(reply)
+        if any(optional):
+            record |= {key: value for key, value in zip(_OPTIONAL_REPLY, optional, strict=True) if value}
     if answer.trajectory:
         record["trajectory"] = answer.trajectory
     if answer.reward is not None:

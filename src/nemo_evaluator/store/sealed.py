@@ -62,7 +62,7 @@ def is_sealed(line: bytes) -> bool:
 
 def open_line(line: bytes) -> JsonDict | None:
     """The record of a whole line; None when it is damaged."""
-    if is_sealed(line) and line[-11:-3] != b"%08x" % crc32(memoryview(line)[:-_TAIL]):
+    if is_sealed(line) and line[-11:-3] != b"%08x" % crc32(line[:-_TAIL]):
         return None
     try:
         record = orjson.loads(line)

@@ -126,11 +126,6 @@ def scorer_rewards(details: JsonDict) -> dict[str, Any]:
     }
 
 
-def is_unparsed(outcome: JsonDict) -> bool:
-    """True when a scored row had no answer that could be read."""
-    return bool(outcome.get("scoring_details", {}).get("unparsed"))
-
-
 def is_tripped(row: JsonDict) -> bool:
     """True when an agent was seen to reach for its own grading."""
     details = row.get("scoring_details")
@@ -147,17 +142,3 @@ def is_refusal(text: str, finish_reason: str | None) -> bool:
         if phrase in head:
             return True
     return False
-
-
-def failure_category(answer: JsonDict | None, outcome: JsonDict) -> str | None:
-    """Why a step is in the failure analysis, if it is."""
-    if outcome["status"] == "failed":
-        return str(outcome["failure"]["cause"])
-    if outcome.get("label"):
-        return str(outcome["label"])
-    text = answer.get("response", "") if answer else ""
-    if is_refusal(text, answer.get("finish_reason") if answer else None):
-        return "refusal"
-    if is_unparsed(outcome) and text:
-        return "format_error"
-    return None

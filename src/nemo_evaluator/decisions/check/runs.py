@@ -72,7 +72,7 @@ def check_run(run: Bundle, limits: CheckLimits | None = None, written: WrittenRo
     """Check one run; ``written`` are its rows as they were just written, which are then not read again."""
     answers = Answers() if written is None else written.answers
     try:
-        rows = read_table(run.results, answers=answers) if written is None else written.table()
+        rows = read_table(run.results, answers=answers) if written is None else written.table
     except UsageError as error:
         broken = Finding("accounting", Level.INVALID, error.message, FailureClass.ACCOUNTING)
         return RunCheck(run.name, run.run_id, str(run.path), 0, 0, [broken])
