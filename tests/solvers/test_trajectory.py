@@ -35,8 +35,11 @@ def _two_turns() -> dict[str, Any]:
     return builder.finish(status="completed", turns=2)[0]
 
 
+ASKED = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "2+2?"}]
+
+
 def test_single_turn_has_system_user_agent_and_totals() -> None:
-    (doc,) = single_turn("2+2?", _response(reasoning_content="hm"), system="be brief")
+    (doc,) = single_turn("ignored", _response(reasoning_content="hm"), messages=ASKED)
     assert validate_trajectory(doc, strict=True) == []
     assert [step["source"] for step in doc["steps"]] == ["system", "user", "agent"]
     assert doc["schema_version"] == "ATIF-v1.6"
@@ -61,7 +64,7 @@ def test_messages_as_sent_become_steps_and_pictures_become_parts() -> None:
         {"role": "system", "content": "s"},
         {"role": "user", "content": [{"type": "text", "text": "what is it?"}, picture, linked]},
     ]
-    (doc,) = single_turn("ignored", _response(), system="ignored", messages=messages)
+    (doc,) = single_turn("ignored", _response(), messages=messages)
     assert validate_trajectory(doc, strict=True) == []
     assert [step["source"] for step in doc["steps"]] == ["system", "user", "agent"]
     parts = doc["steps"][1]["message"]
@@ -82,7 +85,7 @@ def test_a_single_turn_costs_microseconds() -> None:
     for _ in range(5):
         start = time.perf_counter()
         for _ in range(1000):
-            single_turn("p" * 3000, response, system="s")
+            single_turn("p" * 3000, response, messages=ASKED)
         best = min(best, (time.perf_counter() - start) / 1000)
     # The budget is 10 µs on an idle core; the rest is room for a busy machine.
     assert best < 40e-6

@@ -10,9 +10,8 @@ from nemo_evaluator.cli._options import PATH, option
 from nemo_evaluator.core.errors import EXIT_FAILED, UsageError
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.datasets import Opened, recording
-from nemo_evaluator.datasets.fill import fill
 from nemo_evaluator.datasets.lock import forget, read_lock
-from nemo_evaluator.datasets.mirror import Mirror
+from nemo_evaluator.datasets.mirror import Mirror, fill
 from nemo_evaluator.datasets.settings import lock_file
 from nemo_evaluator.environments.registry import environment_class, get_environment
 

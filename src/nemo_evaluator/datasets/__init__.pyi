@@ -3,7 +3,7 @@ from nemo_evaluator.datasets.base import ListRows as ListRows
 from nemo_evaluator.datasets.base import MappedRows as MappedRows
 from nemo_evaluator.datasets.base import PickedRows as PickedRows
 from nemo_evaluator.datasets.base import Rows as Rows
-from nemo_evaluator.datasets.open import Opened as Opened
+from nemo_evaluator.datasets.mirror import Opened as Opened
 from nemo_evaluator.datasets.open import as_rows as as_rows
 from nemo_evaluator.datasets.open import open_rows as open_rows
 from nemo_evaluator.datasets.open import recording as recording

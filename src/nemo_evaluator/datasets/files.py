@@ -1,29 +1,36 @@
 """A local file as rows: jsonl, json, csv, tsv, parquet, each also gzipped.
 
-Files that cannot be read at random (gzip, csv) are turned into JSON lines once, in the cache folder, while streaming.
+Files that cannot be read at random (gzip, csv, parquet of many groups) are turned into JSON lines once, in the cache
+folder, while streaming.
 """
 
 import csv
 import gzip
 import shutil
+from bisect import bisect_right
 from collections.abc import Callable
+from functools import lru_cache, partial
+from itertools import accumulate
 from pathlib import Path
 from typing import IO, Any
 
 import orjson
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import dumps, replacing
+from nemo_evaluator.core.files import dumps, file_sha256, replacing
 from nemo_evaluator.core.hashing import digest_parts
+from nemo_evaluator.core.lazy import optional
+from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets.base import ListRows, Rows
 from nemo_evaluator.datasets.jsonl import JsonlRows
-from nemo_evaluator.datasets.parquet import ParquetRows
 from nemo_evaluator.datasets.settings import cache_dir
 
 # Tables of picture benchmarks carry whole pictures in a field.
 _LONGEST_FIELD = 1 << 30
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab", ".parquet")
 _LIST_KEYS = ("data", "rows", "examples", "instances")
+# Row groups of a parquet file that are kept in memory.
+_KEPT = 4
 
 
 def open_file(path: Path, source: str | None = None) -> Rows:
@@ -31,37 +38,20 @@ def open_file(path: Path, source: str | None = None) -> Rows:
     if not path.is_file():
         raise UsageError(f"dataset file {path} does not exist", hint=f"looked in {path.absolute().parent}")
     source = source or str(path)
-    name = path.name.lower()
-    if name.endswith(".gz"):
-        unpacked = cached(path, name.removesuffix(".gz"), lambda target: _gunzip(path, target))
-        return _open_plain(unpacked, source)
-    return _open_plain(path, source)
-
-
-def _open_plain(path: Path, source: str) -> Rows:
+    if path.name.lower().endswith(".gz"):
+        path = cached(path, path.name.lower().removesuffix(".gz"), partial(_gunzip, path))
     suffix = path.suffix.lower()
-    if suffix == ".parquet":
-        return _open_parquet(path, source)
     if suffix == ".json":
         return _open_json(path, source)
-    if suffix in {".csv", ".tsv", ".tab"}:
+    if suffix == ".parquet":
+        rows = ParquetRows(path, source)
+        if not rows.is_scattered:
+            return rows
+        path = cached(path, f"{path.name}.jsonl", rows.write_jsonl)
+    elif suffix in {".csv", ".tsv", ".tab"}:
         delimiter = "," if suffix == ".csv" else "\t"
-        lines = cached(path, f"{path.name}.jsonl", lambda target: _csv_to_jsonl(path, target, delimiter, source))
-        return JsonlRows(lines, source)
+        path = cached(path, f"{path.name}.jsonl", partial(_csv_to_jsonl, path, delimiter, source))
     return JsonlRows(path, source)
-
-
-def _open_parquet(path: Path, source: str) -> Rows:
-    rows = ParquetRows(path, source)
-    if not rows.is_scattered:
-        return rows
-    lines = cached(path, f"{path.name}.jsonl", lambda target: _parquet_to_jsonl(rows, target))
-    return JsonlRows(lines, source)
-
-
-def _parquet_to_jsonl(rows: ParquetRows, target: IO[bytes]) -> None:
-    for batch in rows.batches():
-        target.writelines(dumps(row) + b"\n" for row in batch)
 
 
 def _open_json(path: Path, source: str) -> Rows:
@@ -100,15 +90,51 @@ def _gunzip(path: Path, target: IO[bytes]) -> None:
         raise UsageError(f"{path} is not a whole gzip file: {error}", hint="fetch it again") from error
 
 
-def _csv_to_jsonl(path: Path, target: IO[bytes], delimiter: str, source: str) -> None:
+def _csv_to_jsonl(path: Path, delimiter: str, source: str, target: IO[bytes]) -> None:
     csv.field_size_limit(_LONGEST_FIELD)
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader: csv.DictReader[Any] = csv.DictReader(file, delimiter=delimiter, restkey="", restval="")
         for row in reader:
             if "" in row:
-                raise UsageError(
-                    f"{source}, line {reader.line_num}: more fields than the header has",
-                    hint="quote fields that contain the delimiter",
-                )
-            target.write(dumps(row))
-            target.write(b"\n")
+                hint = "quote fields that contain the delimiter"
+                raise UsageError(f"{source}, line {reader.line_num}: more fields than the header has", hint=hint)
+            target.write(dumps(row) + b"\n")
+
+
+class ParquetRows(Rows):
+    """The rows of a parquet file; the last few row groups are kept.
+
+    Reading more groups than that in shuffled order would decode a group for almost every row: ``is_scattered`` says so.
+    """
+
+    def __init__(self, path: Path, source: str) -> None:
+        self.path, self.source = path, source
+        self._file: Any = optional("pyarrow.parquet", extra="all", what="pyarrow").ParquetFile(path)
+        groups = range(self._file.metadata.num_row_groups)
+        self._ends = list(accumulate(self._file.metadata.row_group(group).num_rows for group in groups))
+        self._table = lru_cache(_KEPT)(self._file.read_row_group)
+
+    @property
+    def is_scattered(self) -> bool:
+        """True for many row groups of values that JSON can hold: such a file is better turned into JSON lines."""
+        return len(self._ends) > _KEPT and "binary" not in str(self._file.schema_arrow)
+
+    def write_jsonl(self, target: IO[bytes]) -> None:
+        """All rows in order."""
+        for batch in self._file.iter_batches(512):
+            target.writelines(dumps(row) + b"\n" for row in batch.to_pylist())
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def _read(self, index: int) -> JsonDict:
+        group = bisect_right(self._ends, index)
+        offset = index - (self._ends[group - 1] if group else 0)
+        row: JsonDict = self._table(group).slice(offset, 1).to_pylist()[0]
+        return row
+
+    def content_hash(self) -> str:
+        return file_sha256(self.path)
+
+    def close(self) -> None:
+        self._table.cache_clear()

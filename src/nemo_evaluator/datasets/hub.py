@@ -45,10 +45,10 @@ def fetch(ref: DatasetRef, revision: str | None) -> tuple[Rows, str | None]:
             return JsonlRows(kept, ref.key), revision
     _refuse_offline(ref.key)
     try:
-        revision = revision or _newest(ref)
+        revision = revision or str(hub_client().HfApi().dataset_info(ref.repo, revision=ref.revision).sha)
         kept = cache_path(ref, revision)
         if not kept.exists():
-            _write(kept, _download_file(ref, revision) if ref.file else _download_split(ref, revision))
+            _write(kept, _download(ref, revision))
     except UsageError:
         raise
     except Exception as error:
@@ -90,17 +90,10 @@ def download(url: str) -> Path:
     return kept
 
 
-def _newest(ref: DatasetRef) -> str:
-    info = hub_client().HfApi().dataset_info(ref.repo, revision=ref.revision)
-    return str(info.sha)
-
-
-def _download_file(ref: DatasetRef, revision: str) -> Iterable[dict[str, Any]]:
-    path = hub_client().hf_hub_download(ref.repo, ref.file, repo_type="dataset", revision=revision)
-    return open_file(Path(path), ref.key)
-
-
-def _download_split(ref: DatasetRef, revision: str) -> Iterable[dict[str, Any]]:
+def _download(ref: DatasetRef, revision: str) -> Iterable[dict[str, Any]]:
+    if ref.file:
+        path = hub_client().hf_hub_download(ref.repo, ref.file, repo_type="dataset", revision=revision)
+        return open_file(Path(path), ref.key)
     library = hub_library()
     try:
         data = library.load_dataset(ref.repo, ref.config, split=ref.split, revision=revision)
@@ -133,27 +126,36 @@ def _with_media(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+# What the libraries say, in small letters (their classes change, their words are steadier), and what that means.
+_KNOWN = (
+    (
+        ("gated", "401", "403"),
+        "{repo} is gated",
+        "accept its terms at {page}, then set HF_TOKEN to a token that may read it",
+    ),
+    (
+        ("builderconfig", "config name is missing"),
+        "{repo} has no config {config!r}",
+        "add ?config=...; it has: {listed}",
+    ),
+    (("unknown split", "bad split"), "{repo} has no split {split!r}", "it has: {listed}"),
+    (
+        ("404", "doesn't exist", "notfound"),
+        "there is no dataset {repo!r} on the hub (or you may not see it)",
+        "check {page}; for a private dataset set HF_TOKEN; a local file needs its path",
+    ),
+)
+
+
 def explain(ref: DatasetRef, error: Exception) -> UsageError:
-    """What went wrong at the hub, and how to mend it. The libraries' own classes change; their words are steadier."""
-    text = str(error)
-    lower = text.lower()
-    page = f"https://huggingface.co/datasets/{ref.repo}"
+    """What went wrong at the hub, and how to mend it."""
+    text, kind = str(error), type(error).__name__
     choices = re.search(r"\[(['\"][^\]]+)\]", text)
     listed = choices[1].replace("'", "").replace('"', "") if choices else ""
-    if "gated" in lower or "401" in lower or "403" in lower:
-        return UsageError(
-            f"{ref.repo} is gated", hint=f"accept its terms at {page}, then set HF_TOKEN to a token that may read it"
-        )
-    if "builderconfig" in lower or "config name is missing" in lower:
-        return UsageError(f"{ref.repo} has no config {ref.config!r}", hint=f"add ?config=...; it has: {listed}")
-    if "unknown split" in lower or "bad split" in lower:
-        return UsageError(f"{ref.repo} has no split {ref.split!r}", hint=f"it has: {listed}")
-    if "404" in lower or "doesn't exist" in lower or "notfound" in type(error).__name__.lower():
-        return UsageError(
-            f"there is no dataset {ref.repo!r} on the hub (or you may not see it)",
-            hint=f"check {page}; for a private dataset set HF_TOKEN; a local file needs its path",
-        )
-    return UsageError(
-        f"cannot fetch {ref.key}: {type(error).__name__}: {text.splitlines()[0] if text else ''}",
-        hint="check the network, or point NEL_DATA_MIRROR at a mirror that holds it",
-    )
+    page = f"https://huggingface.co/datasets/{ref.repo}"
+    told = {"repo": ref.repo, "config": ref.config, "split": ref.split, "listed": listed, "page": page}
+    for words, what, fix in _KNOWN:
+        if any(word in f"{text} {kind}".lower() for word in words):
+            return UsageError(what.format(**told), hint=fix.format(**told))
+    hint = "check the network, or point NEL_DATA_MIRROR at a mirror that holds it"
+    return UsageError(f"cannot fetch {ref.key}: {kind}: {text.partition(chr(10))[0]}", hint=hint)

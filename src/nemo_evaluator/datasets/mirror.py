@@ -7,6 +7,8 @@
       - {dataset: openai/gsm8k, config: main, split: test, file: gsm8k.jsonl, rows: 1319, complete: true, sha256: ...}
 """
 
+import shutil
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
@@ -14,11 +16,12 @@ from typing import Any, Self
 import yaml
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import file_sha256, write_atomic
+from nemo_evaluator.core.files import dumps, file_sha256, replacing, safe_name, write_atomic
 from nemo_evaluator.core.values import asdict, dataclass
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.datasets.base import Rows
 from nemo_evaluator.datasets.files import open_file
+from nemo_evaluator.datasets.jsonl import JsonlRows
 from nemo_evaluator.datasets.ref import DatasetRef
 
 INDEX = "index.yaml"
@@ -49,7 +52,6 @@ class Mirror:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read the index of a folder."""
         path = folder / INDEX
         if not path.is_file():
             raise UsageError(f"{folder} has no {INDEX}", hint="fill a mirror with: nel data mirror BENCHMARK --to DIR")
@@ -66,8 +68,7 @@ class Mirror:
     def open(self, entry: MirrorEntry, source: str) -> Rows:
         """The rows of an entry; a damaged file is an error."""
         path = self.folder / entry.file
-        problem = _damage(path, entry)
-        if problem:
+        if problem := _damage(path, entry):
             raise UsageError(f"{path}: {problem}", hint=f"check the mirror with: nel data verify {self.folder}")
         return open_file(path, source)
 
@@ -123,3 +124,43 @@ def _damage(path: Path, entry: MirrorEntry) -> str | None:
     if entry.sha256 and file_sha256(path) != entry.sha256:
         return "the content does not match the sha256 of the index"
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A hub or web dataset that was opened: what a mirror needs to hold it."""
+
+    ref: DatasetRef
+    rows: Rows
+    revision: str | None
+    complete: bool = True
+
+
+def fill(folder: Path, opened: Iterable[Opened]) -> list[MirrorEntry]:
+    """Write datasets that benchmarks opened into a mirror folder, as JSON lines; what it held before stays, what is the
+    same dataset is replaced."""
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = list(Mirror.read(folder).entries) if (folder / INDEX).exists() else []
+    added: dict[tuple[str, str | None, str], MirrorEntry] = {}
+    for one in opened:
+        ref = one.ref
+        key = (ref.repo, ref.config, ref.split)
+        if key in added:
+            continue
+        name = f"{safe_name(ref.repo)[-80:]}/{safe_name('-'.join(filter(None, (ref.config, ref.split))))}.jsonl"
+        _write(folder / name, one.rows)
+        about = (len(one.rows), one.complete, file_sha256(folder / name), ref.config, one.revision)
+        added[key] = MirrorEntry(ref.repo, ref.split, name, *about)
+        kept = [entry for entry in kept if (entry.dataset, entry.config, entry.split) != key]
+        write_index(folder, [*kept, *added.values()])
+    return list(added.values())
+
+
+def _write(target: Path, rows: Rows) -> None:
+    """JSON lines are copied as they are, so that a lock made on the connected machine holds on the other one."""
+    with replacing(target) as file:
+        if isinstance(rows, JsonlRows):
+            with rows.path.open("rb") as source:
+                shutil.copyfileobj(source, file, 1 << 20)
+        else:
+            file.writelines(dumps(row) + b"\n" for row in rows)

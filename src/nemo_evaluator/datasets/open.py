@@ -9,12 +9,11 @@ from typing import Any, Final
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import load_object
-from nemo_evaluator.core.values import dataclass
 from nemo_evaluator.datasets import lock
 from nemo_evaluator.datasets.base import ListRows, PickedRows, Rows
 from nemo_evaluator.datasets.files import SUFFIXES, open_file
 from nemo_evaluator.datasets.lock import LockEntry
-from nemo_evaluator.datasets.mirror import Mirror
+from nemo_evaluator.datasets.mirror import Mirror, Opened
 from nemo_evaluator.datasets.ref import DatasetRef
 from nemo_evaluator.datasets.settings import mirror_dir
 
@@ -22,16 +21,6 @@ _log = logging.getLogger(__name__)
 _LOOKS_LIKE_PATH = re.compile(r"^[./~]|\\|\.[A-Za-z0-9]{2,7}(\.gz)?$|/.*/")
 
 _HUB: Final = "nemo_evaluator.datasets.hub"
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A hub or web dataset that was opened: what a mirror needs to hold it."""
-
-    ref: DatasetRef
-    rows: Rows
-    revision: str | None
-    complete: bool = True
 
 
 _recorders: list[list[Opened]] = []
@@ -59,11 +48,9 @@ def open_rows(dataset: str | Path, base: Path | None = None) -> Rows:
         if candidate.is_file():
             return open_file(candidate)
     if isinstance(dataset, Path) or _LOOKS_LIKE_PATH.search(name.partition("?")[0]) or name.lower().endswith(SUFFIXES):
-        looked = {str(Path.cwd()), *([str(base)] if base else [])}
-        raise UsageError(
-            f"dataset file {name} does not exist",
-            hint=f"looked in {' and '.join(sorted(looked))}; a hub dataset is written hf://owner/name?split=...",
-        )
+        looked = " and ".join(sorted({str(Path.cwd()), *([str(base)] if base else [])}))
+        hint = f"looked in {looked}; a hub dataset is written hf://owner/name?split=..."
+        raise UsageError(f"dataset file {name} does not exist", hint=hint)
     return open_ref(DatasetRef.parse(name))
 
 
@@ -99,17 +86,15 @@ def open_url(url: str, fetch: Callable[[str], Rows] | None = None) -> Rows:
 
 
 def _mirrored_url(mirror: Mirror, url: str) -> Rows:
-    entry = next((entry for entry in mirror.entries if entry.dataset == url), None)
-    if entry is None:
-        # One that was put there by hand goes by its name.
-        found = [path for path in mirror.folder.glob("*/*") if path.name == url.rpartition("/")[2]]
-        if len(found) == 1:
-            return open_file(found[0], url)
-        raise UsageError(
-            f"the mirror {mirror.folder} does not hold {url}",
-            hint=f"on a connected machine: nel data mirror BENCHMARK --to {mirror.folder}",
-        )
-    return mirror.open(entry, url)
+    for entry in mirror.entries:
+        if entry.dataset == url:
+            return mirror.open(entry, url)
+    # One that was put there by hand goes by its name.
+    found = [path for path in mirror.folder.glob("*/*") if path.name == url.rpartition("/")[2]]
+    if len(found) == 1:
+        return open_file(found[0], url)
+    hint = f"on a connected machine: nel data mirror BENCHMARK --to {mirror.folder}"
+    raise UsageError(f"the mirror {mirror.folder} does not hold {url}", hint=hint)
 
 
 def _record(opened: Opened) -> None:

@@ -61,7 +61,6 @@ class BenchmarkEnvironment(EvalEnvironment):
 
     @classmethod
     def facts(cls) -> EnvironmentFacts:
-        """What the definition says."""
         definition = cls.definition
         needs = frozenset(definition.info.needs) | ({"judge"} if definition.needs_judge else set())
         return EnvironmentFacts(needs, definition.endpoint_type, definition.has_fallback, definition.summary)

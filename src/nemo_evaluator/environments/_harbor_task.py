@@ -38,7 +38,6 @@ class HarborTask:
 
     @property
     def name(self) -> str:
-        """The task's id."""
         return self.folder.name
 
     @cached_property
@@ -65,17 +64,14 @@ class HarborTask:
 
     @property
     def agent_seconds(self) -> float | None:
-        """The task's limit for the agent."""
         return _number(self.table("agent").get("timeout_sec"))
 
     @property
     def verifier_seconds(self) -> float:
-        """The task's limit for its tests."""
         return _number(self.table("verifier").get("timeout_sec")) or _VERIFIER_SECONDS
 
     @property
     def shares_sandbox(self) -> bool:
-        """Whether the task says that its tests run where the agent worked."""
         return self.table("verifier").get("environment_mode") == "shared"
 
     @cached_property
@@ -97,13 +93,11 @@ class HarborTask:
 
     @property
     def is_built(self) -> bool:
-        """Whether its image must be built."""
         named = self.table("environment").get("docker_image")
         return not named and any(word in _BUILT for word, _ in self.dockerfile)
 
     @property
     def workdir(self) -> str:
-        """Where agent and tests start."""
         given = self.table("environment").get("workdir")
         found = [text.strip() for word, text in self.dockerfile if word == "WORKDIR"]
         return str(given or (found[-1] if found else _WORKDIR))

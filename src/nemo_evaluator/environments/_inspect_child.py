@@ -43,7 +43,6 @@ class Rows(Hooks):  # type: ignore[misc]
     tell: ClassVar[Callable[[EvalSample], None]]
 
     async def on_sample_end(self, data: SampleEnd) -> None:
-        """A sample has ended, scored or not."""
         Rows.tell(data.sample)
 
 

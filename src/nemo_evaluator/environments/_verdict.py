@@ -49,7 +49,6 @@ class ScorerRunner:
             self._pool, self.in_thread = ThreadPoolExecutor(_WAITING, thread_name_prefix=f"nel-{self._method}"), True
 
     async def run(self, sample: ScorerInput) -> VerifyResult:
-        """The verdict on one answer."""
         if self._is_async:
             scores = await self.function(sample)
         elif self.in_thread:
@@ -73,7 +72,6 @@ class ScorerRunner:
             self.in_thread = True
 
     def close(self) -> None:
-        """End the thread, if there is one."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool, self.in_thread = None, False

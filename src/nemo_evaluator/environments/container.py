@@ -183,7 +183,6 @@ class ContainerEnvironment(EvalEnvironment):
 
     @classmethod
     def facts(cls) -> EnvironmentFacts:
-        """It runs itself."""
         return EnvironmentFacts(batch=True)
 
     async def run_first(self, run: WholeRun) -> None:
@@ -205,11 +204,9 @@ class ContainerEnvironment(EvalEnvironment):
         self._results = self._read(results, run.repeats)
 
     async def dataset_size(self) -> int:
-        """As many as the harness has asked."""
         return self._known.problems
 
     async def seed(self, idx: int) -> SeedResult:
-        """A problem, as the harness's rows tell it."""
         return next((row.seed for row in self._known.rows if row.problem_idx == idx), SeedResult("", ""))
 
     async def verify(
@@ -219,7 +216,6 @@ class ContainerEnvironment(EvalEnvironment):
         raise SolverError("a harness container judges by itself; its answers cannot be judged again")
 
     async def run_batch(self, job: BatchJob) -> AsyncIterator[BatchRow]:
-        """The rows that are wanted."""
         wanted = set(job.steps)
         for row in self._known.rows:
             if (row.problem_idx, row.repeat) in wanted:
@@ -232,7 +228,6 @@ class ContainerEnvironment(EvalEnvironment):
         return self._results.scores | {f"{name}.count": count for name, count in self._results.counts.items()}
 
     def scorer_fingerprint(self) -> str:
-        """The image and its task."""
         return digest(["container", _VERSION, self._image, self._task])
 
     @property

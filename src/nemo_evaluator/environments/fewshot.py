@@ -28,7 +28,6 @@ class FewShot:
         self._texts: dict[tuple[int, ...], str] = {}
 
     def rows(self, row: JsonDict) -> list[JsonDict]:
-        """The examples for a problem."""
         pool = self._pool(row.get(self._by) if self._by else None)
         chosen = [example for example in pool if example != row][: self._count]
         if len(chosen) < self._count:

@@ -108,7 +108,6 @@ class ManagedGymServer(GymServer):
         return error.message if error is not None else None
 
     async def stop(self) -> None:
-        """Stop it with everything it started."""
         await self._server.stop()
         self._folder.cleanup()
 
@@ -194,11 +193,9 @@ class GymVerifier:
         self.fingerprint = digest(["gym verifier", _VERSION, service])
 
     async def verify_answer(self, response: str, seed: SeedResult, sandbox: Sandbox | None = None) -> VerifyResult:
-        """The server's verdict, in a session of its own."""
         return await verify_native(self._client, response, seed, new_jar())
 
     async def close(self) -> None:
-        """Hang up."""
         await self._client.close()
 
 
@@ -223,7 +220,6 @@ class GymEnvironment(EvalEnvironment):
             self._dataset = self._rows
 
     async def dataset_size(self) -> int:
-        """As many as the file has rows, or as the server says."""
         if self._rows is not None:
             return len(self._rows)
         await self._server.up()
@@ -244,7 +240,6 @@ class GymEnvironment(EvalEnvironment):
                 pass
 
     async def seed(self, idx: int) -> SeedResult:
-        """A problem, and the beginning of a rollout of its own."""
         jar = new_jar()
         if self._rows is None:
             await self._server.up()
@@ -262,7 +257,6 @@ class GymEnvironment(EvalEnvironment):
         return await self.verify_answer(response, SeedResult("", expected, metadata))
 
     async def verify_answer(self, response: str, seed: SeedResult, sandbox: Sandbox | None = None) -> VerifyResult:
-        """The server's verdict, in the session that the problem began."""
         await self._server.up()
         given = seed if isinstance(seed, GymSeed) else None
         jar = given.cookies if given is not None and given.cookies is not None else new_jar()
@@ -277,7 +271,6 @@ class GymEnvironment(EvalEnvironment):
         return digest(["gym", _VERSION, self._server.identity, self._rows is not None])
 
     async def close(self) -> None:
-        """Hang up, and stop a server of ours."""
         await self._client.close()
         await self._server.stop()
 

@@ -39,7 +39,6 @@ class GymClient:
         self._connector: aiohttp.TCPConnector | None = None
 
     async def get(self, path: str) -> Any:
-        """GET a JSON value."""
         return await self._call("GET", path, None, None)
 
     async def post(self, path: str, body: JsonDict, cookies: aiohttp.CookieJar | None = None) -> JsonDict:
@@ -50,11 +49,9 @@ class GymClient:
         return value
 
     async def post_text(self, path: str, body: JsonDict) -> str:
-        """POST, and take the answer as it is."""
         return (await self._reply("POST", path, body, None)).decode("utf-8", "replace")
 
     async def close(self) -> None:
-        """Hang up."""
         if self._connector is not None:
             await self._connector.close()
 

@@ -113,11 +113,9 @@ class HarborEnvironment(EvalEnvironment):
 
     @classmethod
     def facts(cls) -> EnvironmentFacts:
-        """Nothing of it runs without a sandbox."""
         return EnvironmentFacts(needs=frozenset({"sandbox", "images"}))
 
     async def seed(self, idx: int) -> SeedResult:
-        """The instruction, and the sandboxes that the task asks for."""
         task: HarborTask = self._dataset[idx]
         prompt = (task.folder / INSTRUCTION).read_text(encoding="utf-8").strip()
         if not self._hints:
@@ -156,7 +154,6 @@ class HarborEnvironment(EvalEnvironment):
     async def verify(
         self, response: str, expected: str, sandbox: Sandbox | None = None, **metadata: Any
     ) -> VerifyResult:
-        """Tasks are verified by ``verify_answer``."""
         raise ScorerError("a Harbor task is verified with its folder, which only its seed has")
 
     async def verify_answer(self, response: str, seed: SeedResult, sandbox: Sandbox | None = None) -> VerifyResult:

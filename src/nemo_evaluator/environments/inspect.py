@@ -76,7 +76,6 @@ class InspectEnvironment(EvalEnvironment):
         raise ScorerError(f"{self.name} is scored by Inspect while it runs", hint="run it again to score it again")
 
     async def run_batch(self, job: BatchJob) -> AsyncIterator[BatchRow]:
-        """Run the samples of the unfinished steps."""
         if job.model is None:
             raise UsageError(f"{self.name} needs a model", hint="name a service in the benchmark's solver")
         repeats: dict[int, list[int]] = {}
@@ -112,7 +111,6 @@ class InspectEnvironment(EvalEnvironment):
                     process.kill()
 
     def summarize(self, details: Iterable[JsonDict]) -> Mapping[str, float]:
-        """Every metric of the task's scorers."""
         rows = [{"id": one["id"], "scores": one["scores"]} for one in details]
         found: JsonDict = self._ask({"do": "metrics", "rows": rows}) if rows else {}
         return {name: float(value) for name, value in found.items()}

@@ -47,7 +47,6 @@ class ServedBenchmark:
         }
 
     async def __call__(self, scope: Scope, receive: Receive, respond: Respond) -> None:
-        """One HTTP request."""
         if scope["type"] != "http":
             return
         status, reply = await self._answer(scope, receive)

@@ -78,7 +78,6 @@ class SkillsEnvironment(EvalEnvironment):
         self._dataset = rows if num_examples is None else rows[:num_examples]
 
     async def seed(self, idx: int) -> SeedResult:
-        """The problem, in the question that its kind is asked with."""
         row = self._dataset[idx]
         problem = next((row[key] for key in _PROBLEM if row.get(key)), None)
         expected = next((row[key] for key in _ANSWER if row.get(key) is not None), None)
@@ -96,7 +95,6 @@ class SkillsEnvironment(EvalEnvironment):
     async def verify(
         self, response: str, expected: str, sandbox: Sandbox | None = None, **metadata: Any
     ) -> VerifyResult:
-        """As the benchmark's evaluation type says."""
         sample = ScorerInput(response, expected, metadata)
         if self._kind == "math":
             scores = await math(sample)
@@ -107,7 +105,6 @@ class SkillsEnvironment(EvalEnvironment):
         return verdict(scores, response, f"skills_{self._kind}")
 
     def scorer_fingerprint(self) -> str:
-        """Changes when verdicts could."""
         return digest(["skills", _VERSION, self._kind])
 
 

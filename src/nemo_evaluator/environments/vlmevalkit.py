@@ -43,7 +43,6 @@ class VlmEvalKitEnvironment(EvalEnvironment):
         self._by_index: dict[str, int] | None = None
 
     async def seed(self, idx: int) -> SeedResult:
-        """The question as VLMEvalKit words it, with its pictures."""
         row = self._dataset[idx]
         options = {letter: str(row[letter]) for letter in string.ascii_uppercase if row.get(letter) not in (None, "")}
         hint = f"Hint: {row['hint']}\n" if row.get("hint") else ""
@@ -69,7 +68,6 @@ class VlmEvalKitEnvironment(EvalEnvironment):
     async def verify(
         self, response: str, expected: str, sandbox: Sandbox | None = None, **metadata: Any
     ) -> VerifyResult:
-        """A letter, a yes or no, or the answer in the response."""
         sample = ScorerInput(response, expected, metadata)
         if metadata.get("letters"):
             scores = multichoice_regex(sample, labels=metadata["letters"])
@@ -84,7 +82,6 @@ class VlmEvalKitEnvironment(EvalEnvironment):
         return verdict(scores, response, "vlmevalkit")
 
     def scorer_fingerprint(self) -> str:
-        """Changes when verdicts could."""
         return f"vlmevalkit-{_VERSION}"
 
     def _pictures(self, row: JsonDict, idx: int) -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final
 
 from nemo_evaluator.core.errors import BudgetError, ContextExceededError
@@ -13,17 +14,14 @@ from nemo_evaluator.models.usage import together
 from nemo_evaluator.solvers.tools.toolbox import Outcome, Toolbox
 from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
 
-AGENT: Final = "nemo-evaluator-tool-calling"
 _SMALLEST_CONTEXT: Final = 1_000
-
-
-CHARS_PER_TOKEN: Final = 4
+_CHARS_PER_TOKEN: Final = 4
 _SHORT: Final = 200
 
 
 def size_of(messages: Sequence[Message]) -> int:
     """The length of a conversation, in tokens by rule of thumb."""
-    return sum(len(dumps(message)) for message in messages) // CHARS_PER_TOKEN
+    return sum(len(dumps(message)) for message in messages) // _CHARS_PER_TOKEN
 
 
 def fit(messages: list[Message], budget: int) -> list[Message]:
@@ -34,34 +32,21 @@ def fit(messages: list[Message], budget: int) -> list[Message]:
     """
     if size_of(messages) <= budget:
         return messages
-    lead, turns = split(messages)
-    for at in range(len(turns) - 1):
-        turns[at] = [_emptied(message) for message in turns[at]]
-        if size_of([*lead, *_flat(turns)]) <= budget:
-            return [*lead, *_flat(turns)]
-    gone = 0
-    while len(turns) > 1 and size_of([*lead, *_flat(turns)]) > budget:
-        turns.pop(0)
-        gone += 1
-    return [*_noted(lead, gone), *_flat(turns)]
-
-
-def split(messages: Sequence[Message]) -> tuple[list[Message], list[list[Message]]]:
-    """What stands before the first assistant message, and the turns after it."""
-    lead: list[Message] = []
-    turns: list[list[Message]] = []
+    # What stands before the first assistant message, and the turns after it.
+    parts: list[list[Message]] = [[]]
     for message in messages:
         if message.get("role") == "assistant":
-            turns.append([message])
-        elif turns:
-            turns[-1].append(message)
-        else:
-            lead.append(message)
-    return lead, turns
-
-
-def _flat(turns: Sequence[Sequence[Message]]) -> list[Message]:
-    return [message for turn in turns for message in turn]
+            parts.append([])
+        parts[-1].append(message)
+    for at in range(1, len(parts) - 1):
+        parts[at] = [_emptied(message) for message in parts[at]]
+        if size_of(emptied := list(chain(*parts))) <= budget:
+            return emptied
+    gone = 0
+    while len(parts) > 2 and size_of(list(chain(*parts))) > budget:
+        del parts[1]
+        gone += 1
+    return [*_noted(parts[0], gone), *chain(*parts[1:])]
 
 
 def _emptied(message: Message) -> Message:
@@ -101,9 +86,9 @@ class AgentRun:
 
     def __post_init__(self) -> None:
         self.asked = list(self.messages)
-        self.document = TrajectoryBuilder(agent=AGENT, tools=self.toolbox.definitions)
-        for message in self.messages:
-            self.document.message(str(message.get("role") or "user"), message.get("content"))
+        self.document = TrajectoryBuilder(
+            agent="nemo-evaluator-tool-calling", tools=self.toolbox.definitions, asked=self.asked
+        )
 
     async def loop(self, max_turns: int) -> str | None:
         """Turn after turn; returns why it was cut short, or None when the model was done."""
@@ -150,15 +135,10 @@ class AgentRun:
         return fresh
 
     def _observe(self, outcome: Outcome) -> None:
-        content = outcome.result.content
-        self.messages.append({"role": "tool", "tool_call_id": outcome.call.id, "content": content})
-        self.document.observe(
-            outcome.call.id,
-            content,
-            latency_ms=outcome.latency_ms,
-            is_error=outcome.result.is_error,
-            source=outcome.source,
-        )
+        call, result = outcome.call.id, outcome.result
+        self.messages.append({"role": "tool", "tool_call_id": call, "content": result.content})
+        told: JsonDict = {"latency_ms": outcome.latency_ms, "is_error": result.is_error}
+        self.document.observe(call, result.content, source=outcome.source, **told)
 
     def result(self, error: str | None, *, artifact: bool) -> SolveResult:
         """What the problem is answered with."""
@@ -183,32 +163,17 @@ class AgentRun:
 
 def _assistant(reply: ModelResponse, calls: Sequence[ToolCallInfo]) -> Message:
     # Arguments go back as valid JSON even where the model's were not: servers parse them before the model sees them.
-    shown = [
-        {
-            "id": call.id,
-            "type": "function",
-            "function": {"name": call.name, "arguments": dumps(call.arguments).decode()},
-        }
-        for call in calls
-    ]
-    message: Message = {"role": "assistant", "tool_calls": shown}
-    if reply.content:
-        message["content"] = reply.content
-    return message
+    functions = [{"name": call.name, "arguments": dumps(call.arguments).decode()} for call in calls]
+    pairs = zip(calls, functions, strict=True)
+    shown = [{"id": call.id, "type": "function", "function": function} for call, function in pairs]
+    return {"role": "assistant", "tool_calls": shown, **({"content": reply.content} if reply.content else {})}
 
 
 def _reply_record(turn: int, reply: ModelResponse, calls: Sequence[ToolCallInfo]) -> JsonDict:
-    return {
-        "turn": turn,
-        "event": "model",
-        "content": reply.content,
-        "reasoning_content": reply.reasoning_content,
-        "tool_calls": [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls],
-        "finish_reason": reply.finish_reason,
-        "prompt_tokens": reply.prompt_tokens,
-        "completion_tokens": reply.completion_tokens,
-        "latency_ms": reply.latency_ms,
-    }
+    called = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls]
+    said = {"content": reply.content, "reasoning_content": reply.reasoning_content, "tool_calls": called}
+    counts = ("finish_reason", "prompt_tokens", "completion_tokens", "latency_ms")
+    return {"turn": turn, "event": "model", **said, **{name: getattr(reply, name) for name in counts}}
 
 
 def _outcome_record(outcome: Outcome) -> JsonDict:

@@ -13,36 +13,19 @@ from jinja2.sandbox import SandboxedEnvironment
 from nemo_evaluator.core.errors import SandboxError, SolverError, UsageError
 from nemo_evaluator.core.json_coerce import as_dict, as_number
 from nemo_evaluator.core.types import ErrorKind, JsonDict, SolveResult
-from nemo_evaluator.sandbox.base import Sandbox
+from nemo_evaluator.sandbox.base import ExecResult, Sandbox
 
 RUN: Final = "run.sh.j2"
-_INSTALL: Final = "install.sh.j2"
 _INSTALL_SECONDS: Final = 900.0
 
 
-@dataclass(slots=True)
-class AgentEnd:
-    """What an agent left besides its workspace; ``error`` says that it broke rather than finished."""
-
-    response: str = ""
-    trajectory: list[JsonDict] = field(default_factory=list)
-    error: str | None = None
-    timed_out: bool = False
-    details: JsonDict = field(default_factory=dict)
-
-
-def answer_of(ended: AgentEnd, limit: float, agent: str) -> SolveResult:
-    """What the row gets of it. Raises SolverError when the agent broke; time that is up is no failure."""
-    if ended.error and not ended.timed_out:
-        raise SolverError(f"agent {agent} broke: {ended.error}")
-    late = f"the agent did not end within {limit:g} s" if ended.timed_out else None
-    return SolveResult(
-        response=ended.response,
-        trajectory=ended.trajectory,
-        error=late,
-        error_kind=ErrorKind.SOLVE_TIMEOUT if late else ErrorKind.NONE,
-        scoring_details=ended.details,
-    )
+def answer_of(
+    response: str, details: JsonDict, late: float | None, trajectory: list[JsonDict] | None = None
+) -> SolveResult:
+    """What an agent left besides its workspace. One whose time was up (``late``, in seconds) is no failure."""
+    error = f"the agent did not end within {late:g} s" if late is not None else None
+    kind = ErrorKind.SOLVE_TIMEOUT if error else ErrorKind.NONE
+    return SolveResult(response, None, trajectory or [], error=error, error_kind=kind, scoring_details=details)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,42 +43,39 @@ class FolderAgent:
         """Read an agent's folder. Raises UsageError when it is none."""
         if not (folder / RUN).is_file():
             raise UsageError(f"{folder} is not an agent: it has no {RUN}", hint="see docs/agents.md")
-        settings: JsonDict = {}
-        if (folder / "agent.toml").is_file():
-            try:
-                settings = tomllib.loads((folder / "agent.toml").read_text(encoding="utf-8"))
-            except ValueError as error:
-                raise UsageError(f"{folder / 'agent.toml'}: {error}", hint="fix the file") from error
-        install = folder / _INSTALL
-        return cls(
-            str(settings.get("name") or folder.resolve().name),
-            (folder / RUN).read_text(encoding="utf-8"),
-            install.read_text(encoding="utf-8") if install.is_file() else None,
-            as_number(settings.get("timeout_sec")),
-            {str(key): str(value) for key, value in as_dict(settings.get("env")).items()},
-        )
+        texts = {name: _text_of(folder / name) for name in (RUN, "install.sh.j2", "agent.toml")}
+        try:
+            settings = tomllib.loads(texts["agent.toml"] or "")
+        except ValueError as error:
+            raise UsageError(f"{folder / 'agent.toml'}: {error}", hint="fix the file") from error
+        name = str(settings.get("name") or folder.resolve().name)
+        env = {str(key): str(value) for key, value in as_dict(settings.get("env")).items()}
+        return cls(name, texts[RUN] or "", texts["install.sh.j2"], as_number(settings.get("timeout_sec")), env)
 
     async def work(
         self, instruction: str, sandbox: Sandbox, values: Mapping[str, Any], env: Mapping[str, str], timeout: float
-    ) -> AgentEnd:
-        """Install and run it. Raises SandboxError when it cannot be installed."""
+    ) -> SolveResult:
+        """Install and run it. Raises SandboxError when it cannot be installed, SolverError when it breaks."""
         environment = {"DEBIAN_FRONTEND": "noninteractive", **self.env, **env}
         if self.install is not None:
             script = _render(self.install, values)
             done = await sandbox.exec(script, timeout=_INSTALL_SECONDS, env=environment, background=True)
             if not done.ok:
-                tail = (done.stderr or done.stdout).strip()[-500:]
-                raise SandboxError(f"agent {self.name} could not be installed (exit {done.exit_code}): {tail}")
+                raise SandboxError(f"agent {self.name} could not be installed ({_exit(done)})")
         command = _render(self.run, {**values, "instruction": instruction})
         done = await sandbox.exec(command, timeout=timeout, env=environment)
-        crashed = not done.ok and not done.timed_out
-        tail = (done.stderr or done.stdout).strip()[-500:]
-        return AgentEnd(
-            response=done.stdout.strip(),
-            timed_out=done.timed_out,
-            error=f"exit code {done.exit_code}: {tail}" if crashed else None,
-            details={"agent_exit_code": done.exit_code},
-        )
+        if not done.ok and not done.timed_out:
+            raise SolverError(f"agent {self.name} broke: {_exit(done)}")
+        details = {"agent_exit_code": done.exit_code}
+        return answer_of(done.stdout.strip(), details, timeout if done.timed_out else None)
+
+
+def _exit(done: ExecResult) -> str:
+    return f"exit code {done.exit_code}: {(done.stderr or done.stdout).strip()[-500:]}"
+
+
+def _text_of(file: Path) -> str | None:
+    return file.read_text(encoding="utf-8") if file.is_file() else None
 
 
 def _render(text: str, values: Mapping[str, Any]) -> str:

@@ -16,10 +16,11 @@ from typing import Final
 
 from nemo_evaluator.core.errors import MissingExtraError, SandboxError, SolverError, UsageError, install_line
 from nemo_evaluator.core.files import read_json
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.secrets import scrub
-from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.types import JsonDict, SolveResult
 from nemo_evaluator.sandbox.base import Sandbox
-from nemo_evaluator.solvers._folder_agent import AgentEnd
+from nemo_evaluator.solvers._folder_agent import answer_of
 
 _CHILD: Final = Path(__file__).with_name("_harbor_child.py")
 _PYTHON: Final = "NEL_HARBOR_PYTHON"
@@ -65,8 +66,8 @@ class HarborRun:
     _ended: JsonDict | None = field(default=None, init=False)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
-    async def work(self, job: JsonDict) -> AgentEnd:
-        """Run the agent to its end. Raises SandboxError or SolverError when it was not the agent that ended it."""
+    async def work(self, job: JsonDict) -> SolveResult:
+        """Run the agent to its end. Raises SolverError when it broke, SandboxError when the sandbox did."""
         python, _ = harbor_python()
         with tempfile.TemporaryDirectory(prefix="nel-agent-") as folder:
             logs = Path(folder) / "agent"
@@ -93,7 +94,7 @@ class HarborRun:
                 tail = scrub(errors.read()[-1000:].decode(errors="replace")).strip()
             return self._end(job["agent"], logs, tail)
 
-    def _end(self, agent: str, logs: Path, tail: str) -> AgentEnd:
+    def _end(self, agent: str, logs: Path, tail: str) -> SolveResult:
         ended = self._ended
         if ended is None:
             raise SolverError(f"agent {agent} ended without a word: {tail[-500:]}")
@@ -103,10 +104,15 @@ class HarborRun:
         if ended.get("phase") == "setup":
             why = failed or f"not ready within {SETUP_SECONDS:g} s"
             raise SandboxError(f"agent {agent} could not be set up: {str(why)[-800:]}")
+        if failed and not ended.get("timed_out"):
+            raise SolverError(f"agent {agent} broke: {str(failed)[-800:]}")
         trajectory = _trajectory(logs / "trajectory.json")
-        said = str(as_response(ended, trajectory))
+        # What the agent says it did: its own word, else its last message.
+        steps = trajectory[0]["steps"] if trajectory else []
+        last = next((step["message"] for step in reversed(steps) if step.get("source") == "agent"), "")
+        said = str((ended.get("metadata") or {}).get("response") or last)
         about = {"agent": ended.get("agent", agent), "agent_version": ended.get("version", "unknown")}
-        return AgentEnd(said, trajectory, failed and str(failed)[-800:], bool(ended.get("timed_out")), about)
+        return answer_of(said, about, self.timeout if ended.get("timed_out") else None, trajectory)
 
     async def _serve(self, child: asyncio.subprocess.Process, job: JsonDict) -> None:
         assert child.stdin is not None and child.stdout is not None
@@ -123,15 +129,14 @@ class HarborRun:
 
     async def _do(self, child: asyncio.subprocess.Process, asked: JsonDict) -> None:
         """One thing the agent wants of its sandbox."""
+        answer: JsonDict = {}
         try:
             if asked["op"] == "exec":
                 answer = await self._exec(asked)
             elif asked["op"] == "upload":
                 await self.sandbox.upload(Path(asked["source"]), asked["target"])
-                answer = {}
             else:
                 await self.sandbox.download(asked["source"], asked["target"])
-                answer = {}
         except SandboxError as error:
             self._broken = error
             answer = {"error": error.message}
@@ -162,21 +167,11 @@ class HarborRun:
         await child.wait()
 
 
-def as_response(ended: JsonDict, trajectory: list[JsonDict]) -> object:
-    """What the agent says it did: its own word, else its last message."""
-    metadata = ended.get("metadata") or {}
-    if metadata.get("response"):
-        return metadata["response"]
-    steps = trajectory[0]["steps"] if trajectory else []
-    return next((step["message"] for step in reversed(steps) if step.get("source") == "agent"), "")
-
-
 def _trajectory(file: Path) -> list[JsonDict]:
     """The agent's own account, where it is one; the proxy's takes its place otherwise."""
     try:
-        document = read_json(file)
+        document = as_dict(read_json(file))
     except (OSError, ValueError):
         return []
-    if not isinstance(document, dict) or not str(document.get("schema_version", "")).startswith("ATIF-"):
-        return []
-    return [document] if document.get("steps") else []
+    valid = str(document.get("schema_version", "")).startswith("ATIF-") and document.get("steps")
+    return [document] if valid else []

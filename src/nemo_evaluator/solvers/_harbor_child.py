@@ -52,7 +52,6 @@ class Line:
         return answer
 
     def say(self, message: Json) -> None:
-        """One line to the parent."""
         self._out.write(json.dumps(message) + "\n")
         self._out.flush()
 
@@ -64,7 +63,6 @@ class SandboxEnvironment(BaseEnvironment):  # type: ignore[misc]
 
     @staticmethod
     def type() -> str:
-        """A name of our own."""
         return "nel"
 
     @property
@@ -82,19 +80,15 @@ class SandboxEnvironment(BaseEnvironment):  # type: ignore[misc]
         """The parent stops it."""
 
     async def upload_file(self, source_path: Path | str, target_path: str) -> None:
-        """A file into the sandbox."""
         await self.line.ask("upload", source=str(source_path), target=str(target_path))
 
     async def upload_dir(self, source_dir: Path | str, target_dir: str) -> None:
-        """A folder's content into the sandbox."""
         await self.line.ask("upload", source=str(source_dir), target=str(target_dir))
 
     async def download_file(self, source_path: str, target_path: Path | str) -> None:
-        """A file out of it."""
         await self.line.ask("download", source=str(source_path), target=str(target_path))
 
     async def download_dir(self, source_dir: str, target_dir: Path | str) -> None:
-        """A folder's content out of it."""
         await self.line.ask("download", source=str(source_dir), target=str(target_dir))
 
     async def exec(
@@ -106,7 +100,6 @@ class SandboxEnvironment(BaseEnvironment):  # type: ignore[misc]
         user: str | int | None = None,
         **_: Any,
     ) -> ExecResult:
-        """A command in it."""
         as_user = user if user is not None else self.default_user
         asked = {"cwd": cwd, "env": env, "timeout": timeout_sec, "user": None if as_user is None else str(as_user)}
         answer = await self.line.ask("exec", command=command, **asked)

@@ -20,7 +20,6 @@ class AgentSolverConfig(SolverBase):
     agent_kwargs: dict[str, Any] = Field(default_factory=dict, description="Settings of the agent.")
 
     def needs_sandbox(self) -> str | None:
-        """Agents work inside one."""
         return f"solver {self.type!r} needs a sandbox"
 
 

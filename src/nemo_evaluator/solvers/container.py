@@ -27,7 +27,6 @@ class ContainerSolverConfig(SolverBase):
     post_cmd: str | None = Field(None, description="Shell in the container after the harness, also when that failed.")
 
     def needs_sandbox(self) -> str | None:
-        """The image runs in one."""
         return "a harness container needs a sandbox that runs images, e.g. {type: docker, network: bridge}"
 
 
@@ -44,7 +43,6 @@ class ContainerSolver:
         return {"class": "container", **self.settings, "env_vars": sorted(self.settings["env_vars"])}
 
     async def solve(self, task: SeedResult) -> SolveResult:
-        """Never asked of a container's own benchmark."""
         raise UsageError("the container solver runs container:// benchmarks alone", hint="name: container://IMAGE#TASK")
 
 

@@ -36,7 +36,6 @@ class CustomSolver:
             self.needs = inner.needs
 
     def describe(self) -> JsonDict:
-        """Class and settings, and whatever the solver says of itself."""
         own = self.inner.describe() if hasattr(self.inner, "describe") else {}
         described = {"type": "custom", "class_path": self._class_path, "config": self._settings, **own}
         file = self._class_path.partition(":")[0]
@@ -46,7 +45,6 @@ class CustomSolver:
         return described
 
     async def close(self) -> None:
-        """Close the solver, if it wants to be."""
         if hasattr(self.inner, "close"):
             await self.inner.close()
 

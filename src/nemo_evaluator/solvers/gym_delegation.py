@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
 
 import orjson
@@ -13,6 +13,7 @@ from pydantic import Field
 from nemo_evaluator.config.fields import GymName, ServiceName
 from nemo_evaluator.config.solver_base import SolverBase
 from nemo_evaluator.core.errors import NotFoundError, OutageError, SolverError, TransportError
+from nemo_evaluator.core.json_coerce import as_dict, as_list
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, ModelResponse, SeedResult, SolveResult, ToolCallInfo
 from nemo_evaluator.environments.gym_client import GymClient, new_jar
@@ -78,12 +79,14 @@ class GymDelegation:
         response = reply.get("response") or params.get("output")
         if response is None:
             raise TransportError(f"{client.base}/run answered with no response: {str(reply)[:200]}")
+        if not isinstance(response, (dict, str)):
+            response = {"output": response}
         verdict = verdict_of(reply) if self._settings.trust_reward else None
         details: JsonDict = {"gym": verdict.scoring_details} if verdict else {}
         if verdict is None and sandbox is not None and task.capture_cmd is not None:
             details["patch_applied"] = await _apply(_patch_of(reply, response), sandbox)
         return SolveResult(
-            response=assistant_text(response if isinstance(response, (dict, str)) else {"output": response}),
+            response=assistant_text(response),
             # An agent that was told of our door is counted there.
             model_response=None if told else _usage(response),
             trajectory=_trajectory(task, response),
@@ -92,11 +95,9 @@ class GymDelegation:
         )
 
     def describe(self) -> JsonDict:
-        """What changes answers."""
         return {"class": "gym_delegation", **self._settings.model_dump(exclude={"type", "service"})}
 
     async def close(self) -> None:
-        """Hang up."""
         for client in self._clients.values():
             await client.close()
 
@@ -111,13 +112,9 @@ class GymDelegation:
         access: dict[str, str] = {"model_url": model.url, "api_key": model.api_key.reveal()} if model else {}
         if self._agent == _MINISWE:
             params: JsonDict = {"temperature": 0.0, "top_p": 1.0, "input": [], "model": name, "metadata": access}
-            return {
-                "responses_create_params": params,
-                "instance_id": facts.get("instance_id"),
-                "subset": facts.get("subset", "verified"),
-                "split": facts.get("split", "test"),
-            }
-        told: dict[str, str] = {
+            about = {"subset": facts.get("subset", "verified"), "split": facts.get("split", "test")}
+            return {"responses_create_params": params, "instance_id": facts.get("instance_id"), **about}
+        told: JsonDict = {
             "problem_statement": task.prompt,
             **{key: str(facts[key]) for key in _SWE_FIELDS if key in facts},
         }
@@ -150,22 +147,18 @@ class GymDelegation:
             raise NotFoundError("the Gym server has several agents", hint=hint)
         chosen = (called or agents)[0]
         # What a server calls its own address may be every address of its machine.
-        host = {"0.0.0.0": urlsplit(self._head.base).hostname}.get(str(chosen.get("host")), chosen.get("host"))  # noqa: S104
-        return (
-            str(chosen["url"])
-            if chosen.get("url") and host == chosen.get("host")
-            else f"http://{host}:{chosen['port']}"
-        )
+        anywhere = chosen.get("host") == "0.0.0.0"  # noqa: S104
+        host = urlsplit(self._head.base).hostname if anywhere else chosen.get("host")
+        return str(chosen["url"]) if chosen.get("url") and not anywhere else f"http://{host}:{chosen['port']}"
 
 
-def _patch_of(reply: JsonDict, response: Any) -> str:
+def _patch_of(reply: JsonDict, response: JsonDict | str) -> str:
     """The change that an agent made, as a diff. Raises SolverError when the reply does not tell it."""
-    metadata = response.get("metadata") if isinstance(response, dict) else None
-    for place in (reply, metadata, reply.get("metadata"), reply.get("swebench_metrics")):
+    for place in (reply, as_dict(response).get("metadata"), reply.get("metadata"), reply.get("swebench_metrics")):
         for name in _PATCHES:
-            if isinstance(place, dict) and name in place:
-                return str(place[name] or "")
-    text = assistant_text(response if isinstance(response, (dict, str)) else {"output": response})
+            if name in (told := as_dict(place)):
+                return str(told[name] or "")
+    text = assistant_text(response)
     if (start := text.find("diff --git ")) >= 0:
         return text[start:].partition("\n```")[0] + "\n"
     raise SolverError(
@@ -180,38 +173,28 @@ async def _apply(patch: str, sandbox: Sandbox) -> bool:
         return True
     file = f"/tmp/nel-gym-{uuid.uuid4().hex}.patch"  # noqa: S108 - inside the sandbox
     await sandbox.upload(patch.encode(), file)
-    done = await sandbox.exec(
-        f"git apply --whitespace=nowarn {file} || patch -s -p1 -i {file}", cwd=sandbox.spec.workdir
-    )
-    return done.ok
+    command = f"git apply --whitespace=nowarn {file} || patch -s -p1 -i {file}"
+    return (await sandbox.exec(command, cwd=sandbox.spec.workdir)).ok
 
 
-def _usage(response: Any) -> ModelResponse | None:
-    usage = response.get("usage") if isinstance(response, dict) else None
-    if not isinstance(usage, dict):
+def _usage(response: JsonDict | str) -> ModelResponse | None:
+    if isinstance(response, str) or not isinstance(usage := response.get("usage"), dict):
         return None
-    return ModelResponse(
-        assistant_text(response),
-        str(response.get("model") or ""),
-        prompt_tokens=usage.get("input_tokens"),
-        completion_tokens=usage.get("output_tokens"),
-        total_tokens=usage.get("total_tokens"),
-    )
+    names = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens", "total_tokens": "total_tokens"}
+    counts: JsonDict = {ours: usage.get(theirs) for ours, theirs in names.items()}
+    return ModelResponse(assistant_text(response), str(response.get("model") or ""), **counts)
 
 
-def _trajectory(task: SeedResult, response: Any) -> list[JsonDict]:
-    builder = TrajectoryBuilder(agent="gym")
-    for message in task.messages or task.plain_messages:
-        builder.message(str(message.get("role")), message.get("content"))
+def _trajectory(task: SeedResult, response: JsonDict | str) -> list[JsonDict]:
+    builder = TrajectoryBuilder(agent="gym", asked=task.messages or task.plain_messages)
     called: set[str] = set()
     thought: str | None = None
-    output = response.get("output") if isinstance(response, dict) else response
-    for item in filter(lambda one: isinstance(one, dict), output if isinstance(output, list) else ()):
+    for item in filter(as_dict, as_list(as_dict(response).get("output"))):
         kind, call = item.get("type", "message"), str(item.get("call_id"))
         if kind == "reasoning":
             thought = content_text(item.get("summary") or item.get("content"))
         elif kind == "function_call_output" and call in called:
-            builder.observe(call, str(item.get("output")), latency_ms=0.0, is_error=False, source="gym")
+            builder.observe(call, str(item.get("output")), source="gym")
         elif kind in ("message", "function_call"):
             calls = []
             if kind == "function_call" and call not in called:

@@ -14,7 +14,7 @@ from nemo_evaluator.config.solver_base import SolverBase, TimeoutStrategy
 from nemo_evaluator.core.errors import SandboxError, UsageError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult
-from nemo_evaluator.solvers._folder_agent import FolderAgent, answer_of
+from nemo_evaluator.solvers._folder_agent import FolderAgent
 from nemo_evaluator.solvers._harbor_agent import HarborRun, harbor_python
 from nemo_evaluator.solvers.oracle import time_limit, writable_place
 
@@ -46,7 +46,6 @@ class HarborSolverConfig(SolverBase):
     skill_dir: str | None = Field(None, description="Folder of skills.")
 
     def needs_sandbox(self) -> str | None:
-        """Agents work inside one."""
         return f"solver {self.type!r} needs a sandbox"
 
 
@@ -62,7 +61,6 @@ class HarborSolver:
     needs = ("sandbox", "model")
 
     def __post_init__(self) -> None:
-        """Say at once what is missing."""
         self.describe()
         if self.config.skill and not (self._skill_dir / "SKILL.md").is_file():
             raise UsageError(f"skill {self.config.skill!r}: {self._skill_dir} has no SKILL.md", hint="set skill_dir")
@@ -70,7 +68,6 @@ class HarborSolver:
     async def solve(
         self, task: SeedResult, sandbox: Sandbox | None = None, model: ModelAccess | None = None
     ) -> SolveResult:
-        """Run the agent on a task."""
         if sandbox is None or model is None:
             raise SandboxError("an agent needs a sandbox and a model", hint="give the benchmark a sandbox")
         config = self.config
@@ -86,11 +83,9 @@ class HarborSolver:
             if self._folder.timeout and config.run_timeout is None and config.timeout_strategy == "override":
                 limit = min(self._folder.timeout, config.max_agent_timeout or self._folder.timeout)
             values = {"model": model.model, **config.agent_kwargs}
-            ended = await self._folder.work(instruction, sandbox, values, {**env, "LLM_BASE_URL": inside}, limit)
-        else:
-            job = self._job(task, sandbox, model, instruction) | {"env": env, "url": model.url, "url_inside": inside}
-            ended = await HarborRun(sandbox, limit, config.cmd_timeout).work(job)
-        return answer_of(ended, limit, config.agent)
+            return await self._folder.work(instruction, sandbox, values, {**env, "LLM_BASE_URL": inside}, limit)
+        job = self._job(task, sandbox, model, instruction) | {"env": env, "url": model.url, "url_inside": inside}
+        return await HarborRun(sandbox, limit, config.cmd_timeout).work(job)
 
     def describe(self) -> JsonDict:
         """The settings that change answers, with the agent's own text or Harbor's version."""
@@ -119,16 +114,12 @@ class HarborSolver:
 
     def _job(self, task: SeedResult, sandbox: Sandbox, model: ModelAccess, instruction: str) -> JsonDict:
         name = self.config.agent
+        info = {f"max_{way}_tokens": _CONTEXT for way in ("input", "output")}
         return {
             "agent": name,
             "kwargs": self.config.agent_kwargs,
             "model_name": model.model if name == "claude-code" else f"openai/{model.model}",
-            "model_info": {
-                "max_input_tokens": _CONTEXT,
-                "max_output_tokens": _CONTEXT,
-                "input_cost_per_token": 0.0,
-                "output_cost_per_token": 0.0,
-            },
+            "model_info": info | {"input_cost_per_token": 0.0, "output_cost_per_token": 0.0},
             "host_env": {"OPENAI_API_KEY": model.api_key.reveal(), "OPENAI_BASE_URL": model.url},
             "instruction": instruction,
             "task": str(task.metadata.get("task_id") or "task"),

@@ -11,6 +11,7 @@ from nemo_evaluator.config.solver_base import SolverBase
 from nemo_evaluator.core.errors import NotFoundError, TransportError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, ModelResponse, SeedResult, SolveResult, ToolCallInfo
+from nemo_evaluator.core.values import replace
 from nemo_evaluator.environments.gym_client import GymClient
 from nemo_evaluator.models.chat import parse_arguments
 from nemo_evaluator.models.usage import together
@@ -47,29 +48,25 @@ class NatSolver:
         alone = task.messages is None or len(task.messages) == 1
         body: JsonDict = {"input_message": task.prompt} if alone and not task.system else {}
         body = body or {"messages": task.messages or task.plain_messages}
-        path = self._path
         try:
-            text = await self._client.post_text(path, body)
+            text = await self._client.post_text(self._path, body)
         except NotFoundError:
-            if path == _PATHS[1]:
+            if self._path == _PATHS[1]:
                 raise
-            self._path = path = _PATHS[1]
-            text = await self._client.post_text(path, body)
-        return _result(task, text, f"{self._client.base}{path}")
+            self._path = _PATHS[1]
+            text = await self._client.post_text(self._path, body)
+        return _result(task, text, f"{self._client.base}{self._path}")
 
     def describe(self) -> JsonDict:
         """The service by its name: its workflow is part of what the service is."""
         return {"class": "nat", "service": self._service}
 
     async def close(self) -> None:
-        """Hang up."""
         await self._client.close()
 
 
 def _result(task: SeedResult, text: str, where: str) -> SolveResult:
-    builder = TrajectoryBuilder(agent="nat")
-    for message in task.messages or task.plain_messages:
-        builder.message(str(message.get("role")), message.get("content"))
+    builder = TrajectoryBuilder(agent="nat", asked=task.messages or task.plain_messages)
     answer: str | None = None
     replies: list[ModelResponse] = []
     events = list(_events(text))
@@ -87,16 +84,14 @@ def _result(task: SeedResult, text: str, where: str) -> SolveResult:
         elif event.get("event_type") == tool_end and event.get("name") != _WORKFLOW:
             call = ToolCallInfo(str(event.get("UUID")), str(event.get("name")), parse_arguments(data.get("input")))
             builder.call(call)
-            builder.observe(call.id, _text(data.get("output")), latency_ms=0.0, is_error=False, source="nat")
+            builder.observe(call.id, _text(data.get("output")), source="nat")
     if answer is None and replies:
         answer = replies[-1].content
     if answer is None:
         raise TransportError(f"{where} ended without an answer: {text[-300:]!r}")
     if not replies or replies[-1].content != answer:
         builder.message("assistant", answer)
-    usage = together(replies) if replies else None
-    if usage is not None:
-        usage.content = answer
+    usage = replace(together(replies), content=answer) if replies else None
     return SolveResult(answer, usage, builder.finish(status="completed"))
 
 

@@ -18,13 +18,13 @@ from pydantic import Field
 
 from nemo_evaluator.config.fields import Above0, Positive, ServiceName
 from nemo_evaluator.config.solver_base import SolverBase, TimeoutStrategy
-from nemo_evaluator.core.errors import SandboxError, UsageError
+from nemo_evaluator.core.errors import SandboxError, SolverError, UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult
-from nemo_evaluator.solvers._folder_agent import AgentEnd, answer_of
+from nemo_evaluator.solvers._folder_agent import answer_of
 from nemo_evaluator.solvers.oracle import time_limit, writable_place
 
 if TYPE_CHECKING:
@@ -69,7 +69,6 @@ class OpenClawSolverConfig(SolverBase):
     openclaw_bin: str = Field("openclaw", description="The command inside the sandbox.")
 
     def needs_sandbox(self) -> str | None:
-        """Agents work inside one."""
         return f"solver {self.type!r} needs a sandbox"
 
 
@@ -85,7 +84,6 @@ class OpenClawSolver:
     needs = ("sandbox", "model")
 
     def __post_init__(self) -> None:
-        """Say at once what is missing."""
         self.describe()
         if self.config.web_search_provider and _TAVILY_KEY not in os.environ:
             raise UsageError(f"web_search_provider: {_TAVILY_KEY} is not set", hint="set it, or leave out the search")
@@ -93,7 +91,6 @@ class OpenClawSolver:
     async def solve(
         self, task: SeedResult, sandbox: Sandbox | None = None, model: ModelAccess | None = None
     ) -> SolveResult:
-        """Run the agent on a task, on each of its sessions in turn."""
         if sandbox is None or model is None:
             raise SandboxError("an agent needs a sandbox and a model", hint="give the benchmark a sandbox")
         config = self.config
@@ -104,22 +101,24 @@ class OpenClawSolver:
         token = uuid.uuid4().hex[:8]
         place = await writable_place(sandbox, [f"{place}-{token}" for place in _PLACES])
         env = self._environment(sandbox, model, place)
-        text = self._given or dumps(self._settings(model.model, env["MODEL_BASE_URL"], sandbox.spec.workdir))
-        await sandbox.upload(text, env["OPENCLAW_CONFIG_PATH"])
+        settings = self._given or dumps(self._settings(model.model, env["MODEL_BASE_URL"], sandbox.spec.workdir))
+        await sandbox.upload(settings, env["OPENCLAW_CONFIG_PATH"])
         limit = time_limit(task, config.run_timeout, config.timeout_strategy, config.max_agent_timeout)
         until = time.monotonic() + limit
-        ended = AgentEnd()
+        text, late = "", False
         for session, message in _sessions(task):
             await sandbox.upload(message.encode(), f"{place}/message.txt")
             left = max(1.0, until - time.monotonic())
             words = ["agent", "--local", "--json", "--agent", "main", "--message-file", f"{place}/message.txt"]
             words += ["--session-id", f"nel-{token}-{session}", "--thinking", config.thinking]
             words += ["--timeout", str(math.ceil(left))]
-            ended = _end_of(await self._run(sandbox, words, left, env), config.openclaw_bin)
-            if ended.timed_out or ended.error:
+            done = await self._run(sandbox, words, left, env)
+            text, late = _said(done, config.openclaw_bin), done.timed_out
+            details["agent_exit_code"] = done.exit_code
+            if late:
+                details["openclaw_timed_out"] = True
                 break
-        ended.details |= details | ({"openclaw_timed_out": True} if ended.timed_out else {})
-        return answer_of(ended, limit, "openclaw")
+        return answer_of(text, details, limit if late else None)
 
     def describe(self) -> JsonDict:
         """The settings that change answers, with the text of the config file."""
@@ -207,14 +206,14 @@ def _not_there(done: ExecResult, command: str) -> SandboxError:
     return SandboxError(f"{command} cannot be run in the sandbox (exit {done.exit_code}: {said}): {fix}", hint=fix)
 
 
-def _end_of(done: ExecResult, command: str) -> AgentEnd:
-    """How one run of the agent ended. Raises SandboxError when it could not be run, or was killed."""
+def _said(done: ExecResult, command: str) -> str:
+    """What one run of the agent answered. Raises SandboxError when it could not be run or was killed, SolverError when
+    it broke."""
     result = _result(done.stdout) or _result(done.stderr)
     payloads = [one for one in result.get("payloads") or () if isinstance(one, dict)]
     text = "\n\n".join(str(one["text"]) for one in payloads if one.get("text") and not one.get("isError"))
-    ended = AgentEnd(text, timed_out=done.timed_out, details={"agent_exit_code": done.exit_code})
     if done.timed_out:
-        return ended
+        return text
     if done.exit_code in _NO_COMMAND and not result:
         raise _not_there(done, command)
     if done.out_of_memory or done.exit_code in _KILLED:
@@ -224,12 +223,12 @@ def _end_of(done: ExecResult, command: str) -> AgentEnd:
     told = told or next((one.get("text") for one in payloads if one.get("isError")), None)
     if told or not done.ok or not result:
         tail = str(told or (done.stderr or done.stdout).strip()[-500:])
-        ended.error = f"exit code {done.exit_code}: {tail}"
-    elif not text.strip():
-        ended.error = "it ended without an answer"
-    elif len(text) <= _NOTICE and _TRANSIENT.search(text):
-        ended.error = f"it told of a failure in place of an answer: {text}"
-    return ended
+        raise SolverError(f"agent openclaw broke: exit code {done.exit_code}: {tail}")
+    if not text.strip():
+        raise SolverError("agent openclaw broke: it ended without an answer")
+    if len(text) <= _NOTICE and _TRANSIENT.search(text):
+        raise SolverError(f"agent openclaw broke: it told of a failure in place of an answer: {text}")
+    return text
 
 
 def _result(output: str) -> JsonDict:

@@ -102,11 +102,9 @@ class OracleSolver:
         )
 
     def timeout_for(self, task: SeedResult) -> float:
-        """Seconds for the solution: ours, the task's, or the larger of both, under the cap."""
         return time_limit(task, self.run_timeout, self.timeout_strategy, self.max_agent_timeout)
 
     def describe(self) -> JsonDict:
-        """The settings that change answers."""
         return {"type": "oracle", **asdict(self)}
 
 

@@ -74,7 +74,6 @@ class SimpleSolver:
         return SolveResult(response=reply.content, model_response=reply)
 
     def describe(self) -> JsonDict:
-        """The settings that change answers."""
         return {
             "type": "simple",
             "system_prompt": self._system,

@@ -73,7 +73,6 @@ class ToolCallingSolverConfig(SolverBase):
         return self
 
     def needs_sandbox(self) -> str | None:
-        """The tools of ``sandbox_tools`` work inside one."""
         return "sandbox_tools: true needs a sandbox" if self.sandbox_tools else None
 
 
@@ -120,7 +119,6 @@ class ToolCallingSolver:
         return run.result(error, artifact=artifact)
 
     def describe(self) -> JsonDict:
-        """The settings that change answers."""
         settings = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("client", "sources")}
         sources = [source.describe() for source in self.sources]
         return {"type": "tool_calling", **settings, "sources": sources, "generation": self.generation or {}}

@@ -18,37 +18,16 @@ AGENT_NAME: Final = "nemo-evaluator"
 _TAIL: Final = 256
 
 
-def session_id_of(prompt: str, response: ModelResponse | None) -> str:
-    """16 hex digits that are the same whenever the same stored answer is looked at again."""
-    if response is None:
-        return hashlib.blake2b(prompt.encode(errors="replace"), digest_size=8).hexdigest()
-    key = f"{response.raw_response.get('id')}|{response.model}|{prompt[-_TAIL:]}|{response.content[-_TAIL:]}"
-    return hashlib.blake2b(key.encode(errors="replace"), digest_size=8).hexdigest()
-
-
-def single_turn(
-    prompt: str,
-    response: ModelResponse,
-    *,
-    system: str | None = None,
-    messages: Sequence[Message] | None = None,
-) -> list[JsonDict]:
-    """The trajectory of one model call: the messages as sent (or system and prompt), then the answer."""
+def single_turn(prompt: str, response: ModelResponse, *, messages: Sequence[Message] | None = None) -> list[JsonDict]:
+    """The trajectory of one model call: the messages as sent (or the prompt), then the answer."""
     steps: list[JsonDict] = []
-    if messages:
-        for message in messages:
-            source = _SOURCES.get(message.get("role", "user"), "user")
-            steps.append({"step_id": len(steps) + 1, "source": source, "message": content_of(message.get("content"))})
-    else:
-        if system:
-            steps.append({"step_id": 1, "source": "system", "message": system})
-        steps.append({"step_id": len(steps) + 1, "source": "user", "message": prompt})
+    for message in messages or ({"role": "user", "content": prompt},):
+        source = _SOURCES.get(message.get("role", "user"), "user")
+        steps.append({"step_id": len(steps) + 1, "source": source, "message": content_of(message.get("content"))})
     agent: JsonDict = {"step_id": len(steps) + 1, "source": "agent", "message": response.content}
-    if response.model:
-        agent["model_name"] = response.model
-    if response.reasoning_content:
-        agent["reasoning_content"] = response.reasoning_content
-    final: JsonDict = {"total_steps": len(steps) + 1}
+    _name_and_thought(agent, response)
+    steps.append(agent)
+    final: JsonDict = {"total_steps": len(steps)}
     metrics: JsonDict = {}
     if response.prompt_tokens is not None and response.completion_tokens is not None:
         metrics = _token_metrics(response)
@@ -58,23 +37,23 @@ def single_turn(
         metrics["extra"] = {"latency_ms": round(response.latency_ms, 2)}
     if metrics:
         agent["metrics"] = metrics
-    steps.append(agent)
-    return [
-        {
-            "schema_version": ATIF_VERSION,
-            "session_id": session_id_of(prompt, response),
-            "agent": {"name": AGENT_NAME, "version": __version__, "model_name": response.model},
-            "steps": steps,
-            "final_metrics": final,
-        }
-    ]
+    # The same whenever the same stored answer is looked at again.
+    seed = f"{response.raw_response.get('id')}|{response.model}|{prompt[-_TAIL:]}|{response.content[-_TAIL:]}"
+    about = {"name": AGENT_NAME, "version": __version__, "model_name": response.model}
+    return [_document(seed, about, steps, final)]
 
 
 class TrajectoryBuilder:
-    """Grows a document turn by turn; ``finish()`` may be called at any moment, so a broken run still has one."""
+    """Grows a document turn by turn from what was ``asked``; ``finish()`` may be called at any moment, so a broken run
+    still has one."""
 
     def __init__(
-        self, *, agent: str = AGENT_NAME, model: str | None = None, tools: Sequence[JsonDict] | None = None
+        self,
+        *,
+        agent: str = AGENT_NAME,
+        model: str | None = None,
+        tools: Sequence[JsonDict] = (),
+        asked: Sequence[Message] = (),
     ) -> None:
         self._agent: JsonDict = {"name": agent, "version": __version__}
         if model:
@@ -83,77 +62,81 @@ class TrajectoryBuilder:
             self._agent["tool_definitions"] = list(tools)
         self._steps: list[JsonDict] = []
         self._seed = ""
-
-    def __len__(self) -> int:
-        return len(self._steps)
+        for message in asked:
+            self.message(str(message.get("role") or "user"), message.get("content"))
 
     def _add(self, source: str, message: str | list[JsonDict]) -> JsonDict:
         step: JsonDict = {"step_id": len(self._steps) + 1, "source": source, "message": message}
         self._steps.append(step)
         return step
 
-    def message(self, role: str, content: Any, *, extra: JsonDict | None = None) -> JsonDict:
-        """A step that only speaks: a system note, a user's question, or an assistant's line of a given dialogue."""
-        step = self._add(_SOURCES.get(role, "user"), content_of(content))
-        if extra:
-            step["extra"] = extra
-        return step
+    def _last(self) -> JsonDict | None:
+        return next((step for step in reversed(self._steps) if step["source"] == "agent"), None)
 
-    def agent(self, response: ModelResponse, calls: Sequence[ToolCallInfo] = ()) -> JsonDict:
+    def message(self, role: str, content: Any) -> None:
+        """A step that only speaks: a system note, a user's question, or an assistant's line of a given dialogue."""
+        self._add(_SOURCES.get(role, "user"), content_of(content))
+
+    def agent(self, response: ModelResponse, calls: Sequence[ToolCallInfo] = ()) -> None:
         """One answer of the model, with the calls it asks for."""
         self._seed += f"{response.raw_response.get('id')}|{response.content[-_TAIL:]}|"
         step = self._add("agent", response.content)
+        _name_and_thought(step, response)
         if response.model:
-            step["model_name"] = response.model
             self._agent.setdefault("model_name", response.model)
-        if response.reasoning_content:
-            step["reasoning_content"] = response.reasoning_content
         if calls:
-            step["tool_calls"] = [
-                {"tool_call_id": call.id, "function_name": call.name, "arguments": call.arguments} for call in calls
-            ]
-        step["metrics"] = _token_metrics(response)
-        step["metrics"]["extra"] = {
-            "latency_ms": round(response.latency_ms, 2),
-            "finish_reason": response.finish_reason,
-        }
-        return step
+            step["tool_calls"] = [_called(call) for call in calls]
+        ended = {"latency_ms": round(response.latency_ms, 2), "finish_reason": response.finish_reason}
+        step["metrics"] = {**_token_metrics(response), "extra": ended}
 
     def call(self, call: ToolCallInfo) -> None:
         """A call that is told of only once it was made, on the agent step before it."""
-        step = next((s for s in reversed(self._steps) if s["source"] == "agent"), None) or self._add("agent", "")
-        made = {"tool_call_id": call.id, "function_name": call.name, "arguments": call.arguments}
-        step.setdefault("tool_calls", []).append(made)
+        step = self._last() or self._add("agent", "")
+        step.setdefault("tool_calls", []).append(_called(call))
 
-    def observe(self, call_id: str, content: str, *, latency_ms: float, is_error: bool, source: str) -> None:
+    def observe(
+        self, call_id: str, content: str, *, source: str, latency_ms: float = 0.0, is_error: bool = False
+    ) -> None:
         """The result of one call, on the agent step that asked for it."""
-        step = next((s for s in reversed(self._steps) if s["source"] == "agent"), None)
+        step = self._last()
         if step is None:
             raise ValueError("an observation needs an agent step before it")
-        step.setdefault("observation", {"results": []})["results"].append(
-            {"source_call_id": call_id, "content": content}
-        )
-        outcomes = step.setdefault("extra", {}).setdefault("tool_outcomes", [])
-        outcomes.append(
-            {"tool_call_id": call_id, "source": source, "latency_ms": round(latency_ms, 2), "is_error": is_error}
-        )
+        results = step.setdefault("observation", {"results": []})["results"]
+        results.append({"source_call_id": call_id, "content": content})
+        outcome = {"tool_call_id": call_id, "source": source, "latency_ms": round(latency_ms, 2), "is_error": is_error}
+        step.setdefault("extra", {}).setdefault("tool_outcomes", []).append(outcome)
 
     def finish(self, *, status: str | None = None, **extra: Any) -> list[JsonDict]:
         """The document as it stands, in a list of one."""
         if not self._steps:
             return []
         seed = f"{self._seed}{self._steps[0]['message']}"
-        document: JsonDict = {
-            "schema_version": ATIF_VERSION,
-            "session_id": hashlib.blake2b(seed.encode(errors="replace"), digest_size=8).hexdigest(),
-            "agent": self._agent,
-            "steps": self._steps,
-            "final_metrics": _final_metrics(self._steps),
-        }
+        document = _document(seed, self._agent, self._steps, _final_metrics(self._steps))
         said = {key: value for key, value in {"status": status, **extra}.items() if value is not None}
         if said:
             document["extra"] = said
         return [document]
+
+
+def _document(seed: str, agent: JsonDict, steps: list[JsonDict], final: JsonDict) -> JsonDict:
+    return {
+        "schema_version": ATIF_VERSION,
+        "session_id": hashlib.blake2b(seed.encode(errors="replace"), digest_size=8).hexdigest(),
+        "agent": agent,
+        "steps": steps,
+        "final_metrics": final,
+    }
+
+
+def _name_and_thought(step: JsonDict, response: ModelResponse) -> None:
+    if response.model:
+        step["model_name"] = response.model
+    if response.reasoning_content:
+        step["reasoning_content"] = response.reasoning_content
+
+
+def _called(call: ToolCallInfo) -> JsonDict:
+    return {"tool_call_id": call.id, "function_name": call.name, "arguments": call.arguments}
 
 
 _SOURCES: Final = {"system": "system", "developer": "system", "assistant": "agent", "user": "user", "tool": "system"}
@@ -192,29 +175,19 @@ def _part(part: Any) -> JsonDict:
 _SUFFIXES: Final = frozenset({"jpg", "jpeg", "png", "gif", "webp"})
 
 
+_METRICS: Final = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
+
+
 def _token_metrics(response: ModelResponse) -> JsonDict:
-    metrics: JsonDict = {}
-    if response.prompt_tokens is not None:
-        metrics["prompt_tokens"] = response.prompt_tokens
-    if response.completion_tokens is not None:
-        metrics["completion_tokens"] = response.completion_tokens
-    if response.cached_tokens is not None and response.prompt_tokens is not None:
+    metrics = {name: getattr(response, name) for name in _METRICS}
+    if response.prompt_tokens is None:
+        metrics["cached_tokens"] = None
+    elif response.cached_tokens is not None:
         metrics["cached_tokens"] = min(response.cached_tokens, response.prompt_tokens)
-    if response.cost_usd is not None:
-        metrics["cost_usd"] = response.cost_usd
-    return metrics
+    return {name: value for name, value in metrics.items() if value is not None}
 
 
 def _final_metrics(steps: Sequence[JsonDict]) -> JsonDict:
-    final: JsonDict = {"total_steps": len(steps)}
     measured = [step["metrics"] for step in steps if "metrics" in step]
-    for name, total in (
-        ("prompt_tokens", "total_prompt_tokens"),
-        ("completion_tokens", "total_completion_tokens"),
-        ("cached_tokens", "total_cached_tokens"),
-        ("cost_usd", "total_cost_usd"),
-    ):
-        known = [metrics[name] for metrics in measured if name in metrics]
-        if known:
-            final[total] = sum(known)
-    return final
+    totals = {name: [metrics[name] for metrics in measured if name in metrics] for name in _METRICS}
+    return {"total_steps": len(steps), **{f"total_{name}": sum(known) for name, known in totals.items() if known}}

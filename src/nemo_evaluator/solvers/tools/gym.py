@@ -172,7 +172,6 @@ class GymSession:
             raise TransportError(f"{self.name}: {_SEED} answered {status}: {text[:300]}", status=status)
 
     async def tools(self) -> list[Tool]:
-        """Every endpoint as a tool."""
         return [endpoint.tool for endpoint in self._endpoints.values()]
 
     async def call(self, tool: str, arguments: JsonDict, timeout: float) -> ToolResult:
@@ -197,7 +196,6 @@ class GymSession:
         return ToolResult(_pretty(text))
 
     async def close(self) -> None:
-        """Forget the session."""
         await self._http.close()
 
     async def _post(self, path: str, body: JsonDict, timeout: float) -> tuple[int, str]:

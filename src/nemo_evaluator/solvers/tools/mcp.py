@@ -59,7 +59,6 @@ class McpSession:
         self._connection = connection
 
     async def tools(self) -> list[Tool]:
-        """Everything it lists, page by page."""
         tools: list[Tool] = []
         cursor: str | None = None
         while True:
@@ -83,7 +82,6 @@ class McpSession:
         return ToolResult(_text(result), is_error=bool(result.get("isError")))
 
     async def close(self) -> None:
-        """End the connection, and the program if it is ours."""
         await self._connection.close()
 
 

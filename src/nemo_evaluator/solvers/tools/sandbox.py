@@ -79,7 +79,6 @@ class SandboxSession:
         self._lock = asyncio.Lock()
 
     async def tools(self) -> list[Tool]:
-        """The four tools."""
         return TOOLS
 
     async def call(self, tool: str, arguments: JsonDict, timeout: float) -> ToolResult:
@@ -184,7 +183,6 @@ class SandboxTools:
     name = "sandbox"
 
     async def open(self, task: SeedResult, sandbox: Sandbox | None) -> SandboxSession:
-        """A session in the problem's sandbox."""
         if sandbox is None:
             raise SandboxError("sandbox_tools needs a sandbox", hint="give the benchmark a sandbox")
         return SandboxSession(sandbox)
