@@ -60,8 +60,7 @@ def check(key: str, found: LockEntry) -> None:
             "is not in the lock" if known is None else f"has changed since it was locked ({_difference(known, found)})"
         )
         raise UsageError(
-            f"{key} {what}: {path}",
-            hint="run once without --frozen to accept it, or restore the locked data",
+            f"{key} {what}: {path}", hint="run once without --frozen to accept it, or restore the locked data"
         )
     if known is not None:
         _log.warning(

@@ -15,8 +15,7 @@ from nemo_evaluator.datasets.lock import one_write
 from nemo_evaluator.environments._verdict import ScorerRunner, fingerprint
 from nemo_evaluator.environments.base import EnvironmentFacts, EvalEnvironment
 from nemo_evaluator.environments.definition import BenchmarkDefinition, DatasetSource, check_requirements
-from nemo_evaluator.environments.fewshot import FewShot
-from nemo_evaluator.environments.prompt import PromptTemplate, template_text
+from nemo_evaluator.environments.prompt import FewShot, PromptTemplate, template_text
 from nemo_evaluator.sandbox.base import ImageBuildRequest, Sandbox
 from nemo_evaluator.scoring.types import ScorerInput
 
@@ -228,10 +227,8 @@ class BenchmarkEnvironment(EvalEnvironment):
             except NelError as error:
                 cause = error.__cause__
                 missing = f"; is {cause} a column of the dataset?" if isinstance(cause, KeyError) else ""
-                raise UsageError(
-                    f"{self.name}: row {idx} of {self._dataset.source} cannot be prepared: {error.message}{missing}",
-                    hint=error.hint,
-                ) from error
+                said = f"{self.name}: row {idx} of {self._dataset.source} cannot be prepared: {error.message}{missing}"
+                raise UsageError(said, hint=error.hint) from error
         return columns
 
     def _compile(self) -> None:
@@ -241,24 +238,18 @@ class BenchmarkEnvironment(EvalEnvironment):
         text = template_text(definition.prompt, definition.folder, self.name)
         columns = self._columns or {definition.target_field}
         self._has_fewshot_field = "{fewshot}" in text and "fewshot" not in columns
-        if self._columns:
-            self._template = PromptTemplate(text, columns, self.name, frozenset({"fewshot"}))
-            self._check_target()
-        else:
-            self._template = PromptTemplate("", set(), self.name)
-        carried = self._template.columns | {definition.target_field, *definition.carried}
+        # Without rows there are no columns, and nothing to ask.
+        known = (text, columns) if self._columns else ("", set[str]())
+        self._template = PromptTemplate(*known, self.name, frozenset({"fewshot"}))
+        target = definition.target_field
+        explicit = target != "target" or definition.score is None
+        if self._columns and explicit and target not in self._columns:
+            have = sorted(self._columns)
+            said = f"{self.name}: the dataset has no column {target!r} (target_field); it has {', '.join(have)}"
+            hint = did_you_mean(target, have, "set target_field to the column of the right answer")
+            raise UsageError(said, hint=hint)
+        carried = self._template.columns | {target, *definition.carried}
         self._shown = frozenset(carried - {"category", "fewshot"})
-
-    def _check_target(self) -> None:
-        definition = self.definition
-        explicit = definition.target_field != "target" or definition.score is None
-        if explicit and definition.target_field not in self._columns:
-            otherwise = "set target_field to the column of the right answer"
-            raise UsageError(
-                f"{self.name}: the dataset has no column {definition.target_field!r} (target_field); "
-                f"it has {', '.join(sorted(self._columns))}",
-                hint=did_you_mean(definition.target_field, sorted(self._columns), otherwise),
-            )
 
     def _open_fewshot(self, count: int) -> FewShot:
         definition = self.definition
@@ -287,8 +278,7 @@ class BenchmarkEnvironment(EvalEnvironment):
 
 
 def _takes(function: Callable[..., Any], name: str) -> bool:
-    parameters = inspect.signature(function).parameters
-    return name in parameters
+    return name in inspect.signature(function).parameters
 
 
 def _arity(function: Callable[..., Any]) -> int:

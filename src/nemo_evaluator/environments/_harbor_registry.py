@@ -92,11 +92,8 @@ def _entry(name: str, version: str | None) -> JsonDict:
     known = _registry()
     versions = {str(one.get("version")): one for one in known if one.get("name") == name}
     if not versions:
-        names, others = (
-            sorted({str(one.get("name")) for one in known}),
-            "name a folder of tasks, or set HARBOR_REGISTRY",
-        )
-        hint = did_you_mean(name, names, others, form="harbor://{}")
+        names = sorted({str(one.get("name")) for one in known})
+        hint = did_you_mean(name, names, "name a folder of tasks, or set HARBOR_REGISTRY", form="harbor://{}")
         raise UsageError(f"the Harbor registry has no dataset {name!r}", hint=hint)
     if version is not None and version not in versions:
         raise UsageError(f"harbor://{name} has no version {version!r}", hint=f"it has: {', '.join(versions)}")
@@ -161,8 +158,8 @@ def _git(folder: str, *words: str) -> str:
     try:
         ran = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_SECONDS, env=environment)
     except FileNotFoundError as error:
-        hint = "install git"
-        raise UsageError("Harbor datasets are downloaded with git, which is not installed", hint=hint) from error
+        said = "Harbor datasets are downloaded with git, which is not installed"
+        raise UsageError(said, hint="install git") from error
     except subprocess.TimeoutExpired as error:
         raise UsageError(f"git {words[0]} took more than {_GIT_SECONDS:g} s", hint="try again") from error
     if ran.returncode:

@@ -20,7 +20,7 @@ from nemo_evaluator.core.errors import BoundaryError, UsageError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.registry import did_you_mean
-from nemo_evaluator.core.types import JsonDict, PromptRequest, SandboxSpec, SeedResult, VerifyResult
+from nemo_evaluator.core.types import JsonDict, PromptRequest, SeedResult, VerifyResult
 from nemo_evaluator.datasets.mirrored_hub import mirrored_hub
 from nemo_evaluator.environments._loglikelihood_prompts import LoglikelihoodPrompts
 from nemo_evaluator.environments.base import EvalEnvironment
@@ -67,10 +67,8 @@ def load_suite(name: str, include_path: str | None, num_fewshot: int | None, lim
         with boundary(Cause.SEED), mirrored_hub():
             loaded = manager.load([name])
     except BoundaryError as error:
-        hint = (
-            "see the task's README in lm-eval for what it needs: data (a mirror must hold all its splits), libraries, "
-        )
-        hint += "a login to the hub"
+        hint = "see the task's README in lm-eval for what it needs: data (a mirror must hold all its splits), "
+        hint += "libraries, a login to the hub"
         raise UsageError(f"lm-eval cannot load {name!r}: {error.message}", hint=error.hint or hint) from error
     tasks: dict[str, Any] = loaded["tasks"]
     for key, task in tasks.items():
@@ -180,9 +178,6 @@ class LmEvalEnvironment(EvalEnvironment):
         text = json.dumps(configs, sort_keys=True, default=lambda one: type(one).__name__)
         return f"lm-eval {version('lm_eval')} {self.name} {self._metric} {digest(text)}"
 
-    async def sandbox_specs(self) -> list[SandboxSpec] | None:
-        return None
-
     async def _requests(self, instance: Any) -> list[PromptRequest]:
         kind, repeats = instance.request_type, _repeats(instance)
         if kind == "generate_until":
@@ -212,12 +207,9 @@ class LmEvalEnvironment(EvalEnvironment):
         return instances
 
     def _lead(self, metrics: Mapping[str, Any]) -> str:
-        if self._metric is not None:
-            wanted = [key for key in metrics if key == self._metric or key.startswith(f"{self._metric},")]
-            if wanted:
-                return wanted[0]
+        wanted = [key for key in metrics if self._metric is not None and f"{key},".startswith(f"{self._metric},")]
         ranked = [key for name in _LEADING for key in metrics if key.startswith(f"{name},")]
-        return ranked[0] if ranked else next(iter(metrics))
+        return next(iter([*wanted, *ranked, *metrics]))
 
 
 def _repeats(instance: Any) -> int:
@@ -226,16 +218,10 @@ def _repeats(instance: Any) -> int:
 
 def _generation(settings: Mapping[str, Any]) -> JsonDict:
     """lm-eval's words for generation as those of the protocol."""
-    given = dict(settings)
-    stop = given.pop("until", None) or []
-    given.pop("do_sample", None)
-    longest = given.pop("max_gen_toks", _MAX_TOKENS)
-    return {
-        "temperature": 0.0,
-        "max_tokens": longest,
-        **given,
-        "stop": [stop] if isinstance(stop, str) else [one for one in stop if one],
-    }
+    stop = settings.get("until") or []
+    stops = [stop] if isinstance(stop, str) else [one for one in stop if one]
+    own = {name: value for name, value in settings.items() if name not in ("until", "do_sample", "max_gen_toks")}
+    return {"temperature": 0.0, "max_tokens": settings.get("max_gen_toks", _MAX_TOKENS), **own, "stop": stops}
 
 
 def _plain(value: Any) -> Any:
@@ -249,8 +235,7 @@ def _reward(value: Any) -> float:
     """One number for a row: the value; of (log-likelihood, length) the quotient; of (answer, target) their equality."""
     if isinstance(value, (bool, int, float)):
         return float(value)
-    if isinstance(value, list) and len(value) == 2 and isinstance(value[0], float) and value[1]:
-        return float(value[0]) / float(value[1])
     if isinstance(value, list) and len(value) == 2:
-        return float(value[0] == value[1])
+        first, second = value
+        return first / float(second) if isinstance(first, float) and second else float(first == second)
     return float(mean(value))

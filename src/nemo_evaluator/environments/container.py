@@ -5,7 +5,7 @@ The image runs in the benchmark's sandbox; its model calls come through our prox
 
 import shlex
 import shutil
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, ItemsView, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -43,8 +43,6 @@ _HARNESS: Final = """harness=$(command -v nemo-evaluator || command -v eval-fact
   { echo "the image has neither nemo-evaluator nor eval-factory" >&2; exit 127; }"""
 _RUN: Final = f'"$harness" run_eval --run_config {_CONFIG}'
 _TAIL: Final = 15
-
-
 _FILES: Final = ("results.yml", "results.yaml", "results.json")
 _ROWS: Final = "eval-results/**/output*.jsonl"
 _REWARDS: Final = ("reward", "score", "symbolic_correct", "correct", "is_correct", "passed", "success")
@@ -86,18 +84,17 @@ def read_results(folder: Path) -> HarnessResults:
     if not scores:
         raise SolverError(f"{file} is cut off or holds no scores (results.tasks.TASK.metrics.METRIC.scores)")
     samples = _samples(document, counts)
-    rows = list(_rows(folder)) or [_whole(scores, samples)]
+    rows = [_row(row, number) for number, row in enumerate(_rows(folder))] or [_whole(scores, samples)]
     return HarnessResults(scores, counts, samples, rows)
 
 
 def _scores(document: JsonDict) -> tuple[dict[str, float], dict[str, float]]:
     scores: dict[str, float] = {}
     counts: dict[str, float] = {}
-    results = as_dict(document.get("results"))
     for part in ("tasks", "groups"):
-        for task, entry in as_dict(results.get(part)).items():
-            for metric, group in as_dict(as_dict(entry).get("metrics")).items():
-                for name, score in as_dict(as_dict(group).get("scores")).items():
+        for task, entry in _table(document.get("results"), part):
+            for metric, group in _table(entry, "metrics"):
+                for name, score in _table(group, "scores"):
                     value, stats = as_dict(score).get("value"), as_dict(as_dict(score).get("stats"))
                     if isinstance(value, (int, float)):
                         scores[f"{task}/{metric}/{name}"] = round(float(value), 4)
@@ -109,14 +106,17 @@ def _scores(document: JsonDict) -> tuple[dict[str, float], dict[str, float]]:
     return {name: round(float(value), 4) for name, value in flat.items() if isinstance(value, (int, float))}, counts
 
 
+def _table(value: Any, name: str) -> ItemsView[str, Any]:
+    return as_dict(as_dict(value).get(name)).items()
+
+
 def _samples(document: JsonDict, counts: dict[str, float]) -> int:
     params = as_dict(as_dict(document.get("config")).get("params"))
     told = (document.get("samples"), document.get("n_samples"), *counts.values(), params.get("limit_samples"))
     return int(next((number for number in told if isinstance(number, (int, float))), 0))
 
 
-def _rows(folder: Path) -> Iterator[BatchRow]:
-    number = 0
+def _rows(folder: Path) -> Iterator[JsonDict]:
     for file in sorted(folder.glob(_ROWS)):
         for at, line in enumerate(file.read_bytes().splitlines(), 1):
             if not line.strip():
@@ -127,24 +127,21 @@ def _rows(folder: Path) -> Iterator[BatchRow]:
                 raise SolverError(f"{file}: line {at} is cut off or no JSON") from error
             if not isinstance(row, dict):
                 raise SolverError(f"{file}: line {at} is no JSON object")
-            yield _row(row, number)
-            number += 1
+            yield row
 
 
 def _row(row: JsonDict, number: int) -> BatchRow:
-    prompt, response = _first(row, _PROMPTS), _first(row, _ANSWERS)
-    extracted = _first(row, _EXTRACTED)
+    prompt, expected, response, extracted = (
+        next((str(row[name]) for name in names if row.get(name) is not None), None)
+        for names in (_PROMPTS, _EXPECTED, _ANSWERS, _EXTRACTED)
+    )
     taken = {*_PROMPTS, *_ANSWERS, *_EXPECTED, *_EXTRACTED, "problem_idx", "repeat"}
     rest = {key: value for key, value in row.items() if key not in taken and isinstance(value, (str, int, float))}
     reward = next((row[key] for key in _REWARDS if isinstance(row.get(key), (bool, int, float))), None)
-    outcome: Outcome
-    if reward is None:
-        outcome = Failed(Failure(Cause.SCORER, f"the harness gave no reward for its row {number}"))
-    else:
-        told = None if extracted is None else str(extracted)
-        outcome = Scored(VerifyResult(float(reward), told, {"method": "container", **rest}))
-    seed = SeedResult("" if prompt is None else str(prompt), str(_first(row, _EXPECTED) or ""))
-    answer = SolveResult("" if response is None else str(response))
+    outcome: Outcome = Failed(Failure(Cause.SCORER, f"the harness gave no reward for its row {number}"))
+    if reward is not None:
+        outcome = Scored(VerifyResult(float(reward), extracted, {"method": "container", **rest}))
+    seed, answer = SeedResult(prompt or "", expected or ""), SolveResult(response or "")
     return BatchRow(int(row.get("problem_idx", number)), seed, answer, outcome, int(row.get("repeat", 0)))
 
 
@@ -153,10 +150,6 @@ def _whole(scores: dict[str, float], samples: int) -> BatchRow:
     name, value = next(iter(scores.items()))
     details = {"method": "container", "score": name, "samples": samples, "note": "the harness gave no single rows"}
     return BatchRow(0, SeedResult(name, ""), SolveResult(""), Scored(VerifyResult(value, None, details)))
-
-
-def _first(row: JsonDict, names: tuple[str, ...]) -> Any:
-    return next((row[name] for name in names if row.get(name) is not None), None)
 
 
 def open_container(uri: str, num_examples: int | None = None, **params: Any) -> EvalEnvironment:
@@ -198,10 +191,12 @@ class ContainerEnvironment(EvalEnvironment):
             shutil.rmtree(results, ignore_errors=True)
             run.folder.mkdir(parents=True, exist_ok=True)
             await self._run(run, config, results)
-            self._results = self._read(results, run.repeats)
-            stamp.write_text(same)
-            return
-        self._results = self._read(results, run.repeats)
+        found = read_results(results)
+        most = max((row.repeat for row in found.rows), default=0) + 1
+        if most > run.repeats:
+            raise UsageError(f"the harness asked {most} times", hint=f"set repeats: {most}, and use --resume")
+        self._results = found
+        stamp.write_text(same)
 
     async def dataset_size(self) -> int:
         return self._known.problems
@@ -254,21 +249,19 @@ class ContainerEnvironment(EvalEnvironment):
 
     async def _run(self, run: WholeRun, config: JsonDict, results: Path) -> None:
         volumes = [{"host_path": host, "container_path": inside} for host, inside in run.settings["mounts"].items()]
-        sandbox = await run.sandboxes.acquire(
-            run.sandboxes.resolve(SandboxSpec(image=self._image, env=run.settings["env_vars"], volumes=volumes)),
-            run.endpoints,
-        )
+        spec = SandboxSpec(image=self._image, env=run.settings["env_vars"], volumes=volumes)
+        sandbox = await run.sandboxes.acquire(run.sandboxes.resolve(spec), run.endpoints)
         log = run.folder / "container.log"
         try:
             target = config["target"]["api_endpoint"]
             url = sandbox.resolve_outside_endpoint(run.model.url).rstrip("/")
-            whole = {**config, "target": {"api_endpoint": {**target, "url": f"{url}/{_PATHS[target['type']]}"}}}
-            await sandbox.upload(yaml.safe_dump(whole, sort_keys=False).encode(), _CONFIG)
-            (run.folder / "run_config.yaml").write_text(yaml.safe_dump(whole, sort_keys=False))
+            reached = {**target, "url": f"{url}/{_PATHS[target['type']]}"}
+            text = yaml.safe_dump({**config, "target": {"api_endpoint": reached}}, sort_keys=False)
+            await sandbox.upload(text.encode(), _CONFIG)
+            (run.folder / "run_config.yaml").write_text(text)
+            command = _command(run.settings)
             with log.open("wb") as file:
-                ended = await sandbox.exec(
-                    _command(run.settings), run.timeout, on_output=lambda _, data: file.write(data)
-                )
+                ended = await sandbox.exec(command, run.timeout, on_output=lambda _, data: file.write(data))
             self._check(ended, run.timeout, log)
             results.mkdir()
             await sandbox.download(_RESULTS, results)
@@ -285,13 +278,6 @@ class ContainerEnvironment(EvalEnvironment):
             raise SolverError(f"the container {self._image} did not finish within {timeout:g} s:\n{tail}", hint=hint)
         why = "ran out of memory" if ended.out_of_memory else f"failed with exit code {ended.return_code}"
         raise SolverError(f"the container {self._image} {why}:\n{tail}", hint=f"full log: {log}")
-
-    def _read(self, results: Path, repeats: int) -> HarnessResults:
-        found = read_results(results)
-        most = max((row.repeat for row in found.rows), default=0) + 1
-        if most > repeats:
-            raise UsageError(f"the harness asked {most} times", hint=f"set repeats: {most}, and use --resume")
-        return found
 
 
 KIND: Final = Kind(build=open_container)

@@ -27,12 +27,7 @@ class GymClient:
     """One server. ``lost`` is given where it is ours: it says why the server will not come back, if that is so."""
 
     def __init__(
-        self,
-        base: str,
-        *,
-        token: Secret | None = None,
-        timeout: float | None = None,
-        lost: Lost | None = None,
+        self, base: str, *, token: Secret | None = None, timeout: float | None = None, lost: Lost | None = None
     ) -> None:
         self.base = base.rstrip("/")
         self._token, self._timeout, self._lost = token, aiohttp.ClientTimeout(total=timeout), lost

@@ -123,12 +123,8 @@ class HarborEnvironment(EvalEnvironment):
         spec = task.spec(self._host)
         fresh = not (self._shared or task.shares_sandbox)
         about = task.table("metadata")
-        metadata = about | {
-            "source": "harbor",
-            "task_id": task.name,
-            "task_hash": task.content_hash,
-            "verifier_timeout_sec": task.verifier_seconds,
-        }
+        metadata = about | {"source": "harbor", "task_id": task.name, "task_hash": task.content_hash}
+        metadata["verifier_timeout_sec"] = task.verifier_seconds
         if task.agent_seconds is not None:
             metadata["agent_timeout_sec"] = task.agent_seconds
         scrub = self._scrub and not about.get("keep_git_history")
@@ -169,11 +165,13 @@ class HarborEnvironment(EvalEnvironment):
         place, *left = traces.stdout.split("\n")
         # Whatever an agent left there is no verdict.
         clear = f'for d in {TESTS} {_VERIFIER}; do mkdir -p "$d" && find "$d" -mindepth 1 -delete || exit 1; done'
-        cleared = await sandbox.exec(clear, user=_root_of(task))
+        limits = task.table("verifier")
+        # As whom the tests run, where the task says.
+        user = None if limits.get("user") is None else str(limits["user"])
+        cleared = await sandbox.exec(clear, user=user)
         if not cleared.ok:
             raise SandboxError(f"cannot prepare the verifier's folders: {cleared.stderr.strip()[-300:]}")
         await sandbox.upload(task.folder / "tests", TESTS)
-        limits = task.table("verifier")
         command = f"bash {TESTS}/{script}"
         if limits.get("setup_script"):
             command = f"bash {limits['setup_script']} && {command}"
@@ -181,16 +179,11 @@ class HarborEnvironment(EvalEnvironment):
             command,
             timeout=task.verifier_seconds,
             env=expand(limits.get("env"), self._host, task.name),
-            user=_root_of(task),
+            user=user,
             max_output_bytes=_OUTPUT,
         )
-        details: JsonDict = {
-            "method": "harbor",
-            "test_exit_code": result.exit_code,
-            "test_stdout": result.stdout[-_OUTPUT:],
-            "test_stderr": result.stderr[-_OUTPUT:],
-            "verified_in": place,
-        }
+        details: JsonDict = {"method": "harbor", "test_exit_code": result.exit_code, "verified_in": place}
+        details |= {"test_stdout": result.stdout[-_OUTPUT:], "test_stderr": result.stderr[-_OUTPUT:]}
         if found := [one for one in left if one]:
             details["tripwires"] = {"left files in the verifier's folders": "\n".join(found)}
         if result.timed_out:
@@ -223,12 +216,6 @@ async def _rewards(sandbox: Sandbox, task: str, ran: ExecResult) -> dict[str, fl
         return {name: float(number) for name, number in rewards.items() if number is not None}
     tail = (ran.stderr or ran.stdout).strip()[-300:]
     raise ScorerError(f"the tests of {task} left no reward (exit code {ran.exit_code}): {tail}")
-
-
-def _root_of(task: HarborTask) -> str | None:
-    """As whom the tests run, where the task says."""
-    user = task.table("verifier").get("user")
-    return None if user is None else str(user)
 
 
 KIND: Final = Kind(build=build)

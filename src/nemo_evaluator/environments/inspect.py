@@ -48,13 +48,8 @@ class InspectEnvironment(EvalEnvironment):
 
     def __init__(self, uri: str, args: JsonDict, max_samples: int) -> None:
         self.name = uri
-        self._job: JsonDict = {
-            "task": uri.partition("://")[2],
-            "args": args,
-            "max_samples": max_samples,
-            "mirror": str(mirror_dir() or ""),
-            "generation": {},
-        }
+        self._job: JsonDict = {"task": uri.partition("://")[2], "args": args, "max_samples": max_samples}
+        self._job |= {"mirror": str(mirror_dir() or ""), "generation": {}}
         listed = self._ask({"do": "list"})
         self._dataset, self._epochs = listed["samples"], listed["epochs"]
 
@@ -163,10 +158,7 @@ def _task_version(task: str) -> str:
 
 
 def build(
-    uri: str,
-    num_examples: int | None = None,
-    args: dict[str, Any] | None = None,
-    max_samples: int = 32,
+    uri: str, num_examples: int | None = None, args: dict[str, Any] | None = None, max_samples: int = 32
 ) -> EvalEnvironment:
     """Open ``inspect://PACKAGE/TASK`` or ``inspect://FILE.py@TASK``.
 

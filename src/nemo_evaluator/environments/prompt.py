@@ -1,17 +1,23 @@
-"""Prompt templates: ``{column}`` is replaced by the column's value, every other brace is text.
+"""Prompt templates, and the worked examples that may stand before a problem.
+
+``{column}`` is replaced by the column's value, every other brace is text.
 
 ``{{`` and ``}}`` still mean literal braces, so templates written for ``str.format`` keep their meaning; JSON, LaTeX
 and code need no doubling. A ``{word}`` that is no column is an error at load, with the columns that there are.
 """
 
+import random
 import re
 import string
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from nemo_evaluator.core.errors import SeedError, UsageError
 from nemo_evaluator.core.registry import did_you_mean
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.values import dataclass, field
+from nemo_evaluator.datasets import Rows
 
 _FILES: Final = (".txt", ".md", ".jinja")
 _FIELD: Final = re.compile(
@@ -84,12 +90,59 @@ def template_text(prompt: str, base: Path | None, where: str) -> str:
     """The text of a prompt: itself, or the content of the file it names (in this folder, or beside the benchmark)."""
     if not prompt.endswith(_FILES) or "\n" in prompt or "{" in prompt:
         return prompt
-    places = [Path(prompt).expanduser()]
-    if base is not None:
-        places.append(base / prompt)
-    for path in places:
+    for path in [Path(prompt).expanduser(), *([base / prompt] if base else [])]:
         if path.is_file():
             return path.read_text(encoding="utf-8")
     if " " in prompt:
         return prompt
     raise UsageError(f"{where}: the prompt file {prompt} does not exist", hint=f"looked in {Path.cwd()} and {base}")
+
+
+@dataclass(slots=True)
+class FewShot:
+    """Draws ``count`` examples out of ``source`` in a fixed random order, or ``in_order`` as they stand: the same ones
+    for every problem.
+
+    The order does not depend on ``count``, so 3 examples are the first 3 of 5. With ``by``, a problem gets examples
+    whose column of that name is equal to its own. A problem is never its own example.
+    """
+
+    source: Rows
+    count: int
+    by: str | None
+    render: Callable[[JsonDict], str]
+    in_order: bool = False
+    _pools: dict[Any, list[JsonDict]] = field(default_factory=dict)
+    _texts: dict[tuple[int, ...], str] = field(default_factory=dict)
+
+    def rows(self, row: JsonDict) -> list[JsonDict]:
+        """The examples for a problem."""
+        pool = self._pool(row.get(self.by) if self.by else None)
+        chosen = [example for example in pool if example != row][: self.count]
+        if len(chosen) < self.count:
+            group = f" with {self.by} {row.get(self.by)!r}" if self.by else ""
+            said = f"fewshot: {self.count} examples were asked for, {self.source.source} has {len(chosen)}{group}"
+            raise UsageError(said, hint=f"set fewshot to at most {len(chosen)}")
+        return chosen
+
+    def text(self, row: JsonDict) -> str:
+        """The examples for a problem as one text that ends with a blank line."""
+        chosen = self.rows(row)
+        key = tuple(map(id, chosen))
+        if key not in self._texts:
+            self._texts[key] = "".join(f"{self.render(example)}\n\n" for example in chosen)
+        return self._texts[key]
+
+    def _pool(self, group: Any) -> list[JsonDict]:
+        if not self._pools:
+            # One more than asked for, in case a problem is among its own examples.
+            wanted = self.count + 1
+            numbers = list(range(len(self.source)))
+            if not self.in_order:
+                random.Random("42:fewshot").shuffle(numbers)
+            for number in numbers if self.by else numbers[:wanted]:
+                example = self.source[number]
+                pool = self._pools.setdefault(example.get(self.by) if self.by else None, [])
+                if len(pool) < wanted:
+                    pool.append(example)
+        return self._pools.get(group, [])

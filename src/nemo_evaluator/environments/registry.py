@@ -50,11 +50,7 @@ def register(name: str) -> Callable[[E], E]:
 
 
 def get_environment(
-    name: str,
-    *,
-    num_examples: int | None = None,
-    num_fewshot: int | None = None,
-    params: JsonDict | None = None,
+    name: str, *, num_examples: int | None = None, num_fewshot: int | None = None, params: JsonDict | None = None
 ) -> EvalEnvironment:
     """Open a benchmark.
 
@@ -64,7 +60,8 @@ def get_environment(
     name = as_uri(name)
     scheme, separator, _ = name.partition("://")
     if separator:
-        return _open_uri(scheme, name, num_examples=num_examples, num_fewshot=num_fewshot, params=params)
+        given = {"num_examples": num_examples, "num_fewshot": num_fewshot}
+        return _open_uri(scheme, name, {k: v for k, v in given.items() if v is not None} | (params or {}))
     environment = environment_class(name)
     accepted = _parameters(environment)
     keywords: JsonDict = dict(params or {})
@@ -146,7 +143,7 @@ def builtin_modules() -> dict[str, str]:
     return modules
 
 
-def _open_uri(scheme: str, uri: str, **keywords: Any) -> EvalEnvironment:
+def _open_uri(scheme: str, uri: str, keywords: JsonDict) -> EvalEnvironment:
     if scheme not in SCHEMES:
         known = f"known: {', '.join(f'{name}://' for name in SCHEMES)}"
         hint = did_you_mean(scheme, SCHEMES.names(), known, form="{}://")
@@ -154,30 +151,25 @@ def _open_uri(scheme: str, uri: str, **keywords: Any) -> EvalEnvironment:
     kind = SCHEMES.get(scheme)
     if kind.missing is not None:
         raise NotBuiltError(f"{scheme}:// benchmarks are {kind.missing} ({uri})")
-    given = {"num_examples": keywords["num_examples"], "num_fewshot": keywords["num_fewshot"]}
-    environment: EvalEnvironment = kind.builder()(
-        uri, **{k: v for k, v in given.items() if v is not None}, **(keywords["params"] or {})
-    )
+    environment: EvalEnvironment = kind.builder()(uri, **keywords)
     return environment
 
 
 def _file_and_name(name: str) -> tuple[Path, bool, str | None]:
     if name.endswith(".py"):
         return Path(name), True, None
-    path, colon, wanted = name.rpartition(":")
-    return Path(path), bool(colon) and path.endswith(".py"), wanted or None
+    path, _, wanted = name.rpartition(":")
+    return Path(path), path.endswith(".py"), wanted or None
 
 
 def _name_in_file(path: Path, names: list[str], wanted: str | None) -> str:
+    key = (wanted or path.stem.replace("-", "_")).lower()
+    if key in names:
+        return key
     if wanted is not None:
-        if wanted.lower() in names:
-            return wanted.lower()
         raise UsageError(f"{path} has no benchmark {wanted!r}", hint=f"it has: {', '.join(names) or 'none'}")
     if len(names) == 1:
         return names[0]
-    stem = path.stem.lower().replace("-", "_")
-    if stem in names:
-        return stem
     if not names:
         raise UsageError(f"{path} defines no benchmark", hint="decorate a scorer with @benchmark(...)")
     raise UsageError(f"{path} has {len(names)} benchmarks", hint=f"name one: {', '.join(f'{path}:{n}' for n in names)}")

@@ -104,8 +104,7 @@ class ServedBenchmark:
             if seed.expected_answer != expected:
                 raise RequestRejectedError(f"problem {body['idx']} has another expected answer here")
         else:
-            params = body.get("responses_create_params") or {}
-            metadata = body.get("metadata")
+            params, metadata = body.get("responses_create_params") or {}, body.get("metadata")
             if metadata is None:
                 metadata = {key: value for key, value in body.items() if key not in _NOT_STORED}
             seed = SeedResult(str(params.get("input", "")), expected, metadata)
@@ -116,8 +115,7 @@ class ServedBenchmark:
                     place = await stack.enter_async_context(self._sandboxes.session(seed))
                     sandbox = await place.for_verify()
                 verdict = await self._environment.verify_answer(response, seed, sandbox)
-        told: JsonDict = {"reward": verdict.reward, "extracted_answer": verdict.extracted_answer}
-        told["scoring_details"] = verdict.scoring_details
+        told = {name: getattr(verdict, name) for name in ("reward", "extracted_answer", "scoring_details")}
         if plain:
             return told | {"metadata": verdict.metadata}
         return {**{key: value for key, value in body.items() if key != "metadata"}, "expected_answer": expected, **told}

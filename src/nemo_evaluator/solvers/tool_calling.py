@@ -105,10 +105,7 @@ class ToolCallingSolver:
                 stack.push_async_callback(session.close)
                 sessions.append(session)
             toolbox = await Toolbox.of(
-                sessions,
-                task.metadata.get("tools"),
-                timeout=self.tool_timeout,
-                max_output_chars=self.max_output_chars,
+                sessions, task.metadata.get("tools"), timeout=self.tool_timeout, max_output_chars=self.max_output_chars
             )
             run = AgentRun(
                 self.client, toolbox, messages_for(task, self.system_prompt), self.generation, self.context_tokens
