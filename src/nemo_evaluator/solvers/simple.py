@@ -12,17 +12,17 @@ from pydantic import Field
 from nemo_evaluator.config import GenerationConfig
 from nemo_evaluator.config.fields import ServiceName
 from nemo_evaluator.config.solver_base import SolverBase
+from nemo_evaluator.core.errors import SeedError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.registry import load_object
-from nemo_evaluator.core.types import JsonDict, ModelResponse, PromptRequest, SeedResult, SolveResult
+from nemo_evaluator.core.types import JsonDict, Message, ModelResponse, PromptRequest, SeedResult, SolveResult
 from nemo_evaluator.models import Client
+from nemo_evaluator.models.images import image_url
 from nemo_evaluator.models.usage import together
-from nemo_evaluator.solvers.images import messages_for
 
 if TYPE_CHECKING:
     from nemo_evaluator.adapters.model_client import ModelClient
-    from nemo_evaluator.models import Client
     from nemo_evaluator.solvers.base import SolverContext
 
 ImageDetail = Literal["auto", "low", "high"]
@@ -35,7 +35,7 @@ class SimpleSolverConfig(SolverBase):
     service: ServiceName = Field(description="The model.")
     system_prompt: str | None = Field(None, description="System prompt.")
     generation: GenerationConfig | None = Field(None, description="Generation settings over those of the service.")
-    image_detail: Literal["auto", "low", "high"] = Field("auto", description="Resolution of images.")
+    image_detail: ImageDetail = Field("auto", description="Resolution of images.")
 
 
 class SimpleSolver:
@@ -74,16 +74,39 @@ class SimpleSolver:
         return SolveResult(response=reply.content, model_response=reply)
 
     def describe(self) -> JsonDict:
-        return {
-            "type": "simple",
-            "system_prompt": self._system,
-            "generation": self._generation or {},
-            "image_detail": self._detail,
-            "completions": self._completions,
-        }
+        settings = {"type": "simple", "system_prompt": self._system, "generation": self._generation or {}}
+        return settings | {"image_detail": self._detail, "completions": self._completions}
 
     async def close(self) -> None:
         """Nothing of its own: the client belongs to whoever made it."""
+
+
+def messages_for(task: SeedResult, system_prompt: str | None, detail: str = "auto") -> list[Message]:
+    """The messages of a problem; a system prompt of the solver takes the place of the problem's own."""
+    messages = list(task.messages) if task.messages is not None else [{"role": "user", "content": task.prompt}]
+    system = system_prompt or (task.system if task.messages is None else None)
+    if system:
+        rest = [message for message in messages if message.get("role") != "system"] if system_prompt else messages
+        messages = [{"role": "system", "content": system}, *rest]
+    return _with_images(messages, task.images, detail) if task.images else messages
+
+
+def _with_images(messages: list[Message], images: list[Any], detail: str) -> list[Message]:
+    """The messages with the images put before the text of the last user message."""
+    try:
+        urls = [image_url(image) for image in images]
+    except FileNotFoundError as error:
+        raise SeedError(str(error)) from error
+    parts: list[JsonDict] = [{"type": "image_url", "image_url": {"url": url, "detail": detail}} for url in urls]
+    for at in range(len(messages) - 1, -1, -1):
+        if messages[at].get("role") == "user":
+            content = messages[at].get("content")
+            if not isinstance(content, list):
+                content = [{"type": "text", "text": content or ""}]
+            elif any(part.get("type") == "image_url" for part in content):
+                return messages
+            return [*messages[:at], messages[at] | {"content": parts + content}, *messages[at + 1 :]]
+    return [*messages, {"role": "user", "content": parts}]
 
 
 # As many stop strings as chat endpoints take; the text is cut at the others here.
@@ -103,10 +126,8 @@ async def send_all(client: Client, requests: Sequence[PromptRequest], generation
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         raise
-    results = [
-        reply.content if request.scored_from is None else json.loads(reply.content)
-        for request, reply in zip(requests, replies, strict=True)
-    ]
+    pairs = zip(requests, replies, strict=True)
+    results = [reply.content if one.scored_from is None else json.loads(reply.content) for one, reply in pairs]
     response = dumps(results).decode()
     return SolveResult(response, _whole(response, replies))
 

@@ -19,7 +19,7 @@ from nemo_evaluator.models import Client
 from nemo_evaluator.sandbox.base import Sandbox
 from nemo_evaluator.solvers._agent_run import AgentRun
 from nemo_evaluator.solvers.base import SolverContext
-from nemo_evaluator.solvers.images import messages_for
+from nemo_evaluator.solvers.simple import messages_for
 from nemo_evaluator.solvers.tools.base import ToolSource
 from nemo_evaluator.solvers.tools.gym import GymTools
 from nemo_evaluator.solvers.tools.mcp import McpTools

@@ -1,4 +1,4 @@
-"""Connections to MCP servers through the official SDK (the extra ``mcp``); only :mod:`.mcp` loads this."""
+"""Sessions with MCP servers through the official SDK (the extra ``mcp``); only :mod:`.mcp` loads this."""
 
 import asyncio
 import logging
@@ -11,6 +11,7 @@ from typing import IO, Any, Final
 
 import httpx2
 import mcp_types as types
+import orjson
 from mcp import ClientSession, MCPError
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -20,33 +21,34 @@ from nemo_evaluator._version import __version__
 from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.http_proxy import proxy_url
-from nemo_evaluator.solvers.tools.base import RpcError
+from nemo_evaluator.solvers.tools.base import Tool, ToolResult
 
 # What a program started for a model may know of our environment beside what the SDK passes on.
 _PASSED_ON: Final = ("LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV")
 _LAST_WORDS: Final = 1000
+_START_TIMEOUT: Final = 60.0
 # What a server writes beside the protocol is its own affair, and what fails is raised.
 logging.getLogger("mcp").setLevel(logging.CRITICAL)
 logging.getLogger("client").setLevel(logging.CRITICAL)
 
 
-class Connection:
-    """A server, held by a task of its own: whoever enters the SDK's transports must also leave them."""
+class McpSession:
+    """The server of one problem, held by a task of its own: whoever enters the SDK's transports must also leave them."""
 
     def __init__(self, name: str, streams: AbstractAsyncContextManager[Any], said: IO[str] | None = None) -> None:
-        self._name, self._streams, self._said = name, streams, said
+        self.name, self._streams, self._said = name, streams, said
         self._over = asyncio.Event()
         self._session: ClientSession | None = None
 
-    async def open(self, timeout: float) -> None:
+    async def open(self) -> None:
         """Connect and shake hands. Raises TransportError."""
         ready: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._hold(ready))
         try:
             waits: list[asyncio.Future[Any]] = [self._task, ready]
-            await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(waits, timeout=_START_TIMEOUT, return_when=asyncio.FIRST_COMPLETED)
             if not ready.done():
-                late = TimeoutError(f"not within {timeout:g} s")
+                late = TimeoutError(f"not within {_START_TIMEOUT:g} s")
                 error = _first(self._task.exception()) if self._task.done() else late
                 raise self._failure(error) from error
             self._session = ready.result()
@@ -65,15 +67,31 @@ class Connection:
         if self._said is not None:
             self._said.close()
 
-    async def list_tools(self, cursor: str | None, timeout: float) -> JsonDict:
-        """One page of its tools; raises as a call does."""
-        page = types.PaginatedRequestParams(cursor=cursor) if cursor else None
-        return await self._request(types.ListToolsRequest(params=page), types.ListToolsResult, timeout)
+    async def tools(self) -> list[Tool]:
+        """Everything it lists, page by page."""
+        tools: list[Tool] = []
+        cursor: str | None = None
+        while True:
+            asked = types.ListToolsRequest(params=types.PaginatedRequestParams(cursor=cursor) if cursor else None)
+            try:
+                page = await self._request(asked, types.ListToolsResult, _START_TIMEOUT)
+            except (MCPError, TimeoutError) as error:
+                raise TransportError(f"MCP server {self.name!r} does not list its tools: {error!r}") from error
+            tools += [_tool(one) for one in page.get("tools") or []]
+            cursor = page.get("nextCursor")
+            if not cursor:
+                return tools
 
-    async def call_tool(self, tool: str, arguments: JsonDict, timeout: float) -> JsonDict:
-        """Call a tool. Raises RpcError for an error answer, TimeoutError, and TransportError when the way is broken."""
-        params = types.CallToolRequestParams(name=tool, arguments=arguments)
-        return await self._request(types.CallToolRequest(params=params), types.CallToolResult, timeout)
+    async def call(self, tool: str, arguments: JsonDict, timeout: float) -> ToolResult:
+        """Call one tool; what it answers in error is told to the model. Raises TransportError."""
+        asked = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=arguments))
+        try:
+            result = await self._request(asked, types.CallToolResult, timeout)
+        except TimeoutError:
+            return ToolResult(f"The tool timed out after {timeout:g} s.", is_error=True)
+        except MCPError as error:
+            return ToolResult(f"Error {error.code}: {error.message}", is_error=True)
+        return ToolResult(_text(result), is_error=bool(result.get("isError")))
 
     async def _request(self, request: types.ClientRequest, result: type[BaseModel], timeout: float) -> JsonDict:
         assert self._session is not None
@@ -88,9 +106,9 @@ class Connection:
         except MCPError as error:
             if error.code == types.CONNECTION_CLOSED:
                 raise self._failure(error) from error
-            raise RpcError(error.code, error.message) from error
+            raise
         except ValidationError as error:
-            raise self._unruly(error) from error
+            raise self._failure(error) from error
         finally:
             asked.cancel()
             await asyncio.wait([asked])
@@ -104,36 +122,31 @@ class Connection:
             await self._over.wait()
 
     def _failure(self, error: BaseException | None) -> TransportError:
+        if isinstance(error, ValidationError):
+            found = error.errors()[0]
+            where = ".".join(map(str, found["loc"]))
+            return TransportError(f"MCP server {self.name!r} does not keep to the protocol: {where}: {found['msg']}")
+        if isinstance(error, OSError) and not isinstance(error, TimeoutError):
+            return TransportError(f"MCP server {self.name!r} does not start: {error}")
         said = ""
         if self._said is not None:
             self._said.seek(0)
             said = " | ".join(self._said.read()[-_LAST_WORDS:].split("\n")[-6:]).strip(" |")
-        if isinstance(error, ValidationError):
-            return self._unruly(error)
         why = f"; it said: {said}" if said else f": {error}" if error is not None else ""
-        if isinstance(error, OSError) and not isinstance(error, TimeoutError):
-            return TransportError(f"MCP server {self._name!r} does not start: {error}")
-        if self._said is None:
-            return TransportError(f"MCP server {self._name!r} cannot be reached{why}")
-        return TransportError(f"MCP server {self._name!r} ended{why}")
-
-    def _unruly(self, error: ValidationError) -> TransportError:
-        found = error.errors()[0]
-        where = ".".join(map(str, found["loc"]))
-        return TransportError(f"MCP server {self._name!r} does not keep to the protocol: {where}: {found['msg']}")
+        return TransportError(f"MCP server {self.name!r} {'ended' if self._said else 'cannot be reached'}{why}")
 
 
-def program(name: str, command: str, args: Sequence[str], env: Mapping[str, str]) -> Connection:
+def program(name: str, command: str, args: Sequence[str], env: Mapping[str, str]) -> McpSession:
     """A program that we start."""
     said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed with the connection
     known = {key: os.environ[key] for key in _PASSED_ON if key in os.environ} | dict(env)
     server = StdioServerParameters(command=command, args=list(args), env=known, encoding_error_handler="replace")
-    return Connection(name, stdio_client(server, errlog=said), said)
+    return McpSession(name, stdio_client(server, errlog=said), said)
 
 
-def remote(name: str, url: str, headers: Mapping[str, str]) -> Connection:
+def remote(name: str, url: str, headers: Mapping[str, str]) -> McpSession:
     """A server at a URL, by streamable HTTP."""
-    return Connection(name, _http(url, headers))
+    return McpSession(name, _http(url, headers))
 
 
 @asynccontextmanager
@@ -153,3 +166,26 @@ def _first(error: BaseException | None) -> BaseException | None:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+def _tool(given: JsonDict) -> Tool:
+    schema = given.get("inputSchema") or {"type": "object", "properties": {}}
+    return Tool(str(given["name"]), str(given.get("description") or given.get("title") or given["name"]), schema)
+
+
+def _text(result: JsonDict) -> str:
+    parts = [_part(part) for part in result.get("content") or []]
+    if not parts and result.get("structuredContent") is not None:
+        return orjson.dumps(result["structuredContent"], option=orjson.OPT_INDENT_2).decode()
+    return "\n".join(parts) or "(no output)"
+
+
+def _part(part: Any) -> str:
+    if not isinstance(part, dict):
+        return str(part)
+    if part.get("type") == "text":
+        return str(part.get("text") or "")
+    resource = part.get("resource")
+    if isinstance(resource, dict) and isinstance(resource.get("text"), str):
+        return str(resource["text"])
+    return f"[{part.get('type') or 'content'} {part.get('mimeType') or part.get('uri') or ''}]".replace(" ]", "]")

@@ -56,11 +56,3 @@ class ToolSource(Protocol):
 
     def describe(self) -> JsonDict:
         """The settings that change answers: no ports, no secrets."""
-
-
-class RpcError(Exception):
-    """The server answered with an error."""
-
-    def __init__(self, code: int, text: str) -> None:
-        super().__init__(text)
-        self.code = code

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
@@ -11,6 +10,7 @@ import aiohttp
 import orjson
 
 from nemo_evaluator.core.errors import TransportError
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict, SeedResult
 from nemo_evaluator.environments.gym_client import new_jar
 from nemo_evaluator.environments.gym_wire import GymSeed
@@ -21,10 +21,9 @@ from nemo_evaluator.solvers.tools.base import Tool, ToolResult
 _SEED: Final = "/seed_session"
 _ERROR_LIMIT: Final = 4096
 _DISCOVERY_TIMEOUT: Final = 30.0
-
-
 _NOT_TOOLS: Final = frozenset({"/seed_session", "/verify", "/run", "/health", "/openapi.json", "/docs", "/redoc"})
 _REF: Final = "#/components/schemas/"
+_REFERRED: Final = re.compile(rf'"\$ref":"{_REF}([^"]+)"')
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 
 
@@ -43,59 +42,46 @@ class Endpoint:
 
 def endpoints_of(document: JsonDict) -> list[Endpoint]:
     """The tools of a server. Recursive schemas stay recursive, by ``$defs``; all others are written out."""
-    schemas = (document.get("components") or {}).get("schemas") or {}
-    return list(_endpoints(document.get("paths") or {}, schemas))
-
-
-def request_schema(document: JsonDict, path: str) -> JsonDict | None:
-    """The schema of the body that a path takes; None when the server does not have the path."""
-    operation = ((document.get("paths") or {}).get(path) or {}).get("post")
-    if operation is None:
-        return None
-    schemas = (document.get("components") or {}).get("schemas") or {}
-    return resolve(_body(operation), schemas)
-
-
-def _endpoints(paths: JsonDict, schemas: JsonDict) -> Iterator[Endpoint]:
-    for path, item in paths.items():
-        operation = item.get("post") if isinstance(item, dict) else None
+    found = []
+    for path, item in as_dict(document.get("paths")).items():
+        operation = as_dict(item).get("post")
         if operation is None or path in _NOT_TOOLS:
             continue
         name = path.strip("/").replace("/", "_")
         description = operation.get("summary") or operation.get("description") or name
-        parameters = resolve(_body(operation), schemas)
-        places = _PLACE.findall(path)
-        if places:
-            parameters = _with_places(parameters, places)
-        yield Endpoint(Tool(name, str(description), parameters), path)
+        parameters = _with_places(_body(operation, document), _PLACE.findall(path))
+        found.append(Endpoint(Tool(name, str(description), parameters), path))
+    return found
 
 
-def _body(operation: JsonDict) -> JsonDict:
-    content = (operation.get("requestBody") or {}).get("content") or {}
-    schema: JsonDict = (content.get("application/json") or {}).get("schema") or {}
-    return schema or {"type": "object", "properties": {}}
+def request_schema(document: JsonDict, path: str) -> JsonDict | None:
+    """The schema of the body that a path takes; None when the server does not have the path."""
+    operation = as_dict(as_dict(document.get("paths")).get(path)).get("post")
+    return None if operation is None else _body(operation, document)
+
+
+def _body(operation: JsonDict, document: JsonDict) -> JsonDict:
+    content = as_dict(as_dict(operation.get("requestBody")).get("content"))
+    schema = as_dict(as_dict(content.get("application/json")).get("schema"))
+    known = as_dict(as_dict(document.get("components")).get("schemas"))
+    return resolve(schema or {"type": "object", "properties": {}}, known)
 
 
 def _with_places(parameters: JsonDict, places: list[str]) -> JsonDict:
+    if not places:
+        return parameters
     own = {place: {"type": "string"} for place in places}
     required = [*places, *(name for name in parameters.get("required") or [] if name not in places)]
-    return {
-        **parameters,
-        "type": "object",
-        "properties": {**own, **(parameters.get("properties") or {})},
-        "required": required,
-    }
+    properties = {**own, **(parameters.get("properties") or {})}
+    return {**parameters, "type": "object", "properties": properties, "required": required}
 
 
 def resolve(schema: JsonDict, schemas: JsonDict) -> JsonDict:
     """A schema that stands alone: references written out, titles dropped, cycles kept in ``$defs``."""
     recursive = {name for name in schemas if _reaches(name, name, schemas)}
     defs: JsonDict = {}
-    plain = _expand(schema, schemas, recursive, defs)
-    if defs:
-        plain = {**plain, "$defs": defs}
-    result: JsonDict = plain
-    return result
+    plain: JsonDict = _expand(schema, schemas, recursive, defs)
+    return {**plain, "$defs": defs} if defs else plain
 
 
 def _expand(node: Any, schemas: JsonDict, recursive: set[str], defs: JsonDict) -> Any:
@@ -103,8 +89,8 @@ def _expand(node: Any, schemas: JsonDict, recursive: set[str], defs: JsonDict) -
         return [_expand(part, schemas, recursive, defs) for part in node]
     if not isinstance(node, dict):
         return node
-    name = _target(node)
-    if name is not None and name in schemas:
+    name = str(node.get("$ref")).removeprefix(_REF)
+    if name in schemas and node.get("$ref") == f"{_REF}{name}":
         if name not in recursive:
             return _expand(schemas[name], schemas, recursive, defs)
         if name not in defs:
@@ -121,44 +107,29 @@ def _expand(node: Any, schemas: JsonDict, recursive: set[str], defs: JsonDict) -
     }
 
 
-def _target(node: JsonDict) -> str | None:
-    ref = node.get("$ref")
-    return ref.removeprefix(_REF) if isinstance(ref, str) and ref.startswith(_REF) else None
-
-
 def _reaches(start: str, goal: str, schemas: JsonDict) -> bool:
     """Whether following references from a schema leads back to it."""
     seen: set[str] = set()
-    queue = list(_names_in(schemas[start]))
+    queue = _names_in(schemas[start])
     while queue:
         name = queue.pop()
         if name == goal:
             return True
         if name not in seen and name in schemas:
             seen.add(name)
-            queue.extend(_names_in(schemas[name]))
+            queue += _names_in(schemas[name])
     return False
 
 
-def _names_in(node: Any) -> Iterator[str]:
-    if isinstance(node, list):
-        for part in node:
-            yield from _names_in(part)
-    elif isinstance(node, dict):
-        name = _target(node)
-        if name is not None:
-            yield name
-        for part in node.values():
-            yield from _names_in(part)
+def _names_in(schema: Any) -> list[str]:
+    return _REFERRED.findall(orjson.dumps(schema, option=orjson.OPT_NON_STR_KEYS).decode())
 
 
 class GymSession:
     """The tools of the server, for one problem."""
 
     def __init__(self, name: str, base: str, http: aiohttp.ClientSession, endpoints: list[Endpoint]) -> None:
-        self.name = name
-        self._base = base
-        self._http = http
+        self.name, self._base, self._http = name, base, http
         self._endpoints = {endpoint.tool.name: endpoint for endpoint in endpoints}
 
     async def seed(self, schema: JsonDict, metadata: JsonDict) -> None:
