@@ -70,9 +70,7 @@ class PickedRows(Rows):
     """Some rows of another sequence, by number."""
 
     def __init__(self, rows: Rows, numbers: Sequence[int]) -> None:
-        self._rows = rows
-        self._numbers = numbers
-        self.source = rows.source
+        self._rows, self._numbers, self.source = rows, numbers, rows.source
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -88,9 +86,7 @@ class MappedRows(Rows):
     """Rows that pass through a function, each when it is read."""
 
     def __init__(self, rows: Rows, function: Callable[[JsonDict, int], JsonDict]) -> None:
-        self._rows = rows
-        self._function = function
-        self.source = rows.source
+        self._rows, self._function, self.source = rows, function, rows.source
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -39,9 +39,8 @@ def read_lock(path: Path | None = None) -> dict[str, LockEntry]:
     try:
         value = read_json(path)
         if value.get("version") != _VERSION:
-            raise UsageError(
-                f"{path} has version {value.get('version')}, not {_VERSION}", hint="delete it to start anew"
-            )
+            said = f"{path} has version {value.get('version')}, not {_VERSION}"
+            raise UsageError(said, hint="delete it to start anew")
         return {key: LockEntry(**entry) for key, entry in value["datasets"].items()}
     except FileNotFoundError:
         return {}
@@ -55,17 +54,12 @@ def check(key: str, found: LockEntry) -> None:
     known = read_lock(path).get(key)
     if known is not None and known.sha256 == found.sha256:
         return
+    changed = known and (f"has changed since it was locked (locked: {_described(known)}; now: {_described(found)})")
     if is_frozen():
-        what = (
-            "is not in the lock" if known is None else f"has changed since it was locked ({_difference(known, found)})"
-        )
-        raise UsageError(
-            f"{key} {what}: {path}", hint="run once without --frozen to accept it, or restore the locked data"
-        )
-    if known is not None:
-        _log.warning(
-            "%s has changed since it was locked (%s); scores may not be comparable", key, _difference(known, found)
-        )
+        hint = "run once without --frozen to accept it, or restore the locked data"
+        raise UsageError(f"{key} {changed or 'is not in the lock'}: {path}", hint=hint)
+    if changed:
+        _log.warning("%s %s; scores may not be comparable", key, changed)
     if _pending:
         _pending[-1][key] = found
     else:
@@ -105,11 +99,8 @@ def write_lock(entries: dict[str, LockEntry], path: Path) -> None:
     write_json(path, {"version": _VERSION, "datasets": {key: asdict(entries[key]) for key in sorted(entries)}})
 
 
-def _difference(known: LockEntry, found: LockEntry) -> str:
-    return (
-        f"locked: {known.rows} rows, {known.sha256[:12]}, revision {known.revision}; "
-        f"now: {found.rows} rows, {found.sha256[:12]}, revision {found.revision}"
-    )
+def _described(entry: LockEntry) -> str:
+    return f"{entry.rows} rows, {entry.sha256[:12]}, revision {entry.revision}"
 
 
 @contextmanager

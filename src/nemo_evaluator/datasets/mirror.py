@@ -74,16 +74,11 @@ class Mirror:
 
     def missing(self, ref: DatasetRef) -> UsageError:
         """The error for a dataset that is not here, saying what is."""
-        near = sorted(
-            f"{f'config={e.config} ' if e.config else ''}split={e.split}"
-            for e in self.entries
-            if e.dataset.lower() == ref.repo.lower()
-        )
+        same = [e for e in self.entries if e.dataset.lower() == ref.repo.lower()]
+        near = sorted(f"{f'config={e.config} ' if e.config else ''}split={e.split}" for e in same)
         have = f"; it has {ref.repo} with {', '.join(near[:12])}" if near else f"; it has nothing of {ref.repo}"
-        return UsageError(
-            f"the mirror {self.folder} does not hold {ref.key}{have}",
-            hint=f"on a connected machine: nel data mirror BENCHMARK --to {self.folder}",
-        )
+        hint = f"on a connected machine: nel data mirror BENCHMARK --to {self.folder}"
+        return UsageError(f"the mirror {self.folder} does not hold {ref.key}{have}", hint=hint)
 
     def verify(self) -> list[str]:
         """Every problem of the mirror, in words; an empty list means that all is well."""

@@ -31,10 +31,8 @@ class DatasetRef:
         name, _, query = uri.removeprefix("hf://").partition("?")
         repo = unquote(name).strip("/")
         if not _REPO.match(repo):
-            raise UsageError(
-                f"{uri!r} names no dataset",
-                hint="write hf://owner/name?config=C&split=S, or the path of an existing file",
-            )
+            hint = "write hf://owner/name?config=C&split=S, or the path of an existing file"
+            raise UsageError(f"{uri!r} names no dataset", hint=hint)
         values = dict(parse_qsl(query, keep_blank_values=False))
         unknown = [key for key in values if key not in _KEYS]
         if unknown:

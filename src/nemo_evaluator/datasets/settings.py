@@ -56,16 +56,16 @@ def lock_file() -> Path:
 
 def is_offline() -> bool:
     """True when nothing may be fetched."""
-    if _current.offline is not None:
-        return _current.offline
-    return any(os.environ.get(name, "").lower() in _TRUE for name in ("NEL_OFFLINE", "HF_HUB_OFFLINE"))
+    return _is_set(_current.offline, "NEL_OFFLINE", "HF_HUB_OFFLINE")
 
 
 def is_frozen() -> bool:
     """True when a dataset that differs from its lock entry, or has none, is refused."""
-    if _current.frozen is not None:
-        return _current.frozen
-    return os.environ.get("NEL_DATA_FROZEN", "").lower() in _TRUE
+    return _is_set(_current.frozen, "NEL_DATA_FROZEN")
+
+
+def _is_set(chosen: bool | None, *variables: str) -> bool:
+    return any(os.environ.get(name, "").lower() in _TRUE for name in variables) if chosen is None else chosen
 
 
 def cache_dir() -> Path:

@@ -35,8 +35,8 @@ class ContainerSolver:
 
     def __init__(self, settings: ContainerSolverConfig, context: SolverContext) -> None:
         self.settings = settings.model_dump(include={"endpoint_type", "adapter_config", "mounts"})
-        self.settings["env_vars"] = settings.env_vars
         self.settings |= settings.model_dump(include={"pre_cmd", "post_cmd"}, exclude_none=True)
+        self.settings["env_vars"] = settings.env_vars
 
     def describe(self) -> JsonDict:
         """What changes answers; of the environment, the names."""

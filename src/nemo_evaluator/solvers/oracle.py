@@ -11,41 +11,28 @@ from pydantic import Field
 from nemo_evaluator.config.fields import Above0
 from nemo_evaluator.config.solver_base import SolverBase, TimeoutStrategy
 from nemo_evaluator.core.errors import SandboxError, SeedError
+from nemo_evaluator.core.json_coerce import as_number
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import ErrorKind, JsonDict, ModelResponse, SeedResult, SolveResult, ToolCallInfo
 from nemo_evaluator.sandbox.base import Sandbox
 from nemo_evaluator.solvers.base import SolverContext
-from nemo_evaluator.solvers.tools.base import ToolResult
 from nemo_evaluator.solvers.tools.sandbox import shown
 from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
 
 # The second is for sandboxes whose root cannot be written to.
 _PLACES: Final = ("/solution", "/tmp/solution")
 _SCRIPT: Final = "solve.sh"
-
-
-DEFAULT_TIMEOUT: Final = 1800.0
+_TASK_LIMITS: Final = ("agent_timeout_sec", "agent_timeout", "max_agent_timeout_sec", "timeout")
+_DEFAULT_TIMEOUT: Final = 1800.0
 
 
 def time_limit(task: SeedResult, ours: float | None, strategy: TimeoutStrategy, cap: float | None) -> float:
     """Seconds for the agent of a task."""
-    theirs = _task_timeout(task)
-    known = [limit for limit in (ours, theirs) if limit is not None]
-    if strategy == "max" and known:
-        chosen = max(known)
-    elif strategy == "task":
-        chosen = theirs or ours or DEFAULT_TIMEOUT
-    else:
-        chosen = ours or theirs or DEFAULT_TIMEOUT
+    told = (as_number(task.metadata.get(name)) for name in _TASK_LIMITS)
+    theirs = next((seconds for seconds in told if seconds is not None and seconds > 0), None)
+    known = [limit for limit in ((theirs, ours) if strategy == "task" else (ours, theirs)) if limit is not None]
+    chosen = max(known) if strategy == "max" and known else next(iter(known), _DEFAULT_TIMEOUT)
     return min(chosen, cap) if cap is not None else chosen
-
-
-def _task_timeout(task: SeedResult) -> float | None:
-    for name in ("agent_timeout_sec", "agent_timeout", "max_agent_timeout_sec", "timeout"):
-        value = task.metadata.get(name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
-            return float(value)
-    return None
 
 
 class OracleSolverConfig(SolverBase):
@@ -88,14 +75,17 @@ class OracleSolver:
         else:
             await sandbox.upload(str(script).encode(), f"{place}/{_SCRIPT}")
         timeout = self.timeout_for(task)
+        document = TrajectoryBuilder(agent="oracle", asked=[{"role": "user", "content": task.prompt}])
+        call = ToolCallInfo("oracle_1", "bash", {"command": f"bash {place}/{_SCRIPT}"})
+        document.agent(ModelResponse(content=""), [call])
         started = time.perf_counter()
         result = await sandbox.exec(["bash", f"{place}/{_SCRIPT}"], timeout=timeout)
-        took = (time.perf_counter() - started) * 1000
-        output = shown(result, timeout)
+        took, output = (time.perf_counter() - started) * 1000, shown(result, timeout)
+        document.observe(call.id, output.content, latency_ms=took, is_error=output.is_error, source="sandbox")
         error = f"the solution did not end within {timeout:g} s" if result.timed_out else None
         return SolveResult(
             response="",
-            trajectory=_trajectory(task, f"bash {place}/{_SCRIPT}", output, took, error),
+            trajectory=document.finish(status="error" if error else "completed", error=error),
             error=error,
             error_kind=ErrorKind.SOLVE_TIMEOUT if error else ErrorKind.NONE,
             scoring_details={"oracle_exit_code": result.exit_code},
@@ -126,15 +116,6 @@ async def writable_place(sandbox: Sandbox, places: Sequence[str]) -> str:
         if made.ok:
             return place
     raise SandboxError(f"nothing can be written to {', '.join(places)}: {made.stderr.strip()}")
-
-
-def _trajectory(task: SeedResult, command: str, output: ToolResult, took: float, error: str | None) -> list[JsonDict]:
-    document = TrajectoryBuilder(agent="oracle")
-    document.message("user", task.prompt)
-    call = ToolCallInfo("oracle_1", "bash", {"command": command})
-    document.agent(ModelResponse(content=""), [call])
-    document.observe(call.id, output.content, latency_ms=took, is_error=output.is_error, source="sandbox")
-    return document.finish(status="error" if error else "completed", error=error)
 
 
 def build(config: OracleSolverConfig, context: SolverContext) -> OracleSolver:

@@ -60,7 +60,7 @@ class ToolCallingSolverConfig(SolverBase):
     generation: GenerationConfig | None = Field(None, description="Generation settings over those of the service.")
     tool_timeout: Above0 = Field(180.0, description="Seconds for one tool call.")
     max_output_chars: Positive = Field(16384, description="Longest tool output shown to the model; head and tail stay.")
-    response_mode: Literal["last_message", "sandbox_artifact"] = Field(
+    response_mode: ResponseMode = Field(
         "last_message", description="The answer: the last message, or the state of the sandbox."
     )
 
@@ -104,12 +104,10 @@ class ToolCallingSolver:
                 session = await source.open(task, sandbox)
                 stack.push_async_callback(session.close)
                 sessions.append(session)
-            toolbox = await Toolbox.of(
-                sessions, task.metadata.get("tools"), timeout=self.tool_timeout, max_output_chars=self.max_output_chars
-            )
-            run = AgentRun(
-                self.client, toolbox, messages_for(task, self.system_prompt), self.generation, self.context_tokens
-            )
+            limits = self.tool_timeout, self.max_output_chars
+            toolbox = await Toolbox.of(sessions, task.metadata.get("tools"), *limits)
+            messages = messages_for(task, self.system_prompt)
+            run = AgentRun(self.client, toolbox, messages, self.generation, self.context_tokens)
             artifact = self.response_mode == "sandbox_artifact"
             offer_answer(lambda why: run.result(why, artifact=artifact) if run.replies else None)
             error = await run.loop(self.max_turns)

@@ -33,7 +33,7 @@ logging.getLogger("client").setLevel(logging.CRITICAL)
 
 
 class McpSession:
-    """The server of one problem, held by a task of its own: whoever enters the SDK's transports must also leave them."""
+    """A server for one problem, held by a task of its own: whoever enters the SDK's transports must also leave them."""
 
     def __init__(self, name: str, streams: AbstractAsyncContextManager[Any], said: IO[str] | None = None) -> None:
         self.name, self._streams, self._said = name, streams, said

@@ -28,12 +28,8 @@ _READ: Final = _REGULAR + 'head -c "$2" -- "$1"'
 _WRITE: Final = _REGULAR + 'mkdir -p -- "$2" && cat > "$1"'
 # Raise when the words of results change: they are part of what a model is asked.
 _WORDS: Final = 2
-
-
 # What models read; its digest is part of the fingerprint.
 TOOLS: Final = [Tool(**one) for one in read_json(Path(__file__).with_name("sandbox_tools.json"))]
-
-
 # Their $1 is the file that keeps the state; where there is no bash, only the working directory is kept.
 _BASH, _SH = (Path(__file__).with_name(name).read_text() for name in ("shell_bash.sh", "shell_sh.sh"))
 SCRIPTS: Final = (_BASH, _SH)
@@ -54,9 +50,8 @@ class Shell:
             if found.timed_out:
                 raise SandboxError("the sandbox did not answer within 60 s")
             self._launch = ["bash", "--norc", "--noprofile", "-c", _BASH] if found.ok else ["sh", "-c", _SH]
-        return await self._sandbox.exec(
-            [*self._launch, "bash", self._state], stdin=command.encode(), timeout=timeout, background=True
-        )
+        words = [*self._launch, "bash", self._state]
+        return await self._sandbox.exec(words, stdin=command.encode(), timeout=timeout, background=True)
 
     async def cwd(self) -> str:
         """The directory that the next command starts in."""
@@ -83,12 +78,8 @@ class SandboxSession:
 
     async def call(self, tool: str, arguments: JsonDict, timeout: float) -> ToolResult:
         """Run one call; what the model did wrong is told to it."""
-        run = {
-            "bash": self._bash,
-            "file_read": self._file_read,
-            "file_write": self._file_write,
-            "str_replace_editor": self._edit,
-        }[tool]
+        known = {"bash": self._bash, "file_read": self._file_read, "file_write": self._file_write}
+        run = known.get(tool, self._edit)
         async with self._lock:
             try:
                 return await run(arguments, timeout)

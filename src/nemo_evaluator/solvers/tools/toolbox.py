@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from nemo_evaluator.core.errors import SeedError
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.types import JsonDict, ToolCallInfo
 from nemo_evaluator.solvers.tools.base import Tool, ToolResult, ToolSession
@@ -37,14 +38,12 @@ class Toolbox:
     """Calls of one turn run side by side; a source that must keep their order does so itself."""
 
     def __init__(self, routes: dict[str, _Route], definitions: list[JsonDict], timeout: float, limit: int) -> None:
-        self._routes = routes
-        self.definitions = definitions
-        self._timeout = timeout
-        self._limit = limit
+        self._routes, self.definitions = routes, definitions
+        self._timeout, self._limit = timeout, limit
 
     @classmethod
     async def of(
-        cls, sessions: Sequence[ToolSession], wanted: Sequence[Any] | None, *, timeout: float, max_output_chars: int
+        cls, sessions: Sequence[ToolSession], wanted: Sequence[Any] | None, timeout: float, max_output_chars: int
     ) -> Self:
         """The tools of all sessions; ``wanted`` (the problem's own definitions) narrows and describes them anew.
 
@@ -60,10 +59,8 @@ class Toolbox:
             names = [one["function"]["name"] for one in definitions]
             missing = [name for name in names if name not in routes]
             if missing:
-                offered = ", ".join(routes) or "none"
-                raise SeedError(
-                    f"the problem wants tools that no source offers: {', '.join(missing)} (offered: {offered})"
-                )
+                offered = f"(offered: {', '.join(routes) or 'none'})"
+                raise SeedError(f"the problem wants tools that no source offers: {', '.join(missing)} {offered}")
             routes = {name: routes[name] for name in names}
         if not routes:
             raise SeedError("no source offers any tool", hint="check resource_service, mcp_servers and sandbox_tools")
@@ -81,15 +78,13 @@ class Toolbox:
     async def _run(self, call: ToolCallInfo) -> Outcome:
         started = time.perf_counter()
         route = self._routes.get(call.name)
+        source = route.session.name if route is not None else ""
         if route is None:
-            result, source = self._unknown(call.name), ""
+            result = self._unknown(call.name)
+        elif (broken := malformed(call.arguments, route.tool.parameters)) is not None:
+            result = ToolResult(broken, is_error=True)
         else:
-            source = route.session.name
-            broken = malformed(call.arguments, route.tool.parameters)
-            if broken is not None:
-                result = ToolResult(broken, is_error=True)
-            else:
-                result = await route.session.call(route.tool.name, call.arguments, self._timeout)
+            result = await route.session.call(route.tool.name, call.arguments, self._timeout)
         cut = ToolResult(truncate(result.content, self._limit), result.is_error)
         return Outcome(call, cut, source, (time.perf_counter() - started) * 1000)
 
@@ -111,9 +106,9 @@ def truncate(text: str, limit: int) -> str:
     """Head and tail of a text that is too long, with the number of characters left out between them."""
     if len(text) <= limit:
         return text
-    head = limit - limit // 2
     tail = limit // 2
-    return f"{text[:head]}\n\n... [truncated {len(text) - limit} chars] ...\n\n{text[len(text) - tail :]}"
+    gone = f"... [truncated {len(text) - limit} chars] ..."
+    return f"{text[: limit - tail]}\n\n{gone}\n\n{text[len(text) - tail :]}"
 
 
 def _free_name(name: str, source: str, taken: dict[str, _Route]) -> str:
@@ -130,9 +125,8 @@ def _free_name(name: str, source: str, taken: dict[str, _Route]) -> str:
 
 def _chat_shape(given: Any) -> JsonDict:
     """A tool definition of a dataset, in the chat protocol or in that of the Responses API."""
-    if isinstance(given, dict):
-        function = given.get("function") if isinstance(given.get("function"), dict) else given
-        if isinstance(function, dict) and isinstance(function.get("name"), str):
-            kept = {key: function[key] for key in ("name", "description", "parameters", "strict") if key in function}
-            return {"type": "function", "function": kept}
+    function = as_dict(as_dict(given).get("function")) or as_dict(given)
+    if isinstance(function.get("name"), str):
+        kept = {key: function[key] for key in ("name", "description", "parameters", "strict") if key in function}
+        return {"type": "function", "function": kept}
     raise SeedError(f"the problem's tools hold something that is no function: {str(given)[:200]}")
