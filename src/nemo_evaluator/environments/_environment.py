@@ -140,15 +140,12 @@ class BenchmarkEnvironment(EvalEnvironment):
     async def _seed_by_function(self, row: JsonDict, idx: int) -> SeedResult:
         function = self.definition.seed_fn
         assert function is not None
-        if self._seed_takes_fewshot:
-            seed: Any = function(row, idx, fewshot=self._fewshot.rows(row) if self._fewshot else [])
-        else:
-            seed = function(row, idx)
-        if inspect.isawaitable(seed):
-            seed = await seed
-        if not isinstance(seed, SeedResult):
-            raise TypeError(f"seed_fn of {self.name} returned {type(seed).__name__}, not SeedResult")
-        problem: SeedResult = seed
+        examples = {"fewshot": self._fewshot.rows(row) if self._fewshot else []} if self._seed_takes_fewshot else {}
+        problem: Any = function(row, idx, **examples)
+        if inspect.isawaitable(problem):
+            problem = await problem
+        if not isinstance(problem, SeedResult):
+            raise TypeError(f"seed_fn of {self.name} returned {type(problem).__name__}, not SeedResult")
         if self.definition.system_prompt and problem.system is None and problem.messages is None:
             problem.system = self.definition.system_prompt
         if problem.messages is None and not problem.images:

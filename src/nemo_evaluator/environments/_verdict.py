@@ -37,9 +37,7 @@ class ScorerRunner:
     """
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
-        self.function = function
-        self.in_thread = False
-        self._method = f"byob_{name}"
+        self.function, self.in_thread, self._method = function, False, f"byob_{name}"
         self._is_async = inspect.iscoroutinefunction(function)
         self._is_ours = (function.__module__ or "").startswith(_OURS)
         self._pool: ThreadPoolExecutor | None = None
@@ -111,9 +109,8 @@ def _calls_sandbox(function: Callable[..., Any]) -> bool:
     code = getattr(inspect.unwrap(function), "__code__", None)
     versions: set[str] = set()
     _gather(function, set(), versions, [])
-    return (code is not None and "code_sandbox" in _names(code)) or any(
-        version.startswith(_SANDBOXED) for version in versions
-    )
+    named = code is not None and "code_sandbox" in _names(code)
+    return named or any(version.startswith(_SANDBOXED) for version in versions)
 
 
 def _gather(function: Callable[..., Any], files: set[Path], versions: set[str], loose: list[str]) -> None:
@@ -152,11 +149,8 @@ def _is_near(function: Callable[..., Any], file: Path | None) -> bool:
 
 
 def _names(code: CodeType) -> set[str]:
-    names = set(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            names |= _names(constant)
-    return names
+    inner = [_names(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
+    return set(code.co_names).union(*inner)
 
 
 def _plain(value: Any) -> Any:

@@ -38,8 +38,6 @@ _VERSION: Final = "1"
 _PLACE: Final = re.compile(r"[\w.\-]+:\d+/?")
 _QUERY: Final = ("protocol", "data")
 _DATA_HINT: Final = "name the rows with ?data=FILE.jsonl or params.data: a native Gym server judges, and hands out none"
-
-
 TOKEN: Final = "NEL_SERVE_TOKEN"
 _GYM: Final = "nemo_gym"
 
@@ -48,7 +46,8 @@ class GymServer:
     """A server that somebody else runs."""
 
     def __init__(self, url: str) -> None:
-        self.url = url
+        # What it serves, as far as can be told from here: its address, or its command.
+        self.url = self.identity = url
         self.token: Secret | None = None
         # Why it will not come back, of one that is ours.
         self.lost: Lost | None = None
@@ -59,11 +58,6 @@ class GymServer:
     async def stop(self) -> None:
         """Stop it, if that is ours to do."""
 
-    @property
-    def identity(self) -> str:
-        """What it serves, as far as can be told from here."""
-        return self.url
-
 
 class ManagedGymServer(GymServer):
     """A server that is started with the first request, and gone with the benchmark."""
@@ -72,7 +66,7 @@ class ManagedGymServer(GymServer):
         # By name: what starts and watches servers lies in a room above this one.
         self._port = free_port()
         super().__init__(f"http://127.0.0.1:{self._port}")
-        self.token, self._identity = token, " ".join(words)
+        self.token, self.identity = token, " ".join(words)
         env = {"PORT": str(self._port)} | ({TOKEN: token.reveal()} if token else {})
         env |= {"NEL_DATA_MIRROR": str(mirror)} if (mirror := mirror_dir()) else {}
         launch = load_object("nemo_evaluator.services.base:Launch")(
@@ -103,11 +97,6 @@ class ManagedGymServer(GymServer):
     async def stop(self) -> None:
         await self._server.stop()
         self._folder.cleanup()
-
-    @property
-    def identity(self) -> str:
-        """Its command, without the port it got."""
-        return self._identity
 
 
 def managed_server(uri: str, token: Secret | None, startup_timeout: float) -> ManagedGymServer:

@@ -34,23 +34,25 @@ class GymClient:
         self._connector: aiohttp.TCPConnector | None = None
 
     async def get(self, path: str) -> Any:
-        return await self._call("GET", path, None, None)
+        return await self._call("GET", path)
 
     async def post(self, path: str, body: JsonDict, cookies: aiohttp.CookieJar | None = None) -> JsonDict:
-        """POST one; ``cookies`` are those of the rollout, and keep what the server sets."""
+        """POST a JSON value; ``cookies`` are those of the rollout, and keep what the server sets."""
         value = await self._call("POST", path, body, cookies)
         if not isinstance(value, dict):
             raise TransportError(f"{self.base}{path} answered with no JSON object: {str(value)[:_SHOWN]}")
         return value
 
     async def post_text(self, path: str, body: JsonDict) -> str:
-        return (await self._reply("POST", path, body, None)).decode("utf-8", "replace")
+        return (await self._reply("POST", path, body)).decode("utf-8", "replace")
 
     async def close(self) -> None:
         if self._connector is not None:
             await self._connector.close()
 
-    async def _call(self, method: str, path: str, body: JsonDict | None, cookies: aiohttp.CookieJar | None) -> Any:
+    async def _call(
+        self, method: str, path: str, body: JsonDict | None = None, cookies: aiohttp.CookieJar | None = None
+    ) -> Any:
         raw = await self._reply(method, path, body, cookies)
         try:
             return orjson.loads(raw)
@@ -58,15 +60,15 @@ class GymClient:
             text = scrub(raw[:_SHOWN].decode("utf-8", "replace"))
             raise TransportError(f"{self.base}{path} answered with something that is not JSON: {text}") from error
 
-    async def _reply(self, method: str, path: str, body: JsonDict | None, cookies: aiohttp.CookieJar | None) -> bytes:
+    async def _reply(
+        self, method: str, path: str, body: JsonDict | None, cookies: aiohttp.CookieJar | None = None
+    ) -> bytes:
         if self._connector is None:
             self._connector = aiohttp.TCPConnector(limit=0)
         data = None if body is None else orjson.dumps(body, default=str, option=orjson.OPT_NON_STR_KEYS)
         for pause in self._pauses():
             try:
-                return self._checked(
-                    path, *await self._send(method, path, data, new_jar() if cookies is None else cookies)
-                )
+                return self._checked(path, *await self._send(method, path, data, cookies))
             except aiohttp.ClientConnectorError as error:
                 await self._waited(pause, error)
             except TimeoutError as error:
@@ -101,7 +103,7 @@ class GymClient:
         """
         for pause in self._pauses():
             try:
-                await self._send("GET", "/health", None, new_jar(), _PROBE)
+                await self._send("GET", "/health", timeout=_PROBE)
                 return
             except TimeoutError:
                 # It took the connection: busy, not gone.
@@ -113,21 +115,19 @@ class GymClient:
         self,
         method: str,
         path: str,
-        data: bytes | None,
-        cookies: aiohttp.CookieJar,
+        data: bytes | None = None,
+        cookies: aiohttp.CookieJar | None = None,
         timeout: aiohttp.ClientTimeout | None = None,
     ) -> tuple[int, bytes]:
-        limit = timeout or self._timeout
         headers = {"Content-Type": "application/json"} if data is not None else {}
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token.reveal()}"
+        about: JsonDict = {"data": data, "headers": headers, "timeout": timeout or self._timeout}
+        jar = new_jar() if cookies is None else cookies
         session = aiohttp.ClientSession(
-            connector=self._connector, connector_owner=False, cookie_jar=cookies, proxy=proxy_url(self.base)
+            connector=self._connector, connector_owner=False, cookie_jar=jar, proxy=proxy_url(self.base)
         )
-        async with (
-            session,
-            session.request(method, self.base + path, data=data, headers=headers, timeout=limit) as reply,
-        ):
+        async with session, session.request(method, self.base + path, **about) as reply:
             return reply.status, await reply.read()
 
     def _checked(self, path: str, status: int, body: bytes) -> bytes:

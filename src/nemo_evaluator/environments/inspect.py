@@ -125,15 +125,9 @@ class InspectEnvironment(EvalEnvironment):
         return json.loads(done.stdout)
 
     def _read(self, row: JsonDict, sample: int | str) -> tuple[SolveResult, Outcome]:
-        usage = row["usage"]
-        reply = ModelResponse(
-            content=row["response"],
-            finish_reason=row["finish_reason"],
-            prompt_tokens=usage["input_tokens"],
-            completion_tokens=usage["output_tokens"],
-            total_tokens=usage["total_tokens"],
-            latency_ms=row["latency_ms"],
-        )
+        reply = ModelResponse(row["response"], finish_reason=row["finish_reason"], latency_ms=row["latency_ms"])
+        names = ("input_tokens", "output_tokens", "total_tokens")
+        reply.prompt_tokens, reply.completion_tokens, reply.total_tokens = (row["usage"][name] for name in names)
         answer = SolveResult(row["response"], reply)
         if "error" in row:
             known = [(_CAUSES[name], text) for name, text in row["raised"] if name in _CAUSES]

@@ -74,14 +74,9 @@ class HarborRun:
             whole = job | {"logs": str(logs), "timeout": self.timeout, "setup_timeout": SETUP_SECONDS}
             environment = {name: os.environ[name] for name in _KEPT if name in os.environ} | _QUIET | job["host_env"]
             with (Path(folder) / "stderr").open("w+b") as errors:
+                pipes: JsonDict = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
                 child = await asyncio.create_subprocess_exec(
-                    *(python, "-P", str(_CHILD)),
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=errors,
-                    env=environment,
-                    limit=_LONGEST_LINE,
-                    start_new_session=True,
+                    *(python, "-P", str(_CHILD)), **pipes, env=environment, limit=_LONGEST_LINE, start_new_session=True
                 )
                 try:
                     async with asyncio.timeout(SETUP_SECONDS + self.timeout + _GRACE):

@@ -28,12 +28,10 @@ class CustomSolver:
     """The user's solver, with its settings in the fingerprint: other settings, other answers."""
 
     def __init__(self, inner: Any, class_path: str, settings: JsonDict) -> None:
-        self.inner = inner
-        self._class_path = class_path
-        self._settings = settings
-        self.solve = inner.solve
-        if hasattr(inner, "needs"):
-            self.needs = inner.needs
+        self.inner, self._class_path, self._settings = inner, class_path, settings
+        for name in ("solve", "needs", "close"):
+            if hasattr(inner, name):
+                setattr(self, name, getattr(inner, name))
 
     def describe(self) -> JsonDict:
         own = self.inner.describe() if hasattr(self.inner, "describe") else {}
@@ -43,10 +41,6 @@ class CustomSolver:
             # A file changes without a new version: its text is part of what answers.
             described["source"] = digest_parts(find_file(file).read_text(encoding="utf-8", errors="replace"))[:16]
         return described
-
-    async def close(self) -> None:
-        if hasattr(self.inner, "close"):
-            await self.inner.close()
 
 
 def build(config: CustomSolverConfig, context: SolverContext) -> CustomSolver:

@@ -164,20 +164,15 @@ class OpenClawSolver:
         entry: JsonDict = {"id": model, "name": model, "input": ["text"], "reasoning": config.thinking != "off"}
         if config.context_window is not None:
             entry["contextWindow"] = config.context_window
-        provider = {
+        provider: JsonDict = {
             "api": "openai-completions",
             "baseUrl": url,
             "apiKey": "${MODEL_API_KEY}",
-            "timeoutSeconds": math.ceil(config.idle_timeout_seconds),
             "models": [entry],
         }
-        defaults = {
-            "model": {"primary": f"{_PROVIDER}/{model}"},
-            "workspace": workdir,
-            "skipBootstrap": True,
-            "compaction": {"mode": "safeguard"},
-            "maxConcurrent": config.max_concurrent,
-        }
+        provider["timeoutSeconds"] = math.ceil(config.idle_timeout_seconds)
+        defaults: JsonDict = {"model": {"primary": f"{_PROVIDER}/{model}"}, "workspace": workdir, "skipBootstrap": True}
+        defaults |= {"compaction": {"mode": "safeguard"}, "maxConcurrent": config.max_concurrent}
         settings: JsonDict = {
             "models": {"mode": "replace", "providers": {_PROVIDER: provider}},
             "agents": {"defaults": defaults},
