@@ -58,10 +58,8 @@ def fetch(ref: DatasetRef, revision: str | None) -> tuple[Rows, str | None]:
 
 def _refuse_offline(what: str) -> None:
     if is_offline():
-        raise UsageError(
-            f"{what} is not in the cache, and nothing may be fetched (offline)",
-            hint="run once with a network, or point NEL_DATA_MIRROR at a mirror that holds it",
-        )
+        hint = "run once with a network, or point NEL_DATA_MIRROR at a mirror that holds it"
+        raise UsageError(f"{what} is not in the cache, and nothing may be fetched (offline)", hint=hint)
 
 
 def cache_path(ref: DatasetRef, revision: str) -> Path:
@@ -112,18 +110,15 @@ def _download(ref: DatasetRef, revision: str) -> Iterable[dict[str, Any]]:
 def _write(target: Path, rows: Iterable[dict[str, Any]]) -> None:
     with replacing(target) as file:
         for row in rows:
-            file.write(orjson.dumps(_with_media(row), default=str, option=orjson.OPT_SERIALIZE_NUMPY))
-            file.write(b"\n")
+            file.write(orjson.dumps(_with_media(row), default=str, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n")
 
 
 def _with_media(row: dict[str, Any]) -> dict[str, Any]:
     """Media cells (``{"bytes": ..., "path": ...}``) in the form that mirrors use: base64 text."""
-    return {
-        key: {"path": value.get("path"), "bytes_base64": base64.b64encode(value["bytes"]).decode()}
-        if isinstance(value, dict) and isinstance(value.get("bytes"), bytes)
-        else value
-        for key, value in row.items()
-    }
+    for key, value in row.items():
+        if isinstance(value, dict) and isinstance(value.get("bytes"), bytes):
+            row[key] = {"path": value.get("path"), "bytes_base64": base64.b64encode(value["bytes"]).decode()}
+    return row
 
 
 # What the libraries say, in small letters (their classes change, their words are steadier), and what that means.

@@ -37,10 +37,8 @@ def mirror_dir() -> Path | None:
     """The mirror in force: ``datasets.mirror`` of the config, else ``NEL_DATA_MIRROR``."""
     chosen = _current.mirror or (Path(value) if (value := os.environ.get("NEL_DATA_MIRROR")) else None)
     if chosen is not None and not chosen.expanduser().is_dir():
-        raise UsageError(
-            f"the dataset mirror {chosen} is not a folder",
-            hint="fix datasets.mirror or NEL_DATA_MIRROR, or fill one with: nel data mirror BENCHMARK --to DIR",
-        )
+        hint = "fix datasets.mirror or NEL_DATA_MIRROR, or fill one with: nel data mirror BENCHMARK --to DIR"
+        raise UsageError(f"the dataset mirror {chosen} is not a folder", hint=hint)
     return chosen.expanduser() if chosen else None
 
 

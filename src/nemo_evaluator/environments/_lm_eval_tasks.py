@@ -166,12 +166,9 @@ class LmEvalEnvironment(EvalEnvironment):
             results[name] = {"sample_len": max(map(len, metrics.values())), **values}
         whole = {name: group.aggregate(results) for name, group in self._suite.groups.items()}
         single = len(self._suite.tasks) == 1 and not whole
-        return {
-            key if single else f"{name}/{key}": float(value)
-            for name, found in (whole | results).items()
-            for key, value in found.items()
-            if "," in key and "_stderr," not in key
-        }
+        all_found = [(name, key, value) for name, found in (whole | results).items() for key, value in found.items()]
+        told = [one for one in all_found if "," in one[1] and "_stderr," not in one[1]]
+        return {key if single else f"{name}/{key}": float(value) for name, key, value in told}
 
     def scorer_fingerprint(self) -> str:
         configs = [task.dump_config() for task in self._suite.tasks.values()]

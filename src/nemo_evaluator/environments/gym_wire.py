@@ -65,16 +65,8 @@ def native_seed(row: JsonDict, idx: int, cookies: aiohttp.CookieJar) -> GymSeed:
     metadata = {key: value for key, value in row.items() if key not in _ROW_OWN and not key.startswith("_ng_")}
     metadata |= row.get("verifier_metadata") or {}
     metadata |= {key: params[key] for key in ("tools", "reasoning") if params.get(key)}
-    expected = row.get("expected_answer")
-    return GymSeed(
-        prompt=prompt,
-        expected_answer="" if expected is None else str(expected),
-        metadata=metadata,
-        messages=messages,
-        idx=idx,
-        row=row,
-        cookies=cookies,
-    )
+    expected = "" if row.get("expected_answer") is None else str(row["expected_answer"])
+    return GymSeed(prompt, expected, metadata, messages=messages, idx=idx, row=row, cookies=cookies)
 
 
 def native_row(seed: SeedResult) -> JsonDict:

@@ -175,13 +175,8 @@ class HarborEnvironment(EvalEnvironment):
         command = f"bash {TESTS}/{script}"
         if limits.get("setup_script"):
             command = f"bash {limits['setup_script']} && {command}"
-        result = await sandbox.exec(
-            command,
-            timeout=task.verifier_seconds,
-            env=expand(limits.get("env"), self._host, task.name),
-            user=user,
-            max_output_bytes=_OUTPUT,
-        )
+        env = expand(limits.get("env"), self._host, task.name)
+        result = await sandbox.exec(command, task.verifier_seconds, env=env, user=user, max_output_bytes=_OUTPUT)
         details: JsonDict = {"method": "harbor", "test_exit_code": result.exit_code, "verified_in": place}
         details |= {"test_stdout": result.stdout[-_OUTPUT:], "test_stderr": result.stderr[-_OUTPUT:]}
         if found := [one for one in left if one]:

@@ -135,12 +135,9 @@ async def export_rows(environment: EvalEnvironment, size: int, folder: Path) -> 
         for idx in range(size):
             with boundary(Cause.SEED):
                 seed = _sendable(await environment.seed(idx))
-            row = {
-                "responses_create_params": {"input": seed.messages or seed.plain_messages},
-                "expected_answer": seed.expected_answer,
-                "uuid": f"{environment.name}-{idx}",
-                "metadata": seed.metadata,
-            }
+            asked = {"input": seed.messages or seed.plain_messages}
+            row = {"responses_create_params": asked, "expected_answer": seed.expected_answer}
+            row |= {"uuid": f"{environment.name}-{idx}", "metadata": seed.metadata}
             file.write(orjson.dumps(row, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY) + b"\n")
     return path
 

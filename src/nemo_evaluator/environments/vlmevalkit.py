@@ -37,8 +37,7 @@ class VlmEvalKitEnvironment(EvalEnvironment):
     def __init__(self, table: str, num_examples: int | None = None) -> None:
         self.name = f"vlmevalkit_{safe_name(table)}"
         self._table = table
-        rows = open_rows(_find(table))
-        self._rows = rows
+        rows = self._rows = open_rows(_find(table))
         self._dataset = rows if num_examples is None else rows[:num_examples]
         self._by_index: dict[str, int] | None = None
 
@@ -57,25 +56,18 @@ class VlmEvalKitEnvironment(EvalEnvironment):
         metadata: JsonDict = {"source": "vlmevalkit", "dataset": self._table, "index": row.get("index")}
         metadata |= {"category": category} if category else {}
         metadata |= {"options": list(options.values()), "letters": "".join(options)} if options else {}
-        return SeedResult(
-            prompt=prompt,
-            expected_answer=str(row.get("answer", "")),
-            images=self._pictures(row, idx),
-            metadata=metadata,
-            shown=frozenset({"options", "letters"}),
-        )
+        images, shown = self._pictures(row, idx), frozenset({"options", "letters"})
+        return SeedResult(prompt, str(row.get("answer", "")), metadata, images=images, shown=shown)
 
     async def verify(
         self, response: str, expected: str, sandbox: Sandbox | None = None, **metadata: Any
     ) -> VerifyResult:
-        sample = ScorerInput(response, expected, metadata)
+        sample, said = ScorerInput(response, expected, metadata), expected.strip().lower()
         if metadata.get("letters"):
             scores = multichoice_regex(sample, labels=metadata["letters"])
-        elif expected.strip().lower() in ("yes", "no"):
-            scores = multichoice_regex(
-                ScorerInput(response, "A" if expected.strip().lower() == "yes" else "B", {"options": ["Yes", "No"]}),
-                labels="AB",
-            )
+        elif said in ("yes", "no"):
+            asked = ScorerInput(response, "A" if said == "yes" else "B", {"options": ["Yes", "No"]})
+            scores = multichoice_regex(asked, labels="AB")
         else:
             exact = exact_match(sample)
             scores = exact if exact["correct"] else fuzzy_match(sample)

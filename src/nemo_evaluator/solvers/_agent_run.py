@@ -177,11 +177,6 @@ def _reply_record(turn: int, reply: ModelResponse, calls: Sequence[ToolCallInfo]
 
 
 def _outcome_record(outcome: Outcome) -> JsonDict:
-    return {
-        "id": outcome.call.id,
-        "name": outcome.call.name,
-        "source": outcome.source,
-        "content": outcome.result.content,
-        "is_error": outcome.result.is_error,
-        "latency_ms": round(outcome.latency_ms, 2),
-    }
+    called = {"id": outcome.call.id, "name": outcome.call.name, "source": outcome.source}
+    brought = {"content": outcome.result.content, "is_error": outcome.result.is_error}
+    return {**called, **brought, "latency_ms": round(outcome.latency_ms, 2)}

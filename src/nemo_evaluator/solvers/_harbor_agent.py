@@ -39,10 +39,9 @@ def harbor_python() -> tuple[str, str]:
     """The interpreter that has Harbor, and Harbor's version. Raises an error that says what to install."""
     chosen = os.environ.get(_PYTHON)
     if chosen is None and sys.version_info < _LEAST:
-        raise UsageError(
-            f"Harbor's agents need Python 3.12 or newer, and this is {sys.version_info[0]}.{sys.version_info[1]}",
-            hint=f"{install_line('harbor')}, or set {_PYTHON} to a Python 3.12 that has harbor installed",
-        )
+        said = f"Harbor's agents need Python 3.12 or newer, and this is {sys.version_info[0]}.{sys.version_info[1]}"
+        hint = f"{install_line('harbor')}, or set {_PYTHON} to a Python 3.12 that has harbor installed"
+        raise UsageError(said, hint=hint)
     if chosen is None and importlib.util.find_spec("harbor") is None:
         raise MissingExtraError("harbor", extra="harbor")
     asked = [chosen or sys.executable, "-c", "from importlib.metadata import version; print(version('harbor'))"]
@@ -139,15 +138,10 @@ class HarborRun:
 
     async def _exec(self, asked: JsonDict) -> JsonDict:
         limits = [float(one) for one in (asked["timeout"], self.cmd_timeout) if one]
-        done = await self.sandbox.exec(
-            asked["command"],
-            timeout=min(limits, default=SETUP_SECONDS + self.timeout),
-            cwd=asked["cwd"],
-            env=asked["env"],
-            user=asked["user"],
-            # A terminal that an agent opens lives on between its commands.
-            background=True,
-        )
+        told = {name: asked[name] for name in ("cwd", "env", "user")}
+        limit = min(limits, default=SETUP_SECONDS + self.timeout)
+        # In the background: a terminal that an agent opens lives on between its commands.
+        done = await self.sandbox.exec(asked["command"], timeout=limit, background=True, **told)
         return {"stdout": done.stdout, "stderr": done.stderr, "code": 124 if done.timed_out else done.exit_code}
 
     def _answer(self, child: asyncio.subprocess.Process, message: JsonDict) -> None:

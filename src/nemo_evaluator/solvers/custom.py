@@ -59,22 +59,16 @@ def build(config: CustomSolverConfig, context: SolverContext) -> CustomSolver:
         if "client" in parameters or takes_all:
             settings["client"] = context.clients[config.service]
         elif not outside:
-            raise UsageError(
-                f"{config.class_path} takes no client, but the solver names the service {config.service!r}",
-                hint='add a `client` parameter to the class, or needs = ("model",), or remove `service`',
-            )
+            said = f"{config.class_path} takes no client, but the solver names the service {config.service!r}"
+            hint = 'add a `client` parameter to the class, or needs = ("model",), or remove `service`'
+            raise UsageError(said, hint=hint)
     unknown = [] if takes_all else [name for name in settings if name not in parameters]
     if unknown:
         hint = did_you_mean(unknown[0], parameters, f"it takes: {', '.join(parameters) or 'nothing'}")
         raise UsageError(f"{config.class_path} does not take {unknown[0]!r}", hint=hint)
-    missing = [
-        name
-        for name, parameter in parameters.items()
-        if parameter.default is parameter.empty
-        and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-        and name not in settings
-    ]
-    if missing:
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    needed = [name for name, one in parameters.items() if one.default is one.empty and one.kind in named]
+    if missing := [name for name in needed if name not in settings]:
         hint = "name a `service`" if missing == ["client"] else "put it under `config`"
         raise UsageError(f"{config.class_path} needs {', '.join(missing)}", hint=hint)
     solver = kind(**settings)

@@ -161,10 +161,10 @@ def _patch_of(reply: JsonDict, response: JsonDict | str) -> str:
     text = assistant_text(response)
     if (start := text.find("diff --git ")) >= 0:
         return text[start:].partition("\n```")[0] + "\n"
-    raise SolverError(
-        f"the Gym's reply has no patch ({', '.join(_PATCHES)}, or a diff as its answer), so nothing could be verified",
-        hint="set trust_reward: true to take the Gym's own verdict",
+    said = (
+        f"the Gym's reply has no patch ({', '.join(_PATCHES)}, or a diff as its answer), so nothing could be verified"
     )
+    raise SolverError(said, hint="set trust_reward: true to take the Gym's own verdict")
 
 
 async def _apply(patch: str, sandbox: Sandbox) -> bool:

@@ -1,0 +1,12 @@
+from nemo_evaluator.environments._environment import BenchmarkEnvironment as BenchmarkEnvironment
+from nemo_evaluator.environments.base import EvalEnvironment as EvalEnvironment
+from nemo_evaluator.environments.custom import benchmark as benchmark
+from nemo_evaluator.environments.custom import image_builder as image_builder
+from nemo_evaluator.environments.custom import scorer as scorer
+from nemo_evaluator.environments.definition import BenchmarkInfo as BenchmarkInfo
+from nemo_evaluator.environments.registry import environment_class as environment_class
+from nemo_evaluator.environments.registry import get_environment as get_environment
+from nemo_evaluator.environments.registry import list_environments as list_environments
+from nemo_evaluator.environments.registry import load_benchmark_file as load_benchmark_file
+from nemo_evaluator.environments.registry import register as register
+from nemo_evaluator.scoring.types import ScorerInput as ScorerInput
