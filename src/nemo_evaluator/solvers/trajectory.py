@@ -179,12 +179,16 @@ _METRICS: Final = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_
 
 
 def _token_metrics(response: ModelResponse) -> JsonDict:
-    metrics = {name: getattr(response, name) for name in _METRICS}
-    if response.prompt_tokens is None:
-        metrics["cached_tokens"] = None
-    elif response.cached_tokens is not None:
+    metrics: JsonDict = {}
+    if response.prompt_tokens is not None:
+        metrics["prompt_tokens"] = response.prompt_tokens
+    if response.completion_tokens is not None:
+        metrics["completion_tokens"] = response.completion_tokens
+    if response.cached_tokens is not None and response.prompt_tokens is not None:
         metrics["cached_tokens"] = min(response.cached_tokens, response.prompt_tokens)
-    return {name: value for name, value in metrics.items() if value is not None}
+    if response.cost_usd is not None:
+        metrics["cost_usd"] = response.cost_usd
+    return metrics
 
 
 def _final_metrics(steps: Sequence[JsonDict]) -> JsonDict:
