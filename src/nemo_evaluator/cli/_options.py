@@ -15,6 +15,11 @@ option = partial(click.option, show_default=True)
 PATH, FILE = click.Path(path_type=Path), click.Path(dir_okay=False)
 
 
+def say(line: str) -> None:
+    """One line for people, on stderr: what is on stdout may be read by programs."""
+    click.echo(line, err=True)
+
+
 def benchmark_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """The benchmarks whose name begins like this."""
     names: list[str] = importlib.import_module("nemo_evaluator.environments.registry").list_environments()

@@ -30,10 +30,8 @@ def canary(
 
     Exit codes: 0 PASS, 1 config error, 3 FAIL with its causes, 130 interrupted.
     """
-    request = RunRequest(
-        config_file, override=override, env_file=env_file, command=tuple(masked_arguments(sys.argv[1:]))
-    )
-    report = run_canary(request, limit)
+    command = tuple(masked_arguments(sys.argv[1:]))
+    report = run_canary(RunRequest(config_file, override=override, env_file=env_file, command=command), limit)
     shown = dumps({"verdict": report.verdict} | asdict(report)).decode() if as_json else canary_text(report)
     click.echo(scrub(harmless(shown)))
     ctx.exit(report.exit_code)

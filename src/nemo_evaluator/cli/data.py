@@ -32,9 +32,7 @@ def mirror(benchmarks: tuple[str, ...], folder: Path, as_json: bool) -> None:
 
     On a machine without a network, point NEL_DATA_MIRROR (or `datasets.mirror` of a config) at that folder.
     """
-    opened: list[Opened] = []
-    for name in benchmarks:
-        opened += _datasets_of(name)
+    opened = [one for name in benchmarks for one in _datasets_of(name)]
     if not opened:
         raise UsageError(f"{', '.join(benchmarks)}: nothing to mirror, the rows are on this machine already")
     entries = fill(folder, opened)
@@ -50,10 +48,9 @@ def mirror(benchmarks: tuple[str, ...], folder: Path, as_json: bool) -> None:
 def _datasets_of(name: str) -> list[Opened]:
     """What a benchmark opens, its few-shot split included."""
     definition = getattr(environment_class(name), "definition", None)
-    shots = bool(definition and (definition.fewshot_split or definition.fewshot_dataset))
     with recording() as opened:
         get_environment(name, num_fewshot=0 if definition and definition.fewshot else None)
-    if shots:
+    if definition and (definition.fewshot_split or definition.fewshot_dataset):
         with recording() as examples:
             try:
                 get_environment(name, num_fewshot=1)
@@ -105,8 +102,7 @@ def update(datasets: tuple[str, ...], as_json: bool) -> None:
     starts = tuple(wanted.removeprefix("hf://") for wanted in datasets)
     keys = {key for key in read_lock() if key.removeprefix("hf://").startswith(starts)}
     if not keys:
-        raise UsageError(
-            f"nothing in the lock begins with {', '.join(datasets)}", hint="`nel data lock` shows the keys"
-        )
+        hint = "`nel data lock` shows the keys"
+        raise UsageError(f"nothing in the lock begins with {', '.join(datasets)}", hint=hint)
     dropped = forget(keys)
     click.echo(json.dumps(dropped) if as_json else "\n".join(f"dropped {key}" for key in dropped))

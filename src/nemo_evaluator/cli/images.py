@@ -30,19 +30,17 @@ def package(
     image = BenchmarkImage(module.resolve(), base_image, requirements)
     if output is not None:
         if push:
-            raise UsageError(
-                "--push needs an image, and --output writes a Dockerfile only", hint="leave one of them out"
-            )
+            why = "--push needs an image, and --output writes a Dockerfile only"
+            raise UsageError(why, hint="leave one of them out")
         output.write_text(image.dockerfile(), encoding="utf-8")
         click.echo(f"{output}: build it in the folder that holds {image.module.name}")
         return
     tag = tag or f"nel-{image.module.stem.lower().replace('_', '-')}:latest"
     image.build(tag, push=push)
     bench = image.module.name + ("/FILE.py" if image.module.is_dir() else "")
+    run = f"eval run --bench {bench} --model PROVIDER/MODEL -o /data/results"
     click.echo(f"{'pushed' if push else 'built'} {tag}; to run it:")
-    click.echo(
-        f'  docker run --rm -v "$PWD:/data" {tag} eval run --bench {bench} --model PROVIDER/MODEL -o /data/results'
-    )
+    click.echo(f'  docker run --rm -v "$PWD:/data" {tag} {run}')
 
 
 _VARIANTS: Final = ("base", "harbor", "lm-eval", "skills", "gym", "full")

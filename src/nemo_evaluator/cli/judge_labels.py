@@ -63,9 +63,8 @@ def sample(
     bundle = bundle_of(run, benchmark)
     folder = bundle.path.parent
     if read_draw(folder) is not None and not replace:
-        raise UsageError(
-            f"rows of {folder} are drawn already", hint=f"nel judge label {run}, or draw anew with --replace"
-        )
+        hint = f"nel judge label {run}, or draw anew with --replace"
+        raise UsageError(f"rows of {folder} are drawn already", hint=hint)
     rows = read_judged(bundle)
     if like is None:
         draw = draw_rows(rows, labels, method, seed)
@@ -81,9 +80,8 @@ def sample(
         click.echo(dumps({**facts, "rows": len(rows), "half_width": corrected, "half_width_labels_alone": alone}))
         return
     click.echo(f"{bundle.name}: {len(draw.rows):,} of {len(rows):,} rows drawn ({draw.method}, seed {draw.seed})")
-    click.echo(
-        f"the corrected score will be known to about ±{corrected:.3f} with a usual judge, ±{alone:.3f} by labels alone"
-    )
+    known = f"±{corrected:.3f} with a usual judge, ±{alone:.3f} by labels alone"
+    click.echo(f"the corrected score will be known to about {known}")
     click.echo(f"next: nel judge label {run}, or label them in the viewer")
 
 

@@ -28,11 +28,11 @@ def status(ids: tuple[str, ...], as_json: bool) -> None:
     """Show the status of each job of a run. ID is an invocation id or a job id, or the beginning of one."""
     jobs = [job for which in ids for job in find_jobs(which)]
     if as_json:
-        rows = [
-            {"invocation": invocation_of(job.run.run_id), "job_id": job.job_id, "status": job.status.lower()}
-            | {"progress": {"done": job.done, "total": job.total}, "data": {"output_dir": str(job.folder)}}
-            for job in jobs
+        more = [
+            {"progress": {"done": one.done, "total": one.total}, "data": {"output_dir": str(one.folder)}}
+            for one in jobs
         ]
+        rows = [_state(job) | also for job, also in zip(jobs, more, strict=True)]
         click.echo(dumps(rows, indent=True).decode())
         return
     head = ("JOB ID", "STATUS", "SAMPLES", "EXECUTOR", "TASK")
@@ -40,6 +40,10 @@ def status(ids: tuple[str, ...], as_json: bool) -> None:
     # A path is not cut: it is there to be copied.
     places = dict.fromkeys(f"Location: {job.run.output_dir}" for job in jobs)
     click.echo(harmless("\n".join([*table([head, *lines], terminal_width(), narrow=(4,)), *places])))
+
+
+def _state(job: Job) -> JsonDict:
+    return {"invocation": invocation_of(job.run.run_id), "job_id": job.job_id, "status": job.status.lower()}
 
 
 @click.command("info")
@@ -125,10 +129,7 @@ def kill(which: str) -> None:
         hint = f"nel kill {invocation} stops the run; leave a task out with: nel run --config FILE -t OTHER_TASK"
         raise UsageError("the jobs of a run share one process and cannot be stopped alone", hint=hint)
     executor_of(run.executor).stop(run)
-    rows = [
-        {"invocation": invocation, "job_id": job.job_id, "status": job.status.lower()} for job in find_jobs(invocation)
-    ]
-    click.echo(dumps(rows, indent=True).decode())
+    click.echo(dumps([_state(job) for job in find_jobs(invocation)], indent=True).decode())
 
 
 @click.group("ls", invoke_without_command=True)
@@ -188,15 +189,8 @@ def runs(limit: int | None, executor: str | None, since: str | None) -> None:
 
 
 def _facts(one: Task) -> JsonDict:
-    return {
-        "task": one.name,
-        "harness": one.harness,
-        "endpoint_type": one.endpoint,
-        "container": one.image,
-        "nel": one.nel,
-        "needs": list(one.needs),
-        "defaults": dict(one.defaults),
-    }
+    facts: JsonDict = {"task": one.name, "harness": one.harness, "endpoint_type": one.endpoint, "container": one.image}
+    return facts | {"nel": one.nel, "needs": list(one.needs), "defaults": dict(one.defaults)}
 
 
 def _is_recent(started: str, since: str | None) -> bool:

@@ -5,7 +5,8 @@ import json
 import os
 import signal
 import tempfile
-from dataclasses import dataclass, replace
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,16 +39,7 @@ TOKEN = "NEL_PROXY_TOKEN"
 @option("-O", "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Change one value.")
 @option("--traffic", type=click.Path(dir_okay=False, path_type=Path), help="Log every call to this file.")
 @option("--json", "as_json", is_flag=True, help="Print URL and token as one line of JSON.")
-def proxy(
-    file: Path,
-    name: str | None,
-    host: str,
-    port: int,
-    sessions: tuple[str, ...],
-    overrides: tuple[str, ...],
-    traffic: Path | None,
-    as_json: bool,
-) -> None:
+def proxy(file: Path, overrides: tuple[str, ...], name: str | None, host: str, **wish: Any) -> None:
     """Put the interceptors of a service behind HTTP, for any OpenAI or Anthropic client.
 
     Clients give the printed token as their API key; set NEL_PROXY_TOKEN to choose it yourself. With --session
@@ -55,26 +47,10 @@ def proxy(
     or have services alone.
     """
     check_host(host)
-    for session in sessions:
+    for session in wish["sessions"]:
         check_session(session)
     config = _load(file, overrides)
-    chosen = _choose(config, name)
-    token = os.environ.get(TOKEN)
-    wish = _Wish(chosen, host, port, Secret(token) if token else None, sessions, traffic, as_json)
-    uvloop.run(_serve(config, wish, file.resolve().parent))
-
-
-@dataclass(frozen=True, slots=True)
-class _Wish:
-    """What the command line asks for."""
-
-    service: str
-    host: str
-    port: int
-    token: Secret | None
-    sessions: tuple[str, ...]
-    traffic: Path | None
-    as_json: bool
+    uvloop.run(_serve(config, _choose(config, name), file.resolve().parent, host=host, **wish))
 
 
 def _load(file: Path, overrides: tuple[str, ...]) -> EvalConfig:
@@ -87,65 +63,55 @@ def _load(file: Path, overrides: tuple[str, ...]) -> EvalConfig:
 
 def _choose(config: EvalConfig, name: str | None) -> str:
     names = list(config.services)
-    if name is None:
-        if len(names) != 1:
-            raise UsageError("which service?", hint=f"--service one of: {', '.join(names)}")
-        return names[0]
+    if name is None and len(names) != 1:
+        raise UsageError("which service?", hint=f"--service one of: {', '.join(names)}")
+    name = name or names[0]
     if name not in names:
         raise UsageError(f"the config has no service {name!r}", hint=did_you_mean(name, names))
     return name
 
 
-def _needed(config: EvalConfig, name: str) -> EvalConfig:
-    """The config with one service, and what it depends on."""
-    wanted, queue = set(), [name]
-    while queue:
-        one = queue.pop()
-        if one not in wanted:
-            wanted.add(one)
-            queue += config.services[one].depends_on
-    return config.model_copy(
-        update={"services": {key: config.services[key] for key in config.services if key in wanted}}
-    )
-
-
-async def _serve(config: EvalConfig, wish: _Wish, base_dir: Path) -> None:
-    loop = asyncio.get_running_loop()
-    ended = asyncio.Event()
+async def _serve(
+    config: EvalConfig,
+    name: str,
+    base_dir: Path,
+    *,
+    host: str,
+    port: int,
+    sessions: tuple[str, ...],
+    traffic: Path | None,
+    as_json: bool,
+) -> None:
+    ended, token = asyncio.Event(), os.environ.get(TOKEN)
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, ended.set)
-    with tempfile.TemporaryDirectory(prefix="nel-proxy-") as folder:
-        async with start_services(_needed(config, wish.service), Path(folder)) as running:
-            where = running[wish.service]
-            service: Any = config.services[wish.service]
-            endpoint = where.reach(endpoint_of(wish.service, service, url=where.url, base_dir=base_dir))
-            log = TrafficLog(wish.traffic) if wish.traffic is not None else None
-            scope = CallScope(traffic=log.write) if log is not None else CallScope()
-            server = Proxy(
-                endpoint,
-                host=wish.host,
-                port=wish.port,
-                token=wish.token,
-                scope=scope,
-                sessions_only=bool(wish.sessions),
-            )
-            async with server:
-                _announce(server, wish, {name: server.session(replace(scope, session=name)) for name in wish.sessions})
-                await ended.wait()
-            if log is not None:
-                log.close()
+        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    async with AsyncExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nel-proxy-"))
+        where = (await stack.enter_async_context(start_services(config.only([name]), Path(folder))))[name]
+        service: Any = config.services[name]
+        endpoint = where.reach(endpoint_of(name, service, url=where.url, base_dir=base_dir))
+        scope = CallScope()
+        if traffic is not None:
+            log = TrafficLog(traffic)
+            stack.callback(log.close)
+            scope = CallScope(traffic=log.write)
+        key = Secret(token) if token else None
+        server = Proxy(endpoint, host=host, port=port, token=key, scope=scope, sessions_only=bool(sessions))
+        await stack.enter_async_context(server)
+        _announce(server, name, {one: server.session(replace(scope, session=one)) for one in sessions}, as_json)
+        await ended.wait()
 
 
-def _announce(server: Proxy, wish: _Wish, sessions: dict[str, str]) -> None:
-    shown: JsonDict = {"service": wish.service, "url": server.url, "token": server.token.reveal()}
+def _announce(server: Proxy, service: str, sessions: dict[str, str], as_json: bool) -> None:
+    shown: JsonDict = {"service": service, "url": server.url, "token": server.token.reveal()}
     opened = {name: {"url": url, "key": server.key_of(name).reveal()} for name, url in sessions.items()}
-    if wish.as_json:
+    if as_json:
         click.echo(json.dumps(shown | {"sessions": opened} if opened else shown))
         return
-    click.echo(f"service   {wish.service} ({server.door.endpoint.model} at {scrub(server.door.endpoint.url)})")
+    click.echo(f"service   {service} ({server.door.endpoint.model} at {scrub(server.door.endpoint.url)})")
     for name, one in opened.items():
         click.echo(f"session   {name}: base URL {one['url']}, API key {one['key']}")
     if not opened:
         click.echo(f"base URL  {server.url}   (Anthropic clients: {server.root})")
-        click.echo(f"API key   {shown['token'] if wish.token is None else f'as in {TOKEN}'}")
+        click.echo(f"API key   {f'as in {TOKEN}' if os.environ.get(TOKEN) else shown['token']}")
     click.echo("stop with Ctrl-C")

@@ -9,7 +9,7 @@ import click
 import orjson
 import yaml
 
-from nemo_evaluator.cli._options import PATH, option
+from nemo_evaluator.cli._options import PATH, option, say
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import write_atomic
 from nemo_evaluator.exporters import export_bundles
@@ -24,7 +24,7 @@ from nemo_evaluator.store.sums import update_sums
 _FORMATS = click.Choice(list(RENDERERS))
 
 
-def show_report(paths: Sequence[Path], fmt: str, output: Path | None) -> None:
+def _show(paths: Sequence[Path], fmt: str, output: Path | None) -> None:
     """Print one report, or write it to a file; what is said about it goes to stderr, so stdout stays parsable."""
     for path in paths:
         convert_legacy(path)
@@ -37,19 +37,7 @@ def show_report(paths: Sequence[Path], fmt: str, output: Path | None) -> None:
     with _writing(target):
         write_atomic(target, text)
         update_sums(target.parent, [target])
-    click.echo(f"written: {target}", err=True)
-    click.echo(f"rows in a browser: nel view {paths[0]}", err=True)
-
-
-def show_all(paths: Sequence[Path], folder: Path) -> None:
-    """Write the report in every format into a folder."""
-    for path in paths:
-        convert_legacy(path)
-    ensure_free(folder)
-    with _writing(folder):
-        written = write_reports(folder, RENDERERS, paths=paths)
-    for path in written:
-        click.echo(f"written: {path}", err=True)
+    say(f"written: {target}\nrows in a browser: nel view {paths[0]}")
 
 
 @contextmanager
@@ -67,7 +55,7 @@ def _writing(target: Path) -> Iterator[None]:
 @option("--output", "-o", type=PATH, help="Write to this file, or into this folder.")
 def report(paths: tuple[Path, ...], fmt: str, output: Path | None) -> None:
     """Report on bundles: files, or folders that are searched for them."""
-    show_report(paths, fmt, output)
+    _show(paths, fmt, output)
 
 
 @click.command("report")
@@ -87,10 +75,15 @@ def eval_report(
     folder = Path(find_run(run_id).output_dir) if run_id is not None else results_dir or Path("eval_results")
     if not folder.exists():
         raise UsageError(f"{folder} does not exist", hint="give the folder of a run, or --run-id; see `nel eval runs`")
-    if all_formats:
-        show_all([folder], output or Path())
-    else:
-        show_report([folder], fmt or "markdown", output)
+    if not all_formats:
+        _show([folder], fmt or "markdown", output)
+        return
+    target = output or Path()
+    convert_legacy(folder)
+    ensure_free(target)
+    with _writing(target):
+        written = write_reports(target, RENDERERS, paths=[folder])
+    say("\n".join(f"written: {path}" for path in written))
 
 
 def read_settings(name: str, file: Path | None, overrides: tuple[str, ...]) -> dict[str, Any]:

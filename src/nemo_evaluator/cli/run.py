@@ -56,9 +56,8 @@ def run(
     if is_own(file.expanduser()):
         for flag, given in (("-t", tasks), ("--convert", convert), ("--containers", containers)):
             if given:
-                raise UsageError(
-                    f"{flag} is for configs of the launcher, and {file} is one of nel", hint="leave it out"
-                )
+                why = f"{flag} is for configs of the launcher, and {file} is one of nel"
+                raise UsageError(why, hint="leave it out")
         ctx.exit(start_own(file.expanduser(), override, command, dry_run=dry_run, wait=wait))
     composed = compose_launcher(file.expanduser(), override, raw=config_mode == "raw")
     dry = dry_run or convert is not None

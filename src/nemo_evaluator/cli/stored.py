@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from nemo_evaluator.cli._options import option, run_ids
+from nemo_evaluator.cli._options import option, run_ids, say
 from nemo_evaluator.cli.runs import run_options
 from nemo_evaluator.config import SNAPSHOT, LoadedConfig, check_runtime, load_config, write_snapshot
 from nemo_evaluator.core.errors import UsageError
@@ -45,7 +45,7 @@ def merge(
     (shards are missing, or too few rows are scored), with 2 when a strict export failed.
     """
     root = Path(folder or output_dir or (_root_of(run_id) if run_id else "eval_results"))
-    merged = merge_run(root, repeats=repeats, say=lambda line: click.echo(line, err=True))
+    merged = merge_run(root, repeats=repeats, say=say)
     if as_json:
         click.echo(dumps(merged.bundles).decode())
     else:

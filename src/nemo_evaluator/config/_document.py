@@ -54,14 +54,9 @@ class Document:
 
 def show_path(path: Path) -> str:
     """``benchmarks[0].solver.service``"""
-    text = ""
-    for key in path:
-        if isinstance(key, int):
-            text += f"[{key}]"
-        else:
-            shown = key if key and "." not in key else f'"{key}"'
-            text += f".{shown}" if text else shown
-    return text or WHOLE_FILE
+    words = [key if isinstance(key, int) or (key and "." not in key) else f'"{key}"' for key in path]
+    text = "".join(f"[{word}]" if isinstance(word, int) else f".{word}" for word in words)
+    return text.removeprefix(".") or WHOLE_FILE
 
 
 def deep_merge(base: Any, over: Any) -> Any:

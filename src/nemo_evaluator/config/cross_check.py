@@ -5,7 +5,7 @@ role it must have, is said by the schema of each kind (``Refers``).
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from pydantic import BaseModel
 
@@ -15,7 +15,7 @@ from nemo_evaluator.config.fields import STEP_TIMEOUT, Refers, Role
 from nemo_evaluator.config.groups import CLUSTERS, METRICS, SERVICES, SOLVERS
 from nemo_evaluator.config.kinds import marks
 from nemo_evaluator.config.urls import protocol_of_url
-from nemo_evaluator.core.json_coerce import as_dict
+from nemo_evaluator.core.json_coerce import as_dict, as_list
 from nemo_evaluator.core.kinds import Kinds
 from nemo_evaluator.core.registry import did_you_mean
 
@@ -33,8 +33,7 @@ class Finding(NamedTuple):
 
 def benchmarks_of(data: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
     """The benchmarks of a config that are mappings, with their paths."""
-    benchmarks = data.get("benchmarks")
-    for number, benchmark in enumerate(benchmarks if isinstance(benchmarks, list) else []):
+    for number, benchmark in enumerate(as_list(data.get("benchmarks"))):
         if isinstance(benchmark, dict):
             yield ("benchmarks", number), benchmark
 
@@ -63,14 +62,10 @@ def with_solvers(data: dict[str, Any]) -> dict[str, Any]:
 
 def _is_whole(entry: Any) -> bool:
     """True when there is nothing to fill in, or the schema is to say what is wrong."""
-    if not isinstance(entry, dict):
-        return True
-    solver = entry.get("solver")
-    if solver is None:
-        return False
-    return (
-        not isinstance(solver, dict) or solver.get("type", "simple") != "simple" or {"type", "service"} <= set(solver)
-    )
+    solver = entry.get("solver") if isinstance(entry, dict) else ""
+    if not isinstance(solver, dict):
+        return solver is not None
+    return solver.get("type", "simple") != "simple" or {"type", "service"} <= set(solver)
 
 
 def _filled(entry: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
@@ -114,8 +109,7 @@ def _named(data: dict[str, Any]) -> Iterator[Finding]:
         yield from _references(data, SOLVERS, benchmark.get("solver"), (*path, "solver"), None)
         yield from _service(data, benchmark.get("verifier"), (*path, "verifier"), "gym")
         solving = get_in(benchmark, "solver", "service")
-        metrics = get_in(benchmark, "scoring", "metrics")
-        for number, metric in enumerate(metrics if isinstance(metrics, list) else []):
+        for number, metric in enumerate(as_list(get_in(benchmark, "scoring", "metrics"))):
             yield from _references(data, METRICS, metric, (*path, "scoring", "metrics", number), solving)
 
 
@@ -138,8 +132,7 @@ def _schema(kinds: Kinds, owner: Any) -> type[BaseModel] | None:
 
 
 def _role(service: Any) -> Role:
-    role: Role = getattr(_schema(SERVICES, service), "role", "any")
-    return role
+    return cast("Role", getattr(_schema(SERVICES, service), "role", "any"))
 
 
 def _service(data: dict[str, Any], name: Any, path: Path, role: Role) -> Iterator[Finding]:

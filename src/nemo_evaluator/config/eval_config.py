@@ -1,6 +1,7 @@
 """The whole config: services, sandboxes, benchmarks, cluster, output."""
 
 import ast
+from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Annotated, Any, Self
 
@@ -18,6 +19,7 @@ from nemo_evaluator.config.sandbox_base import SandboxConfig
 from nemo_evaluator.config.service_base import ModelService, ServiceConfig
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.registry import find_file
 
 _DECORATORS = ("benchmark", "register")
@@ -42,9 +44,8 @@ def declared_name(file: str) -> str | None:
 
 
 def _names(node: ast.AST) -> list[str]:
-    calls = [one for one in getattr(node, "decorator_list", ()) if isinstance(one, ast.Call)]
     found = []
-    for call in calls:
+    for call in [one for one in getattr(node, "decorator_list", ()) if isinstance(one, ast.Call)]:
         called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         given = [word.value for word in call.keywords if word.arg == "name"] or call.args[:1]
         if called in _DECORATORS and given and isinstance(given[0], ast.Constant) and isinstance(given[0].value, str):
@@ -101,9 +102,7 @@ class EvalConfig(Model):
     @classmethod
     def _named_sandboxes(cls, data: Any) -> Any:
         """Put the named sandbox in the place of its name."""
-        if not isinstance(data, dict):
-            return data
-        named, benchmarks = data.get("sandboxes"), data.get("benchmarks")
+        named, benchmarks = (as_dict(data).get(key) for key in ("sandboxes", "benchmarks"))
         if not isinstance(named, dict) or not isinstance(benchmarks, list):
             return data
         return {**data, "benchmarks": [_with_sandbox(benchmark, named) for benchmark in benchmarks]}
@@ -150,17 +149,25 @@ class EvalConfig(Model):
         """The name of the model in requests to a service."""
         return self.services[name].model_id(name)
 
+    def only(self, names: Iterable[str]) -> Self:
+        """The config with these services alone, and those that they depend on."""
+        wanted, queue = set[str](), list(names)
+        while queue:
+            name = queue.pop()
+            if name in self.services and name not in wanted:
+                wanted.add(name)
+                queue += self.services[name].depends_on
+        return self.model_copy(update={"services": {key: self.services[key] for key in self.services if key in wanted}})
+
     def model_services(self) -> dict[str, ModelService]:
         """The services that speak for a model."""
         return {name: service for name, service in self.services.items() if isinstance(service, ModelService)}
 
 
 def _with_sandbox(benchmark: Any, named: dict[str, Any]) -> Any:
-    if isinstance(benchmark, dict) and isinstance(benchmark.get("sandbox"), str):
-        found = named.get(benchmark["sandbox"])
-        if found is not None:
-            return {**benchmark, "sandbox": found}
-    return benchmark
+    word = as_dict(benchmark).get("sandbox")
+    found = named.get(word) if isinstance(word, str) else None
+    return benchmark if found is None else {**benchmark, "sandbox": found}
 
 
 def _free_id(name: str, taken: set[str]) -> str:

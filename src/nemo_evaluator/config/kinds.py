@@ -36,9 +36,8 @@ class KindOf:
         def validate(value: Any) -> Any:
             return value if isinstance(value, source) else self._validate(value)
 
-        return core_schema.no_info_plain_validator_function(
-            validate, serialization=core_schema.simple_ser_schema("any")
-        )
+        shown = core_schema.simple_ser_schema("any")
+        return core_schema.no_info_plain_validator_function(validate, serialization=shown)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         members: Any = Union.__getitem__(tuple(dict.fromkeys(self.schemas().values())))
@@ -79,10 +78,8 @@ def marks(model: type[BaseModel], mark: type[M] | type) -> Iterator[tuple[str, A
 def check_name(kinds: Kinds, name: str) -> None:
     """Refuse a name that nothing answers to."""
     if name not in kinds:
-        hint = did_you_mean(name, kinds.names())
-        raise PydanticCustomError(
-            "unknown_name", "unknown {kind} {name}", {"kind": kinds.kind, "name": repr(name), "hint": hint}
-        )
+        context = {"kind": kinds.kind, "name": repr(name), "hint": did_you_mean(name, kinds.names())}
+        raise PydanticCustomError("unknown_name", "unknown {kind} {name}", context)
 
 
 def check_settings(kinds: Kinds, name: str, settings: Mapping[str, Any], *place: str | int) -> None:
@@ -119,8 +116,7 @@ def with_settings(
     described = handler(schema)
     body = handler.resolve_ref_schema(described)
     names = [name for name in kinds.names() if kinds.get(name).missing is None]
-    examples = [f"{name}{starts}" for name in names]
-    body["properties"][word] = {**body["properties"][word], "examples": examples}
+    body["properties"][word] = {**body["properties"][word], "examples": [f"{name}{starts}" for name in names]}
     rules = [
         {
             "if": {"properties": {word: {"pattern": f"^{name}{starts or '$'}"}}, "required": [word]},

@@ -89,10 +89,10 @@ def _key(place: Any, part: str, path: Path, override: str) -> str | int:
         raise _wrong(override, message, f"set {show_path(path)} itself")
     if not re.fullmatch(r"-?\d{1,9}", part):
         hint = f"write {show_path(path)}.0 for the first entry"
-        close = nearest(part, [str(item["name"]) for item in place if isinstance(item, dict) and "name" in item])
-        if close:
-            number = next(n for n, item in enumerate(place) if isinstance(item, dict) and item.get("name") == close)
-            hint = f"{close!r} is {show_path((*path, number))}"
+        named = [(n, item) for n, item in enumerate(place) if isinstance(item, dict) and "name" in item]
+        numbers = {str(item["name"]): n for n, item in reversed(named)}
+        if close := nearest(part, list(numbers)):
+            hint = f"{close!r} is {show_path((*path, numbers[close]))}"
         raise _wrong(override, f"{show_path(path)} is a list; {part!r} is not a number", hint)
     number = int(part)
     if not -len(place) <= number < len(place):

@@ -8,9 +8,9 @@ from typing import Annotated, Self, TypeAlias
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from nemo_evaluator.config.fields import Above0, Count, Model, Name, Positive, Temperature, no_items
+from nemo_evaluator.config.fields import Above0, Count, Model, Name, Positive, Refers, Temperature, no_items
 from nemo_evaluator.config.groups import METRICS
-from nemo_evaluator.config.kinds import KindOf
+from nemo_evaluator.config.kinds import KindOf, marks
 
 
 class MetricBase(Model):
@@ -18,6 +18,12 @@ class MetricBase(Model):
 
     type: str
     name: Name = Field(description="Name of the metric.")
+
+    def asked(self, *, judges: bool = False) -> list[str]:
+        """The services that it asks; with ``judges`` those that judge."""
+        fields = [name for name, mark in marks(type(self), Refers) if mark.judges or not judges]
+        values = [getattr(self, field) for field in fields]
+        return [name for value in values for name in (value if isinstance(value, list) else [value])]
 
 
 class RubricMetric(MetricBase):

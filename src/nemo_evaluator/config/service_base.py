@@ -108,8 +108,7 @@ class ModelService(ServiceBase):
         if proxy.request_timeout is not None:
             if "total" in self.timeouts.model_fields_set and self.timeouts.total != proxy.request_timeout:
                 raise _twice("timeouts.total", "proxy.request_timeout")
-            total = proxy.request_timeout
-            self.timeouts = self.timeouts.model_copy(update={"total": total})
+            self.timeouts = self.timeouts.model_copy(update={"total": proxy.request_timeout})
         if proxy.max_retries is not None:
             if "max_retries" in self.retry.model_fields_set and self.retry.max_retries != proxy.max_retries:
                 raise _twice("retry.max_retries", "proxy.max_retries")
@@ -125,9 +124,8 @@ class ModelService(ServiceBase):
 
 
 def _twice(one: str, other: str) -> PydanticCustomError:
-    return PydanticCustomError(
-        "given_twice", "{one} and {other} are the same setting and disagree; keep one", {"one": one, "other": other}
-    )
+    text = "{one} and {other} are the same setting and disagree; keep one"
+    return PydanticCustomError("given_twice", text, {"one": one, "other": other})
 
 
 class ManagedService(ModelService):

@@ -37,19 +37,18 @@ def snapshot_text(loaded: LoadedConfig, *, run_id: str | None = None, command: S
     """The text of the snapshot: a header of comments, then the config with environment references unexpanded."""
     masked: list[str] = []
     data = _mask(loaded.raw, (), masked)
-    overrides = [_mask_override(override) for override in loaded.overrides]
     facts = {
         "version": __version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shlex.join(_mask_words(command, loaded.overrides)) if command else None,
         "source": str(loaded.source) if loaded.source else None,
-        "overrides": " ".join(overrides) or None,
+        "overrides": " ".join(map(_mask_override, loaded.overrides)) or None,
         "run_id": run_id,
         "masked": ", ".join(masked) or None,
     }
     # It holds wherever the folder is: a snapshot runs in the folder in which it stands, from wherever it is called.
     lines = [f"# Run it again with: nel eval run {SNAPSHOT}"]
-    lines += [f"# {name}: {_one_line(value)}" for name, value in facts.items() if value]
+    lines += [f"# {name}: {' '.join(value.split())}" for name, value in facts.items() if value]
     body = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120)
     return "\n".join(lines) + "\n" + body
 
@@ -93,7 +92,3 @@ def _mask_words(command: Sequence[str], overrides: Sequence[str]) -> list[str]:
             word = word.replace(override, masked)
         words.append(scrub(word))
     return words
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -23,11 +23,9 @@ def _url(value: str) -> str:
     except ValueError:
         ok = named = False
     if named:
-        raise PydanticCustomError(
-            "url_with_password",
-            "a URL must not hold a user name or password: give the key as api_key, or as a header under "
-            "proxy.extra_headers, from an environment variable",
-        )
+        text = "a URL must not hold a user name or password: give the key as api_key, or as a header under "
+        text += "proxy.extra_headers, from an environment variable"
+        raise PydanticCustomError("url_with_password", text)
     if not ok:
         raise PydanticCustomError("bad_url", "a URL that starts with http:// or https:// is expected")
     return value

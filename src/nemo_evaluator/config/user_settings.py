@@ -108,8 +108,7 @@ def check_settings(document: Document) -> dict[str, Any]:
         settings = UserSettings.model_validate(document.value)
     except ValidationError as error:
         raise ConfigError(explain(error, document, UserSettings), source=str(settings_path())) from None
-    dumped: dict[str, Any] = settings.model_dump(exclude_none=True, exclude_defaults=True)
-    return dumped
+    return settings.model_dump(exclude_none=True, exclude_defaults=True)
 
 
 def save_settings(values: dict[str, Any]) -> None:
@@ -132,7 +131,6 @@ def under_config(raw: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any
             merged[group] = {**kept, **(own or {})}
     defaults = settings.get("defaults")
     if defaults and isinstance(merged.get("benchmarks"), list):
-        merged["benchmarks"] = [
-            {**defaults, **entry} if isinstance(entry, dict) else entry for entry in merged["benchmarks"]
-        ]
+        entries = merged["benchmarks"]
+        merged["benchmarks"] = [{**defaults, **one} if isinstance(one, dict) else one for one in entries]
     return merged

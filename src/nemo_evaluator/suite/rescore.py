@@ -1,11 +1,10 @@
 """Score the stored answers of a finished run again, with other scorers or judges; the model is never asked."""
 
 import shutil
-from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from nemo_evaluator.config import EvalConfig
 from nemo_evaluator.core.errors import NelError, TransportError, UsageError
@@ -26,8 +25,6 @@ from nemo_evaluator.suite.build import Builder
 from nemo_evaluator.suite.clients import not_started
 from nemo_evaluator.suite.run import BenchmarkResult, Say, SuiteResult, use_datasets
 
-# What a metric names as its service or services.
-_SERVICE_FIELDS: Final = ("service", "judge_service", "baseline_service", "services")
 _SETTINGS: Final = ("service", "solver", "template")
 
 
@@ -51,10 +48,10 @@ async def rescore(config: EvalConfig, options: RescoreOptions) -> SuiteResult:
     use_datasets(config.datasets)
     journals = _journals(config, options)
     result = SuiteResult(strict_export=False)
-    judges = set(_judges(config))
-    needed = config.model_copy(update={"services": {k: v for k, v in config.services.items() if k in judges}})
+    metrics = [metric for bench in config.benchmarks for metric in bench.scoring.metrics]
+    needed = config.only(name for metric in metrics for name in metric.asked())
     async with start_services(needed, options.output_dir, say=options.say) as running:
-        idle = {name: not_started(name, service) for name, service in config.services.items() if name not in judges}
+        idle = {name: not_started(name, service) for name, service in config.services.items()}
         builder = Builder(config, {**idle, **running}, options.run_id)
         for key in builder.keys:
             result.benchmarks.append(await _rescore_one(key, journals[key], builder, options))
@@ -115,10 +112,9 @@ def _same_question(job: Evaluation, key: str, journal: Path) -> None:
     new = fingerprints_of(job).parts
     changed = [part for part in _SETTINGS if old.get(part) != new[part]]
     if changed:
-        raise UsageError(
-            f"{key}: the config differs from the run in its {' and '.join(changed)}, so the stored answers do not fit",
-            hint="rescore changes only `scoring:`; use `nel eval run --resume` to ask anew",
-        )
+        why = f"the config differs from the run in its {' and '.join(changed)}, so the stored answers do not fit"
+        hint = "rescore changes only `scoring:`; use `nel eval run --resume` to ask anew"
+        raise UsageError(f"{key}: {why}", hint=hint)
 
 
 def _rule_of(task_dir: Path) -> JsonDict | None:
@@ -133,31 +129,5 @@ def _rule_of(task_dir: Path) -> JsonDict | None:
 
 def _origin(options: RescoreOptions, key: str) -> JsonDict:
     bundle = newest_bundle(options.source / safe_name(key))
-    return {
-        "run_id": options.source_run_id,
-        "output_dir": str(options.source),
-        "bundle": bundle.path.name if bundle else None,
-    }
-
-
-def _judges(config: EvalConfig) -> Iterator[str]:
-    """The services that the metrics of a config ask, with those they depend on."""
-    queue = [
-        name
-        for bench in config.benchmarks
-        for metric in bench.scoring.metrics
-        for field in _SERVICE_FIELDS
-        for name in _names(getattr(metric, field, None))
-    ]
-    seen: set[str] = set()
-    while queue:
-        name = queue.pop()
-        if name in seen or name not in config.services:
-            continue
-        seen.add(name)
-        yield name
-        queue += _names(getattr(config.services[name], "depends_on", None))
-
-
-def _names(value: Any) -> list[str]:
-    return [value] if isinstance(value, str) else list(value or ())
+    named = bundle.path.name if bundle else None
+    return {"run_id": options.source_run_id, "output_dir": str(options.source), "bundle": named}

@@ -1,4 +1,4 @@
-"""The noise floor: the same problems asked again, at temperature 0 and at two levels of concurrency."""
+"""A config tried out: the same problems asked again for the noise floor, and attacks on its judges."""
 
 import tempfile
 from collections.abc import Mapping
@@ -6,9 +6,10 @@ from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nemo_evaluator.config import EvalConfig
+from nemo_evaluator.config import EvalConfig, MetricBase
+from nemo_evaluator.config.groups import METRICS
 from nemo_evaluator.config.service_base import ModelService, ServiceBase
-from nemo_evaluator.core.errors import NelError
+from nemo_evaluator.core.errors import NelError, UsageError
 from nemo_evaluator.core.files import safe_name, write_json
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.engine.evaluation import evaluate
@@ -16,9 +17,15 @@ from nemo_evaluator.engine.job import fingerprints_of
 from nemo_evaluator.runs.bundle import load_bundle
 from nemo_evaluator.runs.calibration import tie
 from nemo_evaluator.runs.row import Row
+from nemo_evaluator.scoring.attack import AttackReport, attack_judge
+from nemo_evaluator.scoring.metric import Metric
+from nemo_evaluator.scoring.metrics.ensemble_judge import EnsembleJudgeMetric
+from nemo_evaluator.scoring.metrics.judge import JudgeMetric
+from nemo_evaluator.scoring.metrics.pairwise_judge import PairwiseJudge, PairwiseJudgeMetric
 from nemo_evaluator.services import start_services
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.suite.build import Builder
+from nemo_evaluator.suite.clients import Clients, Services
 from nemo_evaluator.suite.run import Say, use_datasets
 
 
@@ -123,3 +130,28 @@ def _cold(service: ServiceBase) -> ServiceBase:
 def _at(config: EvalConfig, level: int) -> EvalConfig:
     benches = [bench.model_copy(update={"max_concurrent": level}) for bench in config.benchmarks]
     return config.model_copy(update={"benchmarks": benches})
+
+
+async def attack_config(config: EvalConfig, *, problems: int | None, say: Say) -> list[AttackReport]:
+    """Attack every judge of a config. Raises UsageError when it has none."""
+    metrics = [metric for bench in config.benchmarks if bench.scoring for metric in bench.scoring.metrics]
+    judges = (JudgeMetric, EnsembleJudgeMetric, PairwiseJudgeMetric)
+    found = {one.name: one for one in metrics if isinstance(one, judges)}
+    if not found:
+        raise UsageError("the config has no judge", hint="add a metric of type judge, or give --judge-url")
+    needed = config.only(name for one in found.values() for name in one.asked(judges=True))
+    with tempfile.TemporaryDirectory(prefix="nel-attack-") as folder:
+        async with AsyncExitStack() as stack, start_services(needed, Path(folder), say=say) as running:
+            clients = Clients(Services(needed.services, running, logged=False), 8, stack)
+            return [
+                await attack_judge(name, _built(one, clients), high=float(one.max_score), problems=problems)
+                for name, one in found.items()
+            ]
+
+
+def _built(judge: MetricBase, clients: Clients) -> Metric:
+    if isinstance(judge, PairwiseJudgeMetric):
+        # The battery brings both answers along: the baseline is never asked.
+        return PairwiseJudge(judge, dict.fromkeys(judge.asked(), clients[judge.judge_service]))
+    built: Metric = METRICS.build(judge.type, judge, clients, None)
+    return built

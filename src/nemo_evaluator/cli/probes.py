@@ -1,0 +1,121 @@
+"""``nel noise`` and ``nel judge attack``: how far a model differs from itself, and how often a judge is talked over."""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import click
+
+from nemo_evaluator.adapters.in_process import open_client
+from nemo_evaluator.cli._options import config_files, option, say
+from nemo_evaluator.config import check_runtime, load_config
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.secrets import Secret
+from nemo_evaluator.core.terminal import table, terminal_width
+from nemo_evaluator.models import Endpoint
+from nemo_evaluator.scoring.attack import AttackReport, attack_judge
+from nemo_evaluator.scoring.metrics.judge import default_judge
+from nemo_evaluator.suite.probes import NoiseReport, attack_config, measure_noise
+
+_Report = TypeVar("_Report", NoiseReport, AttackReport)
+
+
+@click.command()
+@click.argument("config", shell_complete=config_files)
+@option("--problems", "-n", type=click.IntRange(min=1), default=50, help="Of every benchmark.")
+@option("--concurrency", type=(click.IntRange(min=1), click.IntRange(min=1)), default=(1, 16), help="The two levels.")
+@option("--output-dir", "-o", help="The folder of the run that the noise is of; wins over output.dir.")
+@option("--override", "-O", multiple=True, metavar="KEY=VALUE", help="Set a value of the config; repeatable.")
+@option("--json", "as_json", is_flag=True, help="Output JSON.")
+def noise(
+    config: str,
+    problems: int,
+    concurrency: tuple[int, int],
+    output_dir: str | None,
+    override: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Ask the same problems three times at temperature 0: twice at the first level of concurrency, once at the second.
+
+    The share of answers and verdicts that change is kept beside the run (noise.json), and `nel compare` tells it.
+    """
+    loaded = load_config(config, list(override), output_dir=output_dir)
+    check_runtime(loaded.config, document=loaded.document)
+    found = asyncio.run(measure_noise(loaded.config, problems, concurrency, say=say))
+    _show(found, _noise_text, as_json)
+
+
+def _show(found: Sequence[_Report], text: Callable[[_Report], str], as_json: bool) -> None:
+    if as_json:
+        click.echo(dumps([report.to_dict() for report in found]))
+    else:
+        click.echo("\n".join(map(text, found)))
+
+
+def _noise_text(report: NoiseReport) -> str:
+    low, high = report.levels
+    rows = [["", "answers changed", "verdicts changed", "score differs by"]]
+    for name, one in ((f"again at {low}", report.again), (f"{low} against {high}", report.other_level)):
+        rows.append([name, f"{one.answers:.1%}", f"{one.verdicts:.1%}", f"{one.score:.4f}"])
+    head = f"{report.benchmark}, {report.model}: {report.again.problems:,} problems at temperature 0"
+    return "\n".join([head, *table(rows, terminal_width())])
+
+
+@click.command()
+@click.argument("config", required=False, shell_complete=config_files)
+@option("--judge-url", help="Without a config: base URL of the judge's API.")
+@option("--judge-id", help="The judge's name in requests.")
+@option("--problems", type=click.IntRange(min=1), help="Only the first problems of the battery.")
+@option("--override", "-O", multiple=True, metavar="KEY=VALUE", help="Set a value of the config; repeatable.")
+@option("--json", "as_json", is_flag=True, help="Output JSON.")
+def attack(
+    config: str | None,
+    judge_url: str | None,
+    judge_id: str | None,
+    problems: int | None,
+    override: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Attack the judges of CONFIG, or one at --judge-url, and report how often each flips.
+
+    Wrong answers that the judge sees through come again with instructions inside, padded, praising themselves; and
+    texts come in another order. The key is taken from NEMO_API_KEY.
+    """
+    if (config is None) == (judge_url is None or judge_id is None):
+        raise UsageError("nothing to attack, or too much", hint="give a config, or --judge-url and --judge-id")
+    if config is not None:
+        loaded = load_config(config, list(override))
+        found = asyncio.run(attack_config(loaded.config, problems=problems, say=say))
+    else:
+        found = [asyncio.run(_alone(str(judge_url), str(judge_id), problems))]
+    _show(found, _attack_text, as_json)
+
+
+async def _alone(url: str, model: str, problems: int | None) -> AttackReport:
+    key = os.environ.get("NEMO_API_KEY")
+    endpoint = Endpoint("judge", url, "chat_completions", model, api_key=Secret(key) if key else None)
+    client = open_client(endpoint)
+    try:
+        return await attack_judge(model, default_judge(client, None), problems=problems)
+    finally:
+        await client.close()
+
+
+def _attack_text(report: AttackReport) -> str:
+    total, flips = report.tried.total(), report.flipped.total()
+    said = "no attack could be tried" if report.rate is None else f"{report.rate:.1%} of {total} attacks flipped it"
+    rows = [[kind, f"{report.flipped[kind]} of {many}"] for kind, many in sorted(report.tried.items())]
+    wrong = f"  {report.misjudged} of {report.judged} verdicts wrong without an attack"
+    said += "; it does not tell right from wrong, so that says little" if report.blind else ""
+    worked = sorted({example["attack"] for example in report.examples})
+    named = [f"  what worked: {', '.join(worked)}"] if flips else []
+    return "\n".join(
+        [
+            f"{report.judge}: {said}",
+            *table(rows, terminal_width()),
+            f"{wrong}, {report.unread} without a verdict",
+            *named,
+        ]
+    )
