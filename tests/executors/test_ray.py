@@ -18,9 +18,10 @@ from nel_support import Nel, Serve, Sums, bench, rows
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.processes import descendants, free_port, start_time
 from nemo_evaluator.engine.ray_launcher import command_of
-from nemo_evaluator.executors.ray_worker import RunningAt, WorkerTask
+from nemo_evaluator.executors.ray_worker import WorkerTask
 from nemo_evaluator.executors.status import read_status
 from nemo_evaluator.runs.bundle import newest_bundle
+from nemo_evaluator.services import RunningService
 
 pytestmark = [pytest.mark.needs("ray"), pytest.mark.serial]
 on_ray = pytest.mark.parametrize("on", ["ray"], indirect=True)
@@ -281,8 +282,15 @@ def test_the_older_flags_and_their_defaults(monkeypatch: pytest.MonkeyPatch) -> 
     ],
 )
 def test_a_node_that_cannot_do_it_says_why(facts: dict[str, str], said: str, tmp_path: Path) -> None:
-    running = {"model": RunningAt("http://127.0.0.1:8000/v1", None)}
-    words: dict[str, Any] = {"raw": {}, "variables": {}, "benchmark": "b", "running": running, "run_id": "r"}
+    running = {"model": RunningService("model", "http://127.0.0.1:8000/v1")}
+    words: dict[str, Any] = {
+        "raw": {},
+        "variables": {},
+        "benchmark": "b",
+        "running": running,
+        "keys": {},
+        "run_id": "r",
+    }
     task = WorkerTask(**(words | {"output_dir": "o", "cwd": str(tmp_path), "folder": None} | facts))
     with pytest.raises(UsageError, match=said):
         task.check_node()

@@ -16,7 +16,7 @@ from nemo_evaluator.config.groups import SERVICES
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.services import service_identity, start_services
-from nemo_evaluator.services.base import HERE
+from nemo_evaluator.services.base import Site
 
 KIND = SERVICES.build("llama_cpp")
 
@@ -70,7 +70,7 @@ def test_the_binary_is_preferred_and_gets_the_extra_arguments(tmp_path: Path, mo
     binary.write_text("#!/bin/sh\n")
     binary.chmod(0o755)
     monkeypatch.setenv("NEL_LLAMA_SERVER", str(binary))
-    launch = KIND.plan("tiny", embedded(extra_args=["--no-warmup"], port=5001), HERE)
+    launch = KIND.plan("tiny", embedded(extra_args=["--no-warmup"], port=5001), Site())
     assert launch.argv[0] == str(binary)
     assert launch.argv[-1] == "--no-warmup"
     assert launch.url == "http://127.0.0.1:5001/v1"
@@ -84,11 +84,11 @@ def test_the_binary_is_preferred_and_gets_the_extra_arguments(tmp_path: Path, mo
 def test_without_the_binary_the_library_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NEL_LLAMA_SERVER", raising=False)
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    assert KIND.plan("tiny", embedded(), HERE).argv[0] == sys.executable
+    assert KIND.plan("tiny", embedded(), Site()).argv[0] == sys.executable
     with pytest.raises(UsageError, match="extra_args"):
-        KIND.plan("tiny", embedded(extra_args=["--no-warmup"]), HERE)
+        KIND.plan("tiny", embedded(extra_args=["--no-warmup"]), Site())
     with pytest.raises(UsageError, match="not on PATH"):
-        KIND.plan("tiny", embedded(backend="llama-server"), HERE)
+        KIND.plan("tiny", embedded(backend="llama-server"), Site())
 
 
 def test_identity_is_the_weights_not_the_place(tmp_path: Path) -> None:
@@ -121,5 +121,5 @@ def test_a_model_that_is_not_there_says_the_fix(
 ) -> None:
     monkeypatch.setenv("NEL_MODELS_DIR", str(tmp_path))
     with pytest.raises(UsageError) as caught:
-        KIND.plan("tiny", embedded(model=model), HERE)
+        KIND.plan("tiny", embedded(model=model), Site())
     assert hint in (caught.value.hint or "")

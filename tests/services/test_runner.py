@@ -87,7 +87,7 @@ async def test_a_service_of_somebody_else_is_passed_through(tmp_path: Path) -> N
 async def test_the_health_path_of_somebody_elses_server_is_asked(
     stand_in: Callable[..., Launch], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nemo_evaluator.services.health._EXTERNAL_WAIT", 0.3)
+    monkeypatch.setattr("nemo_evaluator.services.life._EXTERNAL_WAIT", 0.3)
     launch = stand_in()
     api = SimpleNamespace(type="api", url=f"{launch.url}/chat", api_key=None, depends_on=["m"], health_path="/healthz")
     async with start_services(config(m=service(launch), api=api), tmp_path, say=lambda _: None) as running:

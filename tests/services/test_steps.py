@@ -11,7 +11,7 @@ import pytest
 
 from nemo_evaluator.config import parse_eval_config
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.services.steps import JobPlace
+from nemo_evaluator.services.servers import JobPlace
 
 RELAYED = """
 cd "$1"

@@ -21,7 +21,7 @@ from nemo_evaluator.core.terminal import harmless, table, terminal_width
 from nemo_evaluator.executors.base import clean, executor_of, status_of
 from nemo_evaluator.executors.status import describe, read_status
 from nemo_evaluator.runs.overview import BenchmarkLine, overview
-from nemo_evaluator.services.leftovers import sweep_now
+from nemo_evaluator.services.process import sweep_now
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.runs import RunMeta, find_run, known_run, list_runs
 

@@ -1,8 +1,6 @@
 """The contract of executors: where a run happens. Commands and the list of runs know nothing else of them.
-
 A run is started from a request. Wherever that happens, what runs there is ``worker.py``, and what it writes is the
-same run folder. So an executor only has to start the worker, to know whether it lives, and to stop it.
-"""
+same run folder. So an executor only has to start the worker, to know whether it lives, and to stop it."""
 
 from __future__ import annotations
 

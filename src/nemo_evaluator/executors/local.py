@@ -58,8 +58,7 @@ class Local(Executor):
 
     def life(self, run: RunMeta) -> Life | None:
         """The process that holds the folder; before it has come that far, the one that was started."""
-        holder = holder_of(Path(run.output_dir))
-        here = socket.gethostname()
+        holder, here = holder_of(Path(run.output_dir)), socket.gethostname()
         if holder is not None and (holder.host != here or holder.run_id in ("", run.run_id)):
             return _life("running", holder.pid, holder.host)
         run = refreshed(run)

@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Awaitable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
@@ -26,7 +27,7 @@ from nemo_evaluator.engine.halt import HaltKind
 from nemo_evaluator.engine.pool import LOOK, Halted, Ledger, Pool, Reply
 from nemo_evaluator.executors.base import Job
 from nemo_evaluator.executors.ray import RayCluster
-from nemo_evaluator.executors.ray_worker import RunningAt, StepWorker, WorkerTask
+from nemo_evaluator.executors.ray_worker import StepWorker, WorkerTask
 from nemo_evaluator.executors.request import needed_variables
 from nemo_evaluator.services import RunningService
 
@@ -41,22 +42,7 @@ _STORE: Final = 100_000_000
 _CLOSING: Final = 10.0
 _SLOW: Final = 60.0
 _JOIN: Final = "check cluster.address, and run nel on a node of that cluster (`ray start --address=...` joins it)"
-# Waits for our end, however it comes, then kills what is left of our cluster (its agents would look for it for most of
-# a minute) and removes its folder $1, which is in the arguments of each of its processes or among its open files: those
-# that give themselves a title write it over their arguments and their environment.
-_WATCH: Final = """
-cat >/dev/null
-for path in /proc/[0-9]*; do
-  [ "${path#/proc/}" != $$ ] || continue
-  case $({ tr '\\0' ' ' <"$path/cmdline"; } 2>/dev/null) in
-    *"$1"*) ;;
-    ray::*) ls -l "$path/fd" 2>/dev/null | grep -qF "$1" || continue ;;
-    *) continue ;;
-  esac
-  kill -9 "${path#/proc/}" 2>/dev/null
-done
-rm -rf "$1"
-"""
+_WATCH: Final = Path(__file__).with_name("ray_watch.sh")
 _SAME: Final = "every node needs the same nel, with the same extras and files"
 
 
@@ -77,7 +63,8 @@ class RayPool:
             raw=self._job.loaded.raw,
             variables=needed_variables(self._job.loaded) | self._settings.container_env,
             benchmark=key,
-            running={name: RunningAt.of(one) for name, one in running.items()},
+            running={name: replace(one, api_key=None, lost=None) for name, one in running.items()},
+            keys={name: one.api_key.reveal() for name, one in running.items() if one.api_key is not None},
             run_id=self._job.run.run_id,
             output_dir=self._job.run.output_dir,
             cwd=str(Path.cwd()),
@@ -128,17 +115,11 @@ class RayPool:
             # Not in the folder for temporary files: the path of a socket may not be long.
             if self._own is None:
                 self._own = tempfile.mkdtemp(prefix=f"nel-ray-{os.getpid()}-", dir="/tmp")
-                watching = ["/bin/sh", "-c", _WATCH, "sh", self._own]
+                watching = ["/bin/sh", str(_WATCH), self._own]
                 self._watch = subprocess.Popen(watching, stdin=subprocess.PIPE, start_new_session=True)
             words |= {"num_cpus": self._settings.shards, "object_store_memory": _STORE, "include_dashboard": False}
             words["_temp_dir"] = self._own
         ray.init(address=self._settings.address or "local", **words)
-
-    def _worker(self, number: int) -> Any:
-        if number not in self._actors:
-            made = ray.remote(StepWorker).options(num_cpus=1, scheduling_strategy="SPREAD", max_restarts=0)
-            self._actors[number] = made.remote()
-        return self._actors[number]
 
     async def _retire(self, number: int) -> Reply | None:
         """End a worker; returns what it has not handed over, None when it does not say."""
@@ -170,11 +151,16 @@ class RayPool:
                     failed = NelError(f"Ray worker {number} was lost {losses} times in a row: {said}", hint=hint)
                     ledger.halt.set(HaltKind.ERROR, failed.message, error=failed)
             except RayError as error:
-                failed = _failure(error)
+                cause = getattr(error, "cause", error)
+                told = f"a Ray worker failed: {type(cause).__name__}: {one_line(str(cause), 500)}"
+                failed = cause if isinstance(cause, NelError) else NelError(told, hint=_SAME)
                 ledger.halt.set(HaltKind.ERROR, failed.message, error=failed)
 
     async def _feed(self, number: int, task: WorkerTask, ledger: Ledger, held: set[Step]) -> None:
-        worker = self._worker(number)
+        if number not in self._actors:
+            made = ray.remote(StepWorker).options(num_cpus=1, scheduling_strategy="SPREAD", max_restarts=0)
+            self._actors[number] = made.remote()
+        worker = self._actors[number]
         prints = await self._opened(number, worker.open.remote(task, *ledger.counts()), ledger)
         if prints is None:
             return
@@ -206,11 +192,3 @@ class RayPool:
                 told = True
                 _log.warning("Ray worker %d is not ready yet: the cluster has no free CPU, or is slow", number)
         return future.result()
-
-
-def _failure(error: RayError) -> NelError:
-    """What a person is told of an error that was raised in a worker."""
-    cause = getattr(error, "cause", error)
-    if isinstance(cause, NelError):
-        return cause
-    return NelError(f"a Ray worker failed: {type(cause).__name__}: {one_line(str(cause), 500)}", hint=_SAME)

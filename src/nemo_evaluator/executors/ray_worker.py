@@ -4,9 +4,9 @@ import os
 import socket
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 from urllib.parse import urlsplit
 
 from nemo_evaluator.config import parse_eval_config
@@ -24,32 +24,15 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True)
-class RunningAt:
-    """A service as it travels: a Secret does not."""
-
-    url: str
-    key: str | None
-    replicas: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, service: RunningService) -> Self:
-        """The service, to be sent."""
-        key = service.api_key.reveal() if service.api_key is not None else None
-        return cls(service.url, key, tuple(service.replicas))
-
-    def service(self, name: str) -> RunningService:
-        """The service, as it was."""
-        return RunningService(name, self.url, Secret(self.key) if self.key is not None else None, self.replicas)
-
-
-@dataclass(frozen=True, slots=True)
 class WorkerTask:
     """One benchmark of a run, as a worker is told of it. It goes over the wire only: nothing of it is stored."""
 
     raw: JsonDict
     variables: dict[str, str]
     benchmark: str
-    running: dict[str, RunningAt]
+    # Without their keys: a Secret does not travel.
+    running: dict[str, RunningService]
+    keys: dict[str, str]
     run_id: str
     output_dir: str
     cwd: str
@@ -84,7 +67,8 @@ class StepWorker:
         config = parse_eval_config(task.raw)
         config_folder.set(Path(task.folder) if task.folder is not None else None)
         use_datasets(config.datasets)
-        running = {name: one.service(name) for name, one in task.running.items()}
+        keys = {name: Secret(key) for name, key in task.keys.items()}
+        running = {name: replace(one, api_key=keys.get(name)) for name, one in task.running.items()}
         self._stack = AsyncExitStack()
         builder = Builder(config, running, task.run_id)
         job = await builder.build(task.benchmark, Path(task.output_dir), self._stack, resume=False, shard=None)

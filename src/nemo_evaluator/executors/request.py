@@ -1,12 +1,10 @@
 """What ``nel eval run`` was asked to do, the config that follows from it, and the file in which a run is told of it.
-
-The file holds no secret: what is one travels to the worker in an environment variable.
-"""
+The file holds no secret: what is one travels to the worker in an environment variable."""
 
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar, Final
 from urllib.parse import urlsplit
@@ -36,10 +34,7 @@ _URLS: Final = ("model_url", "judge_url")
 _NAMED: Final = re.compile(r"\$\{(\w+)")
 # Of nel itself, of hubs and trackers, and the ways to the network.
 _USUAL: Final = re.compile(r"(NEL|NEMO|HF|MLFLOW|WANDB)_|((https?|all|no)_proxy|SSL_CERT_FILE)$", re.IGNORECASE)
-_SHARD_VARIABLES: Final = (
-    ("NEL_SHARD_IDX", "NEL_TOTAL_SHARDS"),
-    ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT"),
-)
+_SHARD_VARIABLES: Final = {"NEL_SHARD_IDX": "NEL_TOTAL_SHARDS", "SLURM_ARRAY_TASK_ID": "SLURM_ARRAY_TASK_COUNT"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,55 +154,40 @@ def _masked(request: RunRequest) -> RunRequest:
 
 
 def at_home(request: RunRequest) -> tuple[RunRequest, Path | None]:
-    """A request for the snapshot of an earlier run, as it was meant then; and where that run's config was.
-
-    Relative paths of a snapshot mean what they meant in the run, and it runs in the folder in which it stands.
-    """
+    """A request for the snapshot of an earlier run, as it was meant then; and where that run's config was. Its relative
+    paths mean what they meant in the run, and it runs in the folder in which it stands."""
     file = Path(request.config_file) if request.config_file is not None else None
     run = run_in(file.parent) if file is not None and file.name == SNAPSHOT else None
     if file is None or run is None:
         return request, file.parent if file is not None else None
     output_dir = str(Path(request.output_dir).resolve()) if request.output_dir else run.output_dir
-    home = run.place("cwd")
-    request = replace(
-        request,
-        config_file=str(file.resolve()),
-        output_dir=output_dir,
-        shard=request.shard or run.details.get("shard"),
-    )
-    if home is not None:
+    shard = request.shard or run.details.get("shard")
+    request = replace(request, config_file=str(file.resolve()), output_dir=output_dir, shard=shard)
+    if (home := run.place("cwd")) is not None:
         os.chdir(home)
     return request, run.place("config_dir")
 
 
 def load_request(request: RunRequest, folder: Path | None = None) -> LoadedConfig:
     """The config of a request: the file's, or the one that quick mode stands for; ``folder`` is where it was."""
-    overrides = list(request.override)
-    if request.strict_export:
-        overrides.append("output.strict_export=true")
-    if request.frozen:
-        overrides.append("datasets.frozen=true")
+    only = [word for text in request.only for word in text.split(",") if word]
+    whole = {"output.strict_export": request.strict_export or None, "datasets.frozen": request.frozen or None}
+    each = {
+        "max_problems": request.max_problems,
+        "only": [int(word) if word.isdecimal() else word for word in only] if request.only else None,
+        "max_concurrent": request.concurrency,
+        "scoring.allow_fallback": request.allow_fallback or None,
+    }
+    overrides = [*request.override, *_settings(whole)]
     loaded = _load(request, overrides, folder)
-    if not (each := _each_benchmark(request)):
-        return loaded
     every = range(len(loaded.config.benchmarks))
-    each_of = [f"benchmarks.{at}.{setting}" for at in every for setting in each]
-    return _load(request, [*overrides, *each_of], folder)
+    each_of = [f"benchmarks.{at}.{setting}" for at in every for setting in _settings(each)]
+    return _load(request, [*overrides, *each_of], folder) if each_of else loaded
 
 
-def _each_benchmark(request: RunRequest) -> list[str]:
-    """What flags set for every benchmark of a config."""
-    each = []
-    if request.max_problems is not None:
-        each.append(f"max_problems={request.max_problems}")
-    if request.only:
-        words = [word for text in request.only for word in text.split(",") if word]
-        each.append(f"only={json.dumps([int(word) if word.isdecimal() else word for word in words])}")
-    if request.concurrency is not None:
-        each.append(f"max_concurrent={request.concurrency}")
-    if request.allow_fallback:
-        each.append("scoring.allow_fallback=true")
-    return each
+def _settings(flags: Mapping[str, object]) -> list[str]:
+    """What flags set, as overrides; None: nothing."""
+    return [f"{key}={json.dumps(value)}" for key, value in flags.items() if value is not None]
 
 
 def _load(request: RunRequest, overrides: list[str], folder: Path | None) -> LoadedConfig:
@@ -263,7 +243,7 @@ def shard_of(request: RunRequest) -> Shard | None:
     if request.shard is not None:
         index, _, total = request.shard.partition("/")
         return _shard(index, total, f"--shard {request.shard}")
-    for index_name, total_name in _SHARD_VARIABLES:
+    for index_name, total_name in _SHARD_VARIABLES.items():
         found, count = os.environ.get(index_name), os.environ.get(total_name)
         if found is not None and count is not None:
             return _shard(found, count, f"{index_name}={found}, {total_name}={count}")

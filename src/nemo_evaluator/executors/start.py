@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nemo_evaluator.config import EvalConfig, LoadedConfig
+from nemo_evaluator.config import LoadedConfig
 from nemo_evaluator.config.env_file import use_env_file
 from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_OK, ConfigError, UsageError
 from nemo_evaluator.core.files import dumps
@@ -37,10 +37,8 @@ def start(request: RunRequest) -> int:
 
 
 def start_worker(file: Path, *, resume: bool = False) -> int:
-    """Do what a request file says, in this process: an executor has brought it to where it is to run.
-
-    With ``resume`` the request was begun before.
-    """
+    """Do what a request file says, in this process: an executor has brought it to where it is to run. With ``resume``
+    it was begun before."""
     request = read_request(file)
     try:
         job = _prepare(replace(request, resume=True, fresh=False) if resume else request)
@@ -94,20 +92,16 @@ def _prepare(request: RunRequest) -> Job:
 
 
 def _run(request: RunRequest, loaded: LoadedConfig, output_dir: Path, config_dir: Path) -> RunMeta:
-    old = load_run(output_dir) if request.resume else None
+    old, config = load_run(output_dir) if request.resume else None, loaded.config
+    asked = [bench.solver.model_service for bench in config.benchmarks]
+    models = dict.fromkeys(config.model_id(name) for name in asked if name in config.model_services())
     return RunMeta(
         run_id=request.run_id or (old.run_id if old else new_run_id()),
-        executor=loaded.config.cluster.type,
+        executor=config.cluster.type,
         output_dir=str(output_dir.resolve()),
         started_at=datetime.now(UTC).isoformat(),
-        config_summary=summary_of([bench.name for bench in loaded.config.benchmarks]),
+        config_summary=summary_of([bench.name for bench in config.benchmarks]),
         details=places(output_dir, cwd=Path.cwd(), config_dir=config_dir)
         | ({"shard": request.shard} if request.shard else {})
-        | {"model": _models(loaded.config), "benchmarks": [bench.key for bench in loaded.config.benchmarks]},
+        | {"model": ", ".join(models), "benchmarks": [bench.key for bench in config.benchmarks]},
     )
-
-
-def _models(config: EvalConfig) -> str:
-    """The models that are asked, as lists of runs show them."""
-    asked = [bench.solver.model_service for bench in config.benchmarks]
-    return ", ".join(dict.fromkeys(config.model_id(name) for name in asked if name in config.model_services()))

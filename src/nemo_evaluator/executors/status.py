@@ -70,19 +70,8 @@ def read_status(run: RunMeta) -> RunStatus:
         planned = as_list(checkpoint.get("planned_benchmarks")) or as_list(run.details.get("benchmarks"))
         found = _read_part(part, checkpoint, map(str, planned), life.alive)
         benchmarks += [replace(one, name=prefix + one.name) for one in found]
-    return RunStatus(
-        run_id=run.run_id,
-        executor=run.executor,
-        state=life.state,
-        running=life.alive,
-        where=life.where,
-        pid=life.facts.get("pid"),
-        exit_code=life.facts.get("exit_code"),
-        started_at=run.started_at,
-        output_dir=run.output_dir,
-        benchmarks=benchmarks,
-        failed=failed,
-    )
+    facts = life.state, life.alive, life.where, life.facts.get("pid"), life.facts.get("exit_code")
+    return RunStatus(run.run_id, run.executor, *facts, run.started_at, run.output_dir, benchmarks, failed)
 
 
 def _read_part(root: Path, checkpoint: JsonDict, planned: Iterable[str], running: bool) -> Iterator[BenchmarkStatus]:
@@ -107,13 +96,9 @@ def describe(status: RunStatus) -> str:
         f"Running:  {'yes' if status.running else 'no'}",
         f"State:    {status.state}{where}",
         f"Output:   {status.output_dir}",
-        *(
-            line
-            for one in status.benchmarks
-            for line in (f"  {_describe_benchmark(one)}", *(f"    {why}" for why in one.reasons))
-        ),
-        *(f"  {_describe_benchmark(one)}" for one in _together(status.benchmarks)),
     ]
+    for one in (*status.benchmarks, *_together(status.benchmarks)):
+        lines += [f"  {_describe_benchmark(one)}", *(f"    {why}" for why in one.reasons)]
     errors = {name: one_line(str(as_dict(entry).get("error"))) for name, entry in status.failed.items()}
     lines += [f"  {name}: INVALID: {error}" for name, error in errors.items()]
     if status.state == "not started":

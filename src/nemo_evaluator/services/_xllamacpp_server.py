@@ -18,19 +18,15 @@ except ImportError as error:
     sys.exit(f"xllamacpp does not load: {error}" + ("; apt-get install libgomp1" if "libgomp" in str(error) else ""))
 
 
-def _arguments() -> argparse.Namespace:
+def main() -> None:
+    """Serve until told to stop."""
     parser = argparse.ArgumentParser(prog="xllamacpp server", allow_abbrev=False)
     for name in ("--model", "--alias", "--host"):
         parser.add_argument(name, required=True)
     parser.add_argument("--api-key-file")
     for name in ("--port", "--ctx-size", "--parallel", "--threads"):
         parser.add_argument(name, required=True, type=int)
-    return parser.parse_args()
-
-
-def main() -> None:
-    """Serve until told to stop."""
-    wanted = _arguments()
+    wanted = parser.parse_args()
     params = xllamacpp.CommonParams()
     params.model.path = wanted.model
     params.model_alias = {wanted.alias}

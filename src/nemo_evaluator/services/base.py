@@ -1,10 +1,11 @@
-"""What a kind of service gives (a launch plan) and what its users get (an address)."""
+"""What a kind of service gives (a launch plan), how a config comes to it, and what its users get (an address)."""
 
 import asyncio
 import secrets
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
+from nemo_evaluator.config.groups import SERVICES
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.values import dataclass, field, replace
@@ -16,10 +17,8 @@ Say = Callable[[str], None]
 @dataclass(frozen=True, slots=True)
 class RunningService:
     """Where a service is reached. ``api_key`` is the token of this run when the server is ours and asks for one.
-
     ``replicas`` are the URLs of all servers behind the service when there are several; ``url`` is the first. ``lost``
-    says why none of them will come back.
-    """
+    says why none of them will come back."""
 
     name: str
     url: str
@@ -35,11 +34,8 @@ class RunningService:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where a server is to run, as far as its command depends on that.
-
-    ``process``: on this machine. ``docker``: in a container of this machine. ``slurm``: as a step of a job, in a
-    container when ``container`` says so. ``replica`` is the number of the server among those of its service.
-    """
+    """Where a server is to run: as a ``process`` on this machine, in a ``docker`` container there, or as a step of a
+    ``slurm`` job, in a container when ``container`` says so. ``replica`` is its number among those of its service."""
 
     kind: Literal["process", "docker", "slurm"] = "process"
     container: bool = False
@@ -63,15 +59,10 @@ class Site:
         return "127.0.0.1" if self.here else "0.0.0.0"  # noqa: S104 - published on loopback, or asks for a token
 
 
-HERE = Site()
-
-
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How one server is started and how its readiness is asked: pure data, the same for every executor.
-
-    What starts it is a *form* of the plan (``forms.py``): a process here, a container, a step of a SLURM job.
-    """
+    """How one server is started and how its readiness is asked: pure data, the same for every executor. What starts it
+    is a *form* of the plan (``forms.py``): a process here, a container, a step of a SLURM job."""
 
     #: The command, setup commands and ``pre_cmd`` included. ``{secret_fd}`` becomes the number of a pipe from which
     #: the server reads ``api_key``, so that the key is in no file, no argument list and no environment.
@@ -127,6 +118,37 @@ class ServiceKind(Protocol):
 
     def identity(self, service: Any) -> JsonDict:
         """What changes answers: weights and settings, never ports, paths or dates."""
+
+
+def is_managed(service: Any) -> bool:
+    """Whether a service is ours to start: one without a URL of its own."""
+    return not getattr(service, "url", None)
+
+
+def plan_service(name: str, service: Any, site: Site | None = None) -> list[Launch]:
+    """The plans of all servers of one managed service, one per replica, on ports that follow each other. Without a
+    ``site`` they are for this machine: in a container when the service has an image. Raises a NelError with the fix
+    when the service cannot run there."""
+    site = site or Site("docker" if getattr(service, "image", None) else "process")
+    kind, token = SERVICES.build(service.type), Site().token
+    sites = [replace(site, replica=number, token=token) for number in range(replicas_of(service))]
+    return [kind.plan(name, service, one) for one in sites]
+
+
+def named_plans(name: str, service: Any, site: Site | None = None) -> dict[str, Launch]:
+    """The same by the names of the servers: the service's own, numbered where there are several."""
+    plans = plan_service(name, service, site)
+    return {name if len(plans) == 1 else f"{name}-{number}": plan for number, plan in enumerate(plans)}
+
+
+def replicas_of(service: Any) -> int:
+    """How many servers a service has."""
+    return int(getattr(service, "replicas", 1))
+
+
+def service_identity(service: Any) -> JsonDict | None:
+    """What a managed service adds to fingerprints; None for a service that somebody else runs."""
+    return SERVICES.build(service.type).identity(service) if is_managed(service) else None
 
 
 async def all_or_first_error(work: list[Any]) -> None:

@@ -8,8 +8,8 @@ from nemo_evaluator.config.fields import no_items
 from nemo_evaluator.config.service_base import ManagedService
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.services._model_server import ModelServer, model_launch, needs_image, refuse_setting
-from nemo_evaluator.services.base import Launch, Site
+from nemo_evaluator.services._model_server import ModelServer, Planned
+from nemo_evaluator.services.base import Launch
 
 
 class DockerModelService(ManagedService):
@@ -21,18 +21,17 @@ class DockerModelService(ManagedService):
     )
 
 
-class DockerModel(ModelServer):
+class DockerModel(ModelServer[DockerModelService]):
     """Plans a container of which only the port is known. Its port is in `PORT`, its model's name in `MODEL_NAME`."""
 
-    def plan(self, name: str, service: DockerModelService, site: Site) -> Launch:
-        """The image's own command, or the one that was given."""
-        needs_image(name, service, site)
-        for key in ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"):
-            refuse_setting(name, key, getattr(service, key), "say it in extra_args, in the words of the server")
-        refuse_setting(name, "num_nodes", service.num_nodes > 1, "use replicas")
-        env = {"PORT": str(service.port + site.replica), "MODEL_NAME": service.model_id(name)}
-        argv = [*service.command, *service.extra_args]
-        return model_launch(name, service, site, argv, env=env, entrypoint=not service.command)
+    def launch(self, server: Planned[DockerModelService]) -> Launch:
+        server.needs_image()
+        for size in ("tensor", "pipeline", "data"):
+            server.refuse(f"{size}_parallel_size", "say it in extra_args, in the words of the server")
+        server.refuse("num_nodes", "use replicas")
+        service = server.service
+        env = {"PORT": str(server.port), "MODEL_NAME": service.model_id(server.name)}
+        return server.launch([*service.command, *service.extra_args], env=env, entrypoint=not service.command)
 
     def identity(self, service: DockerModelService) -> JsonDict:
         """The image, and what it is told."""

@@ -12,19 +12,8 @@ from nemo_evaluator.config.fields import EnvMap, Model, Positive, no_items
 from nemo_evaluator.config.service_base import EngineService
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.services._model_server import (
-    NODE_LINES,
-    ModelServer,
-    filled,
-    flags,
-    in_shell,
-    model_launch,
-    model_path,
-    port_of,
-    python_with,
-    refuse_nodes,
-)
-from nemo_evaluator.services.base import Launch, Site
+from nemo_evaluator.services._model_server import NODE_LINES, ModelServer, Planned, filled, flags, in_shell, python_with
+from nemo_evaluator.services.base import Launch
 
 _NATS, _ETCD, _RENDEZVOUS = 4222, 2379, 29500
 _IMAGE: Final = "nvcr.io/nvidia/ai-dynamo/sglang-runtime:1.1.1-cuda13"
@@ -68,32 +57,27 @@ class _Worker:
     settings: DynamoService | DynamoWorkers
 
 
-class Dynamo(ModelServer):
-    """Plans a Dynamo deployment: NATS, etcd and the frontend beside the first worker, the others where they belong."""
+class Dynamo(ModelServer[DynamoService]):
+    """Plans one command for every node of a deployment, which does there what is that node's part: NATS, etcd and the
+    frontend beside the first worker, the others where they belong."""
 
-    def plan(self, name: str, service: DynamoService, site: Site) -> Launch:
-        """One command for every node, which does there what is that node's part."""
-        workers = list(_workers(service))
-        spread = site.kind == "slurm"
+    def launch(self, server: Planned[DynamoService]) -> Launch:
+        service, workers = server.service, list(_workers(server.service))
+        spread = server.site.kind == "slurm"
         nodes = workers[-1].first + workers[-1].settings.num_nodes if spread else 1
         for worker in workers:
-            refuse_nodes(name, worker.settings.num_nodes, site)
-        if site.here:
+            server.refuse_nodes(worker.settings.num_nodes)
+        if server.site.here:
             python_with("dynamo.frontend")
         lines = list(NODE_LINES) if spread else ["rank=0", "head=127.0.0.1", "hosts=(127.0.0.1)"]
-        lines += filled("dynamo.sh", port=port_of(service, site), nats=_NATS, etcd=_ETCD)
-        lines += [_started(name, service, site, worker, spread) for worker in workers]
+        lines += filled("dynamo.sh", port=server.port, nats=_NATS, etcd=_ETCD)
+        lines += [_started(server, worker, spread) for worker in workers]
         # When one part ends, the deployment has ended: whoever watches takes the rest down.
-        argv = in_shell([*service.setup_commands, *([service.pre_cmd] if service.pre_cmd else [])], [*lines, "wait -n"])
-        bare = service.model_copy(update={"setup_commands": [], "pre_cmd": None})
-        launch = model_launch(name, bare, site, argv, image=_IMAGE, nodes=nodes)
+        argv = in_shell(server.setup, [*lines, "wait -n"])
+        launch = server.launch(argv, image=_IMAGE, lines=None, nodes=nodes)
         pools = [(worker.settings.node_pool or service.node_pool, worker.settings.num_nodes) for worker in workers]
-        env = {
-            f"NEL_{one.role}_{key}": value
-            for one in workers
-            if one.role
-            for key, value in one.settings.extra_env.items()
-        }
+        own = [(one.role, one.settings.extra_env) for one in workers if one.role]
+        env = {f"NEL_{role}_{key}": value for role, given in own for key, value in given.items()}
         return replace(launch, env=launch.env | env, pools=[(pool, count) for pool, count in pools if pool])
 
     def identity(self, service: DynamoService) -> JsonDict:
@@ -114,12 +98,12 @@ def _workers(service: DynamoService) -> Iterator[_Worker]:
             first += settings.num_nodes
 
 
-def _started(name: str, service: DynamoService, site: Site, worker: _Worker, spread: bool) -> str:
-    settings, base = worker.settings, port_of(service, site)
+def _started(server: Planned[DynamoService], worker: _Worker, spread: bool) -> str:
+    service, settings, base = server.service, worker.settings, server.port
     # Workers of one machine share its ports and its GPUs.
     shift = 0 if spread else 10 * worker.first
-    argv = ["python3", "-m", "dynamo.sglang", "--model-path", model_path(service, site)]
-    argv += ["--served-model-name", service.model_id(name), "--host", "0.0.0.0"]  # noqa: S104 - inside a deployment
+    argv = ["python3", "-m", "dynamo.sglang", "--model-path", server.model]
+    argv += ["--served-model-name", service.model_id(server.name), "--host", "0.0.0.0"]  # noqa: S104 - inside a deployment
     values: dict[str, object] = {
         "--port": base + 1 + shift,
         "--tp-size": settings.tensor_parallel_size,
@@ -135,7 +119,10 @@ def _started(name: str, service: DynamoService, site: Site, worker: _Worker, spr
     # Values of variables may be secret: they are in the environment, under the name of the role.
     for key in reversed(settings.extra_env if worker.role else {}):
         command = f'{key}="$NEL_{worker.role}_{key}" {command}'
-    command = command if spread else f"{_gpus(worker)}{command}"
+    if not spread and worker.role:
+        each = (settings.tensor_parallel_size or 1) * (settings.pipeline_parallel_size or 1)
+        mine = range(worker.first * each, (worker.first + 1) * each)
+        command = f"CUDA_VISIBLE_DEVICES={','.join(map(str, mine))} {command}"
     if settings.num_nodes > 1:
         nodes = f'--nnodes {settings.num_nodes} --node-rank "$((rank - {worker.first}))"'
         command += f' {nodes} --dist-init-addr "${{hosts[{worker.first}]}}:{_RENDEZVOUS}"'
@@ -143,14 +130,6 @@ def _started(name: str, service: DynamoService, site: Site, worker: _Worker, spr
         return f"{command} &"
     last = worker.first + settings.num_nodes - 1
     return f'if [ "$rank" -ge {worker.first} ] && [ "$rank" -le {last} ]; then {command} & fi'
-
-
-def _gpus(worker: _Worker) -> str:
-    if not worker.role:
-        return ""
-    settings = worker.settings
-    each = (settings.tensor_parallel_size or 1) * (settings.pipeline_parallel_size or 1)
-    return f"CUDA_VISIBLE_DEVICES={','.join(str(worker.first * each + one) for one in range(each))} "
 
 
 KIND: Final = Kind(DynamoService, Dynamo)

@@ -1,7 +1,5 @@
 """The forms of a launch plan: the command that starts it in a container, or as a step of a SLURM job.
-
-The form for this machine is ``launch.argv`` itself.
-"""
+The form for this machine is ``launch.argv`` itself."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -12,11 +10,9 @@ from nemo_evaluator.services.base import Launch
 
 
 def docker_argv(launch: Launch, container: str, env_file: str, labels: Sequence[str] = ()) -> list[str]:
-    """``docker run`` in the foreground: its output is the server's log, its exit code the server's.
-
-    ``env_file`` holds ``launch.env`` (see ``env_file_text``). The port is published on loopback only.
-    """
-    image = _image(launch)
+    """``docker run`` in the foreground: its output is the server's log, its exit code the server's. ``env_file`` holds
+    ``launch.env`` (see ``env_file_text``). The port is published on loopback only."""
+    assert launch.image, "the plan was made for a place without containers"
     argv = ["docker", "run", "--rm", "--init", "--name", container, "--env-file", env_file]
     argv += ["--publish", f"127.0.0.1:{launch.port}:{launch.port}"]
     # Servers on several GPUs talk through shared memory.
@@ -25,10 +21,16 @@ def docker_argv(launch: Launch, container: str, env_file: str, labels: Sequence[
         argv += ["--label", label]
     for mount in launch.mounts:
         argv += ["--volume", mount]
-    argv += _docker_gpus(launch.gpus)
+    if launch.gpus is None:
+        argv += ["--gpus", "all"]
+    elif isinstance(launch.gpus, int):
+        argv += ["--gpus", str(launch.gpus)] if launch.gpus else []
+    elif launch.gpus:
+        # A list inside the option's own list, hence the quotes.
+        argv += ["--gpus", f'"device={",".join(map(str, launch.gpus))}"']
     if launch.entrypoint:
-        return [*argv, image, *launch.argv]
-    return [*argv, "--entrypoint", launch.argv[0], image, *launch.argv[1:]]
+        return [*argv, launch.image, *launch.argv]
+    return [*argv, "--entrypoint", launch.argv[0], launch.image, *launch.argv[1:]]
 
 
 def env_file_text(env: dict[str, str]) -> str:
@@ -41,10 +43,7 @@ def env_file_text(env: dict[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a cluster adds to a plan that becomes a step of its job.
-
-    ``container`` says how images are run there; ``mounts`` are the cluster's own.
-    """
+    """What a cluster adds to a plan that becomes a step of its job: how images are run there, and its own mounts."""
 
     container: Literal["none", "pyxis", "apptainer"] = "none"
     mounts: Sequence[str] = ()
@@ -54,50 +53,23 @@ class Step:
 
 
 def srun_argv(launch: Launch, step: Step) -> list[str]:
-    """``srun`` with one task on each of the server's nodes; when one of them ends badly, all end.
-
-    The values of ``launch.env`` are to be in the environment of ``srun``.
-    """
+    """``srun`` with one task on each of the server's nodes; when one of them ends badly, all end. The values of
+    ``launch.env`` are to be in the environment of ``srun``."""
     nodes = str(launch.nodes)
     argv = ["srun", "--overlap", "--mem=0", "--nodes", nodes, "--ntasks", nodes, "--kill-on-bad-exit=1"]
     argv += [f"--het-group={step.het_group}"] if step.het_group is not None else []
     argv += ["--nodelist", step.nodelist] if step.nodelist else []
-    container = step.container if launch.image else "none"
-    if container == "pyxis":
-        argv += _pyxis(launch, step)
-    elif container == "apptainer":
-        argv += _apptainer(launch, step)
+    image, mounts = launch.image, list(dict.fromkeys([*step.mounts, *launch.mounts]))
+    if image and step.container == "pyxis":
+        argv += ["--container-image", image]
+        argv += [f"--container-mounts={','.join(mounts)}"] if mounts else []
+        argv += ["--container-mount-home" if step.mount_home else "--no-container-mount-home"]
+        argv += ["--container-entrypoint"] if launch.entrypoint else []
+        # Without this the image's own values would win.
+        argv += [f"--container-env={','.join(launch.env)}"] if launch.env else []
+    elif image and step.container == "apptainer":
+        argv += ["apptainer", "run" if launch.entrypoint else "exec", *(["--nv"] if launch.gpus != 0 else [])]
+        argv += [word for mount in mounts for word in ("--bind", mount)]
+        argv += [] if step.mount_home else ["--no-home"]
+        argv += [image if "/" in image[:1] or "://" in image or image.endswith(".sif") else f"docker://{image}"]
     return [*argv, *launch.argv]
-
-
-def _pyxis(launch: Launch, step: Step) -> list[str]:
-    mounts = list(dict.fromkeys([*step.mounts, *launch.mounts]))
-    argv = ["--container-image", _image(launch)]
-    argv += [f"--container-mounts={','.join(mounts)}"] if mounts else []
-    argv += ["--container-mount-home" if step.mount_home else "--no-container-mount-home"]
-    argv += ["--container-entrypoint"] if launch.entrypoint else []
-    # Without this the image's own values would win.
-    return [*argv, f"--container-env={','.join(launch.env)}"] if launch.env else argv
-
-
-def _apptainer(launch: Launch, step: Step) -> list[str]:
-    image = _image(launch)
-    argv = ["apptainer", "run" if launch.entrypoint else "exec", *(["--nv"] if launch.gpus != 0 else [])]
-    for mount in dict.fromkeys([*step.mounts, *launch.mounts]):
-        argv += ["--bind", mount]
-    argv += [] if step.mount_home else ["--no-home"]
-    return [*argv, image if "/" in image[:1] or "://" in image or image.endswith(".sif") else f"docker://{image}"]
-
-
-def _docker_gpus(gpus: Sequence[int] | int | None) -> list[str]:
-    if gpus is None:
-        return ["--gpus", "all"]
-    if isinstance(gpus, int):
-        return ["--gpus", str(gpus)] if gpus else []
-    # A list inside the option's own list, hence the quotes.
-    return ["--gpus", f'"device={",".join(map(str, gpus))}"'] if gpus else []
-
-
-def _image(launch: Launch) -> str:
-    assert launch.image, "the plan was made for a place without containers"
-    return launch.image

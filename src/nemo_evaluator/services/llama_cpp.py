@@ -4,6 +4,7 @@ import importlib.util
 import os
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal
 
@@ -17,6 +18,7 @@ from nemo_evaluator.core.files import cache_folder, file_sha256, read_json, writ
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.processes import free_port
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.services._model_server import launch_of
 from nemo_evaluator.services.base import Launch, Site
 from nemo_evaluator.services.packaged import model_file
 
@@ -66,29 +68,17 @@ class LlamaCpp:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         argv = [binary] if binary else _library(name, service)
         argv += [
-            *("--model", str(model_file(service.model))),
-            *("--alias", service.served_model_name or name),
+            *("--model", str(model_file(service.model)), "--alias", service.model_id(name)),
             *("--host", site.bind, "--port", str(port)),
             *("--ctx-size", str(service.context_size * service.slots), "--parallel", str(service.slots)),
             *("--threads", str(service.threads or cores)),
             *(("--api-key-file", "/dev/fd/{secret_fd}") if site.here else ()),
         ]
-        key = site.token
         if binary:
             argv += ["--poll", "0", "--metrics", *service.extra_args]
-        return Launch(
-            argv=argv,
-            port=port,
-            model=service.model_id(name),
-            protocol=service.protocol,
-            startup_timeout=service.startup_timeout,
-            env={**_POLITE, **service.extra_env, **({} if site.here else {"LLAMA_API_KEY": key.reveal()})},
-            api_key=key,
-            stop_grace=service.stop_grace,
-            restarts=service.restarts,
-            gpus=0,
-            pools=[(service.node_pool, 1)] if service.node_pool else (),
-        )
+        env = _POLITE | service.extra_env | ({} if site.here else {"LLAMA_API_KEY": site.token.reveal()})
+        model, protocol = service.model_id(name), service.protocol
+        return launch_of(service, argv, port, model=model, protocol=protocol, env=env, api_key=site.token, gpus=0)
 
     def identity(self, service: LlamaCppService) -> JsonDict:
         """The weights themselves, and what changes their answers. Slots, threads and ports do not."""
@@ -125,24 +115,17 @@ def _library(name: str, service: LlamaCppService) -> list[str]:
     return [sys.executable, "-m", "nemo_evaluator.services._xllamacpp_server"]
 
 
-def _known() -> dict[str, str]:
-    try:
-        known: dict[str, str] = read_json(cache_folder() / _SUMS)
-    except (OSError, orjson.JSONDecodeError):
-        return {}
-    return known
-
-
 def cached_sha256(path: Path) -> str:
     """The checksum of a file; computed again only when its size or time of change differs."""
     status = path.stat()
     key = f"{path.resolve()}|{status.st_size}|{status.st_mtime_ns}"
-    known = _known()
+    cache = cache_folder() / _SUMS
+    known: dict[str, str] = {}
+    with suppress(OSError, orjson.JSONDecodeError):
+        known = read_json(cache)
     if key not in known:
         known[key] = file_sha256(path)
-        try:
-            write_json(cache_folder() / _SUMS, known)
-        except OSError:
-            # A read-only home costs time, not correctness.
-            return known[key]
+        # A read-only home costs time, not correctness.
+        with suppress(OSError):
+            write_json(cache, known)
     return known[key]

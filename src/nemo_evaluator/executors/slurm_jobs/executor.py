@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from typing import Final
+from typing import Final, cast
 
 from nemo_evaluator.config import write_snapshot
 from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_INTERRUPTED, NelError, UsageError
@@ -15,9 +15,8 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.executors.base import EXIT_STATES, Executor, Job, Life, State, ended, not_running
 from nemo_evaluator.executors.slurm import SlurmCluster
 from nemo_evaluator.executors.slurm_jobs.description import describe
-from nemo_evaluator.executors.slurm_jobs.host import Host
-from nemo_evaluator.executors.slurm_jobs.plan import SECRETS, JobPlan, plan_job
-from nemo_evaluator.executors.slurm_jobs.queue import Seen, look
+from nemo_evaluator.executors.slurm_jobs.host import Host, Seen, look, script
+from nemo_evaluator.executors.slurm_jobs.plan import SECRETS, plan_job
 from nemo_evaluator.executors.slurm_jobs.submission import SlurmHandle, files_of, submit
 from nemo_evaluator.store.layout import LOG
 from nemo_evaluator.store.runs import RunMeta, forget_run, list_runs, load_run, refreshed, registry_dir
@@ -29,16 +28,6 @@ _LOOK_LATER, _SLOWER = 10.0, 1.1
 _GRACE: Final = 60.0
 # Exit codes of a shard that can be merged.
 _RESULTS: Final = (0, 3, 4)
-
-
-# A job whose worker never came to write has said why in its own log.
-_READ: Final = r"""
-cd {folder} 2>/dev/null || exit 0
-emit() {{ [ -s "$1" ] || return 1; size=$(stat -c %s "$1"); printf '\0%s\0%s\0' "$1" "$size"; {cut} | tr -d '\0'; }}
-{emits}
-[ -n "${{size-}}" ] || emit "$(ls -t logs/slurm-*.log 2>/dev/null | head -n 1)" {job_log}
-true
-"""
 
 
 class LogReader:
@@ -57,11 +46,10 @@ class LogReader:
 
     def lines(self, *, tail: int | None = None, last: bool = False) -> Iterator[str]:
         """New lines, or the last ``tail`` of each file. An unfinished one is kept back until there is no more."""
-        cut = f'tail -n {tail} "$1"' if tail is not None else 'tail -c +"$2" "$1" | head -c $((size - $2 + 1))'
-        emits = "\n".join(f"emit {shlex.quote(name)} {self._read.get(name, 0) + 1}" for name in self._names)
         job_log = max((size for name, size in self._read.items() if name not in self._names), default=0) + 1
-        script = _READ.format(folder=shlex.quote(self._folder), cut=cut, emits=emits, job_log=job_log)
-        parts = self._host.run(script).split("\0")[1:]
+        words = [self._folder, "" if tail is None else str(tail), str(job_log)]
+        words += [word for name in self._names for word in (name, str(self._read.get(name, 0) + 1))]
+        parts = self._host.run(script("read_log.sh", *words)).split("\0")[1:]
         for name, size, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
             self._read[name] = int(size)
             prefix = f"{name.removesuffix(f'/{LOG}')}: " if name.startswith("shard_") else ""
@@ -80,8 +68,12 @@ class Slurm(Executor):
         """Submit; with ``--background`` or ``--submit`` that is all, else follow the log until the run ends."""
         plan, earlier = plan_job(job), self._earlier(job)
         left = self._shards_left(job, earlier, plan.shards) if earlier and job.request.resume and plan.shards else None
-        # Noted before anything is submitted: whoever looks later finds the jobs, whatever becomes of us.
-        handle = _new_handle(job, plan, earlier)
+        # Noted before anything is submitted: whoever looks later finds the jobs, whatever becomes of us. With the jobs
+        # of other shards, which may be running.
+        known = earlier.handle(SlurmHandle) if earlier is not None and job.request.only_shard is not None else None
+        cluster = cast(SlurmCluster, job.loaded.config.cluster)
+        where = cluster.hostname, cluster.username, str(plan.root)
+        handle = SlurmHandle("", known.job_ids if known else [], *where, bool(plan.shards), plan.shards)
         run = job.run.noting(handle)
         files = files_of(replace(job, run=run), plan)
         run.save()
@@ -104,13 +96,13 @@ class Slurm(Executor):
 
     def life(self, run: RunMeta) -> Life | None:
         """The jobs that wait or run."""
-        handle = _handle(run)
+        handle = run.handle(SlurmHandle)
         return _alive(self._look(handle), handle) if handle is not None else None
 
     def status(self, run: RunMeta) -> Life:
         """Where the run lives, or how it ended: by its own word, else by the scheduler's."""
         run = refreshed(run)
-        handle = _handle(run)
+        handle = run.handle(SlurmHandle)
         if handle is None:
             return ended(run)
         seen = self._look(handle)
@@ -118,7 +110,7 @@ class Slurm(Executor):
 
     def stop(self, run: RunMeta) -> None:
         """Cancel what waits, ask what runs to close, and cancel it when it does not."""
-        handle = _handle(refreshed(run))
+        handle = refreshed(run).handle(SlurmHandle)
         seen = self._look(handle) if handle is not None else Seen()
         if handle is None or not seen.alive:
             raise not_running(run)
@@ -142,7 +134,7 @@ class Slurm(Executor):
 
     def shard(self, run: RunMeta, index: int) -> RunMeta:
         """One shard as a run: its folder, its job of the array, and those that follow it."""
-        handle = _handle(refreshed(run))
+        handle = refreshed(run).handle(SlurmHandle)
         if handle is None or not 0 <= index < handle.num_shards:
             return super().shard(run, index)
         folder, ids = f"{handle.remote_dir}/shard_{index}", [f"{one}_{index}" for one in handle.job_ids]
@@ -151,7 +143,7 @@ class Slurm(Executor):
 
     def logs(self, run: RunMeta, *, tail: int | None = None, follow: bool = False) -> Iterator[str]:
         """The run's log; of a run that has none yet, what its job said. Over ssh it is read where it is."""
-        handle = _handle(refreshed(run))
+        handle = refreshed(run).handle(SlurmHandle)
         if handle is None:
             yield from super().logs(run, tail=tail, follow=follow)
             return
@@ -170,7 +162,7 @@ class Slurm(Executor):
 
     def clean(self, run: RunMeta) -> None:
         """Take the run off the list; where nothing of it lives, its secrets are not left behind either."""
-        handle = _handle(refreshed(run))
+        handle = refreshed(run).handle(SlurmHandle)
         if handle is not None:
             handle.host.run(f"rm -f {shlex.quote(handle.remote_dir)}/{SECRETS}")
         super().clean(run)
@@ -211,23 +203,10 @@ class Slurm(Executor):
         """The shards without a result, or the one asked for; the last one when only the merge is missing."""
         if job.request.only_shard is not None:
             return [job.request.only_shard]
-        handle = _handle(earlier)
+        handle = earlier.handle(SlurmHandle)
         exits = self._look(handle).exits if handle is not None else {}
         left = [number for number in range(total) if exits.get(f"shard_{number}") not in _RESULTS]
         return left or [total - 1]
-
-
-def _new_handle(job: Job, plan: JobPlan, earlier: RunMeta | None) -> SlurmHandle:
-    """Of a run that is about to be submitted; where others of its shards may be running, with their jobs."""
-    cluster = job.loaded.config.cluster
-    assert isinstance(cluster, SlurmCluster)
-    known = _handle(earlier) if earlier is not None and job.request.only_shard is not None else None
-    ids = known.job_ids if known is not None else []
-    return SlurmHandle("", ids, cluster.hostname, cluster.username, str(plan.root), bool(plan.shards), plan.shards)
-
-
-def _handle(run: RunMeta) -> SlurmHandle | None:
-    return run.handle(SlurmHandle)
 
 
 def _pause(handle: SlurmHandle) -> float:
@@ -243,8 +222,7 @@ def _alive(seen: Seen, handle: SlurmHandle) -> Life | None:
         return _life("running" if seen.locked else "starting", seen, shown)
     if seen.waiting:
         return _life("pending", seen, [f"job {one.job_id} pending: {one.reason or '?'}" for one in seen.waiting])
-    settled = len(seen.exits) >= max(1, seen.shards)
-    if seen.silent and not settled:
+    if seen.silent and not seen.settled:
         return Life("unknown", "the scheduler does not answer", {})
     return None
 

@@ -1,4 +1,4 @@
-"""Where SLURM's commands run: this machine, or a login node over one shared ssh connection."""
+"""Where SLURM's commands run (here, or on a login node over one shared ssh connection), and what they say of a run."""
 
 import io
 import os
@@ -6,8 +6,9 @@ import shlex
 import subprocess
 import tarfile
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +18,20 @@ from nemo_evaluator.core.secrets import looks_secret
 _TIMEOUT: Final = 60.0
 _SSH_FAILED: Final = 255
 _PERSIST: Final = 120
+_WAITING: Final = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
+_GOING: Final = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING", "STAGE_OUT"})
+# It waits for a job that has come to a good end, so it will never start.
+_NEVER: Final = "DependencyNeverSatisfied"
+
+
+def text_of(name: str) -> str:
+    """The text of a file beside this one."""
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def script(name: str, *words: str) -> str:
+    """A script beside this one, with its arguments."""
+    return f"set -- {shlex.join(words)}\n{text_of(name)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +52,8 @@ class Host:
     def run(
         self, script: str, *, stdin: bytes = b"", variables: Mapping[str, str] | None = None, timeout: float = _TIMEOUT
     ) -> str:
-        """What a bash script prints. Raises TransportError with what it says when it fails.
-
-        ``variables`` is the environment of a script that runs here.
-        """
+        """What a bash script prints; ``variables`` is the environment of one that runs here. Raises TransportError with
+        what it says when it fails."""
         argv = self._argv(script)
         try:
             done = subprocess.run(argv, input=stdin, capture_output=True, timeout=timeout, env=variables)
@@ -92,28 +105,90 @@ def _archive(uploads: Mapping[str, Upload]) -> bytes:
     return packed.getvalue()
 
 
-def import_image(image: str, path: str, hostname: str | None, *, dry_run: bool = False) -> str:
-    """Import ``image`` into the file ``path``, which appears when it is whole. Returns what is said of it.
+@dataclass(frozen=True, slots=True)
+class QueuedJob:
+    """One job as the scheduler shows it; ``index`` is the number of a shard in an array."""
 
-    Raises UsageError where there is no enroot, TransportError with its words when it fails.
-    """
+    job_id: str
+    state: str
+    index: str = ""
+    reason: str = ""
+    nodes: str = ""
+    elapsed: str = ""
+
+
+@dataclass(slots=True)
+class Seen:
+    """What is known of a run now."""
+
+    jobs: list[QueuedJob] = field(default_factory=list)
+    exits: dict[str, int] = field(default_factory=dict)
+    merged: int | None = None
+    stopped: bool = False
+    # Some worker holds its folder.
+    locked: bool = False
+    # The scheduler did not answer.
+    silent: bool = False
+    last: list[str] = field(default_factory=list)
+    # How many shards it has; 0: it is one whole.
+    shards: int = 0
+
+    @property
+    def going(self) -> list[QueuedJob]:
+        """Jobs that run: they have nodes."""
+        return [job for job in self.jobs if job.state in _GOING]
+
+    @property
+    def waiting(self) -> list[QueuedJob]:
+        """Jobs that will run: of those that wait for another job to fail, none after the run has settled."""
+        never = (_NEVER, "Dependency") if self.settled else (_NEVER,)
+        return [job for job in self.jobs if job.state in _WAITING and job.reason not in never]
+
+    @property
+    def settled(self) -> bool:
+        """True when the run, or each of its shards, has noted how it ended."""
+        return len(self.exits) >= max(1, self.shards)
+
+    @property
+    def alive(self) -> list[QueuedJob]:
+        """Jobs that may still write."""
+        return self.going + self.waiting
+
+
+def look(host: Host, folder: str, job_ids: Sequence[str], shards: int = 0) -> Seen:
+    """Ask the scheduler and the folder. Raises TransportError when the login node is not reached."""
+    seen = Seen(shards=shards)
+    for line in host.run(script("look.sh", folder, *job_ids)).splitlines():
+        word, _, rest = line.partition("|")
+        parts = rest.split("|")
+        if word == "job" and len(parts) >= 7:
+            array, index, job_id, state, reason, nodes, elapsed = parts[:7]
+            index = index if index.isdecimal() else ""
+            job_id = f"{array}_{index}" if index else job_id
+            seen.jobs.append(QueuedJob(job_id, state, index, reason, nodes, elapsed))
+        elif word == "exit":
+            seen.exits[parts[0].removesuffix(".nel_exit").strip("/")] = int(parts[-1]) if parts[-1].isdecimal() else 1
+        elif word == "merged" and rest.isdecimal():
+            seen.merged = int(rest)
+        elif word == "last":
+            seen.last.append(rest)
+        elif word in ("stop", "lock", "silent"):
+            seen.stopped |= word == "stop"
+            seen.locked |= word == "lock"
+            seen.silent |= word == "silent"
+    return seen
+
+
+def import_image(image: str, path: str, hostname: str | None, *, dry_run: bool = False) -> str:
+    """Import an image into a file; returns what is said of it. Raises UsageError where there is no enroot."""
     # Enroot separates the registry from the rest by #; without one it asks Docker's own.
     first, _, rest = image.partition("/")
     uri = f"docker://{first}#{rest}" if rest and ("." in first or ":" in first) else f"docker://{image}"
-    target, part = shlex.quote(path), shlex.quote(f"{path}.part")
-    argv = shlex.join(["enroot", "import", "-o", f"{path}.part", "--", uri])
-    script = "\n".join(
-        [
-            "command -v enroot >/dev/null || { echo 'enroot: command not found' >&2; exit 127; }",
-            f"if [ -e {target} ]; then echo 'already there'; du -h {target}; exit 0; fi",
-            f'mkdir -p -- "$(dirname {target})" && rm -f {part} && {argv} >&2 && mv {part} {target} && du -h {target}',
-        ]
-    )
-    host = Host(hostname)
     if dry_run:
+        argv = shlex.join(["enroot", "import", "-o", f"{path}.part", "--", uri])
         return f"{f'on {hostname}: ' if hostname else ''}{argv}"
     try:
-        return host.run(script, timeout=3600.0)
+        return Host(hostname).run(script("import_image.sh", uri, path), timeout=3600.0)
     except TransportError as error:
         if "enroot: command not found" not in error.message:
             raise

@@ -10,9 +10,8 @@ from nemo_evaluator.config import EvalConfig
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.executors.base import Job
 from nemo_evaluator.executors.slurm import SlurmCluster, seconds_of
-from nemo_evaluator.services.base import Launch
+from nemo_evaluator.services.base import Launch, replicas_of
 from nemo_evaluator.services.forms import Step, srun_argv
-from nemo_evaluator.services.planner import replicas_of
 
 SCRIPT: Final = "nel_eval.sbatch"
 SECRETS: Final = ".secrets.env"
@@ -126,7 +125,9 @@ def _pools(config: EvalConfig, cluster: SlurmCluster) -> Iterator[Pool]:
     names = [name for name in cluster.node_pools if name in used] or [next(iter(cluster.node_pools))]
     for number, name in enumerate(names):
         pool = cluster.node_pools[name]
-        nodes = max(pool.nodes or _servers(config, name), sum(n for wanted, n in _wanted(config) if wanted == name))
+        # A pool that leaves their number open has a node for each server of the service that has most.
+        servers = max((replicas_of(one) for one in config.services.values() if pool_of(one) == name), default=1)
+        nodes = max(pool.nodes or servers, sum(n for wanted, n in _wanted(config) if wanted == name))
         directives: list[Directive] = [("time", cluster.walltime), ("nodes", str(nodes))]
         directives += [("ntasks-per-node", str(pool.ntasks_per_node)), ("partition", pool.partition)]
         given = {"gres": pool.gres, "gpus-per-node": pool.gpus_per_node, "account": cluster.account}
@@ -143,11 +144,6 @@ def _wanted(config: EvalConfig) -> Iterator[tuple[str, int]]:
             if name is not None:
                 servers = getattr(part, "num_workers", 1) * getattr(part, "replicas", 1)
                 yield name, getattr(part, "num_nodes", 1) * servers if getattr(part, "num_nodes", 1) > 1 else 0
-
-
-def _servers(config: EvalConfig, pool: str) -> int:
-    """Nodes of a pool that leaves their number open: one for each server of the service that has most."""
-    return max((replicas_of(one) for one in config.services.values() if pool_of(one) == pool), default=1)
 
 
 def _flags(given: dict[str, str]) -> Iterator[Directive]:

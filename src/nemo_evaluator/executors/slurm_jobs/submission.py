@@ -5,7 +5,6 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib.resources import files
 from typing import Final
 
 from nemo_evaluator.config import SNAPSHOT
@@ -16,9 +15,9 @@ from nemo_evaluator.core.secrets import MASK, looks_secret
 from nemo_evaluator.executors.base import Job
 from nemo_evaluator.executors.request import RunRequest
 from nemo_evaluator.executors.slurm import SlurmCluster
-from nemo_evaluator.executors.slurm_jobs.host import Host, Upload
+from nemo_evaluator.executors.slurm_jobs.host import Host, Upload, script, text_of
 from nemo_evaluator.executors.slurm_jobs.plan import SCRIPT, SECRETS, Directive, JobPlan, Pool
-from nemo_evaluator.services.steps import NODES, SHARED, STEP
+from nemo_evaluator.services.servers import NODES, SHARED, STEP
 from nemo_evaluator.store.layout import OWN
 from nemo_evaluator.store.runs import FILE as RUN_FILE
 
@@ -53,10 +52,8 @@ class SlurmHandle:
 def submit(
     plan: JobPlan, handle: SlurmHandle, uploads: Mapping[str, Upload], request: RunRequest, shards: Sequence[int] | None
 ) -> SlurmHandle:
-    """Bring the files and submit the job, or an array of the given shards. Raises TransportError as sbatch says.
-
-    The job's number is written down beside the run before we hear of it, so a run whose submitter was killed is known.
-    """
+    """Bring the files and submit the job, or an array of the given shards. The job's number is written down beside the
+    run before we hear of it, so a run whose submitter was killed is known. Raises TransportError as sbatch says."""
     chosen = list(range(plan.shards) if shards is None else shards)
     array = [f"--array={','.join(map(str, chosen))}"] if plan.shards else []
     folders = [f"shard_{number}/" for number in chosen] or [""]
@@ -68,11 +65,11 @@ def submit(
     command = f"id=$({shlex.join(['sbatch', '--parsable', *array, SCRIPT])}) || {{ {refused}; }}"
     # Into the file first: nobody may be listening any more.
     keep = f'echo "${{id%%;*}}" >>{_SUBMITTED}; echo "${{id%%;*}}"'
-    script = f"rm -rf {shlex.join(old)}\n{command}\n{keep}\n"
+    commands = f"rm -rf {shlex.join(old)}\n{command}\n{keep}\n"
     if plan.shards and not request.resume:
-        words = [str(plan.shards), "fresh" if request.fresh else "", OWN.pattern]
-        script = f"set -- {shlex.join(words)}\n{_text('aside.sh')}{script}"
-    said = handle.host.put_and_run(str(plan.root), uploads, script).strip()
+        aside = script("aside.sh", str(plan.shards), "fresh" if request.fresh else "", OWN.pattern)
+        commands = f"{aside}{commands}"
+    said = handle.host.put_and_run(str(plan.root), uploads, commands).strip()
     job_id = said.rpartition("\n")[2]
     if not job_id.isdecimal():
         raise TransportError(f"sbatch answered {said!r}, which holds no job id")
@@ -81,11 +78,12 @@ def submit(
 
 def files_of(job: Job, plan: JobPlan) -> dict[str, Upload]:
     """What the jobs need in their folder. Raises UsageError when the config itself holds a secret."""
+    cluster = job.loaded.config.cluster
+    assert isinstance(cluster, SlurmCluster)
     snapshot = snapshot_text(job.loaded, run_id=job.run.run_id, command=["nel", *job.request.command])
     if re.search(rf":\s*['\"]?{re.escape(MASK)}", snapshot):
         hint = "write ${VARIABLE} and set that variable: its value travels in a file that only you can read"
         raise UsageError("the config holds a secret itself, which a job would find on disk", hint=hint)
-    remote = getattr(job.loaded.config.cluster, "hostname", None)
     request = RunRequest(
         config_file=str(plan.root / SNAPSHOT),
         output_dir=str(plan.root),
@@ -95,10 +93,15 @@ def files_of(job: Job, plan: JobPlan) -> dict[str, Upload]:
         verbose=job.request.verbose,
         no_progress=job.request.no_progress,
         command=job.request.command,
-        cwd=None if remote else job.request.cwd,
+        cwd=None if cluster.hostname else job.request.cwd,
         run_id=job.run.run_id,
     )
-    secrets = "".join(f"{name}={shlex.quote(value)}\n" for name, value in _secrets(job, snapshot).items())
+    # The variables that the config refers to, those that libraries read by themselves, and ``container_env``.
+    named = set(_VARIABLE.findall(snapshot))
+    if not cluster.hostname:
+        named |= {name for name in os.environ if looks_secret(name)}
+    values = {name: os.environ[name] for name in sorted(named) if name in os.environ} | cluster.container_env
+    secrets = "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
     run = replace(job.run, output_dir=str(plan.root))
     return {
         SCRIPT: Upload(render(plan).encode(), 0o755),
@@ -109,27 +112,13 @@ def files_of(job: Job, plan: JobPlan) -> dict[str, Upload]:
     }
 
 
-def _secrets(job: Job, snapshot: str) -> dict[str, str]:
-    """The variables that the config refers to, those that libraries read by themselves, and ``container_env``."""
-    cluster = job.loaded.config.cluster
-    assert isinstance(cluster, SlurmCluster)
-    named = set(_VARIABLE.findall(snapshot))
-    if not cluster.hostname:
-        named |= {name for name in os.environ if looks_secret(name)}
-    return {name: os.environ[name] for name in sorted(named) if name in os.environ} | cluster.container_env
-
-
 def render(plan: JobPlan) -> str:
     """The text of the script. It holds no secret."""
     lines = ["#!/bin/bash", *_header(plan), "", f"# Run {plan.run_id}; `nel eval resume` writes this file anew."]
     lines += _variables(plan)
     lines += _function("activate", _activate(plan.conda_env))
     lines += _function("place", _place(plan.pools))
-    return "\n".join([*lines, "", _text("job.sh")])
-
-
-def _text(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return "\n".join([*lines, "", text_of("job.sh")])
 
 
 def _header(plan: JobPlan) -> Iterable[str]:
@@ -180,7 +169,7 @@ def _activate(conda_env: str | None) -> list[str]:
 
 
 def _place(pools: tuple[Pool, ...]) -> Iterable[str]:
-    """The nodes of each pool as ``services/steps.py`` reads them, and those for sandboxes."""
+    """The nodes of each pool as ``services/servers.py`` reads them, and those for sandboxes."""
     yield f"export {NODES}="
     for pool in pools:
         variable = "SLURM_JOB_NODELIST" + ("" if pool.group is None else f"_HET_GROUP_{pool.group}")
