@@ -13,8 +13,8 @@ import pytest
 
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._backend import Limits
+from nemo_evaluator.sandbox._clients import NodeSlots
 from nemo_evaluator.sandbox._keeper_client import KeeperClient
-from nemo_evaluator.sandbox._nodes import NodeSlots
 from nemo_evaluator.sandbox.apptainer import ApptainerSandbox
 from nemo_evaluator.sandbox.base import OutsideEndpoint, Sandbox
 from nemo_evaluator.sandbox.docker import DockerSandbox

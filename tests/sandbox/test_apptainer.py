@@ -19,7 +19,7 @@ from nemo_evaluator.core.processes import start_time
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
 from nemo_evaluator.sandbox import _wrapper
 from nemo_evaluator.sandbox._backend import Limits
-from nemo_evaluator.sandbox._nodes import NodeSlots
+from nemo_evaluator.sandbox._clients import NodeSlots
 from nemo_evaluator.sandbox.apptainer import ApptainerConfig, ApptainerSandbox
 from nemo_evaluator.sandbox.base import ImageBuildRequest, ImageSpec, OutsideEndpoint
 from nemo_evaluator.sandbox.manager import SandboxManager

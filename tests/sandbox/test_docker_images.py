@@ -24,7 +24,7 @@ BASE = "nel-test/python:bookworm"
 async def api() -> AsyncIterator[DockerApi]:
     made = DockerApi()
     yield made
-    await made.close()
+    await made.aclose()
 
 
 @pytest.mark.needs("docker")

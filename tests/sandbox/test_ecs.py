@@ -123,11 +123,11 @@ async def test_a_volume_that_a_task_cannot_have_is_refused(
 async def test_a_lost_answer_does_not_run_the_command_again(manager: SandboxManager, tmp_path: Path) -> None:
     spec = SandboxSpec(image="python:3.12", workdir=str(tmp_path / "work"))
     sandbox: Any = await manager.acquire(spec)
-    proxy = await _dropping_proxy(sandbox._url)
-    real, sandbox._url = sandbox._url, f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
+    proxy = await _dropping_proxy(sandbox._tunnel.url)
+    real, sandbox._tunnel.url = sandbox._tunnel.url, f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
     result = await sandbox.exec("echo once >> count; cat count")
     assert result.stdout == "once\n"
-    sandbox._url = real
+    sandbox._tunnel.url = real
     assert (await sandbox.exec("cat count")).stdout == "once\n"
     proxy.close()
     await manager.release(sandbox)

@@ -16,7 +16,7 @@ from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._backend import parse_size
 from nemo_evaluator.sandbox._keeper_client import KeeperClient, state_root
-from nemo_evaluator.sandbox._output import Capped
+from nemo_evaluator.sandbox._pump import Capped
 from nemo_evaluator.sandbox._wrapper import Seal, Trailer, killer
 from nemo_evaluator.sandbox.jail import cgroups, init, seccomp, wire
 from nemo_evaluator.sandbox.local import LocalSandbox
@@ -98,7 +98,7 @@ def test_the_v2_layout(tmp_path: Path) -> None:
     group = cgroups.create("nel-1", found)
     folder = own.parent / "nel-1"
     (folder / "memory.swap.max").write_text("max")
-    group.limit(cgroups.Limits(memory=1000, pids=7, cpus=1.5))
+    group.limit(memory=1000, pids=7, cpus=1.5)
     said = {name: (folder / name).read_text() for name in ("memory.max", "memory.swap.max", "pids.max", "cpu.max")}
     assert said == {"memory.max": "1000", "memory.swap.max": "0", "pids.max": "7", "cpu.max": "150000 100000"}
     (folder / "memory.events").write_text("low 0\noom 3\noom_kill 2\n")
@@ -117,7 +117,7 @@ def test_the_v1_layout(tmp_path: Path) -> None:
         (points["pids"] / "job", ("pids",)),
         (points["cpu,cpuacct"], ("cpu",)),
     }
-    cgroups.create("nel-1", found).limit(cgroups.Limits(memory=1000, pids=7, cpus=0.5))
+    cgroups.create("nel-1", found).limit(memory=1000, pids=7, cpus=0.5)
     assert (points["memory"] / "job/nel-1/memory.limit_in_bytes").read_text() == "1000"
     assert (points["cpu,cpuacct"] / "nel-1/cpu.cfs_quota_us").read_text() == "50000"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nemo_evaluator.sandbox._nodes import NodeSlots
+from nemo_evaluator.sandbox._clients import NodeSlots
 
 
 async def test_a_slot_in_use_is_not_given_out_again() -> None:

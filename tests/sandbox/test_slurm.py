@@ -18,7 +18,7 @@ import pytest
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
 from nemo_evaluator.sandbox._backend import Limits
-from nemo_evaluator.sandbox._nodes import NodeSlots
+from nemo_evaluator.sandbox._clients import NodeSlots
 from nemo_evaluator.sandbox.base import OutsideEndpoint
 from nemo_evaluator.sandbox.manager import SandboxManager
 from nemo_evaluator.sandbox.slurm import SlurmConfig, SlurmSandbox

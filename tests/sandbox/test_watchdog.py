@@ -19,10 +19,10 @@ from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.processes import start_time, wait_gone
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._backend import Limits
+from nemo_evaluator.sandbox._clients import NodeSlots
 from nemo_evaluator.sandbox._container import ContainerSandbox
 from nemo_evaluator.sandbox._docker_api import DockerApi
 from nemo_evaluator.sandbox._keeper_client import KeeperClient, state_root
-from nemo_evaluator.sandbox._nodes import NodeSlots
 from nemo_evaluator.sandbox._reaper import Reaper
 from nemo_evaluator.sandbox.apptainer import ApptainerSandbox
 from nemo_evaluator.sandbox.inventory import find_sandboxes, remove_sandboxes, sweep
@@ -109,7 +109,7 @@ async def test_kill_9_leaves_no_container() -> None:
             assert time.monotonic() - began < 10
             await asyncio.sleep(0.1)
     finally:
-        await api.close()
+        await api.aclose()
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=pytest.mark.needs(kind)) for kind in ("apptainer", "slurm")])

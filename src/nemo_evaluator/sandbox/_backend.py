@@ -1,8 +1,10 @@
 """What all backends share: commands, output, environment and transfers on top of one primitive, ``_run``."""
 
 import contextlib
+import io
 import re
 import shlex
+import tarfile
 import time
 import uuid
 from abc import ABC, abstractmethod
@@ -14,9 +16,10 @@ from typing import IO, Any, ClassVar, Final, Self
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox import _transfer
-from nemo_evaluator.sandbox._output import Capped
+from nemo_evaluator.sandbox._pump import Capped
 from nemo_evaluator.sandbox._reaper import Reaper
-from nemo_evaluator.sandbox.base import ExecResult, Exit, OnOutput, OutsideEndpoint
+from nemo_evaluator.sandbox.base import ExecResult, Exit, OnOutput, OutsideEndpoint, Sandbox
+from nemo_evaluator.sandbox.workspace import script
 
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", re.IGNORECASE)
 _FACTOR: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -80,14 +83,22 @@ class Job:
     # For a run of its own: the files that it finds in its private working directory.
     private: dict[str, bytes] | None = None
 
+    def prepared(self) -> tuple[list[str], bytes | IO[bytes] | None]:
+        """(argument list, stdin) with its memory limit and its private folder, if it has these."""
+        argv, stdin = self.argv, self.stdin
+        if self.memory is not None:
+            argv = ["sh", "-c", f'ulimit -v {self.memory // 1024} && exec "$@"', "sh", *argv]
+        if self.private is not None and stdin is None:
+            return as_command(argv, self.private)
+        return argv, stdin
+
 
 Emit = Callable[[str, bytes], None]
 
 
 @dataclass(eq=False)
 class Backend(ABC):
-    """Base of the backends: each gives ``_open`` (or ``start``), ``stop``, ``_run``, and says how a host URL looks from
-    inside."""
+    """Base of the backends: each gives ``_open``, ``stop``, ``_run``, and says how a host URL looks from inside."""
 
     spec: SandboxSpec
     run_id: str = ""
@@ -98,6 +109,7 @@ class Backend(ABC):
     started: bool = field(default=False, init=False)
     endpoints: dict[str, str] = field(default_factory=dict, init=False)
     base_env: dict[str, str] = field(default_factory=dict, init=False)
+    container_ip: str | None = field(default=None, init=False)
     # As whom a judge runs, where a user can be chosen.
     _root_user: ClassVar[str | None] = None
     kind: ClassVar[str] = "custom"
@@ -107,11 +119,6 @@ class Backend(ABC):
     def is_running(self) -> bool:
         """True between ``start`` and ``stop``."""
         return self.started
-
-    @property
-    def container_ip(self) -> str | None:
-        """The address of the container; None for kinds that have none of their own."""
-        return None
 
     async def start(self, *, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
         """Bring the sandbox up; one that does not come up is taken down again."""
@@ -164,16 +171,9 @@ class Backend(ABC):
         background: bool = False,
     ) -> ExecResult:
         """Run a command with a hard deadline; see the contract."""
-        self._check()
-        job = Job(
-            argv=self.shell(command) if isinstance(command, str) else list(command),
-            timeout=timeout if timeout_sec is None else timeout_sec,
-            cwd=cwd or self.spec.workdir,
-            env=self._env(env),
-            stdin=stdin,
-            user=user,
-            background=background,
-        )
+        argv = self.shell(command) if isinstance(command, str) else list(command)
+        timeout, cwd = timeout if timeout_sec is None else timeout_sec, cwd or self.spec.workdir
+        job = Job(argv, timeout, cwd, self._env(env), stdin, user, background)
         return await self._collect(job, max_output_bytes, on_output)
 
     async def run_fresh(
@@ -186,22 +186,13 @@ class Backend(ABC):
         memory: int | None = None,
     ) -> ExecResult:
         """Run a command in a folder of its own; see the contract."""
-        self._check()
-        job = Job(
-            argv=list(command),
-            timeout=timeout,
-            cwd=self.spec.workdir,
-            env=self._env(None),
-            private=dict(files),
-            memory=memory,
-        )
-        return await self._collect(job, max_output_bytes, None)
+        job = Job(list(command), timeout, self.spec.workdir, self._env(), memory=memory, private=dict(files))
+        return await self._collect(job, max_output_bytes)
 
     async def run_judge(self, command: Sequence[str], stdin: bytes, *, timeout: float = 30.0) -> ExecResult:
         """Run a command that watches over a program; see the contract."""
-        self._check()
-        job = Job(list(command), timeout, self.spec.workdir, self._env(None), stdin, self._root_user, private={})
-        return await self._collect(job, 1_000_000, None)
+        job = Job(list(command), timeout, self.spec.workdir, self._env(), stdin, self._root_user, private={})
+        return await self._collect(job)
 
     async def upload(self, source: Path | str | bytes, target: str) -> None:
         """Put a file, a folder's content, or bytes at ``target``; verified by digest."""
@@ -254,32 +245,25 @@ class Backend(ABC):
             elif sink is not None:
                 sink(data)
 
-        job = Job(argv=argv, timeout=timeout, cwd="/", env=self._env(None), stdin=stdin, transfer=True)
-        ended = await self._run(job, emit)
+        ended = await self._run(Job(argv, timeout, "/", self._env(), stdin, transfer=True), emit)
         return ended, errors.text()
 
-    async def _collect(self, job: Job, cap: int, on_output: OnOutput | None) -> ExecResult:
-        streams = {"stdout": Capped(cap), "stderr": Capped(cap)}
+    async def _collect(self, job: Job, cap: int = 1_000_000, on_output: OnOutput | None = None) -> ExecResult:
+        self._check()
+        out, err = Capped(cap), Capped(cap)
 
         def emit(stream: str, data: bytes) -> None:
-            streams[stream].add(data)
+            (out if stream == "stdout" else err).add(data)
             if on_output is not None:
                 on_output(stream, data)
 
         began = time.perf_counter()
         ended = await self._run(job, emit)
-        out, err = streams["stdout"], streams["stderr"]
-        return ExecResult(
-            stdout=out.text(),
-            stderr=err.text(),
-            return_code=ended.code,
-            timed_out=ended.timed_out,
-            truncated=out.truncated or err.truncated,
-            out_of_memory=ended.out_of_memory,
-            duration_ms=(time.perf_counter() - began) * 1e3,
-        )
+        took, truncated = (time.perf_counter() - began) * 1e3, out.truncated or err.truncated
+        said = out.text(), err.text()
+        return ExecResult(*said, ended.code, ended.timed_out, truncated, ended.out_of_memory, took)
 
-    def _env(self, extra: Mapping[str, str] | None) -> dict[str, str]:
+    def _env(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         return {**self.base_env, **self.spec.env, **self.endpoints, **(extra or {})}
 
     def _absolute(self, path: str) -> str:
@@ -291,10 +275,36 @@ class Backend(ABC):
 
 
 def keepalive(spec: SandboxSpec) -> str:
-    """The shell text of a container's main process.
-
-    Without an entrypoint the shell itself is process 1: it reaps orphans, and no ``kill -9 -1`` inside can end it.
-    """
+    """The shell text of a container's main process. Without an entrypoint the shell itself is process 1: it reaps
+    orphans, and no ``kill -9 -1`` inside can end it."""
     if spec.entrypoint is None:
         return "while :; do sleep 2147483647 & wait $!; done"
     return spec.entrypoint if isinstance(spec.entrypoint, str) else shlex.join(spec.entrypoint)
+
+
+def as_command(command: Sequence[str], files: Mapping[str, bytes]) -> tuple[list[str], bytes]:
+    """(argument list, stdin) that run ``command`` among ``files``; exit code 125 means that it was not run."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size, info.mode = len(data), 0o644
+            tar.addfile(info, io.BytesIO(data))
+    return ["sh", "-c", script("fresh"), "sh", *command], buffer.getvalue()
+
+
+async def run_fresh(
+    sandbox: Sandbox, command: Sequence[str], files: Mapping[str, bytes], *, memory: int | None = None, **options: Any
+) -> ExecResult:
+    """``sandbox.run_fresh``, also for a class of the user's own that has no more than the five basic methods."""
+    if hasattr(sandbox, "run_fresh"):
+        return await sandbox.run_fresh(command, files, memory=memory, **options)
+    argv, stdin = as_command(command, files)
+    return await sandbox.exec(argv, stdin=stdin, **options)
+
+
+async def run_judge(sandbox: Sandbox, command: Sequence[str], stdin: bytes, **options: Any) -> ExecResult:
+    """``sandbox.run_judge``, also for a class of the user's own that has no more than the five basic methods."""
+    if hasattr(sandbox, "run_judge"):
+        return await sandbox.run_judge(command, stdin, **options)
+    return await sandbox.exec(command, stdin=stdin, **options)

@@ -16,42 +16,22 @@ PATH: Final = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 _SYSTEM: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 # Of the host's /etc only what programs need to start; no accounts, no keys, no configuration of services.
 _ETC: Final = (
-    "ld.so.cache",
-    "ld.so.conf",
-    "ld.so.conf.d",
-    "alternatives",
-    "localtime",
-    "mime.types",
-    "protocols",
-    "services",
-    "ssl/certs",
-    "python3",
-    "python3.11",
-    "perl",
-    "java-17-openjdk",
-    "fonts",
+    *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "localtime", "mime.types", "protocols", "services"),
+    *("ssl/certs", "python3", "python3.11", "perl", "java-17-openjdk", "fonts"),
 )
 _DEVICES: Final = ("null", "zero", "full", "random", "urandom", "tty")
-_LINKS: Final = (
-    ("fd", "/proc/self/fd"),
-    ("stdin", "/proc/self/fd/0"),
-    ("stdout", "/proc/self/fd/1"),
-    ("stderr", "/proc/self/fd/2"),
-)
+_ENDS: Final = {"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"}
+_LINKS: Final = {name: f"/proc/self/fd{end}" for name, end in _ENDS.items()}
 _ST_NODEV: Final = 4
 _SMALLEST: Final = 64 * 2**20
 # Base systems whose place this machine's own system may take; any other image is a promise that we cannot keep.
 _PLAIN_IMAGES: Final = ("", "python", "debian", "ubuntu", "bash")
 
 
-def find_bwrap() -> str | None:
-    """The bubblewrap binary of the system; one that a user could have put on PATH is not looked at."""
-    return next((path for path in BWRAP if os.access(path, os.X_OK)), None)
-
-
 def arguments(spec: SandboxSpec, memory: int, network: str, folder: Path) -> list[str]:
     """The command line for a sandbox; ``folder`` holds the small files of its /etc."""
-    bwrap = find_bwrap()
+    # That of the system; one that a user could have put on PATH is not looked at.
+    bwrap = next((path for path in BWRAP if os.access(path, os.X_OK)), None)
     if bwrap is None:
         raise SandboxError("bubblewrap is not installed", hint="apt-get install bubblewrap (or dnf, apk, pacman)")
     argv = [bwrap, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
@@ -92,21 +72,15 @@ def _root(image: str) -> list[str]:
             argv += ["--symlink", str(path.readlink()), f"/{name}"]
         elif path.is_dir():
             argv += ["--ro-bind", str(path), f"/{name}"]
-    if root == Path("/"):
-        argv += _python()
-    else:
+    prefix = Path(sys.base_prefix)
+    if root != Path("/"):
         for path in (root / name for name in ("opt", "var", "srv")):
             argv += ["--ro-bind", str(path), f"/{path.name}"] if path.is_dir() else []
+    elif not Path("/usr/bin/python3").exists() and not str(prefix).startswith("/usr"):
+        # Our own interpreter, where the system has none and anyone may read ours.
+        open_to_all = all(part.stat().st_mode & stat.S_IXOTH for part in (prefix, *prefix.parents))
+        argv += ["--ro-bind", str(prefix), str(prefix)] if open_to_all else []
     return argv
-
-
-def _python() -> list[str]:
-    """Our own interpreter, where the system has none and anyone may read ours."""
-    prefix = Path(sys.base_prefix)
-    if Path("/usr/bin/python3").exists() or str(prefix).startswith("/usr"):
-        return []
-    open_to_all = all(part.stat().st_mode & stat.S_IXOTH for part in (prefix, *prefix.parents))
-    return ["--ro-bind", str(prefix), str(prefix)] if open_to_all else []
 
 
 def prepare(folder: Path, uid: int) -> None:
@@ -139,7 +113,7 @@ def _make_devices(dev: Path) -> None:
         if source.exists():
             os.mknod(dev / name, stat.S_IFCHR | 0o666, source.stat().st_rdev)
             (dev / name).chmod(0o666)
-    for name, target in _LINKS:
+    for name, target in _LINKS.items():
         (dev / name).symlink_to(target)
 
 
@@ -151,6 +125,6 @@ def _dev(folder: Path) -> list[str]:
     argv = ["--tmpfs", "/dev"]
     for name in _DEVICES:
         argv += ["--dev-bind-try", f"/dev/{name}", f"/dev/{name}"]
-    for name, target in _LINKS:
+    for name, target in _LINKS.items():
         argv += ["--symlink", target, f"/dev/{name}"]
     return [*argv, *shm, "--remount-ro", "/dev"]

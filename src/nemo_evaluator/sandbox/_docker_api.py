@@ -4,7 +4,7 @@ import asyncio
 import os
 import struct
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
@@ -26,14 +26,10 @@ class DockerApi:
         usual = next((path for path in _DEFAULT if os.path.exists(path)), _DEFAULT[0])  # noqa: PTH110
         self.host = host or os.environ.get("DOCKER_HOST") or f"unix://{usual}"
         parts = urlsplit(self.host)
-        if parts.scheme == "unix":
-            self.socket: str | None = parts.path
-            self._base = "http://docker"
-        elif parts.scheme in ("tcp", "http"):
-            self.socket = None
-            self._base = f"http://{parts.netloc}"
-        else:
+        if parts.scheme not in ("unix", "tcp", "http"):
             raise SandboxError(f"DOCKER_HOST {self.host!r} cannot be used", hint="give a unix:// or tcp:// address")
+        self.socket = parts.path if parts.scheme == "unix" else None
+        self._base = f"http://{'docker' if self.socket else parts.netloc}"
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -41,13 +37,18 @@ class DockerApi:
         """True when the engine runs on this machine, as far as its address tells."""
         return self.socket is not None
 
-    def _open(self) -> aiohttp.ClientSession:
+    def _request(
+        self, method: str, path: str, query: dict[str, Any], data: Any, timeout: float, kind: str
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         if self._session is None or self._session.closed:
             connector = aiohttp.UnixConnector(self.socket, limit=0) if self.socket else aiohttp.TCPConnector(limit=0)
             self._session = aiohttp.ClientSession(connector=connector)
-        return self._session
+        plain = {name: one if isinstance(one, str) else orjson.dumps(one).decode() for name, one in query.items()}
+        url, limit = f"{self._base}/{_VERSION}{path}", aiohttp.ClientTimeout(total=timeout)
+        headers = {"Content-Type": kind}
+        return self._session.request(method, url, params=plain, data=data, timeout=limit, headers=headers)
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Close the connections."""
         if self._session is not None:
             await self._session.close()
@@ -56,14 +57,9 @@ class DockerApi:
         self, method: str, path: str, *, body: Any = None, timeout: float = 60.0, ok: tuple[int, ...] = (), **query: Any
     ) -> Any:
         """One request: the decoded answer, or None. A status of 400 or more that is not in ``ok`` is a SandboxError."""
-        url = f"{self._base}/{_VERSION}{path}"
         data = None if body is None else orjson.dumps(body)
-        limit = aiohttp.ClientTimeout(total=timeout)
-        headers = {"Content-Type": "application/json"}
         try:
-            async with self._open().request(
-                method, url, data=data, params=_plain(query), headers=headers, timeout=limit
-            ) as response:
+            async with self._request(method, path, query, data, timeout, "application/json") as response:
                 text = await response.read()
                 if response.status >= 400 and response.status not in ok:
                     raise SandboxError(f"docker: {_message(text)}", status=response.status)
@@ -75,13 +71,8 @@ class DockerApi:
 
     async def stream(self, path: str, *, timeout: float, data: Any = None, **query: Any) -> None:
         """A POST whose progress comes line by line (pull, build); an ``error`` line is a SandboxError."""
-        limit = aiohttp.ClientTimeout(total=timeout)
-        url = f"{self._base}/{_VERSION}{path}"
-        headers = {"Content-Type": "application/x-tar"} if data is not None else {}
         try:
-            async with self._open().post(
-                url, params=_plain(query), data=data, timeout=limit, headers=headers
-            ) as response:
+            async with self._request("POST", path, query, data, timeout, "application/x-tar") as response:
                 if response.status >= 400:
                     raise SandboxError(f"docker: {_message(await response.read())}", status=response.status)
                 async for line in response.content:
@@ -131,10 +122,6 @@ async def frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[str, bytes
             yield _STREAMS.get(kind, "stdout"), await reader.readexactly(size)
         except (asyncio.IncompleteReadError, ConnectionError):
             return
-
-
-def _plain(query: dict[str, Any]) -> dict[str, str]:
-    return {name: value if isinstance(value, str) else orjson.dumps(value).decode() for name, value in query.items()}
 
 
 def _message(text: bytes) -> str:

@@ -14,20 +14,10 @@ from pydantic import Field
 from nemo_evaluator.config.fields import Above0, Model, Name, Port
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.processes import free_port
+from nemo_evaluator.sandbox.workspace import script
 
 _IMAGE: Final = "alpine:3.20"
 _FIRST_PORT: Final = 20_000
-# Root by key alone, forwarding and nothing else. After its time the sidecar ends, and the task with it.
-_SETUP: Final = """set -e
-apk add --no-cache openssh-server netcat-openbsd
-ssh-keygen -A
-mkdir -p -m 700 /root/.ssh
-printf '%s\\n' "$SSH_PUBLIC_KEY" > /root/.ssh/authorized_keys
-chmod 600 /root/.ssh/authorized_keys
-/usr/sbin/sshd -p {port} -o PermitRootLogin=prohibit-password -o PasswordAuthentication=no \\
-  -o AllowTcpForwarding=yes -o PermitListen=any -o PermitTTY=no -o X11Forwarding=no
-exec sleep {life}
-"""
 
 
 class SshSidecar(Model):
@@ -49,7 +39,7 @@ def sidecar(settings: SshSidecar, life: int) -> dict[str, Any]:
         "essential": True,
         "memory": 256,
         "entryPoint": ["sh", "-c"],
-        "command": [_SETUP.format(life=life, port=settings.sshd_port)],
+        "command": [f"set -- {settings.sshd_port} {life}\n{script('sidecar')}"],
         "portMappings": [{"containerPort": settings.sshd_port, "protocol": "tcp"}],
         "secrets": [{"name": "SSH_PUBLIC_KEY", "valueFrom": settings.public_key_secret_arn}],
         "healthCheck": {
@@ -65,9 +55,7 @@ class Tunnel:
     """An ``ssh -N`` process: the exec server comes here, the outside endpoints go there."""
 
     def __init__(self, address: str, settings: SshSidecar, key: str, outside: list[str]) -> None:
-        self._address = address
-        self._settings = settings
-        self._key = key
+        self._address, self._settings, self._key = address, settings, key
         self._ports = _reverse_ports(outside, {settings.sshd_port, settings.exec_server_port})
         self._folder: Path | None = None
         self._process: asyncio.subprocess.Process | None = None
@@ -134,14 +122,12 @@ class Tunnel:
 
 def _reverse_ports(outside: list[str], taken: set[int]) -> dict[tuple[str, int], int]:
     ports: dict[tuple[str, int], int] = {}
-    for url in outside:
-        parts = urlsplit(url)
-        target = (parts.hostname or "", parts.port or 80)
-        if target in ports:
-            continue
-        wanted = target[1]
-        if wanted < 1024 or wanted in taken:
-            wanted = next(port for port in range(_FIRST_PORT, 65_536) if port not in taken)
-        ports[target] = wanted
-        taken.add(wanted)
+    for parts in map(urlsplit, outside):
+        target = parts.hostname or "", parts.port or 80
+        if target not in ports:
+            wanted = target[1]
+            if wanted < 1024 or wanted in taken:
+                wanted = next(port for port in range(_FIRST_PORT, 65_536) if port not in taken)
+            ports[target] = wanted
+            taken.add(wanted)
     return ports

@@ -4,12 +4,11 @@ import asyncio
 import contextlib
 import socket
 import subprocess
-import sys
 from functools import partial
-from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.sandbox import jail
 from nemo_evaluator.sandbox.jail import wire
 
 
@@ -87,9 +86,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 def listen_in(pid: int) -> tuple[int, int]:
     """(descriptor, port) of a socket that listens on the loopback of another process's network. Needs root."""
     ours, theirs = wire.pair()
-    folder = str(Path(__file__).parent)
-    code = f"import sys; sys.path.insert(0, {folder!r}); from jail.listen import main; main()"
-    argv = [sys.executable, "-I", "-S", "-c", code, str(theirs.fileno()), str(pid)]
+    argv = jail.command("listen", str(theirs.fileno()), str(pid))
     with ours, theirs:
         process = subprocess.Popen(argv, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
         theirs.close()

@@ -6,17 +6,18 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import uuid
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from nemo_evaluator.core.errors import SandboxError
-from nemo_evaluator.sandbox import _bwrap
+from nemo_evaluator.sandbox import _bwrap, jail
 from nemo_evaluator.sandbox._reaper import own_folder
 from nemo_evaluator.sandbox.jail import wire
 
 _START: Final = 20.0
+# A message and its descriptors.
+Answer: TypeAlias = tuple[dict[str, Any], list[int]]
 # High enough to belong to nobody; commands of one evaluator share it, their namespaces keep them apart.
 _FIRST_UID: Final = 5_129_000
 
@@ -26,11 +27,6 @@ def state_root() -> Path:
     return own_folder("nel-sandboxes")
 
 
-def sandbox_uid() -> int | None:
-    """The unprivileged user for commands when we are root; None: we have no other user than ourselves."""
-    return _FIRST_UID + os.getpid() % 1000 if os.getuid() == 0 else None
-
-
 class Line:
     """A socket to a warden: requests with numbers, answers as futures."""
 
@@ -38,18 +34,17 @@ class Line:
         sock.setblocking(False)
         self._sock = sock
         self._loop = asyncio.get_running_loop()
-        self._waiting: dict[int, asyncio.Future[tuple[dict[str, Any], list[int]]]] = {}
+        self._waiting: dict[int, asyncio.Future[Answer]] = {}
         self._number = 0
         self.greeting: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.lost = False
         self.gone = asyncio.Event()
         self._loop.add_reader(sock.fileno(), self._read)
 
-    def ask(self, message: dict[str, Any], fds: list[int]) -> asyncio.Future[tuple[dict[str, Any], list[int]]]:
+    def ask(self, message: dict[str, Any], fds: list[int]) -> asyncio.Future[Answer]:
         """Send a request; the future brings its answer and descriptors."""
         self._number += 1
-        future: asyncio.Future[tuple[dict[str, Any], list[int]]] = self._loop.create_future()
-        self._waiting[self._number] = future
+        future = self._waiting[self._number] = self._loop.create_future()
         try:
             wire.send(self._sock, {**message, "id": self._number}, fds)
         except OSError as error:
@@ -83,16 +78,15 @@ class Line:
                 self._loop.remove_reader(self._sock.fileno())
                 return self._lose()
             body, fds = message
-            number = body.get("id")
-            if number is None:
+            if "id" not in body:
                 self.greeting.put_nowait(body)
                 continue
-            future = self._waiting.pop(number, None)
-            if future is None or future.done():
-                for fd in fds:
-                    os.close(fd)
-            else:
+            future = self._waiting.pop(body["id"], None)
+            if future is not None and not future.done():
                 future.set_result((body, fds))
+                continue
+            for fd in fds:
+                os.close(fd)
 
     def _lose(self) -> None:
         self.lost = True
@@ -108,7 +102,8 @@ class KeeperClient:
     """One keeper process; shared by all local sandboxes of a manager."""
 
     def __init__(self) -> None:
-        self.uid = sandbox_uid()
+        # The unprivileged user for commands when we are root; None: we have no other user than ourselves.
+        self.uid = _FIRST_UID + os.getpid() % 1000 if os.getuid() == 0 else None
         self.controllers: list[str] = []
         self._sock: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -123,17 +118,15 @@ class KeeperClient:
     async def start(self) -> None:
         """Start the keeper process; does nothing when it runs."""
         async with self._lock:
-            if self._sock is not None:
-                return
-            await asyncio.to_thread(self._launch)
+            if self._sock is None:
+                await asyncio.to_thread(self._launch)
 
     def _launch(self) -> None:
         self.folder = state_root() / f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.folder.mkdir(mode=0o711)
         _bwrap.prepare(self.folder, self.uid if self.uid is not None else os.getuid())
         ours, theirs = wire.pair()
-        code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); from jail.keeper import main; main()"
-        argv = [sys.executable, "-I", "-S", "-c", code, str(theirs.fileno()), str(self.folder)]
+        argv = jail.command("keeper", str(theirs.fileno()), str(self.folder))
         with theirs:
             self._process = subprocess.Popen(
                 argv, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env={}, cwd="/"

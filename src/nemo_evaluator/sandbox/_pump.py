@@ -1,4 +1,4 @@
-"""The pipes of one command: output handed over as it comes, its end reported on a pipe of its own."""
+"""The pipes of one command: output handed over as it comes and kept within a cap, its end reported on a pipe."""
 
 import asyncio
 import contextlib
@@ -11,6 +11,35 @@ import uvloop
 _CHUNK: Final = 1 << 16
 # Reads in one turn of the loop: a command that floods us must not hold up the others.
 _TURNS: Final = 16
+
+
+class Capped:
+    """Keeps the first and the last half of a stream, in at most ``cap`` bytes."""
+
+    def __init__(self, cap: int) -> None:
+        self._head_cap, self._tail_cap = cap - cap // 2, cap // 2
+        self._head, self._tail, self._total = bytearray(), bytearray(), 0
+
+    def add(self, data: bytes) -> None:
+        """Take in more of the stream."""
+        self._total += len(data)
+        room = self._head_cap - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:]
+        del self._tail[: max(0, len(self._tail) - self._tail_cap)]
+
+    @property
+    def truncated(self) -> bool:
+        """True when something was left out."""
+        return self._total > self._head_cap + self._tail_cap
+
+    def text(self) -> str:
+        """What was kept, as text; bytes that are not UTF-8 become U+FFFD."""
+        if not self.truncated:
+            return (self._head + self._tail).decode("utf-8", "replace")
+        left_out = self._total - len(self._head) - len(self._tail)
+        head, tail = (part.decode("utf-8", "replace") for part in (self._head, self._tail))
+        return f"{head}\n[... {left_out} bytes left out ...]\n{tail}"
 
 
 class Pump:

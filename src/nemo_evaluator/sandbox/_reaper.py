@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.processes import start_time
+from nemo_evaluator.sandbox import jail
 
 
 def own_folder(name: str) -> Path:
@@ -65,7 +65,10 @@ class Reaper:
     async def _tell(self, message: dict[str, Any]) -> None:
         async with self._lock:
             if self._process is None:
-                self._process = await asyncio.to_thread(_launch)
+                argv, pipe = jail.command("reaper"), subprocess.PIPE
+                self._process = await asyncio.to_thread(
+                    subprocess.Popen, argv, stdin=pipe, start_new_session=True, cwd="/"
+                )
             assert self._process.stdin is not None
             self._process.stdin.write(json.dumps(message).encode() + b"\n")
             self._process.stdin.flush()
@@ -73,11 +76,3 @@ class Reaper:
 
 def _record(name: str) -> Path:
     return watched_folder() / f"{safe_name(name)}.json"
-
-
-def _launch() -> subprocess.Popen[bytes]:
-    folder = str(Path(__file__).parent)
-    code = f"import sys; sys.path.insert(0, {folder!r}); from jail.reaper import main; main()"
-    return subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", code], stdin=subprocess.PIPE, start_new_session=True, cwd="/"
-    )

@@ -21,31 +21,21 @@ TIMEOUT: Final = 600.0
 MAX_DOWNLOAD: Final = 16 * 2**30
 _MAX_MEMBERS: Final = 1_000_000
 _SUMS: Final = ".nel-sums"
-
-
 Pipe = Callable[[list[str], IO[bytes] | None, Callable[[bytes], object] | None, float], Awaitable[tuple[Exit, str]]]
-
-
 # Long names and extended attributes; the library reads such a header whole.
 _LARGEST_HEADER: Final = 1 << 20
 _EXTENDED: Final = (
-    tarfile.XHDTYPE,
-    tarfile.XGLTYPE,
-    tarfile.SOLARIS_XHDTYPE,
-    tarfile.GNUTYPE_LONGNAME,
-    tarfile.GNUTYPE_LONGLINK,
+    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
+    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
 )
 
 
 class Header(tarfile.TarInfo):
-    """A member's header. Raises TarError for one that claims too much, or that is sparse.
-
-    Sparse files are refused: a few bytes of them can stand for terabytes, and no tar that we start writes them.
-    """
+    """A member's header. Raises TarError for one that claims too much, or that is sparse: a few bytes of such a file
+    can stand for terabytes, and no tar that we start writes them."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        """The header in a block."""
         header = super().frombuf(buf, encoding, errors)
         if header.type == tarfile.GNUTYPE_SPARSE:
             _refuse()
@@ -71,11 +61,9 @@ def _refuse() -> NoReturn:
 
 async def upload(pipe: Pipe, source: Path | str | bytes, target: str) -> None:
     """Send a file, a folder's content, or bytes to ``target``, an absolute path inside."""
-    folder = target
-    name = None
+    folder, name = target, None
     if isinstance(source, bytes) or not Path(source).is_dir():
-        path = PurePosixPath(target)
-        folder, name = str(path.parent), path.name
+        folder, name = str(PurePosixPath(target).parent), PurePosixPath(target).name
     with tempfile.TemporaryFile() as archive:
         try:
             await asyncio.to_thread(_pack, source, name, archive)
@@ -91,8 +79,7 @@ async def upload(pipe: Pipe, source: Path | str | bytes, target: str) -> None:
 async def download(pipe: Pipe, source: str, target: Path) -> None:
     """Fetch the file or the folder's content at ``source``, an absolute path inside, to ``target``."""
     with tempfile.TemporaryFile() as archive:
-        digest = hashlib.sha256()
-        size = 0
+        digest, size = hashlib.sha256(), 0
 
         def take(data: bytes) -> None:
             nonlocal size
@@ -124,50 +111,38 @@ def _pack(source: Path | str | bytes, name: str | None, archive: IO[bytes]) -> N
     sums: list[str] = []
     with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
         if isinstance(source, bytes):
-            _add(tar, name or "", source, 0o644, sums)
+            _add(tar, tarfile.TarInfo(name or ""), io.BytesIO(source), sums)
         elif name is not None:
-            path = Path(source)
-            with path.open("rb") as file:
+            with Path(source).open("rb") as file:
                 info = tarfile.TarInfo(name)
-                info.mode = path.stat().st_mode & 0o777
-                _add_file(tar, info, file, sums)
+                info.mode = Path(source).stat().st_mode & 0o777
+                _add(tar, info, file, sums)
         else:
             _add_folder(tar, Path(source), sums)
-        _add(tar, _SUMS, "".join(sums).encode("utf-8", "surrogateescape"), 0o644, [])
+        _add(tar, tarfile.TarInfo(_SUMS), io.BytesIO("".join(sums).encode("utf-8", "surrogateescape")), [])
 
 
 def _add_folder(tar: tarfile.TarFile, root: Path, sums: list[str]) -> None:
     for path in sorted(root.rglob("*")):
-        info = tarfile.TarInfo(path.relative_to(root).as_posix())
-        state = path.lstat()
-        info.mode = state.st_mode & 0o777
-        info.mtime = int(state.st_mtime)
+        info, state = tarfile.TarInfo(path.relative_to(root).as_posix()), path.lstat()
+        info.mode, info.mtime = state.st_mode & 0o777, int(state.st_mtime)
         if path.is_symlink():
-            info.type = tarfile.SYMTYPE
-            info.linkname = str(path.readlink())
+            info.type, info.linkname = tarfile.SYMTYPE, str(path.readlink())
             tar.addfile(info)
         elif path.is_dir():
             info.type = tarfile.DIRTYPE
             tar.addfile(info)
         elif path.is_file():
             with path.open("rb") as file:
-                _add_file(tar, info, file, sums)
+                _add(tar, info, file, sums)
 
 
-def _add(tar: tarfile.TarFile, name: str, data: bytes, mode: int, sums: list[str]) -> None:
-    info = tarfile.TarInfo(name)
-    info.mode = mode
-    _add_file(tar, info, io.BytesIO(data), sums)
-
-
-def _add_file(tar: tarfile.TarFile, info: tarfile.TarInfo, file: IO[bytes], sums: list[str]) -> None:
+def _add(tar: tarfile.TarFile, info: tarfile.TarInfo, file: IO[bytes], sums: list[str]) -> None:
     digest = hashlib.sha256()
-    size = 0
     while data := file.read(1 << 20):
         digest.update(data)
-        size += len(data)
+        info.size += len(data)
     file.seek(0)
-    info.size = size
     tar.addfile(info, file)
     # The escape that sha256sum itself uses for names with a backslash or a newline.
     escaped = info.name.replace("\\", "\\\\").replace("\n", "\\n")
@@ -192,11 +167,9 @@ def _unpack(archive: IO[bytes], target: Path) -> None:
 
 
 def _extract(tar: tarfile.TarFile, root: Path) -> tuple[str, int]:
-    """Write out the members: (name of the first, how many). A name that leads outside is an error.
-
-    Links are made last, so that nothing is written through one. Those that point outside, and what is no file, stay
-    behind: an agent's folder may well hold a link to the system's python, or a socket.
-    """
+    """Write out the members: (name of the first, how many). A name that leads outside is an error. Links are made last,
+    so that nothing is written through one. Those that point outside, and what is no file, stay behind: an agent's
+    folder may well hold a link to the system's python, or a socket."""
     first, count, room = "", 0, MAX_DOWNLOAD
     links: list[tuple[Path, str]] = []
     while (member := tar.next()) is not None:

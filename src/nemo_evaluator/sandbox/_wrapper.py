@@ -1,10 +1,18 @@
-"""The shell text around a command in a container: its end is told in words, and nothing that it started is left."""
+"""Commands under our shell wrapper, as in docker, gVisor, Apptainer and Pyxis: their end is told in words, and nothing
+that they started is left."""
 
+import asyncio
+import contextlib
 import secrets
+import time
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Final, Literal, TypeAlias
+from dataclasses import dataclass, field
+from typing import IO, Any, ClassVar, Final, Literal, TypeAlias
 
 from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.sandbox._backend import Backend, Emit, Job
+from nemo_evaluator.sandbox.base import Exit
 from nemo_evaluator.sandbox.workspace import script
 
 _PRIME: Final = 2**31 - 1
@@ -13,19 +21,19 @@ _ROOM: Final = 1024
 _LONGEST: Final = 64
 # What becomes of processes that a command leaves: killed, left alone, or kept alive by a wrapper that does not end.
 Rest: TypeAlias = Literal["kill", "leave", "hold"]
-
-
 _WRAP: Final = script("wrap")
 _KILL: Final = f'token=$1 keep=" $2 "\n{script("reap")}exit 0'
 _UNPACK: Final = script("unpack_env")
 
+SIGKILL: Final = 137
+# How long after its deadline a command may take to give back its output; the kill goes on behind it.
+_GRACE: Final = 0.2
+
 
 class Seal:
-    """Two secret numbers with which the wrapper signs a command's end; one signature says nothing about another's.
-
-    The token of a command stands in its environment, so anything inside can print last words with it. They count only
-    with the tag ``factor * words + offset`` (modulo a prime); a tag that was read from the output fits no other end.
-    """
+    """Two secret numbers with which the wrapper signs a command's end; one signature says nothing about another's. The
+    token of a command stands in its environment, so anything inside can print last words with it. They count only with
+    the tag ``factor * words + offset`` (modulo a prime); a tag that was read from the output fits no other end."""
 
     def __init__(self) -> None:
         self._factor, self._offset = 1 + secrets.randbelow(_PRIME - 1), secrets.randbelow(_PRIME)
@@ -46,21 +54,17 @@ class Seal:
 
 
 def wrapped(argv: list[str], token: str, cwd: str, rest: Rest, own: int = 3, *, stdin: bool = False) -> list[str]:
-    """The argument list that runs ``argv`` and reports its begin and its end on both streams.
-
-    Its stdin must begin with the line of a seal; the rest is the command's, where ``stdin`` says that it has one.
-    ``own`` is how many processes there are where a command left none: the container's (a shell and its sleep) and the
-    wrapper. With more than those, what the command left is looked for.
-    Its own exit code says nothing: a client that sees another than 0 would add remarks to the command's output.
-    """
+    """The argument list that runs ``argv`` and reports its begin and its end on both streams. Its stdin must begin with
+    the line of a seal; the rest is the command's, where ``stdin`` says that it has one. ``own`` is how many processes
+    there are where a command left none: the container's (a shell and its sleep) and the wrapper. With more than those,
+    what the command left is looked for. Its own exit code says nothing: a client that sees another than 0 would add
+    remarks to the command's output."""
     return ["/bin/sh", "-c", _WRAP, "sh", token, rest, str(own), cwd, "yes" if stdin else "no", *argv]
 
 
 def carried(argv: list[str], env: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
-    """``argv`` so that it finds ``env`` inside, and the variables that the client must carry there for it.
-
-    They travel under names that nobody else sets: an image's own value, or a runtime's, would win over ours.
-    """
+    """``argv`` so that it finds ``env`` inside, and the variables that the client must carry there for it, under names
+    that nobody else sets: an image's own value, or a runtime's, would win over ours."""
     if bad := [name for name in env if not (name.isidentifier() and name.isascii())]:
         raise SandboxError(f"{bad[0]!r} cannot be a variable in a shell", hint="use letters, digits and _")
     variables = {f"NEL_ENV_{name}": value for name, value in env.items()}
@@ -73,11 +77,9 @@ def killer(token: str, keep: str) -> list[str]:
 
 
 class Trailer:
-    """Passes output on and takes the wrapper's first and last words out of it.
-
-    What comes before the first words is the client's own (a runtime that greets or warns). The last words stand at the
-    end of both streams, because an engine carries each at its own pace: the end is here only when both have said so.
-    """
+    """Passes output on and takes the wrapper's first and last words out of it. What comes before the first is the
+    client's own (a runtime that greets or warns). The last stand at the end of both streams, because an engine carries
+    each at its own pace: the end is here only when both have said so."""
 
     def __init__(self, token: str, seal: Seal, emit: Callable[[str, bytes], None]) -> None:
         self._seal = seal
@@ -156,3 +158,115 @@ class Trailer:
     def _pass(self, stream: str, data: bytes) -> None:
         if data:
             self._emit(stream, data)
+
+
+@dataclass(slots=True)
+class Command:
+    """A job on its way: the wrapped command, its stdin behind the line of the seal, and where its output goes."""
+
+    job: Job
+    argv: list[str]
+    token: str
+    stdin: bytes | IO[bytes] | None
+    seal: Seal
+    trailer: Trailer
+    until: float
+
+    @property
+    def left(self) -> float:
+        """Seconds until the deadline."""
+        return max(0.0, self.until - time.monotonic())
+
+
+@dataclass(eq=False)
+class WrappedSandbox(Backend):
+    """Runs wrapped commands; a backend says how one is launched, and how what it left is killed."""
+
+    # Processes of a container in which one command runs.
+    _own: ClassVar[int] = 3
+    _kept: set[str] = field(default_factory=lambda: {"main"}, init=False)
+    _killing: asyncio.Task[None] | None = field(default=None, init=False)
+
+    @abstractmethod
+    async def _launch(self, command: Command) -> Any:
+        """Run a command to its end and hand its output over. Raises TimeoutError at its deadline. What it gives back is
+        asked for again when the command did not live to say how it ended."""
+
+    @abstractmethod
+    async def _lost(self, launched: Any, token: str) -> Exit:
+        """How a command ended that did not say so. Raises SandboxError when it was the sandbox that ended."""
+
+    @abstractmethod
+    async def _kill(self, token: str, keep: str) -> None:
+        """Kill what a command left."""
+
+    def _rest(self, job: Job) -> Rest:
+        """What becomes of processes that the command leaves."""
+        return "leave" if job.background else "kill"
+
+    def _check_usable(self) -> None:
+        """Raise SandboxError when no further command can run."""
+
+    def _check_begun(self, command: Command, launched: Any) -> None:
+        """Raise SandboxError for a command that was never run."""
+
+    def _over(self, command: Command) -> None:
+        """A command has said how it ended."""
+
+    async def _run(self, job: Job, emit: Emit) -> Exit:
+        if self._killing is not None:
+            await asyncio.wait({self._killing})
+        self._check_usable()
+        argv, stdin = job.prepared()
+        token, seal = secrets.token_hex(8), Seal()
+        self._kept.add(token)
+        trailer = Trailer(token, seal, emit)
+        inside = wrapped(argv, token, job.cwd, self._rest(job), self._own, stdin=stdin is not None)
+        command = Command(job, inside, token, stdin, seal, trailer, time.monotonic() + job.timeout)
+        launched, timed_out = None, False
+        try:
+            launched = await self._launch(command)
+        except TimeoutError:
+            timed_out = True
+        except asyncio.CancelledError:
+            self._kill_later(token)
+            raise
+        finally:
+            if not (job.background and trailer.complete):
+                self._kept.discard(token)
+        if timed_out:
+            await asyncio.wait({self._kill_later(token)}, timeout=max(0.0, command.until + _GRACE - time.monotonic()))
+        self._check_begun(command, launched)
+        trailer.flush()
+        if timed_out:
+            return Exit(SIGKILL, timed_out=True)
+        if trailer.code is None:
+            return await self._lost(launched, token)
+        self._over(command)
+        return Exit(trailer.code, out_of_memory=trailer.code != 0 and trailer.oom_kills > 0)
+
+    def _kill_later(self, token: str) -> asyncio.Task[None]:
+        """Kill what a command left, behind the caller's back; the next command waits for it."""
+        before, keep = self._killing, " ".join(sorted(self._kept - {token}))
+
+        async def kill() -> None:
+            if before is not None:
+                await asyncio.wait({before})
+            await self._kill(token, keep)
+
+        self._killing = asyncio.ensure_future(kill())
+        return self._killing
+
+
+async def feed(writer: asyncio.StreamWriter, seal: Seal, stdin: bytes | IO[bytes] | None) -> None:
+    """Write it all and close; a command that ends without reading it is none of our business."""
+    with contextlib.suppress(ConnectionError):
+        writer.write(seal.line)
+        if isinstance(stdin, bytes):
+            writer.write(stdin)
+        elif stdin is not None:
+            while data := stdin.read(1 << 18):
+                writer.write(data)
+                await writer.drain()
+        await writer.drain()
+        writer.write_eof()

@@ -18,19 +18,10 @@ from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._backend import Emit, Job, Limits, keepalive
+from nemo_evaluator.sandbox._clients import Client, NodeSlots, call
 from nemo_evaluator.sandbox._container import ContainerSandbox
-from nemo_evaluator.sandbox._entry_command import Client, call
-from nemo_evaluator.sandbox._nodes import NodeSlots
 from nemo_evaluator.sandbox._wrapper import carried
-from nemo_evaluator.sandbox.base import (
-    Exit,
-    ImageBuildRequest,
-    OutsideEndpoint,
-    Provider,
-    Sandbox,
-    VolumeMount,
-    volumes_of,
-)
+from nemo_evaluator.sandbox.base import Exit, ImageBuildRequest, OutsideEndpoint, Provider, Sandbox, volumes_of
 from nemo_evaluator.sandbox.jail import cgroups
 from nemo_evaluator.sandbox.slurm import SlurmConfig
 
@@ -53,13 +44,6 @@ class ApptainerConfig(SlurmConfig):
         return self
 
 
-def sif_path(image: str, cache: Path) -> Path:
-    """Where the converted image lies; a path to a .sif file or a folder stands for itself."""
-    if image.endswith(".sif") or image.startswith(("/", "./")):
-        return Path(image)
-    return cache / f"{image.replace('/', '_').replace(':', '__')}.sif"
-
-
 @dataclass(eq=False)
 class ApptainerSandbox(ContainerSandbox):
     """An Apptainer instance."""
@@ -74,8 +58,13 @@ class ApptainerSandbox(ContainerSandbox):
         limits = self.settings
         self.base_env = {"HOME": self.spec.workdir, "LANG": "C.UTF-8"}
         argv = ["apptainer", "instance", "start", "--containall", "--writable-tmpfs", "--no-home"]
-        argv += ["--no-privs", "--memory", str(limits.memory), "--cpus", f"{limits.cpus:g}", *_kernel_flags()]
-        argv += [flag for mount in volumes_of(self.spec) for flag in _bind(mount)]
+        argv += ["--no-privs", "--memory", str(limits.memory), "--cpus", f"{limits.cpus:g}"]
+        if os.geteuid() == 0:
+            kept = [f"{path}:{path}:ro" for path in _KERNEL if Path(path).exists()]
+            argv += ["--no-mount", "sys", *(word for bound in kept for word in ("--bind", bound))]
+        for one in volumes_of(self.spec):
+            bound = f"{one.host_path}:{one.container_path}:{'ro' if one.readonly else 'rw'}"
+            argv += ["--bind", bound] if one.host_path else ["--scratch", one.container_path]
         argv += ["--scratch", self.spec.workdir, str(self.image_file), self.name]
         if self._steps is None:
             await call(_on_host(argv), timeout=300)
@@ -148,21 +137,27 @@ class ApptainerProvider(Provider):
 
     async def ensure_image(self, image: str) -> None:
         """Convert an image unless its file is there; a file is either whole or absent."""
-        target = sif_path(image, self._cache)
+        target = self._file(image)
         if target.exists():
             return
-        if image.endswith(".sif") or image.startswith(("/", "./")):
+        if target == Path(image):
             raise SandboxError(f"image {image} does not exist")
         await self._convert(image if "://" in image else f"docker://{image}", target)
 
     async def build_images(self, requests: Sequence[ImageBuildRequest]) -> None:
         """Build with docker, then convert."""
         for request in requests:
-            missing = [spec for spec in request.specs if not sif_path(spec.image, self._cache).exists()]
+            missing = [spec for spec in request.specs if not self._file(spec.image).exists()]
             if missing and request.docker_build_fn is not None:
                 await asyncio.to_thread(request.docker_build_fn, missing)
                 for spec in missing:
-                    await self._convert(f"docker-daemon://{spec.image}", sif_path(spec.image, self._cache))
+                    await self._convert(f"docker-daemon://{spec.image}", self._file(spec.image))
+
+    def _file(self, image: str) -> Path:
+        """Where the converted image lies; a path to a .sif file or a folder stands for itself."""
+        if image.endswith(".sif") or image.startswith(("/", "./")):
+            return Path(image)
+        return self._cache / f"{image.replace('/', '_').replace(':', '__')}.sif"
 
     async def _convert(self, source: str, target: Path) -> None:
         await asyncio.to_thread(target.parent.mkdir, parents=True, exist_ok=True)
@@ -174,33 +169,15 @@ class ApptainerProvider(Provider):
             part.unlink(missing_ok=True)
 
     def create(self, spec: SandboxSpec) -> Sandbox:
-        """An instance to be."""
+        limits, file = Limits.of(self._config), self._file(spec.image)
         return ApptainerSandbox(
-            spec,
-            self._run_id,
-            settings=Limits.of(self._config),
-            image_file=sif_path(spec.image, self._cache),
-            slots=self._slots,
-            reaper=self._reaper,
+            *(spec, self._run_id), settings=limits, image_file=file, slots=self._slots, reaper=self._reaper
         )
 
 
 def _on_host(argv: list[str], env: dict[str, str] | None = None) -> Client:
     """A command of the host; what ``env`` adds goes by its environment, never by the command line."""
     return Client(argv, {**os.environ, **(env or {})})
-
-
-def _kernel_flags() -> list[str]:
-    if os.geteuid() != 0:
-        return []
-    binds = [flag for path in _KERNEL if Path(path).exists() for flag in ("--bind", f"{path}:{path}:ro")]
-    return ["--no-mount", "sys", *binds]
-
-
-def _bind(mount: VolumeMount) -> list[str]:
-    if not mount.host_path:
-        return ["--scratch", mount.container_path]
-    return ["--bind", f"{mount.host_path}:{mount.container_path}:{'ro' if mount.readonly else 'rw'}"]
 
 
 KIND: Final = Kind(ApptainerConfig, ApptainerProvider)

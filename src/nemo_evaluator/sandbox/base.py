@@ -15,10 +15,8 @@ OnOutput: TypeAlias = Callable[[str, bytes], object]
 
 @dataclass(frozen=True, slots=True)
 class ExecResult:
-    """What a command left behind. The exit code is always the command's own; a deadline is said, not encoded.
-
-    A command that a signal ended has the code 128 + signal, as a shell would say it.
-    """
+    """What a command left behind. The exit code is always the command's own, or 128 + the signal that ended it, as a
+    shell would say it; a deadline is said, not encoded."""
 
     stdout: str
     stderr: str
@@ -51,9 +49,7 @@ class Exit:
 @dataclass(frozen=True, slots=True)
 class OutsideEndpoint:
     """A URL of the host (the model proxy) that the sandbox may reach; inside, ``env_var`` holds the address to use.
-
-    ``variables`` are set beside it; ``{url}`` in one of them stands for the address inside.
-    """
+    ``variables`` are set beside it; ``{url}`` in one of them stands for the address inside."""
 
     url: str
     env_var: str = "MODEL_BASE_URL"
@@ -152,10 +148,8 @@ class Sandbox(Protocol):
         background: bool = False,
     ) -> ExecResult:
         """Run a command (a string goes through a shell) with a hard deadline; ``timeout_sec`` is its other name.
-
-        Whatever it started dies with it, unless ``background`` is set and it ended by itself: then what it left
-        running lives on until the sandbox stops.
-        """
+        Whatever it started dies with it, unless ``background`` is set and it ended by itself: then what it left running
+        lives on until the sandbox stops."""
 
     async def run_fresh(
         self,
@@ -169,10 +163,8 @@ class Sandbox(Protocol):
         """Run a command in a folder of its own that holds ``files`` and nothing else, and is gone afterwards."""
 
     async def run_judge(self, command: Sequence[str], stdin: bytes, *, timeout: float = 30.0) -> ExecResult:
-        """Like ``run_fresh``, for a command that starts a program itself and must keep out of its reach.
-
-        It runs as root where the sandbox has one, so that it can take away from the program what it must not have.
-        """
+        """Like ``run_fresh``, for a command that starts a program itself and must keep out of its reach. It runs as
+        root where the sandbox has one, so that it can take away from the program what it must not have."""
 
     async def upload(self, source: Path | str | bytes, target: str) -> None:
         """Put a file, a folder's content, or bytes at ``target``."""
@@ -191,10 +183,8 @@ class Sandbox(Protocol):
 
 
 class Provider:
-    """Makes the sandboxes of one kind for one run, and keeps what they share.
-
-    The builder of a sandbox kind is called with its settings and the id of the run, and gives one of these.
-    """
+    """Makes the sandboxes of one kind for one run, and keeps what they share. The builder of a sandbox kind is called
+    with its settings and the id of the run, and gives one of these."""
 
     # Why images cannot be built for the kind, and what to do instead.
     no_builds: ClassVar[tuple[str, str]] = ("this benchmark builds images, which this sandbox cannot run", "use docker")

@@ -45,7 +45,6 @@ class CustomProvider(Provider):
             await check()
 
     def create(self, spec: SandboxSpec) -> Sandbox:
-        """One sandbox."""
         made: Sandbox = self._class(spec, **self._config.config)
         return made
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal
@@ -14,12 +15,10 @@ from nemo_evaluator.config.sandbox_base import ImageSandbox
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import SandboxSpec
-from nemo_evaluator.sandbox import _fresh
 from nemo_evaluator.sandbox._backend import Emit, Job, Limits, keepalive
 from nemo_evaluator.sandbox._docker_api import DockerApi, frames
 from nemo_evaluator.sandbox._forward import Forwards, address_of, listen_in
-from nemo_evaluator.sandbox._wrapped import SIGKILL, Command, WrappedSandbox, feed
-from nemo_evaluator.sandbox._wrapper import killer
+from nemo_evaluator.sandbox._wrapper import SIGKILL, Command, WrappedSandbox, feed, killer
 from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint, volumes_of
 
 _SIGNALLED: Final = 128
@@ -50,6 +49,8 @@ _ULIMITS: Final = {"core": 0, "nofile": 16_384}
 
 def definition(spec: SandboxSpec, limits: Limits, env: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, Any]:
     """The body of the request that creates the container."""
+    volumes = volumes_of(spec)
+    bound = [one for one in volumes if one.host_path]
     # One file cannot pass the disk limit before anybody looks.
     ulimits = {**_ULIMITS, "fsize": min(8 * 2**30, limits.disk)}
     host: dict[str, Any] = {
@@ -64,12 +65,8 @@ def definition(spec: SandboxSpec, limits: Limits, env: Mapping[str, str], labels
         "Init": spec.entrypoint is not None,
         "ReadonlyRootfs": limits.read_only or limits.shared,
         "Ulimits": [{"Name": name, "Soft": limit, "Hard": limit} for name, limit in ulimits.items()],
-        "Binds": [
-            f"{one.host_path}:{one.container_path}{':ro' if one.readonly else ''}"
-            for one in volumes_of(spec)
-            if one.host_path
-        ],
-        "Mounts": [{"Type": "volume", "Target": one.container_path} for one in volumes_of(spec) if not one.host_path],
+        "Binds": [f"{one.host_path}:{one.container_path}:{'ro' if one.readonly else 'rw'}" for one in bound],
+        "Mounts": [{"Type": "volume", "Target": one.container_path} for one in volumes if not one.host_path],
     }
     if limits.read_only or limits.shared:
         size = max(64 * 2**20, limits.memory // 4)
@@ -105,7 +102,6 @@ class DockerSandbox(WrappedSandbox):
     _over_disk: bool = field(default=False, init=False)
     _shell: str = field(default="sh", init=False)
     _broken: str = field(default="", init=False)
-    _ip: str | None = field(default=None, init=False)
     _root_user: ClassVar[str | None] = "0"
     kind: ClassVar[str] = "docker"
     _needs_image: ClassVar[bool] = True
@@ -114,11 +110,6 @@ class DockerSandbox(WrappedSandbox):
     def is_running(self) -> bool:
         """True while the container can be used."""
         return self.started and not self._broken
-
-    @property
-    def container_ip(self) -> str | None:
-        """The address of the container in its network; None without one."""
-        return self._ip
 
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
         if self.reaper is not None:
@@ -130,16 +121,14 @@ class DockerSandbox(WrappedSandbox):
         self._id = created["Id"]
         await self.api.call("POST", f"/containers/{self._id}/start")
         if self.settings.network not in ("none", "host"):
-            found = await self.api.call("GET", f"/containers/{self._id}/json")
-            networks = found["NetworkSettings"]["Networks"] or {}
-            self._ip = next((one["IPAddress"] for one in networks.values() if one.get("IPAddress")), None)
+            networks = (await self._inspect())["NetworkSettings"]["Networks"] or {}
+            self.container_ip = next((one["IPAddress"] for one in networks.values() if one.get("IPAddress")), None)
         if not (self.settings.read_only or self.settings.shared):
             self._watching = asyncio.ensure_future(self._watch_disk())
         await self._reach(outside_endpoints)
         await self._settle()
 
     async def stop(self) -> None:
-        """Remove the container."""
         self.started = False
         await self._forwards.close()
         for task in (self._killing, self._watching):
@@ -152,14 +141,22 @@ class DockerSandbox(WrappedSandbox):
         finally:
             if self.reaper is None:
                 # On our own: the connections are nobody else's.
-                await self.api.close()
+                await self.api.aclose()
+
+    async def _inspect(self, **query: Any) -> Any:
+        return await self.api.call("GET", f"/containers/{self._id}/json", **query)
+
+    async def _end(self, why: str) -> None:
+        """End the container, which cannot be used any more."""
+        self._broken = why
+        with contextlib.suppress(SandboxError):
+            await self.api.call("POST", f"/containers/{self._id}/kill", ok=(404, 409))
 
     def shell(self, command: str) -> list[str]:
         """``bash -c`` where the image has a bash."""
         return [self._shell, "-c", command]
 
     def resolve_outside_endpoint(self, url: str) -> str:
-        """The address under which code inside reaches a URL of the host."""
         if url in self._forwards.urls or self.settings.network == "host":
             return self._forwards.urls.get(url, url)
         for name in ("localhost", "127.0.0.1", "0.0.0.0"):  # noqa: S104 - looked for, never bound
@@ -184,9 +181,9 @@ class DockerSandbox(WrappedSandbox):
             return url
         if self.api.is_local and os.geteuid() == 0:
             # A socket of the container's own loopback, served from here: works without any network.
-            state = await self.api.call("GET", f"/containers/{self._id}/json")
             address_of(url)
-            return await self._forwards.add(url, *await asyncio.to_thread(listen_in, state["State"]["Pid"]))
+            inside = (await self._inspect())["State"]["Pid"]
+            return await self._forwards.add(url, *await asyncio.to_thread(listen_in, inside))
         if network != "bridge":
             raise SandboxError(
                 f"with network {network!r} the model can be reached only when nel runs as root beside the engine",
@@ -201,8 +198,8 @@ class DockerSandbox(WrappedSandbox):
     async def _run(self, job: Job, emit: Emit) -> Exit:
         self._busy = True
         if job.private is not None and job.stdin is None:
-            # Nobody's, and not that of the program before.
-            job.user = str(_fresh.stray_user())
+            # A user that owns nothing in an image, and most likely nothing of an earlier program.
+            job.user = str(20_000 + secrets.randbelow(40_000))
         ended = await super()._run(job, emit)
         self.is_clean = self.is_clean and (job.private is None or ended.code < _SIGNALLED)
         if self._over_disk:
@@ -211,15 +208,10 @@ class DockerSandbox(WrappedSandbox):
 
     async def _launch(self, command: Command) -> str:
         job = command.job
-        request = {
-            "AttachStdin": True,
-            "AttachStdout": True,
-            "AttachStderr": True,
-            "Cmd": command.argv,
-            "Env": [f"{name}={value}" for name, value in {**job.env, "NEL_EXEC": command.token}.items()],
-            "WorkingDir": "/",
-            **({"User": job.user} if job.user else {}),
-        }
+        request: dict[str, Any] = dict.fromkeys(("AttachStdin", "AttachStdout", "AttachStderr"), True)
+        request |= {"Cmd": command.argv, "WorkingDir": "/"}
+        request["Env"] = [f"{name}={value}" for name, value in {**job.env, "NEL_EXEC": command.token}.items()]
+        request |= {"User": job.user} if job.user else {}
         made = await self.api.call("POST", f"/containers/{self._id}/exec", body=request)
         async with asyncio.timeout(max(0.01, command.left)), self.api.attach(made["Id"]) as (reader, writer):
             feeding = asyncio.ensure_future(feed(writer, command.seal, command.stdin))
@@ -244,10 +236,10 @@ class DockerSandbox(WrappedSandbox):
         if state.get("Running") or state.get("ExitCode") is None:
             raise SandboxError("a command was lost: the connection to its container broke")
         await self._kill_later(token)
-        container = await self.api.call("GET", f"/containers/{self._id}/json")
-        if not container["State"]["Running"]:
+        container = (await self._inspect())["State"]
+        if not container["Running"]:
             self._broken = self._broken or "the container ended"
-            if container["State"].get("OOMKilled"):
+            if container.get("OOMKilled"):
                 return Exit(SIGKILL, out_of_memory=True)
             if self._over_disk:
                 return Exit(SIGKILL)
@@ -264,20 +256,16 @@ class DockerSandbox(WrappedSandbox):
             # Something may run on in the background; while nothing was asked for, it is left alone.
             self._busy = self._kept != {"main"}
             with contextlib.suppress(SandboxError):
-                state = await self.api.call("GET", f"/containers/{self._id}/json", size=True)
-                self._over_disk = (state.get("SizeRw") or 0) > self.settings.disk
-        self._broken = f"the sandbox wrote more than its disk limit of {self.settings.disk} bytes and was ended"
-        with contextlib.suppress(SandboxError):
-            await self.api.call("POST", f"/containers/{self._id}/kill", ok=(404, 409))
+                self._over_disk = ((await self._inspect(size=True)).get("SizeRw") or 0) > self.settings.disk
+        await self._end(f"the sandbox wrote more than its disk limit of {self.settings.disk} bytes and was ended")
 
     async def _kill(self, token: str, keep: str) -> None:
-        container = self._id
-        if not container or self._broken:
+        if not self._id or self._broken:
             return
         try:
             async with asyncio.timeout(5):
                 body = {"Cmd": killer(token, keep), "User": "0", "AttachStdout": True, "AttachStderr": True}
-                made = await self.api.call("POST", f"/containers/{container}/exec", body=body)
+                made = await self.api.call("POST", f"/containers/{self._id}/exec", body=body)
                 async with self.api.attach(made["Id"]) as (reader, _writer):
                     async for _ in frames(reader):
                         pass
@@ -290,12 +278,10 @@ class DockerSandbox(WrappedSandbox):
         # files, unless these are in memory; a way to the model would not outlive it either.
         if not self._forwards and not self.settings.read_only:
             with contextlib.suppress(SandboxError):
-                await self.api.call("POST", f"/containers/{container}/restart", t=0)
+                await self.api.call("POST", f"/containers/{self._id}/restart", t=0)
                 self._kept.intersection_update({"main"})
                 return
-        self._broken = "the container was ended, because a command in it could not be stopped otherwise"
-        with contextlib.suppress(SandboxError):
-            await self.api.call("POST", f"/containers/{container}/kill", ok=(404, 409))
+        await self._end("the container was ended, because a command in it could not be stopped otherwise")
 
 
 KIND: Final = Kind(DockerConfig, "nemo_evaluator.sandbox.docker_provider:DockerProvider")

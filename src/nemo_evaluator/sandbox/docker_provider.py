@@ -1,6 +1,7 @@
 """Docker sandboxes for a run: the engine, its images, and a reaper for the day we are killed."""
 
 import asyncio
+import contextlib
 import io
 import logging
 import os
@@ -43,7 +44,9 @@ class ImageStore:
         self._least_free = least_free
         self._lock = asyncio.Lock()
         self._file = cache_folder() / "images.json"
-        self._used: dict[str, float] = _load(self._file)
+        self._used: dict[str, float] = {}
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            self._used = {str(name): float(at) for name, at in read_json(self._file).items()}
 
     async def has(self, image: str) -> bool:
         """True when the engine has the image."""
@@ -62,11 +65,7 @@ class ImageStore:
         await self.prune()
         name, tag = _split(image)
         await self._api.stream("/images/create", timeout=_PULL, fromImage=name, tag=tag)
-        if not await self.has(image):
-            raise SandboxError(f"docker: {image} was pulled and is not there")
-        # Only what we brought is ours to remove.
-        self._used[image] = time.time()
-        self._save()
+        await self._brought(image, f"{image} was pulled and is not there")
 
     async def build(self, image: str, folder: Path) -> None:
         """Build an image from a folder with a Dockerfile, unless it is there."""
@@ -74,16 +73,20 @@ class ImageStore:
             return
         context = await asyncio.to_thread(_context, folder)
         await self._api.stream("/build", timeout=_PULL, data=context, t=image, rm=True, forcerm=True)
+        await self._brought(image, f"the build of {image} ended without an image")
+
+    async def _brought(self, image: str, otherwise: str) -> None:
+        """Only what we brought is ours to remove."""
         if not await self.has(image):
-            raise SandboxError(f"docker: the build of {image} ended without an image")
-        self._used[image] = time.time()
-        self._save()
+            raise SandboxError(f"docker: {otherwise}")
+        self._used[image] = 0.0
+        self.used(image)
 
     def used(self, image: str) -> None:
         """Note that an image of ours is in use."""
         if image in self._used:
             self._used[image] = time.time()
-            self._save()
+            write_json(self._file, self._used)
 
     async def prune(self) -> list[str]:
         """Under disk pressure, remove images of ours until there is room; the engine keeps those in use."""
@@ -101,7 +104,7 @@ class ImageStore:
                 del self._used[image]
                 removed.append(image)
             if removed:
-                self._save()
+                write_json(self._file, self._used)
         return removed
 
     def _short(self, info: dict[str, Any]) -> bool:
@@ -111,23 +114,9 @@ class ImageStore:
         usage = shutil.disk_usage(root)
         return usage.free < usage.total * self._least_free
 
-    def _save(self) -> None:
-        write_json(self._file, self._used)
-
-
-def _load(file: Path) -> dict[str, float]:
-    try:
-        known = read_json(file)
-    except (OSError, ValueError):
-        return {}
-    return {str(name): float(at) for name, at in known.items()} if isinstance(known, dict) else {}
-
 
 def _split(image: str) -> tuple[str, str]:
-    if "@" in image:
-        name, _, digest = image.partition("@")
-        return name, digest
-    name, colon, tag = image.rpartition(":")
+    name, colon, tag = image.partition("@") if "@" in image else image.rpartition(":")
     return (name, tag) if colon and "/" not in tag else (image, "latest")
 
 
@@ -161,15 +150,13 @@ class DockerProvider(Provider):
             )
 
     async def ensure_image(self, image: str) -> None:
-        """Build or pull an image unless it is there."""
         if image in self._folders:
             await self._images.build(image, self._folders[image])
         else:
             await self._images.ensure(image)
 
     async def build_images(self, requests: Sequence[ImageBuildRequest]) -> None:
-        """Let the environment build the images that the engine does not have; those that are only a folder with a
-        Dockerfile are built when they are needed."""
+        """Let the environment build what the engine lacks; a mere folder with a Dockerfile waits until it is needed."""
         for request in requests:
             self._folders |= request.folders
             missing = [spec for spec in request.specs if not await self._images.has(spec.image)]
@@ -177,27 +164,18 @@ class DockerProvider(Provider):
                 with boundary(Cause.SANDBOX):
                     await asyncio.to_thread(request.docker_build_fn, missing)
 
-    def create(self, spec: SandboxSpec) -> Sandbox:
-        """A container to be."""
-        return self._create(spec, self._settings)
+    def create(self, spec: SandboxSpec) -> DockerSandbox:
+        self._images.used(spec.image)
+        settings = self._settings.of_problem(spec, self._config, online="bridge")
+        labels = {"nel.owner": owner_label()}
+        return DockerSandbox(spec, self._run_id, settings=settings, api=self._api, reaper=self._reaper, labels=labels)
 
     def create_shared(self, spec: SandboxSpec) -> Sandbox:
         """A container for one program after another: its root is read-only, unless files are to be put into it."""
-        return self._create(spec, replace(self._settings, shared=not spec.files))
-
-    def _create(self, spec: SandboxSpec, settings: Limits) -> Sandbox:
-        self._images.used(spec.image)
-        settings = settings.of_problem(spec, self._config, online="bridge")
-        return DockerSandbox(
-            spec,
-            self._run_id,
-            settings=settings,
-            api=self._api,
-            reaper=self._reaper,
-            labels={"nel.owner": owner_label()},
-        )
+        sandbox = self.create(spec)
+        sandbox.settings = replace(sandbox.settings, shared=not spec.files)
+        return sandbox
 
     async def close(self) -> None:
-        """End the reaper and the connections."""
         await super().close()
-        await self._api.close()
+        await self._api.aclose()

@@ -12,6 +12,7 @@ from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
 
 _HARMLESS: Final = ("FROM", "WORKDIR", "COPY", "ENV", "LABEL", "CMD", "EXPOSE", "MAINTAINER")
+_INSTEAD: Final = "use a docker sandbox for this task"
 
 
 def instructions(dockerfile: Path) -> Iterator[tuple[str, str]]:
@@ -24,17 +25,14 @@ def instructions(dockerfile: Path) -> Iterator[tuple[str, str]]:
 
 
 def without_build(spec: SandboxSpec, folder: Path) -> SandboxSpec:
-    """The sandbox that the Dockerfile of ``folder`` describes, without building an image: its base, and what it copies
-    into the working directory. Raises SandboxError when it does more than that."""
-    image, workdir, files = "", "/", dict(spec.files)
-    env: dict[str, str] = {}
+    """The sandbox that a Dockerfile describes, without building an image: its base, and what it copies into the working
+    directory. Raises SandboxError when it does more than that."""
+    image, workdir, files, env = "", "/", dict(spec.files), dict[str, str]()
     for word, text in instructions(folder / "Dockerfile"):
         parts = shlex.split(text)
         if word not in _HARMLESS or (word == "FROM" and (image or len(parts) != 1)) or text.startswith(("[", "--")):
-            raise SandboxError(
-                f"a local sandbox cannot build images, and {folder / 'Dockerfile'} has {word} {text[:60]}",
-                hint="use a docker sandbox for this task",
-            )
+            told = f"a local sandbox cannot build images, and {folder / 'Dockerfile'} has {word} {text[:60]}"
+            raise SandboxError(told, hint=_INSTEAD)
         if word == "FROM":
             image = parts[0]
         elif word == "WORKDIR":
@@ -48,11 +46,8 @@ def without_build(spec: SandboxSpec, folder: Path) -> SandboxSpec:
                 place = posixpath.normpath(posixpath.join(workdir, target))
                 if into and not (folder / source).is_dir():
                     place = f"{place}/{Path(source).name}"
-                if f"{place}/".startswith(f"{spec.workdir}/"):
-                    files[str(folder / source)] = place
-                else:
-                    raise SandboxError(
-                        f"a local sandbox has only {spec.workdir} to write to, and the Dockerfile copies to {place}",
-                        hint="use a docker sandbox for this task",
-                    )
+                if not f"{place}/".startswith(f"{spec.workdir}/"):
+                    told = f"a local sandbox has only {spec.workdir} to write to, and the Dockerfile copies to {place}"
+                    raise SandboxError(told, hint=_INSTEAD)
+                files[str(folder / source)] = place
     return replace(spec, image=image, files=files, env={**env, **spec.env})

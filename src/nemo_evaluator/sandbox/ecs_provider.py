@@ -1,39 +1,138 @@
-"""Fargate sandboxes for a run: settings, task definitions, tasks, and a reaper for the day we are killed."""
+"""Fargate sandboxes: one task each; for a run settings, task definitions, and a reaper for the day we are killed."""
 
 import asyncio
 import base64
 import contextlib
 import hashlib
 import json
+import secrets
 import sys
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
+
+import aiohttp
 
 from nemo_evaluator.core.errors import MissingExtraError, SandboxError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.types import SandboxSpec
+from nemo_evaluator.sandbox._backend import Backend, Emit, Job
 from nemo_evaluator.sandbox._ecs_tunnel import Tunnel, sidecar
-from nemo_evaluator.sandbox.base import Provider, Sandbox
-from nemo_evaluator.sandbox.ecs_fargate import EcsFargateConfig, EcsSandbox
+from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint, Provider, Sandbox, refuse_volumes, volumes_of
+from nemo_evaluator.sandbox.ecs_fargate import EcsFargateConfig
 
 T = TypeVar("T")
 _LIFETIME: Final = 14_400
 _START: Final = 300.0
+_ATTEMPTS: Final = 4
+_CAP: Final = 64 * 2**20
 _SERVER: Final = Path(__file__).with_name("_ecs_server.py")
 _STOP: Final = (
     "import boto3, sys; "
     "boto3.client('ecs', region_name=sys.argv[1]).stop_task(cluster=sys.argv[2], task=sys.argv[3], reason='nel: gone')"
 )
 _DISCOVERED: Final = (
-    "cluster",
-    "subnets",
-    "security_groups",
-    "assign_public_ip",
-    "execution_role_arn",
-    "task_role_arn",
-    "log_group",
+    *("cluster", "subnets", "security_groups", "assign_public_ip"),
+    *("execution_role_arn", "task_role_arn", "log_group", "ssh_sidecar"),
 )
+
+
+@dataclass(eq=False)
+class EcsSandbox(Backend):
+    """One task. Commands have ids, so that one whose answer was lost on the way is not run twice."""
+
+    tasks: "EcsProvider | None" = None
+    kind: ClassVar[str] = "ecs_fargate"
+    _needs_image: ClassVar[bool] = True
+    _task: str = field(default="", init=False)
+    _tunnel: Tunnel | None = field(default=None, init=False)
+    _token: str = field(default_factory=lambda: secrets.token_urlsafe(24), init=False)
+    _session: aiohttp.ClientSession | None = field(default=None, init=False)
+
+    async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
+        if self.tasks is None:
+            raise SandboxError("an ecs_fargate sandbox is made by its manager")
+        folders = [volume for volume in volumes_of(self.spec) if volume.host_path]
+        refuse_volumes("a Fargate task cannot mount a folder of this machine", folders)
+        self._task = await self.tasks.run_task(self.spec, self.name, self._token)
+        address = await self.tasks.wait_running(self._task)
+        self._tunnel = await self.tasks.connect(address, [one.url for one in outside_endpoints])
+        await self._reach(outside_endpoints)
+        self._session = aiohttp.ClientSession(headers={"Authorization": f"Bearer {self._token}"})
+        await self._wait_healthy()
+
+    async def _prepare(self) -> None:
+        scratch = [volume.container_path for volume in volumes_of(self.spec) if not volume.host_path]
+        await self.exec(["mkdir", "-p", self.spec.workdir, *scratch], cwd="/", timeout=60)
+        await super()._prepare()
+
+    async def stop(self) -> None:
+        """Stop the task and close the tunnel."""
+        self.started = False
+        closing, task = (self._session, self._tunnel), self._task
+        self._session, self._tunnel, self._task = None, None, ""
+        for one in closing:
+            if one is not None:
+                await one.close()
+        if task and self.tasks is not None:
+            await self.tasks.stop_task(task)
+
+    def shell(self, command: str) -> list[str]:
+        """``bash -c`` where the image has a bash."""
+        chosen = 'command -v bash >/dev/null && exec bash -c "$1"; exec sh -c "$1"'
+        return ["sh", "-c", chosen, "sh", command]
+
+    def resolve_outside_endpoint(self, url: str) -> str:
+        """The far end of the reverse tunnel."""
+        return self._tunnel.inside(url) if self._tunnel is not None else url
+
+    async def _run(self, job: Job, emit: Emit) -> Exit:
+        argv, stdin = job.prepared()
+        data = stdin if stdin is None or isinstance(stdin, bytes) else await asyncio.to_thread(stdin.read)
+        request = {key: getattr(job, key) for key in ("cwd", "env", "timeout", "user", "background")}
+        request |= {"id": uuid.uuid4().hex, "argv": argv, "max_bytes": _CAP}
+        request["stdin"] = base64.b64encode(data).decode() if data else ""
+        answer = await self._post(request, job.timeout + 30)
+        for stream in ("stdout", "stderr"):
+            if answer[stream]:
+                emit(stream, base64.b64decode(answer[stream]))
+        return Exit(answer["code"], timed_out=bool(answer.get("timed_out")))
+
+    async def _post(self, request: dict[str, Any], timeout: float) -> dict[str, Any]:
+        """The answer to a request; sent again under the same id when the connection broke."""
+        limit = aiohttp.ClientTimeout(total=timeout)
+        last: Exception | None = None
+        for attempt in range(_ATTEMPTS):
+            if self._session is None or self._tunnel is None:
+                break
+            try:
+                async with self._session.post(f"{self._tunnel.url}/exec", json=request, timeout=limit) as response:
+                    if response.status != 200:
+                        raise SandboxError(f"the exec server of the task answered {response.status}")
+                    answer: dict[str, Any] = await response.json(content_type=None)
+                    return answer
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                last = error
+                if self.tasks is not None and not await self.tasks.is_running(self._task):
+                    raise SandboxError("the task stopped while a command ran in it") from error
+                await asyncio.sleep(0.5 * 2**attempt)
+        raise SandboxError(f"the exec server of the task cannot be reached: {last}")
+
+    async def _wait_healthy(self) -> None:
+        assert self._session is not None
+        assert self._tunnel is not None
+        try:
+            async with asyncio.timeout(_START):
+                while True:
+                    with contextlib.suppress(aiohttp.ClientError, OSError):
+                        async with self._session.get(f"{self._tunnel.url}/health") as response:
+                            if response.status == 200:
+                                return
+                    await asyncio.sleep(0.5)
+        except TimeoutError as error:
+            raise SandboxError(f"the exec server of the task did not answer in {_START:g} s") from error
 
 
 class EcsProvider(Provider):
@@ -44,7 +143,7 @@ class EcsProvider(Provider):
     def __init__(self, config: EcsFargateConfig, run_id: str) -> None:
         super().__init__(config, run_id)
         self._ecs: Any = aws_client("ecs", config.region)
-        self._definitions: dict[str, asyncio.Task[str]] = {}
+        self._definitions: dict[str, asyncio.Task[Any]] = {}
 
     async def check(self) -> None:
         """Find the settings, and ask whether the cluster is there."""
@@ -60,14 +159,12 @@ class EcsProvider(Provider):
             raise SandboxError(f"ECS has no active cluster {config.cluster!r} in {config.region}")
 
     def create(self, spec: SandboxSpec) -> Sandbox:
-        """A task to be."""
-        return EcsSandbox(spec, self._run_id, provider=self)
+        return EcsSandbox(spec, self._run_id, tasks=self)
 
     async def run_task(self, spec: SandboxSpec, name: str, token: str) -> str:
         """Start a task: its ARN. What differs between runs goes in as an override: definitions are shared."""
         definition = await self._definition(spec)
-        config = self._config
-        environment = [{"name": "NEL_EXEC_TOKEN", "value": token}]
+        config, environment = self._config, [{"name": "NEL_EXEC_TOKEN", "value": token}]
         answer = await _call(
             self._ecs.run_task,
             cluster=config.cluster,
@@ -144,32 +241,28 @@ class EcsProvider(Provider):
         return tunnel
 
     async def _describe(self, task: str) -> dict[str, Any]:
-        answer = await _call(self._ecs.describe_tasks, cluster=self._config.cluster, tasks=[task])
-        found: dict[str, Any] = answer["tasks"][0] if answer["tasks"] else {}
-        return found
+        answer: Any = await _call(self._ecs.describe_tasks, cluster=self._config.cluster, tasks=[task])
+        found: list[dict[str, Any]] = answer["tasks"]
+        return found[0] if found else {}
 
     async def _definition(self, spec: SandboxSpec) -> str:
         payload = self._payload(spec)
         key = hashlib.sha256(json.dumps(payload, sort_keys=True).encode()).hexdigest()[:24]
         if key not in self._definitions:
-            self._definitions[key] = asyncio.ensure_future(self._register(payload, f"ecs-sandbox-{key}"))
-        return await asyncio.shield(self._definitions[key])
-
-    async def _register(self, payload: dict[str, Any], family: str) -> str:
-        answer = await _call(self._ecs.register_task_definition, family=family, **payload)
+            registering = _call(self._ecs.register_task_definition, family=f"ecs-sandbox-{key}", **payload)
+            self._definitions[key] = asyncio.ensure_future(registering)
+        answer = await asyncio.shield(self._definitions[key])
         return str(answer["taskDefinition"]["taskDefinitionArn"])
 
     def _payload(self, spec: SandboxSpec) -> dict[str, Any]:
         config = self._config
         assert config.ssh_sidecar is not None
-        memory = int(config.memory)
-        code = base64.b64encode(_SERVER.read_bytes()).decode()
-        port = config.ssh_sidecar.exec_server_port
+        code, port = base64.b64encode(_SERVER.read_bytes()).decode(), config.ssh_sidecar.exec_server_port
         main: dict[str, Any] = {
             "name": "main",
             "image": spec.image,
             "essential": True,
-            "memory": memory - 256,
+            "memory": int(config.memory) - 256,
             "entryPoint": ["sh", "-c"],
             "command": [f'exec python3 -c "$(echo {code} | base64 -d)" {port}'],
             "environment": [{"name": name, "value": value} for name, value in sorted(spec.env.items())],
@@ -186,8 +279,8 @@ class EcsProvider(Provider):
         roles = {"executionRoleArn": config.execution_role_arn, "taskRoleArn": config.task_role_arn}
         payload |= {name: value for name, value in roles.items() if value}
         if config.log_group:
-            options = {"awslogs-group": config.log_group, "awslogs-stream-prefix": config.log_stream_prefix or "nel"}
-            options["awslogs-region"] = config.region or ""
+            given = {"group": config.log_group, "stream-prefix": config.log_stream_prefix or "nel"}
+            options = {f"awslogs-{key}": value for key, value in {**given, "region": config.region or ""}.items()}
             main["logConfiguration"] = {"logDriver": "awslogs", "options": options}
         if config.ephemeral_storage_gib:
             payload["ephemeralStorage"] = {"sizeInGiB": config.ephemeral_storage_gib}
@@ -196,12 +289,9 @@ class EcsProvider(Provider):
     async def _discover(self) -> None:
         """Take what the config leaves open from SSM; the config wins field by field."""
         ssm: Any = aws_client("ssm", self._config.region)
-        name = f"/{self._config.ssm_project}/ecs-sandbox/config"
-        answer = await _call(ssm.get_parameter, Name=name)
+        answer = await _call(ssm.get_parameter, Name=f"/{self._config.ssm_project}/ecs-sandbox/config")
         found = json.loads(answer["Parameter"]["Value"])
         missing = {key: found[key] for key in _DISCOVERED if found.get(key) and not getattr(self._config, key)}
-        if found.get("ssh_sidecar") and self._config.ssh_sidecar is None:
-            missing["ssh_sidecar"] = found["ssh_sidecar"]
         given = self._config.model_dump(exclude_unset=True)
         self._config = EcsFargateConfig(**{**missing, **given})
 

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -12,19 +12,14 @@ from typing import Any, ClassVar, Final
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.sandbox import _bwrap
 from nemo_evaluator.sandbox._backend import keepalive
+from nemo_evaluator.sandbox._clients import Client, call
 from nemo_evaluator.sandbox._container import ContainerSandbox
-from nemo_evaluator.sandbox._entry_command import Client, call
 from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint, volumes_of
 from nemo_evaluator.sandbox.jail import cgroups
 
 _UID: Final = 65534
 # gVisor's own threads count against the limit of the group that it runs in.
 _OWN_THREADS: Final = 256
-
-
-def find_runsc() -> str | None:
-    """The runsc binary."""
-    return shutil.which("runsc")
 
 
 @dataclass(eq=False)
@@ -35,7 +30,7 @@ class GVisorSandbox(ContainerSandbox):
     _folder: Path | None = field(default=None, init=False)
 
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
-        if find_runsc() is None:
+        if shutil.which("runsc") is None:
             raise SandboxError("runsc is not installed", hint="install gVisor (gvisor.dev), or leave runtime out")
         if os.geteuid() != 0:
             raise SandboxError("runtime: runsc needs root here", hint="use runtime: bwrap, or docker with runsc")
@@ -54,13 +49,12 @@ class GVisorSandbox(ContainerSandbox):
         return self._runsc("delete", "-force", self.name)
 
     async def stop(self) -> None:
-        """Remove the container and its bundle."""
         try:
             await super().stop()
         finally:
-            folder, self._folder = self._folder, None
-            if folder is not None:
-                shutil.rmtree(folder, ignore_errors=True)
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
 
     async def _post_mortem(self) -> Exit | None:
         # Its memory limit is that of the whole: where Linux would kill one process, gVisor ends altogether.
@@ -76,7 +70,7 @@ class GVisorSandbox(ContainerSandbox):
 
     def _runsc(self, *words: str) -> Client:
         options = ["-root", f"{self._folder}/state", "-network=none", "-platform=systrap", "-overlay2=none"]
-        return Client([find_runsc() or "runsc", *options, *words], _ENV)
+        return Client([shutil.which("runsc") or "runsc", *options, *words], _ENV)
 
     def _client(self, argv: list[str], env: dict[str, str], user: str | None) -> Client:
         self._check_user(user, (None, "sandbox"))
@@ -84,40 +78,35 @@ class GVisorSandbox(ContainerSandbox):
         # In a file that only we can read: arguments are for all to see.
         handle, path = tempfile.mkstemp(dir=self._folder, suffix=".json")
         with os.fdopen(handle, "w") as file:
-            json.dump({**_PROCESS, "args": argv, "env": [f"{name}={value}" for name, value in env.items()]}, file)
+            json.dump({**_PROCESS, "args": argv, "env": _listed(env)}, file)
         return self._runsc("exec", "-process", path, self.name)
 
     def _write_bundle(self, folder: Path) -> None:
         _bwrap.prepare(folder, _UID)
-        root = folder / "rootfs"
-        for name in ("usr", "etc", "proc", "dev", "tmp", "run", self.spec.workdir.lstrip("/")):
-            (root / name).mkdir(parents=True, exist_ok=True)
-        for name in ("bin", "sbin", "lib", "lib64"):
-            if Path("/", name).is_symlink():
-                (root / name).symlink_to(Path("/", name).readlink())
-        (folder / "config.json").write_text(json.dumps(self._config(folder, root)))
-
-    def _config(self, folder: Path, root: Path) -> dict[str, Any]:
-        limits = self.settings
+        root, limits = folder / "rootfs", self.settings
         size = max(64 * 2**20, limits.memory // 4)
         mounts = [
             {"destination": "/proc", "type": "proc", "source": "proc"},
             {"destination": "/dev", "type": "tmpfs", "source": "tmpfs"},
-            _bind("/usr", "/usr"),
-            _bind(str(folder / "etc"), "/etc"),
+            _mount("/usr", "/usr", "ro"),
+            _mount(str(folder / "etc"), "/etc", "ro"),
             _scratch("/tmp", size),
             _scratch(self.spec.workdir, size),
         ]
-        for mount in volumes_of(self.spec):
-            if not mount.host_path:
-                mounts.append(_scratch(mount.container_path, size))
-            else:
-                mounts.append(_bind(mount.host_path, mount.container_path, read_only=mount.readonly))
-            (root / mount.container_path.lstrip("/")).mkdir(parents=True, exist_ok=True)
-        environment = [f"{name}={value}" for name, value in {**self.base_env, "NEL_EXEC": "main"}.items()]
-        return {
+        volumes = volumes_of(self.spec)
+        for one in volumes:
+            bound = _mount(one.host_path, one.container_path, "ro" if one.readonly else "rw")
+            mounts.append(bound if one.host_path else _scratch(one.container_path, size))
+        own = [self.spec.workdir, *(one.container_path for one in volumes)]
+        for name in ("usr", "etc", "proc", "dev", "tmp", "run", *own):
+            (root / name.lstrip("/")).mkdir(parents=True, exist_ok=True)
+        for name in ("bin", "sbin", "lib", "lib64"):
+            if Path("/", name).is_symlink():
+                (root / name).symlink_to(Path("/", name).readlink())
+        main = {"args": ["/bin/sh", "-c", keepalive(self.spec)], "env": _listed({**self.base_env, "NEL_EXEC": "main"})}
+        config = {
             "ociVersion": "1.0.0",
-            "process": {**_PROCESS, "args": ["/bin/sh", "-c", keepalive(self.spec)], "env": environment},
+            "process": {**_PROCESS, **main},
             "root": {"path": str(root), "readonly": True},
             "hostname": "sandbox",
             "mounts": mounts,
@@ -131,6 +120,7 @@ class GVisorSandbox(ContainerSandbox):
                 },
             },
         }
+        (folder / "config.json").write_text(json.dumps(config))
 
 
 _ENV: Final = {"PATH": os.defpath}
@@ -143,9 +133,12 @@ _PROCESS: Final[dict[str, Any]] = {
 }
 
 
-def _bind(source: str, target: str, *, read_only: bool = True) -> dict[str, Any]:
-    options = ["rbind", "ro" if read_only else "rw", "nosuid", "nodev"]
-    return {"destination": target, "type": "bind", "source": source, "options": options}
+def _listed(env: Mapping[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in env.items()]
+
+
+def _mount(source: str, target: str, mode: str) -> dict[str, Any]:
+    return {"destination": target, "type": "bind", "source": source, "options": ["rbind", mode, "nosuid", "nodev"]}
 
 
 def _scratch(target: str, size: int) -> dict[str, Any]:

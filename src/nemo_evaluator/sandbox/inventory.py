@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import time
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -42,19 +43,14 @@ async def find_sandboxes() -> list[Found]:
 
 async def remove_sandboxes(found: list[Found]) -> list[Found]:
     """Remove the given sandboxes; those that are gone afterwards."""
-    api: DockerApi | None = None
     removed: list[Found] = []
-    try:
-        for one in found:
-            if one.kind == "docker":
-                api = api or DockerApi()
+    for one in found:
+        if one.kind == "docker":
+            async with aclosing(DockerApi()) as api:
                 await api.call("DELETE", f"/containers/{one.handle}", force=True, v=True, ok=(404, 409))
-            elif not await asyncio.to_thread(_remove_watched if "argv" in one.handle[1] else _remove_local, one.handle):
-                continue
-            removed.append(one)
-    finally:
-        if api is not None:
-            await api.close()
+        elif not await asyncio.to_thread(_remove_watched if "argv" in one.handle[1] else _remove_local, *one.handle):
+            continue
+        removed.append(one)
     return removed
 
 
@@ -92,8 +88,7 @@ def _recorded() -> list[Found]:
     return found
 
 
-def _remove_watched(handle: tuple[Path, dict[str, Any]]) -> bool:
-    file, record = handle
+def _remove_watched(file: Path, record: dict[str, Any]) -> bool:
     env = {**os.environ, **record["env"]}
     done = subprocess.run(
         record["argv"], env=env, capture_output=True, stdin=subprocess.DEVNULL, timeout=120, check=False
@@ -104,8 +99,7 @@ def _remove_watched(handle: tuple[Path, dict[str, Any]]) -> bool:
     return gone
 
 
-def _remove_local(handle: tuple[Path, dict[str, Any]]) -> bool:
-    file, record = handle
+def _remove_local(file: Path, record: dict[str, Any]) -> bool:
     folders = [(Path(path), cgroups.Parent(Path(path).parent, (), version)) for path, version in record["groups"]]
     group = cgroups.Group(folders)
     # With control groups we know who is inside. Without, the number may be someone else's by now: it is left alone
@@ -132,11 +126,8 @@ def _remove_folder(folder: Path) -> None:
 
 async def _docker() -> list[Found]:
     try:
-        api = DockerApi()
-        try:
+        async with aclosing(DockerApi()) as api:
             listed = await api.call("GET", "/containers/json", all=True, filters={"label": ["nel.owner"]}, timeout=10)
-        finally:
-            await api.close()
     except SandboxError:
         # No engine: then it holds no sandboxes either.
         return []
@@ -145,8 +136,7 @@ async def _docker() -> list[Found]:
 
 def _container(one: dict[str, Any]) -> Found:
     labels = one["Labels"]
-    host, _, process = labels["nel.owner"].partition(":")
-    pid, _, began = process.partition(":")
+    host, pid, began = labels["nel.owner"].split(":")
     here = host == socket.gethostname()
     orphan = here and str(start_time(int(pid))) != began
     owner = f"pid {pid}" if here else f"pid {pid} on {host}"

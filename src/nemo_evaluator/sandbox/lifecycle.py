@@ -12,16 +12,18 @@ import logging
 import shlex
 import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Protocol
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
 from nemo_evaluator.sandbox import workspace
-from nemo_evaluator.sandbox.base import OutsideEndpoint, Sandbox, VolumeMount
-from nemo_evaluator.sandbox.lazy import Keeper, LazySandbox
+from nemo_evaluator.sandbox._backend import run_fresh, run_judge
+from nemo_evaluator.sandbox.base import ExecResult, OutsideEndpoint, Sandbox, VolumeMount
 
 log = logging.getLogger(__name__)
 OUTPUT: Final = "/output"
@@ -31,6 +33,128 @@ _CAPTURE_TIMEOUT: Final = 300.0
 _LARGEST: Final = 64 * 2**20
 _PREPARE_TIMEOUT: Final = 900.0
 _BASE_COMMIT: Final = "/tmp/_nel_base_commit"
+
+
+class Keeper(Protocol):
+    """Who gives out sandboxes and takes them back."""
+
+    config: Any
+
+    def resolve(self, spec: SandboxSpec | None, metadata: dict[str, Any] | None = None) -> SandboxSpec:
+        """The spec of a problem, completed by the config."""
+
+    async def acquire(self, spec: SandboxSpec, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> Sandbox:
+        """A sandbox of one's own, started."""
+
+    async def release(self, sandbox: Sandbox) -> None:
+        """Stop a sandbox."""
+
+    def warm(self, spec: SandboxSpec) -> AbstractAsyncContextManager[Sandbox]:
+        """One that others use as well, for walled-off programs."""
+
+
+class LazySandbox:
+    """Stands for a sandbox of a session that starts when it is first used: a solver or scorer that never touches it
+    costs nothing. ``after_start`` prepares it, once."""
+
+    def __init__(
+        self,
+        manager: Keeper,
+        spec: SandboxSpec,
+        outside_endpoints: Sequence[OutsideEndpoint] = (),
+        after_start: Callable[[Sandbox], Awaitable[None]] | None = None,
+    ) -> None:
+        self.spec = spec
+        self._manager = manager
+        self._outside_endpoints = outside_endpoints
+        self._after_start = after_start
+        self._real: Sandbox | None = None
+        self._lock = asyncio.Lock()
+        self._closed = False
+
+    @property
+    def started(self) -> bool:
+        """True when somebody has used it."""
+        return self._real is not None
+
+    @property
+    def is_running(self) -> bool:
+        """True between first use and stop."""
+        return self._real is not None and self._real.is_running
+
+    async def start(self, *, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
+        """Start now; endpoints given here are added to those of the session."""
+        self._outside_endpoints = [*self._outside_endpoints, *outside_endpoints]
+        await self._get()
+
+    @property
+    def container_ip(self) -> str | None:
+        """The address of the container; known once the sandbox is up."""
+        return getattr(self._real, "container_ip", None)
+
+    async def exec(self, command: str | Sequence[str], timeout: float = 180.0, **options: Any) -> ExecResult:
+        """Run a command; see the contract."""
+        return await (await self._get()).exec(command, timeout=options.pop("timeout_sec", timeout), **options)
+
+    async def run_fresh(self, command: Sequence[str], files: Mapping[str, bytes], **options: Any) -> ExecResult:
+        """Run a program that needs nothing of this sandbox."""
+        async with self._any() as sandbox:
+            return await run_fresh(sandbox, command, files, **options)
+
+    async def run_judge(self, command: Sequence[str], stdin: bytes, **options: Any) -> ExecResult:
+        """Run a judge."""
+        async with self._any() as sandbox:
+            return await run_judge(sandbox, command, stdin, **options)
+
+    async def upload(self, source: Path | str | bytes, target: str) -> None:
+        """Put something in."""
+        await (await self._get()).upload(source, target)
+
+    async def download(self, source: str, target: Path | str) -> None:
+        """Fetch something."""
+        await (await self._get()).download(source, target)
+
+    async def stop(self) -> None:
+        """Give the sandbox back; later use is an error."""
+        self._closed = True
+        real, self._real = self._real, None
+        if real is not None:
+            await self._manager.release(real)
+
+    def resolve_outside_endpoint(self, url: str) -> str:
+        """The address inside of a host URL; known once the sandbox is up."""
+        return self._real.resolve_outside_endpoint(url) if self._real is not None else url
+
+    def resolved_endpoint_url(self, env_var: str) -> str | None:
+        """The address inside of a registered endpoint; known once the sandbox is up."""
+        return self._real.resolved_endpoint_url(env_var) if self._real is not None else None
+
+    def _any(self) -> AbstractAsyncContextManager[Sandbox]:
+        """A warm sandbox, unless this one is up already."""
+        if self._real is not None:
+            return nullcontext(self._real)
+        self._check()
+        return self._manager.warm(self.spec)
+
+    async def _get(self) -> Sandbox:
+        async with self._lock:
+            self._check()
+            if self._real is None:
+                real = await self._manager.acquire(self.spec, self._outside_endpoints)
+                try:
+                    if self._after_start is not None:
+                        await self._after_start(real)
+                except BaseException:
+                    await self._manager.release(real)
+                    raise
+                self._real = real
+            if not self._real.is_running:
+                raise SandboxError("the sandbox has ended", hint="it lived longer than the timeout of its config")
+            return self._real
+
+    def _check(self) -> None:
+        if self._closed:
+            raise SandboxError("the sandbox was given back")
 
 
 class Session:
@@ -64,12 +188,8 @@ class StatelessSession(Session):
     """A sandbox for the agent and a fresh one for the verifier, with the agent's work applied."""
 
     def __init__(self, manager: Keeper, seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
-        config = manager.config
-        self._manager = manager
-        self._seed = seed
-        self._capture_cmd: str | None = config.capture_cmd or seed.capture_cmd
-        self._scrub: bool = config.scrub_git_history
-        self._timeout: float = config.verify_timeout
+        self._manager, self._seed = manager, seed
+        self._capture_cmd: str | None = manager.config.capture_cmd or seed.capture_cmd
         agent_spec = _with_folders(manager.resolve(seed.sandbox_spec or seed.verify_sandbox_spec, seed.metadata))
         self._verify_spec = _with_folders(manager.resolve(seed.verify_sandbox_spec, seed.metadata))
         self._started = LazySandbox(manager, agent_spec, outside_endpoints, self._prepare_agent)
@@ -87,7 +207,12 @@ class StatelessSession(Session):
         await self._started.stop()
         self._verifier = LazySandbox(self._manager, self._verify_spec)
         if self._carried is not None:
-            await self._apply(self._verifier, self._carried)
+            await self._verifier.upload(self._carried, INPUT)
+            command = self._seed.apply_cmd
+            if command is None and self._capture_cmd is None:
+                command = workspace.apply_command(self._verify_spec.workdir)
+            if command is not None:
+                await _must(self._verifier, command, self._manager.config.verify_timeout, "apply_cmd")
         return self._verifier
 
     async def keep(self, target: Path) -> None:
@@ -109,35 +234,23 @@ class StatelessSession(Session):
             await self._verifier.stop()
 
     async def _carry(self) -> None:
-        if self._carried is None and self._started.started:
-            target = Path(self._folder.name) / "output"
-            await self._capture(self._started, target)
-            self._carried = target
-
-    async def _prepare_agent(self, sandbox: Sandbox) -> None:
-        workdir = shlex.quote(sandbox.spec.workdir)
-        await sandbox.exec(f"git -C {workdir} rev-parse HEAD > {_BASE_COMMIT} 2>/dev/null", timeout=10)
-        if self._scrub:
-            await _must(
-                sandbox, workspace.scrub_command(sandbox.spec.workdir), _PREPARE_TIMEOUT, "removing git history"
-            )
-        if self._seed.pre_agent_cmd:
-            await _must(sandbox, self._seed.pre_agent_cmd, _PREPARE_TIMEOUT, "pre_agent_cmd")
-
-    async def _capture(self, agent: Sandbox, target: Path) -> None:
+        agent, target = self._started, Path(self._folder.name) / "output"
+        if self._carried is not None or not agent.started:
+            return
         command = self._capture_cmd or workspace.capture_command(agent.spec.workdir)
         await _must(agent, command, _CAPTURE_TIMEOUT, "capture_cmd")
         await agent.download(OUTPUT, target)
         if not any(target.iterdir()):
             raise SandboxError(f"capture_cmd left nothing in {OUTPUT}")
+        self._carried = target
 
-    async def _apply(self, verifier: Sandbox, carried: Path) -> None:
-        await verifier.upload(carried, INPUT)
-        command = self._seed.apply_cmd
-        if command is None and self._capture_cmd is None:
-            command = workspace.apply_command(verifier.spec.workdir)
-        if command is not None:
-            await _must(verifier, command, self._timeout, "apply_cmd")
+    async def _prepare_agent(self, sandbox: Sandbox) -> None:
+        workdir = shlex.quote(sandbox.spec.workdir)
+        await sandbox.exec(f"git -C {workdir} rev-parse HEAD > {_BASE_COMMIT} 2>/dev/null", timeout=10)
+        if self._manager.config.scrub_git_history:
+            scrub = workspace.scrub_command(sandbox.spec.workdir)
+            await _must(sandbox, scrub, _PREPARE_TIMEOUT, "removing git history")
+        await _pre_agent(sandbox, self._seed)
 
 
 def _pack(folder: Path, target: Path) -> None:
@@ -157,8 +270,7 @@ def _unpack(kept: Path, folder: Path) -> None:
     try:
         with tarfile.open(kept) as tar:
             for member in tar.getmembers():
-                content = tar.extractfile(member) if member.isfile() else None
-                if content is not None:
+                if member.isfile() and (content := tar.extractfile(member)) is not None:
                     (folder / Path(member.name).name).write_bytes(content.read())
     except (OSError, tarfile.TarError, EOFError) as error:
         raise SandboxError(f"the kept work of an agent cannot be read: {kept}: {error}") from error
@@ -170,11 +282,12 @@ def open_session(manager: Keeper, seed: SeedResult, outside_endpoints: Sequence[
         return StatelessSession(manager, seed, outside_endpoints)
     spec = manager.resolve(seed.sandbox_spec or seed.verify_sandbox_spec, seed.metadata)
 
-    async def prepare(sandbox: Sandbox) -> None:
-        if seed.pre_agent_cmd:
-            await _must(sandbox, seed.pre_agent_cmd, _PREPARE_TIMEOUT, "pre_agent_cmd")
+    return Session(LazySandbox(manager, spec, outside_endpoints, partial(_pre_agent, seed=seed)))
 
-    return Session(LazySandbox(manager, spec, outside_endpoints, prepare))
+
+async def _pre_agent(sandbox: Sandbox, seed: SeedResult) -> None:
+    if seed.pre_agent_cmd:
+        await _must(sandbox, seed.pre_agent_cmd, _PREPARE_TIMEOUT, "pre_agent_cmd")
 
 
 def _with_folders(spec: SandboxSpec) -> SandboxSpec:

@@ -63,7 +63,6 @@ class LocalSandbox(Backend):
     _forwards: Forwards = field(default_factory=Forwards, init=False)
 
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
-        """Build the namespaces; about 10 ms."""
         if self.keeper is None:
             self.keeper, self._own_keeper = KeeperClient(), True
         if platform.machine() not in seccomp.ARCHITECTURES:
@@ -72,7 +71,7 @@ class LocalSandbox(Backend):
                 hint=f"they know {', '.join(seccomp.ARCHITECTURES)}; use docker",
             )
         await self.keeper.start()
-        limits = self.settings
+        limits, home = self.settings, self.spec.workdir
         argv = arguments(self.spec, limits.memory, limits.network, self.keeper.folder)
         request = {
             "name": self.name,
@@ -81,7 +80,6 @@ class LocalSandbox(Backend):
             "shape": {"bwrap": argv, "share_net": limits.network == "host", "uid": self.keeper.uid},
         }
         self._line, self._groups = await self.keeper.open(request)
-        home = self.spec.workdir
         self.base_env = {"PATH": PATH, "HOME": home, "LANG": "C.UTF-8", "USER": "sandbox", "TMPDIR": "/tmp"}
         await self._reach(outside_endpoints)
 
@@ -102,7 +100,6 @@ class LocalSandbox(Backend):
         return ["bash" if shutil.which("bash", path=f"{root}/usr/bin:{root}/bin") else "sh", "-c", command]
 
     def resolve_outside_endpoint(self, url: str) -> str:
-        """The address under which code inside reaches a URL of the host, if it was opened at start."""
         return self._forwards.urls.get(url, url)
 
     async def _let_in(self, url: str) -> str:
@@ -121,11 +118,9 @@ class LocalSandbox(Backend):
         line = self._line
         if line is None:
             raise SandboxError("Sandbox not started")
-        pump = Pump(emit)
-        pidfd = -1
+        pump, pidfd = Pump(emit), -1
         try:
-            uid = self.keeper.uid if self.keeper else None
-            fds = pump.open(job.stdin, uid)
+            fds = pump.open(job.stdin, self.keeper.uid if self.keeper else None)
             try:
                 started = line.ask(self._request(job), fds)
             finally:
@@ -156,16 +151,9 @@ class LocalSandbox(Backend):
             rlimits.append((resource.RLIMIT_AS, memory))
         if "pids" not in controllers:
             rlimits.append((resource.RLIMIT_NPROC, self.settings.pids))
-        request: dict[str, Any] = {
-            "op": "exec",
-            "argv": job.argv,
-            "cwd": job.cwd,
-            "env": job.env,
-            "timeout": job.timeout,
-            "rlimits": rlimits,
-            "background": job.background,
-            "read_only": [self.spec.workdir] if self.settings.read_only and not job.transfer else [],
-        }
+        request: dict[str, Any] = {key: getattr(job, key) for key in ("argv", "cwd", "env", "timeout", "background")}
+        request |= {"op": "exec", "rlimits": rlimits}
+        request["read_only"] = [self.spec.workdir] if self.settings.read_only and not job.transfer else []
         if job.private is not None:
             request["private"] = [self.spec.workdir, "/tmp", "/dev/shm"]
             request["private_size"] = min(_PRIVATE_SIZE, self.settings.memory // 2)
@@ -189,14 +177,12 @@ class LocalSandbox(Backend):
                     await pump.drained()
             data = pump.report_now() or marshal.dumps({"timed_out": True})
         pump.drain_now()
-        if not data:
-            return {}
-        report: dict[str, Any] = marshal.loads(data)
+        report: dict[str, Any] = marshal.loads(data) if data else {}
         return report
 
     def _exit(self, report: dict[str, Any], emit: Emit) -> Exit:
         if report.get("timed_out"):
-            return Exit(128 + signal.SIGKILL, timed_out=True, out_of_memory=False)
+            return Exit(128 + signal.SIGKILL, timed_out=True)
         if "failed" in report:
             emit("stderr", f"{report['text']}\n".encode())
             return Exit(127 if report["errno"] == errno.ENOENT else 126)

@@ -66,6 +66,5 @@ class LocalProvider(Provider):
         return LocalSandbox(spec, self._run_id, settings=limits, keeper=self._keeper)
 
     async def close(self) -> None:
-        """End the keeper and the reaper."""
         await self._keeper.close()
         await super().close()

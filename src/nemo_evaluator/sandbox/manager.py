@@ -117,10 +117,7 @@ class SandboxManager:
 
     async def acquire(self, spec: SandboxSpec, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> Sandbox:
         """A sandbox of one's own, started. Waits while there are as many as the config allows."""
-        await self.check()
-        if spec.image:
-            await self.ensure_image(spec.image)
-        await self._room.acquire()
+        await self._make_ready(spec)
         try:
             sandbox = await self._start(spec, outside_endpoints)
             self._limit_life(sandbox)
@@ -140,11 +137,8 @@ class SandboxManager:
     @asynccontextmanager
     async def warm(self, spec: SandboxSpec) -> AsyncIterator[Sandbox]:
         """A sandbox in which others ran before and will run after; for ``run_fresh`` alone, which walls them off."""
-        await self.check()
-        if spec.image:
-            await self.ensure_image(spec.image)
         key = digest([spec.image, spec.workdir, spec.env, spec.files, spec.entrypoint, list(map(str, spec.volumes))])
-        await self._room.acquire()
+        await self._make_ready(spec)
         sandbox: Sandbox | None = None
         try:
             waiting = self._idle.setdefault(key, deque())
@@ -170,6 +164,13 @@ class SandboxManager:
         for task in [*self._images.values(), *([self._ready] if self._ready else [])]:
             task.cancel()
         await self._provider.close()
+
+    async def _make_ready(self, spec: SandboxSpec) -> None:
+        """Have what a sandbox needs, and room for it, which is to be given back."""
+        await self.check()
+        if spec.image:
+            await self.ensure_image(spec.image)
+        await self._room.acquire()
 
     async def _start(
         self, spec: SandboxSpec, outside_endpoints: Sequence[OutsideEndpoint] = (), *, shared: bool = False

@@ -16,9 +16,8 @@ from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._backend import Job, Limits, keepalive
+from nemo_evaluator.sandbox._clients import Client, NodeSlots, call
 from nemo_evaluator.sandbox._container import ContainerSandbox
-from nemo_evaluator.sandbox._entry_command import Client, call
-from nemo_evaluator.sandbox._nodes import NodeSlots
 from nemo_evaluator.sandbox._wrapper import Rest, carried
 from nemo_evaluator.sandbox.base import OutsideEndpoint, Provider, Sandbox, volumes_of
 
@@ -40,12 +39,10 @@ class SlurmConfig(ImageSandbox):
 
 @dataclass(eq=False)
 class SlurmSandbox(ContainerSandbox):
-    """A named Pyxis container that a step of its own keeps alive; every command is a step that joins it.
-
-    The name is new for every sandbox: Pyxis takes an existing name for the container itself and would hand one
-    problem the files of another. A command's step ends with all that the command started, so nothing is searched for
-    among the processes of the node, which containers share.
-    """
+    """A named Pyxis container that a step of its own keeps alive; every command is a step that joins it. The name is
+    new for every sandbox: Pyxis takes an existing name for the container itself and would hand one problem the files of
+    another. A command's step ends with all that the command started, so nothing is searched for among the processes of
+    the node, which containers share."""
 
     kind: ClassVar[str] = "slurm"
     _needs_image: ClassVar[bool] = True
@@ -56,22 +53,18 @@ class SlurmSandbox(ContainerSandbox):
         await super()._open(outside_endpoints)
 
     async def _boot(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
-        """Start the holding step and wait until the container answers."""
         await self._reach(outside_endpoints)
         ready = f"nel-ready-{secrets.token_hex(4)}"
         flags = [f"--container-image={self.spec.image}", "--no-container-mount-home", "--container-writable"]
         volumes = volumes_of(self.spec)
-        mounts = [
-            f"{mount.host_path}:{mount.container_path}:{'ro' if mount.readonly else 'rw'}"
-            for mount in volumes
-            if mount.host_path
-        ]
+        bound = [(f"{one.host_path}:{one.container_path}", one.readonly) for one in volumes if one.host_path]
+        mounts = [f"{paths}:{'ro' if readonly else 'rw'}" for paths, readonly in bound]
         flags += [f"--container-mounts={','.join(mounts)}"] if mounts else []
         # Not --container-workdir: it must be there, and in most images is not.
         folders = [self.spec.workdir, *(mount.container_path for mount in volumes if not mount.host_path)]
         main = ["/bin/sh", "-c", _MAIN + keepalive(self.spec), "sh", ready, *folders]
         assert self._steps is not None
-        await self._steps.hold(self._step(flags, main, self._env(None)), ready)
+        await self._steps.hold(self._step(flags, main, self._env()), ready)
 
     def _removal(self) -> Client:
         assert self.place is not None
@@ -129,7 +122,6 @@ class SlurmProvider(Provider):
         self._slots.require_job()
 
     def create(self, spec: SandboxSpec) -> Sandbox:
-        """A container to be."""
         limits = Limits.of(self._config)
         return SlurmSandbox(spec, self._run_id, settings=limits, slots=self._slots, reaper=self._reaper)
 

@@ -1,7 +1,5 @@
-"""``local`` with ``unsafe: true`` on a machine that cannot isolate: plain processes in a temporary folder.
-
-A deadline still holds and groups of processes still die, but the code can read and write whatever the user can.
-"""
+"""``local`` with ``unsafe: true`` on a machine that cannot isolate: plain processes in a temporary folder. A deadline
+still holds and groups of processes still die, but the code can read and write whatever the user can."""
 
 import asyncio
 import contextlib
@@ -37,18 +35,14 @@ class UnsafeSandbox(Backend):
         await self._reach(outside_endpoints)
 
     async def stop(self) -> None:
-        """Remove the folder."""
         self.started = False
-        folder, self._folder = self._folder, None
-        if folder is not None:
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        if self._folder is not None:
+            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+        self._folder = None
 
     def _absolute(self, path: str) -> str:
-        return self._host_path(super()._absolute(path))
-
-    def _host_path(self, path: str) -> str:
         """The working directory stands for our folder; any other path is the host's own."""
-        workdir = self.spec.workdir.rstrip("/")
+        path, workdir = super()._absolute(path), self.spec.workdir.rstrip("/")
         if path == workdir or path.startswith(f"{workdir}/"):
             return f"{self._folder}{path[len(workdir) :]}"
         return path
@@ -57,19 +51,21 @@ class UnsafeSandbox(Backend):
         if job.user is not None:
             raise SandboxError("a sandbox without isolation has no other user")
         if job.private is None:
-            return await self._spawn(job, emit, self._host_path(job.cwd))
+            return await self._spawn(job, emit, self._absolute(job.cwd))
         with tempfile.TemporaryDirectory(prefix="nel-fresh-") as folder:
             for name, data in job.private.items():
                 Path(folder, name).write_bytes(data)
             return await self._spawn(job, emit, folder)
 
     async def _spawn(self, job: Job, emit: Emit, cwd: str) -> Exit:
-        pump = Pump(emit)
-        until = time.monotonic() + job.timeout
+        pump, until = Pump(emit), time.monotonic() + job.timeout
         try:
             fds = pump.open(job.stdin, None)
             try:
-                process = _popen(job, fds, cwd)
+                stdin, out, err = fds[:3]
+                process = subprocess.Popen(
+                    job.argv, stdin=stdin, stdout=out, stderr=err, cwd=cwd, env=job.env, start_new_session=True
+                )
             except OSError as error:
                 emit("stderr", f"{job.argv[0]}: {error.strerror}\n".encode())
                 return Exit(127 if isinstance(error, FileNotFoundError) else 126)
@@ -94,10 +90,3 @@ class UnsafeSandbox(Backend):
             return Exit(128 - code if code < 0 else code, timed_out=timed_out)
         finally:
             pump.close()
-
-
-def _popen(job: Job, fds: list[int], cwd: str) -> subprocess.Popen[bytes]:
-    stdin, stdout, stderr = fds[:3]
-    return subprocess.Popen(
-        job.argv, stdin=stdin, stdout=stdout, stderr=stderr, cwd=cwd, env=job.env, start_new_session=True
-    )

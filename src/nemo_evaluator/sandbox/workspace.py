@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -17,20 +17,13 @@ def script(name: str) -> str:
     return re.sub(r"^ *#.*\n", "", text, flags=re.MULTILINE)
 
 
-def capture_command(workdir: str) -> str:
-    """Shell text that writes ``/output/workspace.tar`` in the agent's sandbox."""
-    return _script("capture", workdir)
-
-
-def apply_command(workdir: str) -> str:
-    """Shell text that applies ``/input/workspace.tar`` in the verifier's sandbox."""
-    return _script("apply", workdir)
-
-
-def scrub_command(workdir: str) -> str:
-    """Shell text that scrubs a git repository; exit code 0 means that only the base commit's past is left."""
-    return _script("scrub_git", workdir)
-
-
 def _script(name: str, workdir: str) -> str:
     return f"set -- {shlex.quote(workdir)}\n{(_SHELL / f'{name}.sh').read_text()}"
+
+
+# Each takes a working directory and gives shell text: it writes ``/output/workspace.tar`` in the agent's sandbox,
+# applies ``/input/workspace.tar`` in the verifier's, or scrubs a git repository (exit code 0: only the base commit's
+# past is left).
+capture_command = partial(_script, "capture")
+apply_command = partial(_script, "apply")
+scrub_command = partial(_script, "scrub_git")

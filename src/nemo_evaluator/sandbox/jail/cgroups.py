@@ -13,15 +13,6 @@ _PERIOD: Final = 100_000
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What a sandbox may use; 0 means: no limit."""
-
-    memory: int = 0
-    pids: int = 0
-    cpus: float = 0.0
-
-
-@dataclass(frozen=True)
 class Parent:
     """A folder in which groups for some controllers can be made."""
 
@@ -36,11 +27,23 @@ class Group:
 
     folders: list[tuple[Path, Parent]] = field(default_factory=list)
 
-    def limit(self, limits: Limits) -> None:
-        """Set the limits. One that cannot be set is an OSError."""
+    def limit(self, *, memory: int = 0, pids: int = 0, cpus: float = 0.0) -> None:
+        """Set the limits; 0 means: none. One that cannot be set is an OSError."""
+        quota = max(1000, int(cpus * _PERIOD))
         for folder, parent in self.folders:
-            for controller in parent.controllers:
-                _limit(folder, controller, limits, parent.version)
+            one, used = parent.version == 1, parent.controllers
+            if "memory" in used and memory:
+                (folder / ("memory.limit_in_bytes" if one else "memory.max")).write_text(str(memory))
+                swap = folder / ("memory.memsw.limit_in_bytes" if one else "memory.swap.max")
+                if swap.exists():
+                    swap.write_text(str(memory) if one else "0")
+            if "pids" in used and pids:
+                (folder / "pids.max").write_text(str(pids))
+            if "cpu" in used and cpus and one:
+                (folder / "cpu.cfs_period_us").write_text(str(_PERIOD))
+                (folder / "cpu.cfs_quota_us").write_text(str(quota))
+            elif "cpu" in used and cpus:
+                (folder / "cpu.max").write_text(f"{quota} {_PERIOD}")
 
     def join(self, pid: int = 0) -> None:
         """Put a process (0: this one) into the group."""
@@ -84,24 +87,24 @@ class Group:
 
 def parents(proc: Path = Path("/proc")) -> list[Parent]:
     """Where groups for memory, pids and cpu can be made by this process."""
-    mounts = _mounts(proc / "mounts")
-    own = _own_paths(proc / "self/cgroup")
-    found: list[Parent] = []
-    left = set(CONTROLLERS)
-    for point, version, names in mounts:
-        if version != 1:
-            continue
+    mounts: dict[str, list[tuple[Path, set[str]]]] = {"cgroup": [], "cgroup2": []}
+    for line in (proc / "mounts").read_text().splitlines():
+        _device, at, kind, options, *_rest = line.split(" ")
+        if kind in mounts:
+            mounts[kind].append((Path(at.replace("\\040", " ")), set(options.split(","))))
+    own: dict[str, str] = {}
+    for line in (proc / "self/cgroup").read_text().splitlines():
+        _number, listed, path = line.split(":", 2)
+        own |= dict.fromkeys(listed.split(","), path)
+    found, left = list[Parent](), set(CONTROLLERS)
+    for point, names in mounts["cgroup"]:
         wanted = tuple(name for name in CONTROLLERS if name in names and name in left)
-        if not wanted:
-            continue
-        folder = _inside(point, own.get(wanted[0], "/"))
-        if _can_make_groups(folder):
+        folder = _inside(point, own.get(wanted[0], "/")) if wanted else point
+        if wanted and _can_make_groups(folder):
             found.append(Parent(folder, wanted, 1))
             left -= set(wanted)
-    for point, version, _names in mounts:
-        if version == 2 and left:
-            folder = _inside(point, own.get("", "/"))
-            found += _unified(folder, point, left)
+    for point, _names in mounts["cgroup2"]:
+        found += _unified(_inside(point, own.get("", "/")), point, left) if left else []
     return found
 
 
@@ -130,46 +133,6 @@ def oom_kills(folders: list[str]) -> int:
                     if key == "oom_kill":
                         total += int(value)
     return total
-
-
-def _limit(folder: Path, controller: str, limits: Limits, version: int) -> None:
-    if controller == "memory" and limits.memory:
-        if version == 1:
-            (folder / "memory.limit_in_bytes").write_text(str(limits.memory))
-            swap, value = folder / "memory.memsw.limit_in_bytes", str(limits.memory)
-        else:
-            (folder / "memory.max").write_text(str(limits.memory))
-            swap, value = folder / "memory.swap.max", "0"
-        if swap.exists():
-            swap.write_text(value)
-    elif controller == "pids" and limits.pids:
-        (folder / "pids.max").write_text(str(limits.pids))
-    elif controller == "cpu" and limits.cpus:
-        quota = max(1000, int(limits.cpus * _PERIOD))
-        if version == 1:
-            (folder / "cpu.cfs_period_us").write_text(str(_PERIOD))
-            (folder / "cpu.cfs_quota_us").write_text(str(quota))
-        else:
-            (folder / "cpu.max").write_text(f"{quota} {_PERIOD}")
-
-
-def _mounts(file: Path) -> list[tuple[Path, int, set[str]]]:
-    found = []
-    for line in file.read_text().splitlines():
-        _device, point, kind, options, *_rest = line.split(" ")
-        if kind in ("cgroup", "cgroup2"):
-            version = 2 if kind == "cgroup2" else 1
-            found.append((Path(point.replace("\\040", " ")), version, set(options.split(","))))
-    return found
-
-
-def _own_paths(file: Path) -> dict[str, str]:
-    paths: dict[str, str] = {}
-    for line in file.read_text().splitlines():
-        _number, names, path = line.split(":", 2)
-        for name in names.split(","):
-            paths[name] = path
-    return paths
 
 
 def _inside(point: Path, path: str) -> Path:

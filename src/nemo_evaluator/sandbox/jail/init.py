@@ -56,16 +56,11 @@ def _run(request: dict[str, Any], fds: list[int], seccomp: bytes | None) -> dict
     until = time.monotonic() + request["timeout"]
     private_folders(request)
     give_up_powers(request, seccomp)
-    _write_files(request)
+    for path, content in request.get("files", {}).items():
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_bytes(content)
     started = spawn(request, fds)
     return started if isinstance(started, dict) else _wait(started, until)
-
-
-def _write_files(request: dict[str, Any]) -> None:
-    for path, content in request.get("files", {}).items():
-        file = Path(path)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
 
 
 def _wait(pid: int, until: float) -> dict[str, Any]:
@@ -187,13 +182,8 @@ def _tell(report: int, message: dict[str, Any]) -> None:
 
 SPAWN_FAILED: Final = "spawn"
 _RESET: Final = [
-    signal.SIGCHLD,
-    signal.SIGPIPE,
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGXFSZ,
-    signal.SIGQUIT,
+    *(signal.SIGCHLD, signal.SIGPIPE, signal.SIGINT, signal.SIGTERM),
+    *(signal.SIGHUP, signal.SIGXFSZ, signal.SIGQUIT),
 ]
 
 
@@ -217,7 +207,9 @@ def give_up_powers(request: dict[str, Any], seccomp: bytes | None) -> None:
     if seccomp is not None:
         syscalls.install_seccomp(seccomp)
     for kind, value in request["rlimits"]:
-        _lower(kind, value)
+        _soft, hard = resource.getrlimit(kind)
+        lower = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (lower, lower))
 
 
 def spawn(request: dict[str, Any], fds: list[int]) -> int | dict[str, Any]:
@@ -242,10 +234,3 @@ def spawn(request: dict[str, Any], fds: list[int]) -> int | dict[str, Any]:
     for fd in fds[:3]:
         os.close(fd)
     return pid
-
-
-def _lower(kind: int, value: int) -> None:
-    _soft, hard = resource.getrlimit(kind)
-    if hard != resource.RLIM_INFINITY:
-        value = min(value, hard)
-    resource.setrlimit(kind, (value, value))

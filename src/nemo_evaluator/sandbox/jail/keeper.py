@@ -91,14 +91,10 @@ class Keeper:
     def _hand_over(self, embryo: Embryo, request: dict[str, Any], fds: list[int]) -> bool:
         with embryo.sock:
             try:
-                embryo.group.limit(cgroups.Limits(**request["limits"]))
+                embryo.group.limit(**request["limits"])
                 wire.send(embryo.sock, request, fds)
             except OSError:
                 return False
-        self._record(request, embryo)
-        return True
-
-    def _record(self, request: dict[str, Any], embryo: Embryo) -> None:
         record = {
             "name": request["name"],
             "run_id": request["run_id"],
@@ -110,6 +106,7 @@ class Keeper:
         }
         with contextlib.suppress(OSError):
             self._wardens[embryo.pid][1].write_text(json.dumps(record))
+        return True
 
     def _become_warden(self, line: socket.socket, group: cgroups.Group, shape: dict[str, Any] | None) -> None:
         try:

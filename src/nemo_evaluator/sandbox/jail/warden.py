@@ -149,11 +149,7 @@ def _enter(shape: dict[str, Any]) -> None:
     hold_in, hold_out, info, errors = os.pipe(), os.pipe(), os.pipe(), os.pipe()
     os.set_inheritable(info[1], True)
     argv = [arg.replace("{info}", str(info[1])) for arg in shape["bwrap"]]
-    actions = [
-        (os.POSIX_SPAWN_DUP2, hold_in[0], 0),
-        (os.POSIX_SPAWN_DUP2, hold_out[1], 1),
-        (os.POSIX_SPAWN_DUP2, errors[1], 2),
-    ]
+    actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate((hold_in[0], hold_out[1], errors[1]))]
     pid = os.posix_spawn(argv[0], argv, {}, file_actions=actions)
     for fd in (hold_in[0], hold_out[1], info[1], errors[1]):
         os.close(fd)

@@ -1,0 +1,209 @@
+"""Commands of the host that lead into a sandbox (runsc, apptainer, srun), and the nodes of a SLURM job to which they
+lead: a slot is taken, used and given back, never shared."""
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final, Self
+from urllib.parse import urlsplit, urlunsplit
+
+from nemo_evaluator.core.errors import SandboxError
+
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "0.0.0.0", "::1")  # noqa: S104 - looked for, never bound
+_START: Final = 600.0
+# How long SLURM may take to end a step (a site's KillWait is 30 s unless set).
+_END: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A command of the host that runs one inside; ``env`` is the client's own."""
+
+    argv: list[str]
+    env: dict[str, str]
+
+
+def start_client(client: Client, fds: list[int]) -> subprocess.Popen[bytes]:
+    """Start a client with the given stdin, stdout and stderr, in a group of its own."""
+    stdin, stdout, stderr = fds[:3]
+    try:
+        return subprocess.Popen(
+            client.argv, stdin=stdin, stdout=stdout, stderr=stderr, env=client.env, start_new_session=True
+        )
+    except OSError as error:
+        raise SandboxError(f"cannot run {client.argv[0]}: {error.strerror}", hint="is it installed?") from error
+
+
+async def call(client: Client, *, timeout: float = 120.0) -> str:
+    """Run a client to its end: its stdout. A failure is a SandboxError with its stderr."""
+    # Files, not pipes: a client that leaves a container behind leaves its stdout with it, and a pipe would never end.
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, Path(os.devnull).open("rb") as nothing:
+        process = await asyncio.to_thread(start_client, client, [nothing.fileno(), out.fileno(), err.fileno()])
+        try:
+            code = await asyncio.to_thread(process.wait, timeout)
+        except (subprocess.TimeoutExpired, asyncio.CancelledError) as error:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            raise SandboxError(f"{client.argv[0]} did not end in {timeout:g} s") from error
+        out.seek(0)
+        err.seek(0)
+        if code != 0:
+            tail = err.read().decode("utf-8", "replace").strip()[-500:]
+            raise SandboxError(f"{client.argv[0]} failed with exit code {code}: {tail}")
+        return out.read().decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One slot on one node."""
+
+    node: str
+    slot: int
+    het_group: str | None = None
+
+    def step(self, name: str) -> list[str]:
+        """The start of a command that runs on the node, in a step with the given name."""
+        group = [f"--het-group={self.het_group}"] if self.het_group else []
+        where = ["--overlap", "--nodes=1", f"--nodelist={self.node}", "--ntasks=1", *group]
+        return ["srun", *where, f"--job-name={name}"]
+
+
+class NodeSlots:
+    """The free slots. A slot in use is never given out twice."""
+
+    def __init__(self, nodes: list[str], per_node: int, het_group: str | None = None) -> None:
+        self.size = len(nodes) * per_node
+        self._free: asyncio.Queue[Place] = asyncio.Queue()
+        # Slot by slot over all nodes, so that the first sandboxes spread out.
+        for slot in range(per_node):
+            for node in nodes:
+                self._free.put_nowait(Place(node, slot, het_group))
+
+    @classmethod
+    def from_environment(cls, per_node: int) -> Self | None:
+        """The nodes that the batch script named in ``NEL_SANDBOX_NODES``; None when it named none."""
+        nodes = [name for name in os.environ.get("NEL_SANDBOX_NODES", "").split(",") if name]
+        return cls(nodes, per_node, os.environ.get("NEL_SANDBOX_HET_GROUP") or None) if nodes else None
+
+    @staticmethod
+    def require_job() -> None:
+        """Raise SandboxError outside a job: every command would wait in the queue for an allocation of its own."""
+        if "SLURM_JOB_ID" not in os.environ:
+            raise SandboxError("not inside a SLURM job", hint="run nel in the job whose nodes NEL_SANDBOX_NODES names")
+
+    async def take(self) -> Place:
+        """A free slot; waits for one."""
+        return await self._free.get()
+
+    def give(self, place: Place) -> None:
+        """Give a slot back."""
+        self._free.put_nowait(place)
+
+    @staticmethod
+    def from_node(url: str) -> str:
+        """A loopback URL of the evaluator as another node must write it."""
+        parts = urlsplit(url)
+        if parts.hostname not in _LOOPBACK:
+            return url
+        if parts.username is not None:
+            raise SandboxError("a URL with a password in it is not carried to another node")
+        host = socket.gethostname() + (f":{parts.port}" if parts.port else "")
+        return urlunsplit((parts.scheme, host, parts.path, parts.query, parts.fragment))
+
+
+class Steps:
+    """Clients whose steps are under way. A step ends with all that was started in it, so what shall stay (a container,
+    background processes) needs a step that stays."""
+
+    def __init__(self) -> None:
+        self._holder: subprocess.Popen[bytes] | None = None
+        self._said: IO[bytes] | None = None
+        # Steps of commands that left processes running stay until the sandbox stops.
+        self.kept: list[subprocess.Popen[bytes]] = []
+        self._leaving: list[subprocess.Popen[bytes]] = []
+
+    async def hold(self, client: Client, ready: str) -> None:
+        """Start the holding step and wait until it says ``ready``."""
+        # A file, not a pipe: srun speaks up at any time, and nobody listens later.
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close
+        with Path(os.devnull).open("rb") as nothing:
+            fds = [nothing.fileno(), self._said.fileno(), self._said.fileno()]
+            self._holder = await asyncio.to_thread(start_client, client, fds)
+        until = time.monotonic() + _START
+        while ready not in (said := self._heard()):
+            ended = self._holder.poll() is not None
+            if ended or time.monotonic() > until:
+                raise SandboxError(f"the container did not start{'' if ended else f' in {_START:g} s'}: {said[-500:]}")
+            await asyncio.sleep(0.02)
+
+    def check(self) -> None:
+        """Raise SandboxError when the holding step has ended, and the sandbox with it."""
+        if self._holder is not None and self._holder.poll() is not None:
+            raise SandboxError(f"the container on its node ended: {self._heard()[-500:]}")
+
+    def end(self, client: subprocess.Popen[bytes]) -> None:
+        """End a step: srun does, when it is told to go, whatever the command does about signals."""
+        client.terminate()
+        self._leaving.append(client)
+
+    async def settle(self) -> None:
+        """Wait until the steps that were told to end have ended."""
+        leaving, self._leaving = self._leaving, []
+        for client in leaving:
+            try:
+                await asyncio.to_thread(client.wait, _END)
+            except subprocess.TimeoutExpired as error:
+                client.kill()
+                raise SandboxError(f"a step did not end in {_END:g} s") from error
+
+    async def close(self) -> None:
+        """End them all."""
+        for client in filter(None, [*self.kept, self._holder]):
+            self.end(client)
+        self.kept, self._holder = [], None
+        try:
+            await self.settle()
+        finally:
+            if self._said is not None:
+                self._said.close()
+
+    def _heard(self) -> str:
+        """What the holding step has said so far."""
+        assert self._said is not None
+        # srun writes where the file stands: read without moving it.
+        return os.pread(self._said.fileno(), 1 << 16, 0).decode("utf-8", "replace").strip()
+
+
+class Quiet:
+    """Passes output on without the lines that srun and its daemon put between those of the command."""
+
+    _THEIRS: Final = re.compile(rb"(srun|slurmstepd[^ :]*): ")
+
+    def __init__(self, emit: Callable[[str, bytes], None]) -> None:
+        self._emit = emit
+        self._line = b""
+
+    def take(self, stream: str, data: bytes) -> None:
+        """More output."""
+        if stream != "stderr":
+            return self._emit(stream, data)
+        *lines, self._line = (self._line + data).splitlines(keepends=True) + ([b""] if data.endswith(b"\n") else [])
+        if own := b"".join(line for line in lines if not self._THEIRS.match(line)):
+            self._emit(stream, own)
+
+    def flush(self) -> None:
+        """No more is coming."""
+        if self._line and not self._THEIRS.match(self._line):
+            self._emit("stderr", self._line)
