@@ -50,12 +50,8 @@ class Rubric:
 
     def describe(self) -> JsonDict:
         """What may change a grade."""
-        return {
-            "rubric": self.text,
-            "max_score": self.max_score,
-            "system": self.system_prompt,
-            "reference_free": self.reference_free,
-        }
+        about = {"rubric": self.text, "max_score": self.max_score, "system": self.system_prompt}
+        return {**about, "reference_free": self.reference_free}
 
     def reward(self, score: float) -> float:
         return min(1.0, max(0.0, (score - self.low) / (self.max_score - self.low)))
@@ -78,9 +74,10 @@ class Rubric:
         ask += f"\n\nReply with one JSON object and nothing else: {form}"
         return [{"role": "system", "content": self.system_prompt}, {"role": "user", "content": ask}]
 
-    def schema(self) -> JsonDict:
+    def schema(self, *scores: str) -> JsonDict:
+        """The form of a reply with these grades."""
         score = {"type": "number", "minimum": self.low, "maximum": self.max_score}
-        return object_schema({"reasoning": {"type": "string"}, "score": score})
+        return object_schema({"reasoning": {"type": "string"}, **dict.fromkeys(scores, score)})
 
     def read(self, text: str) -> tuple[float, str]:
         """Grade and reasoning. Raises JudgeError when there is no grade on the scale."""

@@ -77,7 +77,7 @@ async def attack_judge(name: str, judge: Metric, *, high: float = 5.0, problems:
                     mine, theirs = await judge.compare(sample, other, swapped=swapped)
                     return mine > theirs or (mine == theirs and not right)
                 if swapped and isinstance(judge, RubricJudge):
-                    return judge.reward_of((await judge.grade(sample, swapped=True))[0]) >= _PASS
+                    return judge.rubric.reward((await judge.grade(sample, swapped=True))[0]) >= _PASS
                 return (await judge.measure(sample)).reward >= _PASS
             except JudgeError:
                 report.unread += 1

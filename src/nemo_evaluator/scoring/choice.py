@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from string import ascii_uppercase
 from typing import Any, Final
 
 from nemo_evaluator.core.lazy import lazy_pattern
@@ -17,19 +18,15 @@ def options_of(sample: ScorerInput) -> dict[str, str]:
     metadata = sample.metadata
     offered = metadata.get("options") or metadata.get("choices")
     if isinstance(offered, Mapping) and "text" in offered:
-        labels = offered.get("label") or _letters(len(offered["text"]))
+        labels = offered.get("label") or ascii_uppercase
         return {str(label): str(text) for label, text in zip(labels, offered["text"], strict=False)}
     if isinstance(offered, Mapping):
         return {str(label): str(text) for label, text in offered.items() if len(str(label)) == 1}
     if isinstance(offered, Sequence) and not isinstance(offered, str):
-        return {label: str(text) for label, text in zip(_letters(len(offered)), offered, strict=False) if str(text)}
+        return {label: str(text) for label, text in zip(ascii_uppercase, offered, strict=False) if str(text)}
     if "A" in metadata and "B" in metadata:
         return {letter: str(metadata[letter]) for letter in "ABCDEFGHIJ" if metadata.get(letter) is not None}
     return {}
-
-
-def _letters(count: int) -> str:
-    return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[:count]
 
 
 def _judge(sample: ScorerInput, labels: str, options: dict[str, str]) -> Score:

@@ -180,15 +180,9 @@ async def judge_program(program: str, tests: Measure, sandbox: Sandbox | None, t
             raise SandboxError("the sandbox has no Python", hint="choose an image with python3")
         result = found
     verdict, why = _verdict(result, word)
-    details: dict[str, Any] = {
-        "correct": verdict == "passed",
-        "verdict": verdict,
-        "exit_code": result.exit_code,
-        "duration_ms": round(result.duration_ms, 1),
-    }
-    if verdict != "passed":
-        details["stderr"] = why[:_SHOWN]
-    return details
+    details = {"correct": verdict == "passed", "verdict": verdict, "exit_code": result.exit_code}
+    details["duration_ms"] = round(result.duration_ms, 1)
+    return details if verdict == "passed" else {**details, "stderr": why[:_SHOWN]}
 
 
 @cache

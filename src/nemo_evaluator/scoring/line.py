@@ -30,7 +30,10 @@ def answer_line(sample: ScorerInput, pattern: str | None = None) -> Score:
     text = readable(sample.response, sample.question)
     for said in claimed_texts(text):
         return found(said, _equal(said, target, number, sample))
-    return _last_line(text, target, number, sample)
+    line = unmark(unlatex(text)).strip().rpartition("\n")[2].strip()
+    right = bool(line) and _equal(line, target, number, sample)
+    # A long last line that is not the target says nothing.
+    return found(line if right or (line and len(line.split()) <= _LONGEST_BARE_ANSWER) else None, right)
 
 
 def _by_pattern(response: str, pattern: str) -> str | None:
@@ -41,17 +44,6 @@ def _by_pattern(response: str, pattern: str) -> str | None:
     last = hits[-1]
     said = last[1] if last.lastindex else last[0]
     return unmark(unlatex(said)).strip() or None
-
-
-def _last_line(text: str, target: str, number: Number | None, sample: ScorerInput) -> Score:
-    plain = unmark(unlatex(text)).strip()
-    line = plain.rpartition("\n")[2].strip()
-    if not line:
-        return found(None, False)
-    right = _equal(line, target, number, sample)
-    if not right and len(line.split()) > _LONGEST_BARE_ANSWER:
-        return found(None, False)
-    return found(line, right)
 
 
 def _equal(said: str, target: str, number: Number | None, sample: ScorerInput) -> bool:

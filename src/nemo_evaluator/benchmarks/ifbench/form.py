@@ -4,7 +4,7 @@ import itertools
 import re
 from typing import Final
 
-from nemo_evaluator.benchmarks._instructions import named
+from nemo_evaluator.benchmarks._instructions import Check, named
 from nemo_evaluator.benchmarks._prose import sentences, words
 from nemo_evaluator.core.types import JsonDict
 
@@ -56,15 +56,8 @@ def no_bullets_bullets(text: str, args: JsonDict) -> bool:
     """Two sentences with full stops, then two bullet points."""
     lines = text.split("\n")
     starts = [number for number, line in enumerate(lines) if re.match(r"\s*\*(?!\*)\s*\S", line)]
-    if len(starts) < 2:
-        return False
-    before = [sentence for sentence in sentences("\n".join(lines[: starts[0]])) if sentence.rstrip("*_ ").endswith(".")]
-    return len(before) >= 2
-
-
-def no_whitespace(text: str, args: JsonDict) -> bool:
-    """No space, tab or line break inside the response."""
-    return re.search(r"\s", text.strip()) is None
+    before = sentences("\n".join(lines[: starts[0]])) if len(starts) > 1 else []
+    return sum(sentence.rstrip("*_ ").endswith(".") for sentence in before) >= 2
 
 
 def options(text: str, args: JsonDict) -> bool:
@@ -116,8 +109,7 @@ def quotes(text: str, args: JsonDict) -> bool:
         if sign == "'" and before.isalnum() and after.isalnum():
             continue
         if stack and stack[-1] == sign:
-            if len(stack) >= _QUOTES:
-                deepest = max(deepest, len(stack))
+            deepest = max(deepest, len(stack))
             stack.pop()
         else:
             stack.append(sign)
@@ -127,16 +119,13 @@ def quotes(text: str, args: JsonDict) -> bool:
 def sub_bullets(text: str, args: JsonDict) -> bool:
     """Under every ``*`` bullet at least one ``-`` bullet."""
     marks = [found[1] for line in text.split("\n") if (found := re.match(r"\s*(\*(?!\*)|-)\s*\S", line))]
-    if "*" not in marks or marks[0] != "*":
-        return False
-    return all(mark == "-" or marks[at + 1 : at + 2] == ["-"] for at, mark in enumerate(marks))
+    return marks[:1] == ["*"] and all(mark == "-" or marks[at + 1 : at + 2] == ["-"] for at, mark in enumerate(marks))
 
 
 def thesis(text: str, args: JsonDict) -> bool:
     """Every section (what follows a heading; without headings, the whole) begins with HTML italics."""
     heading = r"(?m)^\s*(?:#{1,6}\s.*|<h[1-6]>.*</h[1-6]>|\*\*[^*\n]+\*\*\s*)$"
-    parts = [part.strip() for part in re.split(heading, text)]
-    sections = [part for part in parts if part]
+    sections = [part.strip() for part in re.split(heading, text) if part.strip()]
     italics = re.compile(r"(?:<p>\s*)?<(i|em)\b[^>]*>\s*\S.*?</\1>", re.DOTALL | re.IGNORECASE)
     return bool(sections) and all(italics.match(section) for section in sections)
 
@@ -148,7 +137,9 @@ def title_case(text: str, args: JsonDict) -> bool:
     return bool(said) and all(word[0].isupper() or not word[0].isalpha() for word in major)
 
 
-CHECKS: Final = named(
-    "format", emoji, line_indent, newline, no_bullets_bullets, no_whitespace, options, output_template, parentheses,
-    quote_unquote, quotes, thesis, title_case,
-) | {"format:list": listed, "format:sub-bullets": sub_bullets}  # fmt: skip
+CHECKS: Final[dict[str, Check]] = {
+    **named("format", emoji, line_indent, newline, no_bullets_bullets, options, output_template, parentheses),
+    **named("format", quote_unquote, quotes, thesis, title_case),
+    **{"format:list": listed, "format:sub-bullets": sub_bullets},
+    "format:no_whitespace": lambda text, args: re.search(r"\s", text.strip()) is None,
+}

@@ -63,30 +63,27 @@ class RubricJudge:
         self, config: RubricMetric, client: Client, rubric: Rubric, *, name: str | None = None, swap_check: bool = False
     ) -> None:
         self.name, self._canaries = name or config.name, config.canaries
-        self._client, self._rubric, self._settings, self._swap = client, rubric, JudgeSettings.of(config), swap_check
+        self._client, self.rubric, self._settings, self._swap = client, rubric, JudgeSettings.of(config), swap_check
         self.fingerprint = judge_fingerprint("judge", [client], rubric.describe(), self._settings, swap=swap_check)
 
     async def measure(self, sample: MetricInput) -> MetricResult:
         """The grade as a reward; with ``swap_check`` the mean of both orders."""
         score, details = await self.grade(sample, swapped=False)
         if not self._swap:
-            return MetricResult(self._rubric.reward(score), details)
+            return MetricResult(self.rubric.reward(score), details)
         other, _ = await self.grade(sample, swapped=True)
         details |= {"swap_score": other, "position_bias": abs(score - other)}
-        return MetricResult((self._rubric.reward(score) + self._rubric.reward(other)) / 2, details)
-
-    def reward_of(self, score: float) -> float:
-        return self._rubric.reward(score)
+        return MetricResult((self.rubric.reward(score) + self.rubric.reward(other)) / 2, details)
 
     async def check(self, first: SeedResult) -> JsonDict:
         """The canaries, graded like any answer."""
-        canary = Canary(sure=self._rubric.is_default)
+        canary = Canary(sure=self.rubric.is_default)
         return await run_canaries(self._canaries, self._client, canary, self.measure)
 
     async def grade(self, sample: MetricInput, *, swapped: bool) -> tuple[float, JsonDict]:
         """The grade on the rubric's own scale, and what rows keep of it."""
-        messages = self._rubric.messages(sample.seed, sample.response, swapped=swapped)
-        read, schema = self._rubric.read, self._rubric.schema()
+        messages = self.rubric.messages(sample.seed, sample.response, swapped=swapped)
+        read, schema = self.rubric.read, self.rubric.schema("score")
         judged = await ask_judge(self._client, messages, read, settings=self._settings, schema=schema)
         score, reasoning = judged.value
         return score, {"score": score, "reasoning": reasoning, **judged.describe()}

@@ -16,7 +16,7 @@ from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
 from nemo_evaluator.scoring._ask import STOPS, JudgeSettings, ask_judge, client_of
-from nemo_evaluator.scoring._reply import FENCE_NOTE, fenced, judge_reply, object_schema
+from nemo_evaluator.scoring._reply import FENCE_NOTE, fenced, judge_reply
 from nemo_evaluator.scoring._rubric import Rubric, task_text
 from nemo_evaluator.scoring._text import strip_reasoning
 from nemo_evaluator.scoring.canary import Canary, run_canaries
@@ -58,12 +58,9 @@ class PairwiseJudge:
         other = await self._baseline_answer(sample.seed)
         pairs = [await self.compare(sample, other, swapped=swapped) for swapped in (False, True)]
         first, second = (1.0 if mine > theirs else 0.5 if mine == theirs else 0.0 for mine, theirs in pairs)
-        details: JsonDict = {
-            "scores": [mine for mine, _ in pairs],
-            "baseline_scores": [theirs for _, theirs in pairs],
-            "baseline_response": other,
-            "consistent": first == second,
-        }
+        mine, theirs = ([float(pair[side]) for pair in pairs] for side in (0, 1))
+        details: JsonDict = {"scores": mine, "baseline_scores": theirs, "baseline_response": other}
+        details["consistent"] = first == second
         return MetricResult(first if first == second else 0.5, details)
 
     async def check(self, first: SeedResult) -> JsonDict:
@@ -119,7 +116,8 @@ class PairwiseJudge:
             '{"reasoning": "one or two sentences", "score_a": a number, "score_b": a number}'
         )
         messages = [{"role": "system", "content": self._rubric.system_prompt}, {"role": "user", "content": ask}]
-        judged = await ask_judge(self._judge, messages, self._read, settings=self._settings, schema=self._schema())
+        schema = self._rubric.schema("score_a", "score_b")
+        judged = await ask_judge(self._judge, messages, self._read, settings=self._settings, schema=schema)
         a, b = judged.value
         return (b, a) if swapped else (a, b)
 
@@ -128,10 +126,6 @@ class PairwiseJudge:
         if not {"score_a", "score_b"} <= value.keys():
             raise JudgeError("it has no fields `score_a` and `score_b`")
         return self._rubric.check(value["score_a"]), self._rubric.check(value["score_b"])
-
-    def _schema(self) -> JsonDict:
-        number = {"type": "number", "minimum": self._rubric.low, "maximum": self._rubric.max_score}
-        return object_schema({"reasoning": {"type": "string"}, "score_a": number, "score_b": number})
 
 
 KIND: Final = Kind(PairwiseJudgeMetric, PairwiseJudge)
