@@ -16,8 +16,7 @@ from nemo_evaluator.core.types import JsonDict, SeedResult, VerifyResult
 from nemo_evaluator.engine.given import checked_reward, checked_verdict
 from nemo_evaluator.environments.base import EnvironmentFacts, EvalEnvironment
 from nemo_evaluator.runs.row_file import read_rows
-from nemo_evaluator.scoring.canary import Checkable
-from nemo_evaluator.scoring.metric import Metric, MetricInput, MetricResult
+from nemo_evaluator.scoring.metric import Checkable, Metric, MetricInput, MetricResult
 
 if TYPE_CHECKING:
     from nemo_evaluator.config import ScoringConfig

@@ -182,11 +182,11 @@ class StopRule:
 def _enough(width: float, confidence: float) -> int | None:
     """Problems that make the interval of the last look at most so wide where it is widest, at a score of one half."""
     level = 1 - (1 - confidence) * ENDED.last
-    return first(lambda n: _widest(n, level) <= width, 2, MOST_PROBLEMS)
 
+    def narrow(n: int) -> bool:
+        return (wilson(n / 2, n, quantile=t_quantile(0.5 + level / 2, n - 1)).width or 1.0) <= width
 
-def _widest(n: int, level: float) -> float:
-    return wilson(n / 2, n, quantile=t_quantile(0.5 + level / 2, n - 1)).width or 1.0
+    return first(narrow, 2, MOST_PROBLEMS)
 
 
 def _bounds(interval: Interval) -> JsonDict:

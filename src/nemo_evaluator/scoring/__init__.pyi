@@ -6,7 +6,6 @@ from nemo_evaluator.scoring._reply import object_schema as object_schema
 from nemo_evaluator.scoring._text import normalise as normalise
 from nemo_evaluator.scoring._text import readable as readable
 from nemo_evaluator.scoring._text import strip_reasoning as strip_reasoning
-from nemo_evaluator.scoring.canary import Canary as Canary
 from nemo_evaluator.scoring.choice import extract_mcq_letter as extract_mcq_letter
 from nemo_evaluator.scoring.choice import mcq_extract as mcq_extract
 from nemo_evaluator.scoring.choice import multichoice_regex as multichoice_regex
@@ -17,6 +16,7 @@ from nemo_evaluator.scoring.json import extract_json as extract_json
 from nemo_evaluator.scoring.json import json_schema as json_schema
 from nemo_evaluator.scoring.json import validate_json_schema as validate_json_schema
 from nemo_evaluator.scoring.line import answer_line as answer_line
+from nemo_evaluator.scoring.metric import Canary as Canary
 from nemo_evaluator.scoring.metric import Metric as Metric
 from nemo_evaluator.scoring.metric import MetricInput as MetricInput
 from nemo_evaluator.scoring.metric import MetricResult as MetricResult

@@ -4,6 +4,7 @@ verdicts do not change from run to run, and a text without letters has every lan
 
 import json
 import re
+from collections.abc import Callable
 from typing import Final
 
 from nemo_evaluator.benchmarks._instructions import Check, named
@@ -16,9 +17,9 @@ _ANSWERS: Final = ("My answer is yes.", "My answer is no.", "My answer is maybe.
 _POSTSCRIPTS: Final = {"P.S.": r"p\.\s?s\.", "P.P.S": r"p\.\s?p\.\s?s"}
 
 
-def compare(count: int, relation: str, limit: float) -> bool:
-    """``at least`` or ``less than``, the two relations of the data."""
-    return count >= limit if relation == "at least" else count < limit
+def _counted(limit: str, count: Callable[[str, JsonDict], int], relation: str = "relation") -> Check:
+    """``at least`` or ``less than`` so many, the two relations of the data."""
+    return lambda text, args: (count(text, args) >= args[limit]) == (args[relation] == "at least")
 
 
 def _pattern(words: str) -> re.Pattern[str]:
@@ -121,8 +122,8 @@ CHECKS: Final[dict[str, Check]] = {
     **named("detectable_format", json_format, number_bullet_lists, number_highlighted_sections, title),
     **named("length_constraints", nth_paragraph_first_word, number_paragraphs),
     # At least, or fewer than, so many words in capital letters.
-    "change_case:capital_word_frequency": lambda text, args: compare(
-        count_capital_words(text), args["capital_relation"], args["capital_frequency"]
+    "change_case:capital_word_frequency": _counted(
+        "capital_frequency", lambda text, args: count_capital_words(text), "capital_relation"
     ),
     "change_case:english_capital": lambda text, args: text.isupper() and _is_english(text),
     "change_case:english_lowercase": lambda text, args: text.islower() and _is_english(text),
@@ -143,22 +144,18 @@ CHECKS: Final[dict[str, Check]] = {
         not any(_pattern(rf"\b{word}\b").search(text) for word in args["forbidden_words"])
     ),
     # The keyword occurs at least, or fewer than, so many times.
-    "keywords:frequency": lambda text, args: compare(
-        len(_pattern(args["keyword"].strip()).findall(text)), args["relation"], args["frequency"]
+    "keywords:frequency": _counted(
+        "frequency", lambda text, args: len(_pattern(args["keyword"].strip()).findall(text))
     ),
     # The letter (or sign) occurs at least, or fewer than, so many times, in any case.
-    "keywords:letter_frequency": lambda text, args: compare(
-        text.lower().count(args["letter"].strip().lower()), args["let_relation"], args["let_frequency"]
+    "keywords:letter_frequency": _counted(
+        "let_frequency", lambda text, args: text.lower().count(args["letter"].strip().lower()), "let_relation"
     ),
     "language:response_language": lambda text, args: (
         not any(map(str.isalpha, text)) or _language_of(text) == args["language"]
     ),
-    "length_constraints:number_sentences": lambda text, args: compare(
-        count_sentences(text), args["relation"], args["num_sentences"]
-    ),
-    "length_constraints:number_words": lambda text, args: compare(
-        len(re.findall(r"\w+", text)), args["relation"], args["num_words"]
-    ),
+    "length_constraints:number_sentences": _counted("num_sentences", lambda text, args: count_sentences(text)),
+    "length_constraints:number_words": _counted("num_words", lambda text, args: len(re.findall(r"\w+", text))),
     "punctuation:no_comma": lambda text, args: "," not in text,
     # The response ends with the phrase and nothing after it.
     "startend:end_checker": lambda text, args: (

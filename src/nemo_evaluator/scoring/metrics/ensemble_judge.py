@@ -30,8 +30,7 @@ def majority(grades: Sequence[float]) -> float:
     return fmean(grade for grade, count in counts.items() if count == most)
 
 
-AGGREGATIONS: Final[dict[str, Callable[[Sequence[float]], float]]] = {"mean": fmean, "median": median}
-AGGREGATIONS["majority_vote"] = majority
+AGGREGATIONS: Final[dict[str, Callable[..., float]]] = {"mean": fmean, "median": median, "majority_vote": majority}
 
 
 class EnsembleJudgeMetric(RubricMetric):

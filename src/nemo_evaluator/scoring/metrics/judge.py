@@ -16,8 +16,7 @@ from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
 from nemo_evaluator.scoring._ask import JudgeSettings, ask_judge, client_of
 from nemo_evaluator.scoring._rubric import Rubric
-from nemo_evaluator.scoring.canary import Canary, run_canaries
-from nemo_evaluator.scoring.metric import Metric, MetricInput, MetricResult
+from nemo_evaluator.scoring.metric import Canary, Metric, MetricInput, MetricResult, run_canaries
 
 if TYPE_CHECKING:
     from nemo_evaluator.models import Client

@@ -19,8 +19,7 @@ from nemo_evaluator.scoring._ask import STOPS, JudgeSettings, ask_judge, client_
 from nemo_evaluator.scoring._reply import FENCE_NOTE, fenced, judge_reply
 from nemo_evaluator.scoring._rubric import Rubric, task_text
 from nemo_evaluator.scoring._text import strip_reasoning
-from nemo_evaluator.scoring.canary import Canary, run_canaries
-from nemo_evaluator.scoring.metric import MetricInput, MetricResult
+from nemo_evaluator.scoring.metric import Canary, MetricInput, MetricResult, run_canaries
 from nemo_evaluator.scoring.metrics.judge import judge_fingerprint
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from nemo_evaluator.core.types import JsonDict, Message, SeedResult
 from nemo_evaluator.scoring._ask import JudgeSettings, ask_judge, client_of
 from nemo_evaluator.scoring._reply import judge_reply
 from nemo_evaluator.scoring._text import strip_reasoning
-from nemo_evaluator.scoring.canary import Canary, run_canaries
-from nemo_evaluator.scoring.metric import MetricInput, MetricResult
+from nemo_evaluator.scoring.metric import Canary, MetricInput, MetricResult, run_canaries
 from nemo_evaluator.scoring.metrics.judge import judge_fingerprint
 
 if TYPE_CHECKING:
