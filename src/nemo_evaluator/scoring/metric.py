@@ -1,5 +1,5 @@
-"""The contract of a metric: one async call from an answer to a reward, and an identity for fingerprints. And canaries: a
-right and a wrong answer that a judge must tell apart before it may judge, which catches one that says yes to all."""
+"""The contract of a metric: one async call from an answer to a reward, and an identity for fingerprints. And canaries:
+a right and a wrong answer that a judge must tell apart before it may judge, which catches one that says yes to all."""
 
 from __future__ import annotations
 
