@@ -1,7 +1,5 @@
 """Comparisons as text for the terminal, as markdown for a pull request, and as one self-contained page without script.
-
-Every text is escaped.
-"""
+Every text is escaped."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

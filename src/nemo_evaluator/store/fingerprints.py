@@ -1,7 +1,5 @@
-"""The proof that an old answer or verdict may be reused.
-
-Never part of a fingerprint: ports, output paths, dates, concurrency.
-"""
+"""The proof that an old answer or verdict may be reused. Never part of a fingerprint: ports, output paths, dates,
+concurrency."""
 
 from pathlib import Path
 from typing import Any, Final, Self

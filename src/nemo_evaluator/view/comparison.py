@@ -1,7 +1,5 @@
-"""Runs side by side: the verdict, flips and categories of ``nel compare``, worked out in a process of their own.
-
-A comparison holds the columns of every row; apart, the server stays small whatever is compared.
-"""
+"""Runs side by side: the verdict, flips and categories of ``nel compare``, worked out in a process of their own. A
+comparison holds the columns of every row; apart, the server stays small whatever is compared."""
 
 from __future__ import annotations
 

@@ -53,10 +53,6 @@ class JudgedRows:
     def column(self, judge: str) -> Floats:
         return np.array(self.rewards[judge], dtype=np.float64)
 
-    @property
-    def problem(self) -> Ints:
-        return np.array([problem for problem, _ in self.keys], dtype=np.int64)
-
     def labelled(self, labels: dict[tuple[int, int], Label], draw: LabelDraw | None, judge: str = HEADLINE) -> Labelled:
         """The rows with their labels. Without a draw, labels count as if any row could have been labelled."""
         chances = {row.key: row.chance for row in draw.rows} if draw is not None else {}
@@ -68,7 +64,7 @@ class JudgedRows:
         if chance is not None:
             drawn = chance[~np.isnan(chance)]
             chance = np.nan_to_num(chance, nan=float(drawn.mean()) if len(drawn) else 1.0)
-        problem = self.problem[kept]
+        problem = np.array([problem for problem, _ in self.keys], dtype=np.int64)[kept]
         clusters = problem if len(np.unique(problem)) < len(problem) else None
         return Labelled(said[kept], human[kept], chance, clusters)
 
@@ -86,7 +82,8 @@ def read_judged(run: Bundle) -> JudgedRows:
             column.append(said.get(name, float("nan")))
         found.keys.append(row.key)
         found.content.append(row.problem_hash or str(row.problem_idx))
-        found.answers.append(answer_digest(row))
+        # What tells whether a label still is about the same answer.
+        found.answers.append(digest_parts(row.response)[:16])
         found.length.append(len(row.response))
         own = details.get(f"scorer:{run.config.get('reward_from')}", row.scoring_details)
         found.unsure.append(_unsure(row.reward, own))
@@ -101,11 +98,6 @@ def read_judged(run: Bundle) -> JudgedRows:
         if _MEMBER in name:
             found.rewards[name] = [min(max((grade - low) / (high - low), 0.0), 1.0) for grade in column]
     return found
-
-
-def answer_digest(row: Row) -> str:
-    """What tells whether a label still is about the same answer."""
-    return digest_parts(row.response)[:16]
 
 
 def _judges(row: Row, details: dict[str, JsonDict]) -> dict[str, float]:

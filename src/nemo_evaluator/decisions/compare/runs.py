@@ -72,6 +72,10 @@ class CompareOptions:
     direction: Direction = "higher_is_better"
 
     @property
+    def alpha(self) -> float:
+        return (1 - self.confidence) / 2
+
+    @property
     def better(self) -> float:
         """The sign of a difference that is good."""
         return 1.0 if self.direction == "higher_is_better" else -1.0
@@ -173,7 +177,7 @@ class Comparison:
             test=test,
             test_reason=why,
             sd=sd,
-            detectable=detectable_effect(sd, len(pairing), alpha=_alpha(options)) if sd else None,
+            detectable=detectable_effect(sd, len(pairing), alpha=options.alpha) if sd else None,
             needed=needed if judgement.verdict in (Verdict.INCONCLUSIVE, Verdict.WARN) else None,
             available=available,
             score_deltas=score_deltas(left, right),
@@ -196,7 +200,7 @@ class Comparison:
         if distance == 0.0:
             return None
         if sd:
-            return problems_needed(distance, sd, alpha=_alpha(options))
+            return problems_needed(distance, sd, alpha=options.alpha)
 
         def settles(n: int) -> bool:
             found = pairing.reading(np.full(n, interval.value), self._spending).interval(options.confidence)
@@ -295,7 +299,3 @@ def _test(pairing: Pairing, options: CompareOptions) -> tuple[PairedTest, str]:
         return mcnemar_test(worse, better, len(pairing)), why
     why = "asked for" if asked == "permutation" else "rewards are means or fractions"
     return permutation_test(gain, n_permutations=N_PERMUTATIONS, seed=options.seed), why
-
-
-def _alpha(options: CompareOptions) -> float:
-    return (1 - options.confidence) / 2
