@@ -79,11 +79,10 @@ class PromptTemplate:
     def _refuse(self, word: str, found: re.Match[str], text: str, columns: set[str]) -> None:
         if _LATEX_BEFORE.search(text[: found.start()]) or found["how"] or found["path"]:
             return
-        raise UsageError(
-            f"{self._where}: the prompt has {{{word}}}, and the dataset has no such column; "
-            f"it has {', '.join(sorted(columns))}",
-            hint=did_you_mean(word, sorted(columns), also=f"For the literal text write {{{{{word}}}}}", form="{{{}}}"),
-        )
+        have = sorted(columns)
+        hint = did_you_mean(word, have, also=f"For the literal text write {{{{{word}}}}}", form="{{{}}}")
+        said = f"the prompt has {{{word}}}, and the dataset has no such column; it has {', '.join(have)}"
+        raise UsageError(f"{self._where}: {said}", hint=hint)
 
 
 def template_text(prompt: str, base: Path | None, where: str) -> str:

@@ -214,12 +214,9 @@ class VLMSolver(SimpleSolver):
 
 def build(config: SimpleSolverConfig, context: SolverContext) -> SimpleSolver:
     """``type: simple``."""
-    return SimpleSolver(
-        context.clients[config.service],
-        config.system_prompt,
-        generation=config.generation.model_dump(exclude_none=True) if config.generation else None,
-        image_detail=config.image_detail,
-    )
+    generation = config.generation.model_dump(exclude_none=True) if config.generation else None
+    client, detail = context.clients[config.service], config.image_detail
+    return SimpleSolver(client, config.system_prompt, generation=generation, image_detail=detail)
 
 
 KIND: Final = Kind(SimpleSolverConfig, build)

@@ -130,10 +130,7 @@ def build(config: ToolCallingSolverConfig, context: SolverContext) -> ToolCallin
         sources.append(SandboxTools())
     if config.resource_service is not None:
         sources.append(GymTools(config.resource_service, context.base_urls[config.resource_service]))
-    sources += [
-        McpTools(server.name, server.command, tuple(server.args), server.env, server.url, server.headers)
-        for server in config.mcp_servers
-    ]
+    sources += [McpTools(**dict(server)) for server in config.mcp_servers]
     settings = config.model_dump(include={one.name for one in fields(ToolCallingSolver)} - {"generation"})
     generation = config.generation.model_dump(exclude_none=True) if config.generation else None
     return ToolCallingSolver(client, sources, generation=generation, **settings)
