@@ -48,14 +48,16 @@ class NatSolver:
         alone = task.messages is None or len(task.messages) == 1
         body: JsonDict = {"input_message": task.prompt} if alone and not task.system else {}
         body = body or {"messages": task.messages or task.plain_messages}
+        # Others are under way, and may find out before this one.
+        path = self._path
         try:
-            text = await self._client.post_text(self._path, body)
+            text = await self._client.post_text(path, body)
         except NotFoundError:
-            if self._path == _PATHS[1]:
+            if path == _PATHS[1]:
                 raise
-            self._path = _PATHS[1]
-            text = await self._client.post_text(self._path, body)
-        return _result(task, text, f"{self._client.base}{self._path}")
+            self._path = path = _PATHS[1]
+            text = await self._client.post_text(path, body)
+        return _result(task, text, f"{self._client.base}{path}")
 
     def describe(self) -> JsonDict:
         """The service by its name: its workflow is part of what the service is."""
