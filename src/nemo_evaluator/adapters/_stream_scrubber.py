@@ -56,10 +56,10 @@ class StreamScrubber:
         return rest + b"".join([_written(line, pieces) for line, pieces in self._held])
 
     def _line(self, line: bytes) -> bytes:
+        if not self._held and len(line) < _SHORTEST:
+            return line
+        line = _scrub_line(line)
         if not self._held:
-            if len(line) < _SHORTEST:
-                return line
-            line = _scrub_line(line)
             # The usual line has one piece of text, and nothing in it or across its border looks like a secret.
             found = _PIECE.findall(line)
             if not found:
@@ -70,8 +70,6 @@ class StreamScrubber:
                 if not any(map(said.__contains__, self._clues)):
                     self._said[lane] = said[1 - _CLUE :]
                     return line
-        else:
-            line = _scrub_line(line)
         index = _INDEX.findall(line)
         pieces = [_Piece((m[1], *index), _decoded(m[2]), m.start(2), m.end(2)) for m in _PIECE.finditer(line)]
         self._held.append((line, pieces))

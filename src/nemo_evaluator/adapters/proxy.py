@@ -5,7 +5,6 @@ service when the agent leaves."""
 
 import secrets
 from collections.abc import Sequence
-from typing import Self
 
 from nemo_evaluator.adapters._access import Access, split_path
 from nemo_evaluator.adapters._asgi import ProxyApp
@@ -18,7 +17,7 @@ from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.types import CallScope
 
 
-class Proxy:
+class Proxy(HttpServer):
     """One service behind HTTP, on the running loop.
 
     ::
@@ -48,22 +47,12 @@ class Proxy:
         self._access = Access(self.token, scope, sessions_only=sessions_only)
         app = ProxyApp(self.door, self._access)
         self.stats = app.stats
-        self._server = HttpServer(app, host, port, app.leave_all)
+        super().__init__(app, host, port, app.leave_all)
 
     @property
     def url(self) -> str:
         """The versioned base URL."""
         return f"{self.root}/v1"
-
-    @property
-    def root(self) -> str:
-        """The URL without a version."""
-        return self._server.root
-
-    @property
-    def port(self) -> int:
-        """Where it listens, once it does."""
-        return self._server.port
 
     def session(self, scope: CallScope) -> str:
         """Open a session and return its base URL; calls with its key are made on behalf of ``scope``."""
@@ -80,25 +69,14 @@ class Proxy:
         self._access.opened.pop(session, None)
         forget(self.key_of(session))
 
-    async def start(self) -> Self:
-        """Listen."""
-        await self._server.start()
-        return self
-
     async def stop(self) -> None:
         """Stop listening, leave every request under way, close the pipeline."""
-        await self._server.stop()
+        await super().stop()
         await self.door.close()
         for session in list(self._access.opened):
             self.forget(session)
         if self._own_token:
             forget(self.token)
-
-    async def __aenter__(self) -> Self:
-        return await self.start()
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.stop()
 
 
 def check_session(name: str) -> None:

@@ -11,9 +11,16 @@ from typing import Any, Final, cast
 import httptools
 import orjson
 
-from nemo_evaluator.testing._bytes import SPOILED, extra_lines, head_of
 from nemo_evaluator.testing.script import Fault, Playbook, Say, Script, Seen, Weather
-from nemo_evaluator.testing.wire import answer_body, embeddings_of, error_event, stream_events
+from nemo_evaluator.testing.wire import (
+    SPOILED,
+    answer_body,
+    embeddings_of,
+    error_event,
+    extra_lines,
+    head_of,
+    stream_events,
+)
 
 _POSTS: Final = ("/chat/completions", "/completions", "/embeddings", "/responses", "/messages")
 _SILENT: Final = frozenset({Fault.STALL, Fault.RESET, Fault.CLOSE, Fault.BAD_HTTP})

@@ -1,7 +1,9 @@
-"""The bytes a scripted server sends: whole answers and event streams of each protocol."""
+"""The bytes a scripted server sends: heads, whole answers and event streams of each protocol."""
 
+import email.utils
 import itertools
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import orjson
@@ -11,7 +13,18 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.testing.script import Fault, Say
 
 _numbers = itertools.count(1)
-_SPOILED: Final[dict[Fault | None, Any]] = {
+_REASONS: Final = {200: b"OK", 400: b"Bad Request", 401: b"Unauthorized", 404: b"Not Found", 429: b"Too Many Requests"}
+SPOILED: Final[dict[Fault, Callable[[bytes, Say], bytes]]] = {
+    Fault.TRUNCATED_JSON: lambda payload, say: payload[: len(payload) // 2],
+    Fault.TRUNCATED_BODY: lambda payload, say: payload[: len(payload) // 2],
+    Fault.MALFORMED_JSON: lambda payload, say: payload[:-1] + b",,}",
+    Fault.NOT_AN_OBJECT: lambda payload, say: b'["a", "list"]',
+    Fault.EMPTY_BODY: lambda payload, say: b"",
+    Fault.WRONG_TYPE: lambda payload, say: b"<html><body>Gateway login</body></html>",
+    Fault.BAD_ENCODING: lambda payload, say: b"\xff\xfe" + payload,
+    Fault.HUGE: lambda payload, say: b'{"padding": "' + b"x" * say.size + b'"}',
+}
+_SPOILED_CHOICES: Final[dict[Fault | None, Any]] = {
     Fault.EMPTY_CHOICES: [],
     Fault.NULL_CHOICES: None,
     Fault.NO_MESSAGE: [{"index": 0, "finish_reason": "stop"}],
@@ -37,7 +50,7 @@ def answer_body(path: str, say: Say, model: str, prompt_chars: int) -> Any:
     body = speech_of(path).from_chat({**head, "choices": [choice]})
     if "choices" in body:
         whole = [{**body["choices"][0], "logprobs": say.logprobs}]
-        body["choices"] = _SPOILED.get(say.fault, whole)
+        body["choices"] = _SPOILED_CHOICES.get(say.fault, whole)
     elif say.fault is Fault.EMPTY_CHOICES:
         body["output"] = []
     return body
@@ -139,3 +152,21 @@ def _chunks(say: Say, model: str, usage: JsonDict | None) -> Iterator[JsonDict]:
     yield chunk({}, say.finish_reason)
     if usage is not None:
         yield {**head, "choices": [], "usage": usage}
+
+
+def extra_lines(say: Say) -> bytes:
+    """The header lines that a script asks for."""
+    lines = [f"{name}: {value}" for name, value in say.headers.items()]
+    if (wait := say.retry_after) is not None:
+        if isinstance(wait, str) and wait.startswith("date+"):
+            wait = email.utils.formatdate(time.time() + float(wait[5:]), usegmt=True)
+        lines.append(f"Retry-After: {wait}")
+    return "".join(f"{line}\r\n" for line in lines).encode("latin-1")
+
+
+def head_of(say: Say, length: int) -> bytes:
+    reason = _REASONS.get(say.status, b"Scripted")
+    kind = b"text/html" if say.fault is Fault.WRONG_TYPE else b"application/json"
+    extra = extra_lines(say) if say.headers or say.retry_after is not None else b""
+    head = b"HTTP/1.1 %d %b\r\nContent-Type: %b\r\nContent-Length: %d\r\n%b\r\n"
+    return head % (say.status, reason, kind, length, extra)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from nemo_evaluator.adapters import base
+from nemo_evaluator.config.compose import deep_merge
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelRequest
 
@@ -30,7 +31,6 @@ class Interceptor(base.Interceptor):
         self._remove = frozenset(self.params_to_remove or ())
         self._add = dict(self.params_to_add or {})
         self._rename = dict(self.params_to_rename or {})
-        self._flat = bool(self._add) and not any(isinstance(value, dict) for value in self._add.values())
         self._named = self._remove | frozenset(self._rename)
         self._headers_add = {n: str(v) for n, v in (self.headers_to_add or {}).items() if n.lower() not in _HOP}
         self._headers_remove = frozenset(name.lower() for name in self.headers_to_remove or ())
@@ -40,11 +40,7 @@ class Interceptor(base.Interceptor):
         body = request.body
         if self._remove or self._rename:
             body = self._reshape(body)
-        if self._flat:
-            body = {**body, **self._add}
-        elif self._add:
-            body = _merge(body, self._add)
-        request.body = body
+        request.body = deep_merge(body, self._add) if self._add else body
         if self._headers_add or self._headers_remove or self._headers_rename:
             request.headers = self._headers(request.headers)
 
@@ -70,11 +66,3 @@ class Interceptor(base.Interceptor):
             if new.lower() not in added and new.lower() not in _HOP:
                 changed[new] = value
         return {**changed, **self._headers_add}
-
-
-def _merge(body: JsonDict, add: JsonDict) -> JsonDict:
-    merged = dict(body)
-    for key, value in add.items():
-        old = merged.get(key)
-        merged[key] = _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
-    return merged

@@ -76,7 +76,10 @@ class Interceptor(base.Interceptor):
     def _key_of(self, request: ModelRequest) -> str:
         """A session for a request that has none: by its first message that is not a system message. Where turns are
         bounded, requests of outside agents count together: a first message is theirs to change."""
-        return "outside" if self.max_turns is not None and OUTSIDE in request.notes else _key_of_messages(request)
+        if self.max_turns is not None and OUTSIDE in request.notes:
+            return "outside"
+        said = [message for message in messages_of(request) or () if message.get("role") != "system"]
+        return hashlib.sha256(text_of(said[0].get("content")).encode()).hexdigest()[:8] if said else "unknown"
 
     def _reminder(self, turn: int, most: int) -> str | None:
         left = most - turn
@@ -118,10 +121,3 @@ def _with_note(message: Message, note: str) -> Message:
             parts[number] = {**part, "text": f"{part['text']}\n\n{note}"}
             return {**message, "content": parts}
     return {**message, "content": [*parts, {"type": "text", "text": note}]}
-
-
-def _key_of_messages(request: ModelRequest) -> str:
-    for message in messages_of(request) or ():
-        if message.get("role") != "system":
-            return hashlib.sha256(text_of(message.get("content")).encode()).hexdigest()[:8]
-    return "unknown"
