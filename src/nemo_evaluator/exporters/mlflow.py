@@ -22,6 +22,7 @@ _STATE: Final = "nel.export"
 _TRACED: Final = "nel.traces"
 _ORIGIN: Final = "nel.run"
 _PARAM_LIMIT: Final = 250
+_FACTS: Final = ("run_id", "model", "timestamp", "sdk_version", "config_hash", "n_results")
 _BATCH: Final = 100
 # A server that is down is given up after 15 s, not four minutes; spans are stored together, at half the cost.
 _DEFAULTS: Final = {
@@ -144,13 +145,8 @@ class MlflowExporter:
         cut = {key: value[:_TAG_LIMIT] for key, value in _keyed(tags).items()}
         run = client.create_run(experiment, run_name=self.run_name or f"eval-{bundle.run_id}", tags=cut)
         params: JsonDict = {
-            "run_id": bundle.run_id,
             "benchmark": bundle.name,
-            "model": bundle.model,
-            "timestamp": bundle.timestamp,
-            "sdk_version": bundle.sdk_version,
-            "config_hash": bundle.config_hash,
-            "n_results": bundle.n_results,
+            **{name: getattr(bundle, name) for name in _FACTS},
             "results_dir": str(bundle.run_dir),
             **(self.extra_metadata or {}),
         }

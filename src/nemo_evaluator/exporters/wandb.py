@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
@@ -51,7 +51,7 @@ class WandbExporter:
 
     def export(self, bundles: Sequence[ExportBundle], config: JsonDict) -> list[str]:
         wandb = load("wandb")
-        folder, named = Path(config["output_dir"]), zip(_labels(bundles), bundles, strict=True)
+        folder, named = Path(config["output_dir"]), dict(zip(_labels(bundles), bundles, strict=True))
         identity = digest(sorted(bundle.origin or bundle.run_id for bundle in bundles))[:16]
         if self._mode == "offline":
             _drop_unsent(folder, identity)
@@ -66,15 +66,16 @@ class WandbExporter:
             resume="allow" if self._mode == "online" else None,
             mode=self._mode,
             dir=str(folder),
-            config={label: {"run_id": one.run_id, **one.config} for label, one in named},
+            config={label: {"run_id": one.run_id, **one.config} for label, one in named.items()},
             settings=wandb.Settings(**_SETTINGS),
         )
         try:
-            values = _metrics(bundles) | {"results": wandb.Table(columns=_COLUMNS, data=_table(bundles))}
+            values = {f"{label}/{key}": number for label, one in named.items() for key, number in one.metrics().items()}
+            values["results"] = wandb.Table(columns=_COLUMNS, data=_table(bundles))
             # A run that is there already has its one step: new numbers take the place of the old ones.
             (run.summary.update if run.resumed else run.log)(values)
             if self.artifacts:
-                run.log_artifact(_artifact(bundles, identity))
+                run.log_artifact(_artifact(named, identity))
             place = run.url if self._mode == "online" else str(Path(run.dir).parent)
         finally:
             run.finish()
@@ -95,14 +96,6 @@ def _labels(bundles: Sequence[ExportBundle]) -> list[str]:
     return [label if both.count(label) == 1 else f"{label}@{at}" for at, label in enumerate(both)]
 
 
-def _metrics(bundles: Sequence[ExportBundle]) -> dict[str, float]:
-    return {
-        f"{label}/{name}": value
-        for label, bundle in zip(_labels(bundles), bundles, strict=True)
-        for name, value in bundle.metrics().items()
-    }
-
-
 def _table(bundles: Sequence[ExportBundle]) -> list[list[Any]]:
     return [
         [one.name, one.model, one.samples, s.name, s.value, s.ci_lower, s.ci_upper, one.coverage.share, one.status]
@@ -111,9 +104,9 @@ def _table(bundles: Sequence[ExportBundle]) -> list[list[Any]]:
     ]
 
 
-def _artifact(bundles: Sequence[ExportBundle], identity: str) -> Any:
+def _artifact(bundles: Mapping[str, ExportBundle], identity: str) -> Any:
     artifact = load("wandb").Artifact(f"nel-{identity}", type="evaluation")
-    for label, bundle in zip(_labels(bundles), bundles, strict=True):
+    for label, bundle in bundles.items():
         for path in (bundle.path, bundle.results):
             if path.is_file():
                 artifact.add_file(str(path), name=f"{safe_name(label)}/{path.name}")

@@ -1,7 +1,7 @@
 """The launcher's task names (``data/tasks.yaml``): harness, endpoint, and the benchmark that takes their place."""
 
 import fnmatch
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -46,7 +46,8 @@ class Task:
 @cache
 def catalogue() -> tuple[Task, ...]:
     """All tasks that are listed; families under the name that has a ``*``."""
-    return tuple(_tasks(_file()))
+    harnesses = _file()["harnesses"].items()
+    return tuple(_task(harness, name, row) for harness, own in harnesses for name, row in own["tasks"].items())
 
 
 def find_task(name: str, container: str | None = None) -> Task:
@@ -66,7 +67,7 @@ def find_task(name: str, container: str | None = None) -> Task:
     if found:
         return found[0]
     if harness in _file()["harnesses"]:
-        return replace(_task(_file(), harness, short, {}), listed=False)
+        return replace(_task(harness, short, {}), listed=False)
     known = [word for one in catalogue() for word in (one.full_name, one.name)]
     hint = did_you_mean(name, dict.fromkeys(known), "`nel ls tasks` lists them")
     raise UsageError(f"no task is called {name!r}", hint=f"{hint}; or give the task a container")
@@ -94,14 +95,8 @@ def _member(family: Task, name: str) -> Task:
     return replace(family, name=name, params=params)
 
 
-def _tasks(file: JsonDict) -> Iterator[Task]:
-    for harness, own in file["harnesses"].items():
-        for name, row in own["tasks"].items():
-            yield _task(file, harness, name, row)
-
-
-def _task(file: JsonDict, harness: str, name: str, row: JsonDict) -> Task:
-    own = file["harnesses"][harness]
+def _task(harness: str, name: str, row: JsonDict) -> Task:
+    file, own = _file(), _file()["harnesses"][harness]
     return Task(
         name=name,
         harness=harness,

@@ -35,7 +35,9 @@ def compose_launcher(file: Path, overrides: Sequence[str] = (), *, raw: bool = F
     of_tasks = [one for one in overrides if _TASK_OVERRIDE.fullmatch(one)]
     with _variables():
         try:
-            config = _raw(file) if raw else _hydra(file, [one for one in overrides if one not in of_tasks])
+            config = (
+                OmegaConf.create(_raw(file)) if raw else _hydra(file, [one for one in overrides if one not in of_tasks])
+            )
             for override in of_tasks:
                 _override_task(config, override)
             _refuse_missing(as_dict(OmegaConf.to_container(config, resolve=False)), file)
@@ -46,20 +48,18 @@ def compose_launcher(file: Path, overrides: Sequence[str] = (), *, raw: bool = F
 
 
 def _hydra(file: Path, overrides: list[str]) -> DictConfig:
-    places = [f"'file://{place}'" for place in (GROUPS,)]
     with initialize_config_dir(version_base="1.3", config_dir=str(file.resolve().parent)):
-        return compose(file.stem, overrides=[f"hydra.searchpath=[{','.join(places)}]", *overrides])
+        return compose(file.stem, overrides=[f"hydra.searchpath=['file://{GROUPS}']", *overrides])
 
 
-def _raw(file: Path) -> DictConfig:
-    content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    return OmegaConf.create(as_dict(content))
+def _raw(file: Path) -> JsonDict:
+    return as_dict(yaml.safe_load(file.read_text(encoding="utf-8")))
 
 
 def group_defaults(group: str, option: str) -> JsonDict:
     """The values of a packaged group, such as ``execution`` and ``slurm/default``; empty when there is none."""
     path = GROUPS / group / f"{option}.yaml"
-    return as_dict(yaml.safe_load(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+    return _raw(path) if path.is_file() else {}
 
 
 @contextmanager

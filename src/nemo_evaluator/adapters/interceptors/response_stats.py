@@ -1,5 +1,6 @@
 """``response_stats``: running counts of answers, statuses, finish reasons, tokens and latency."""
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,12 +25,10 @@ class Interceptor(base.Observer):
     def __post_init__(self) -> None:
         self._path = Path(self.stats_path) if self.stats_path else None
         old: JsonDict = read_json(self._path) if self._path is not None and self._path.is_file() else {}
-        self._count = int(old.get("count", 0))
-        self._tokens = int(old.get("total_tokens", 0))
-        self._latency = float(old.get("latency_ms_sum", 0.0))
-        self._longest = float(old.get("max_latency_ms", 0.0))
-        self._statuses = {int(status): int(count) for status, count in old.get("statuses", {}).items()}
-        self._finishes: dict[str, int] = dict(old.get("finish_reasons", {}))
+        self._count, self._tokens = int(old.get("count", 0)), int(old.get("total_tokens", 0))
+        self._latency, self._longest = float(old.get("latency_ms_sum", 0.0)), float(old.get("max_latency_ms", 0.0))
+        self._statuses = Counter({int(status): int(count) for status, count in old.get("statuses", {}).items()})
+        self._finishes: Counter[str] = Counter(old.get("finish_reasons", {}))
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
         self._count += 1
@@ -38,16 +37,14 @@ class Interceptor(base.Observer):
             total = usage.get("total_tokens") if isinstance(usage, dict) else None
             self._tokens += total if total.__class__ is int else usage_of(reply.body).total or 0
         self._latency += reply.latency_ms
-        if reply.latency_ms > self._longest:
-            self._longest = reply.latency_ms
-        self._statuses[reply.status] = self._statuses.get(reply.status, 0) + 1
-        reason = finish_reason_of(reply.body)
-        if reason:
-            self._finishes[reason] = self._finishes.get(reason, 0) + 1
+        self._longest = max(self._longest, reply.latency_ms)
+        self._statuses[reply.status] += 1
+        if reason := finish_reason_of(reply.body):
+            self._finishes[reason] += 1
         if self._count % self.every == 0:
             mean = self._latency / self._count
             base.log.info("%d answers, %d tokens, mean latency %.0f ms", self._count, self._tokens, mean)
-            self._save()
+            await self.close()
 
     def stats(self) -> JsonDict:
         return {
@@ -61,8 +58,5 @@ class Interceptor(base.Observer):
         }
 
     async def close(self) -> None:
-        self._save()
-
-    def _save(self) -> None:
         if self._path is not None:
             write_json(self._path, self.stats())
