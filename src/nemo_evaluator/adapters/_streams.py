@@ -1,9 +1,9 @@
 """Streams inside the pipeline: read once into events, gathered on the side, written back when a stage changed them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -45,25 +45,24 @@ def encode_event(event: JsonDict, *, named: bool = False) -> bytes:
 
 def replay(path: str, body: JsonDict, *, usage: bool) -> Iterator[bytes]:
     """A stored answer as the stream it may have been: one event per kind of content, then the end."""
-    if path.endswith("/responses"):
-        yield encode_event(
-            {"type": "response.created", "response": {**body, "status": "in_progress", "output": []}}, named=True
-        )
-        for index, item in enumerate(body.get("output") or ()):
-            yield from _replay_item(index, item)
-        kind = "response.incomplete" if body.get("status") == "incomplete" else "response.completed"
-        yield encode_event({"type": kind, "response": body}, named=True)
+    if not path.endswith("/responses"):
+        yield from _replay_choices(path, body, usage)
         return
-    yield from _replay_choices(path, body, usage)
+    yield named_event("response.created", response={**body, "status": "in_progress", "output": []})
+    for index, item in enumerate(body.get("output") or ()):
+        yield named_event("response.output_item.added", output_index=index, item=item)
+        for place, part in enumerate(item.get("content") or ()):
+            if isinstance(part, dict) and part.get("type") == "output_text":
+                where = {"item_id": item.get("id"), "output_index": index, "content_index": place}
+                yield named_event("response.output_text.delta", **where, delta=part.get("text", ""))
+        yield named_event("response.output_item.done", output_index=index, item=item)
+    ended = "incomplete" if body.get("status") == "incomplete" else "completed"
+    yield named_event(f"response.{ended}", response=body)
 
 
-def _replay_item(index: int, item: JsonDict) -> Iterator[bytes]:
-    yield encode_event({"type": "response.output_item.added", "output_index": index, "item": item}, named=True)
-    for place, part in enumerate(item.get("content") or ()):
-        if isinstance(part, dict) and part.get("type") == "output_text":
-            event = {"type": "response.output_text.delta", "item_id": item.get("id"), "output_index": index}
-            yield encode_event({**event, "content_index": place, "delta": part.get("text", "")}, named=True)
-    yield encode_event({"type": "response.output_item.done", "output_index": index, "item": item}, named=True)
+def named_event(kind: str, **fields: Any) -> bytes:
+    """An event whose name line tells its type, as the newer protocols have them."""
+    return encode_event({"type": kind, **fields}, named=True)
 
 
 def _replay_choices(path: str, body: JsonDict, usage: bool) -> Iterator[bytes]:
@@ -71,20 +70,15 @@ def _replay_choices(path: str, body: JsonDict, usage: bool) -> Iterator[bytes]:
     head: JsonDict = {key: body[key] for key in ("id", "created", "model") if key in body}
     head["object"] = "chat.completion.chunk" if chat else "text_completion"
     for choice in body.get("choices") or ():
-        index = choice.get("index", 0)
+        parts: list[JsonDict] = [{"text": choice.get("text", "")}, {"text": ""}]
         if chat:
-            message = choice.get("message") or {}
-            delta = {key: value for key, value in message.items() if key != "tool_calls"}
-            calls: Sequence[JsonDict] = message.get("tool_calls") or ()
-            if calls:
-                delta["tool_calls"] = [{"index": number, **call} for number, call in enumerate(calls)]
-            yield encode_event({**head, "choices": [{"index": index, "delta": delta, "finish_reason": None}]})
-            end = {"index": index, "delta": {}, "finish_reason": choice.get("finish_reason")}
-        else:
-            said = {"index": index, "text": choice.get("text", ""), "finish_reason": None}
+            message = dict(choice.get("message") or {})
+            if calls := message.pop("tool_calls", None):
+                message["tool_calls"] = [{"index": number, **call} for number, call in enumerate(calls)]
+            parts = [{"delta": message}, {"delta": {}}]
+        for part, finish in zip(parts, (None, choice.get("finish_reason")), strict=True):
+            said = {"index": choice.get("index", 0), **part, "finish_reason": finish}
             yield encode_event({**head, "choices": [said]})
-            end = {"index": index, "text": "", "finish_reason": choice.get("finish_reason")}
-        yield encode_event({**head, "choices": [end]})
     if usage and body.get("usage"):
         yield encode_event({**head, "choices": [], "usage": body["usage"]})
     yield DONE

@@ -78,15 +78,12 @@ def iter_jsonl(path: Path) -> Iterator[Any]:
     """The values of a JSON-lines file, one at a time; a torn last line is left out, any other bad line is an error."""
     with path.open("rb") as file:
         for line in file:
-            if not line.strip():
-                continue
-            if not line.endswith(b"\n"):
+            if line.strip():
                 try:
                     yield orjson.loads(line)
                 except orjson.JSONDecodeError:
-                    return
-                continue
-            yield orjson.loads(line)
+                    if line.endswith(b"\n"):
+                        raise
 
 
 def files_under(root: Path, pattern: str) -> list[Path]:

@@ -47,11 +47,7 @@ def _plain(value: Any, unknown: Callable[[Any], Any], inside: tuple[int, ...]) -
 
 
 def _key(key: Any) -> str:
-    return (
-        {None: "null", True: "true", False: "false"}[key]
-        if key is None or key is True or key is False
-        else text_of(key)
-    )
+    return orjson.dumps(key).decode() if key is None or isinstance(key, bool) else text_of(key)
 
 
 def _whole(value: int) -> int | str:

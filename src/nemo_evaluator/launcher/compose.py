@@ -35,9 +35,8 @@ def compose_launcher(file: Path, overrides: Sequence[str] = (), *, raw: bool = F
     of_tasks = [one for one in overrides if _TASK_OVERRIDE.fullmatch(one)]
     with _variables():
         try:
-            config = (
-                OmegaConf.create(_raw(file)) if raw else _hydra(file, [one for one in overrides if one not in of_tasks])
-            )
+            others = [one for one in overrides if one not in of_tasks]
+            config = OmegaConf.create(_raw(file)) if raw else _hydra(file, others)
             for override in of_tasks:
                 _override_task(config, override)
             _refuse_missing(as_dict(OmegaConf.to_container(config, resolve=False)), file)

@@ -16,6 +16,7 @@ import yaml
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.models.completions import text_of
 
 
 class Fault(StrEnum):
@@ -112,9 +113,7 @@ class Seen:
         if isinstance(messages, list) and messages:
             last = messages[-1]
             content = last.get("content", "") if isinstance(last, dict) else last
-            if isinstance(content, list):
-                return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-            return str(content or "")
+            return text_of(content)
         return str(messages or body.get("prompt", ""))
 
 

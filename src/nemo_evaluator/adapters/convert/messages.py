@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import orjson
 
-from nemo_evaluator.adapters._streams import encode_event
+from nemo_evaluator.adapters._streams import named_event
 from nemo_evaluator.adapters.convert.base import Speech, Translator, call_of, error_in, first_choice, thought_of
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict, Message
@@ -27,7 +27,7 @@ class _MessagesTranslator(Translator):
 
     def feed(self, chunk: JsonDict) -> Iterator[bytes]:
         if chunk.get("error"):
-            yield _event("error", error={"type": "api_error", "message": error_in(chunk).get("message", "")})
+            yield named_event("error", error={"type": "api_error", "message": error_in(chunk).get("message", "")})
             return
         yield from self._begin(chunk)
         self._usage = chunk.get("usage") or self._usage
@@ -51,28 +51,28 @@ class _MessagesTranslator(Translator):
         yield from self._begin({})
         yield from self._close()
         usage = _usage(self._usage) if self._usage else {"output_tokens": 0}
-        yield _event("message_delta", delta={"stop_reason": self._stop, "stop_sequence": None}, usage=usage)
-        yield _event("message_stop")
+        yield named_event("message_delta", delta={"stop_reason": self._stop, "stop_sequence": None}, usage=usage)
+        yield named_event("message_stop")
 
     def _begin(self, chunk: JsonDict) -> Iterator[bytes]:
         if not self._begun:
             self._begun = True
-            yield _event("message_start", message=_message(chunk, [], None, None))
+            yield named_event("message_start", message=_message(chunk, [], None, None))
 
     def _open(self, kind: str, number: int, block: JsonDict) -> Iterator[bytes]:
         if self._block != (kind, number):
             yield from self._close()
             self._block = (kind, number)
             self._index += 1
-            yield _event("content_block_start", index=self._index, content_block=block)
+            yield named_event("content_block_start", index=self._index, content_block=block)
 
     def _delta(self, delta: JsonDict) -> bytes:
-        return _event("content_block_delta", index=self._index, delta=delta)
+        return named_event("content_block_delta", index=self._index, delta=delta)
 
     def _close(self) -> Iterator[bytes]:
         if self._block is not None:
             self._block = None
-            yield _event("content_block_stop", index=self._index)
+            yield named_event("content_block_stop", index=self._index)
 
 
 def _to_chat(body: JsonDict) -> JsonDict:
@@ -170,10 +170,6 @@ def _message(head: JsonDict, content: list[JsonDict], stop: str | None, usage: A
         "stop_sequence": None,
         "usage": _usage(usage),
     }
-
-
-def _event(kind: str, **fields: Any) -> bytes:
-    return encode_event({"type": kind, **fields}, named=True)
 
 
 MESSAGES: Final = Speech(_to_chat, _from_chat, _MessagesTranslator)
