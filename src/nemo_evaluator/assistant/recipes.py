@@ -35,8 +35,7 @@ class Recipe:
     @property
     def benchmark(self) -> dict[str, Any]:
         """The entry of ``benchmarks:`` as data."""
-        entry: dict[str, Any] = yaml.safe_load(self.config)[0]
-        return entry
+        return dict(yaml.safe_load(self.config)[0])
 
 
 @cache

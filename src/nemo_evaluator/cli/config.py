@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import click
 import yaml
 
-from nemo_evaluator.cli._errors import problem_place, render_error
+from nemo_evaluator.cli._errors import problem_place, tell
 from nemo_evaluator.cli._options import FILE, PATH, config_files, option
 from nemo_evaluator.config import LoadedConfig, config_schema, load_config, load_settings
 from nemo_evaluator.config._document import Document
@@ -61,10 +61,9 @@ def check(
             asyncio.run(look.preflight(loaded, pinging=ping))
     except ConfigError as error:
         shown = ConfigError(error.problems, source=error.source or file)
-        if as_json:
-            click.echo(scrub(json.dumps(_failure(shown), indent=2)))
-        else:
-            click.echo(render_error(shown), err=True)
+        if not as_json:
+            _fail(shown)
+        click.echo(scrub(json.dumps(_failure(shown), indent=2)))
         context.exit(error.exit_code)
     asked = importlib.import_module("nemo_evaluator.suite.site_checks").pinged(loaded.config) if ping else None
     if as_json:
@@ -160,8 +159,7 @@ def _known(key: str, *, whole: bool = False) -> str:
 
 
 def _fail(error: NelError) -> NoReturn:
-    click.echo(render_error(error), err=True)
-    raise click.exceptions.Exit(error.exit_code)
+    raise click.exceptions.Exit(tell(error))
 
 
 def _summary(loaded: LoadedConfig) -> list[str]:

@@ -91,11 +91,9 @@ def _extras() -> Iterator[Finding]:
         if extra and first and extra[1] not in ("all", "dev", "parts"):
             wanted.setdefault(extra[1], []).append(first[0])
     for word, packages in sorted(wanted.items()):
-        absent = [package for package in packages if not _installed(package)]
-        if absent:
-            yield Finding(f"extra {word}", None, f"not installed: {', '.join(absent)}", install_line(word))
-        else:
-            yield Finding(f"extra {word}", True, "installed")
+        absent = ", ".join(package for package in packages if not _installed(package))
+        lacking = Finding(f"extra {word}", None, f"not installed: {absent}", install_line(word))
+        yield lacking if absent else Finding(f"extra {word}", True, "installed")
 
 
 def _installed(package: str) -> bool:

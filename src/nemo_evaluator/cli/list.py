@@ -73,10 +73,6 @@ def _print(facts: list[JsonDict]) -> None:
 
 
 def _print_scheme(scheme: str, data_dir: str | None) -> None:
-    click.echo(f"\n{scheme}://")
-    missing = SCHEMES.get(scheme).missing
-    if missing is not None:
-        click.echo(f"  {scheme}:// benchmarks are {missing}")
-        return
-    where = f" (data in {data_dir})" if data_dir else ""
-    click.echo(f"  name one as {scheme}://TASK{where}")
+    missing, where = SCHEMES.get(scheme).missing, f" (data in {data_dir})" if data_dir else ""
+    said = f"name one as {scheme}://TASK{where}" if missing is None else f"{scheme}:// benchmarks are {missing}"
+    click.echo(f"\n{scheme}://\n  {said}")

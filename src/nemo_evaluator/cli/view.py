@@ -53,12 +53,11 @@ def view(paths: tuple[Path, ...], port: int | None, no_open: bool, export: Path 
         raise UsageError("no run was found", hint="give the output folder of a run; `nel eval runs` lists runs")
     if export is not None and export.suffix == ".html":
         click.echo(f"{counted(export_file(library, export), 'run')} written to {export}; a browser opens it")
-        return
-    if export is not None:
+    elif export is not None:
         click.echo(f"{counted(export_runs(library, export), 'run')} written to {export}; to look at it:")
         click.echo(f"  {shlex.join(['python3', '-m', 'http.server', '--bind', _HOST, '--directory', str(export)])}")
-        return
-    uvloop.run(_serve(library, port, opens=not no_open and _has_desktop()))
+    else:
+        uvloop.run(_serve(library, port, opens=not no_open and _has_desktop()))
 
 
 async def _serve(library: Library, port: int | None, *, opens: bool) -> None:

@@ -95,7 +95,7 @@ class Builder:
             # What an agent's tools can do depends on where they run.
             settings = settings | {"sandbox": wanted.identity()}
         stop_rule = build_stop_rule(bench, environment.name, task_dir)
-        described = _facts(bench, settings) | (_model_facts(endpoint, urls, settings) if endpoint else {})
+        described = _facts(bench, settings, endpoint, urls)
         elsewhere = None
         if bench.verifier is not None:
             judge = load_object("nemo_evaluator.environments.gym:GymVerifier")
@@ -158,19 +158,14 @@ def _check_solver(bench: BenchmarkConfig, environment: EvalEnvironment, endpoint
         _log.warning("%s is meant for text completions, and service %r speaks chat", bench.key, service)
 
 
-def _facts(bench: BenchmarkConfig, solver: JsonDict) -> JsonDict:
-    return {
-        "service": bench.solver.model_service,
-        "solver": solver,
-        "params": bench.params,
-        "fewshot": bench.fewshot,
-        "scorers": [metric.name for metric in bench.scoring.metrics] or None,
-    }
-
-
-def _model_facts(endpoint: Endpoint, urls: Mapping[str, str], solver: JsonDict) -> JsonDict:
+def _facts(bench: BenchmarkConfig, solver: JsonDict, endpoint: Endpoint | None, urls: Mapping[str, str]) -> JsonDict:
+    scorers = [metric.name for metric in bench.scoring.metrics] or None
+    facts: JsonDict = {"service": bench.solver.model_service, "solver": solver}
+    facts |= {"params": bench.params, "fewshot": bench.fewshot, "scorers": scorers}
+    if endpoint is None:
+        return facts
     generation = endpoint.generation | (solver.get("generation") or {})
-    return {"model": endpoint.model, "base_url": urls[endpoint.name], "generation": generation}
+    return facts | {"model": endpoint.model, "base_url": urls[endpoint.name], "generation": generation}
 
 
 def _budget(name: str, config: BudgetConfig | None) -> Budget | None:

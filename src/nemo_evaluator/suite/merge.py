@@ -134,7 +134,6 @@ async def _aggregate(config: EvalConfig, bench: BenchmarkConfig, results: Path) 
 
 
 def _environment(snapshot: Path) -> dict[str, str]:
-    """The environment, with something for each variable that the config needs and that is not set here: summing up
-    takes no key."""
+    """The environment, with something for what the config needs and is not set here: summing up takes no key."""
     named = _VARIABLE.findall(snapshot.read_text(encoding="utf-8"))
     return dict.fromkeys(named, "unset") | dict(os.environ)

@@ -79,10 +79,7 @@ def summary_json(result: SuiteResult, output_dir: Path) -> JsonDict:
 def headline(bundle: JsonDict) -> tuple[str, JsonDict] | None:
     """The metric that stands for a benchmark."""
     scores = bundle["benchmark"]["scores"]
-    for name in ("mean_reward", "pass@1"):
-        if name in scores:
-            return name, scores[name]
-    return None
+    return next(((name, scores[name]) for name in ("mean_reward", "pass@1") if name in scores), None)
 
 
 def _row(one: BenchmarkResult) -> tuple[str, ...]:
