@@ -7,6 +7,7 @@ import orjson
 import pytest
 
 from nemo_evaluator.core.errors import SeedError
+from nemo_evaluator.datasets.base import MappedRows
 from nemo_evaluator.datasets.jsonl import JsonlRows
 
 
@@ -43,3 +44,15 @@ def test_a_line_that_is_no_object_is_named(tmp_path: Path) -> None:
         read[1]
     with pytest.raises(SeedError, match="row 2 is not JSON"):
         read[2]
+
+
+def test_rows_that_are_expected_are_the_same_rows(tmp_path: Path) -> None:
+    rows = [{"n": number, "text": "é" * (number % 7)} for number in range(100)]
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b"\n".join(map(orjson.dumps, rows)))
+    read = MappedRows(JsonlRows(path)[10:], lambda row, number: row | {"at": number})
+    order = random.Random(1).sample(range(90), 90)
+    for start in range(0, 90, 30):
+        read.expect(order[start : start + 30])
+        for number in [*order[start : start + 30], 5]:
+            assert read[number] == rows[number + 10] | {"at": number}

@@ -38,6 +38,9 @@ class Rows(Sequence[JsonDict]):
             raise IndexError(f"{self.source or 'dataset'} has {counted(size, 'row')}, there is no row {index}")
         return self._read(index)
 
+    def expect(self, numbers: Sequence[int]) -> None:
+        """Told which rows are asked for next, in case reading them together is cheaper."""
+
     def content_hash(self) -> str:
         """A digest of the content: equal rows in equal order, equal digest within one kind of source."""
         return digest([digest(row) for row in self])
@@ -78,6 +81,9 @@ class PickedRows(Rows):
     def _read(self, index: int) -> JsonDict:
         return self._rows[int(self._numbers[index])]
 
+    def expect(self, numbers: Sequence[int]) -> None:
+        self._rows.expect([int(self._numbers[number]) for number in numbers])
+
     def close(self) -> None:
         self._rows.close()
 
@@ -93,6 +99,9 @@ class MappedRows(Rows):
 
     def _read(self, index: int) -> JsonDict:
         return self._function(self._rows[index], index)
+
+    def expect(self, numbers: Sequence[int]) -> None:
+        self._rows.expect(numbers)
 
     def content_hash(self) -> str:
         return self._rows.content_hash()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from nemo_evaluator.core.errors import BoundaryError, UsageError, boundary
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 # How many damaged records are named one by one.
 _SHOWN: Final = 20
+# How many steps are announced to the environment at a time.
+_AHEAD: Final = 64
 # Seconds for a benchmark that is one command, where nobody said how many.
 _WHOLE_TIMEOUT: Final = 3600.0
 
@@ -273,10 +277,9 @@ class _Session:
         if batch:
             await run_batch(context, list(reuse.todo(self._plan)), self._task.root / "batch")
             return
-        runner = StepRunner(context)
         await run_loop(
-            reuse.todo(self._plan),
-            runner.run,
+            self._announced(reuse.todo(self._plan)) if self._plan.shuffled else reuse.todo(self._plan),
+            StepRunner(context).run,
             max_concurrent=job.max_concurrent,
             halt=self._halt,
             tally=self._tally,
@@ -284,6 +287,12 @@ class _Session:
             waiting=job.waiting,
             clear=context.scopes.leave,
         )
+
+    def _announced(self, steps: Iterator[Step]) -> Iterator[Step]:
+        """The steps; the environment is told of some at a time, beforehand."""
+        while ahead := list(islice(steps, _AHEAD)):
+            self._job.environment.expect([step.problem_idx for step in ahead])
+            yield from ahead
 
     def _finish(self, reuse: ReusePlan, history: History) -> Finished:
         # Here, with all of the statistics: a run that has nothing to do ends without them.

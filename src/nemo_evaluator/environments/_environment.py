@@ -2,7 +2,7 @@
 
 import inspect
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -63,6 +63,10 @@ class BenchmarkEnvironment(EvalEnvironment):
         definition = cls.definition
         needs = frozenset(definition.info.needs) | ({"judge"} if definition.needs_judge else set())
         return EnvironmentFacts(needs, definition.endpoint_type, definition.has_fallback, definition.summary)
+
+    def expect(self, problems: Sequence[int]) -> None:
+        if isinstance(self._dataset, Rows):
+            self._dataset.expect(problems)
 
     async def seed(self, idx: int) -> SeedResult:
         row = self._dataset[idx]

@@ -118,6 +118,9 @@ class EvalEnvironment(ABC):
         """How many problems there are."""
         return len(self)
 
+    def expect(self, problems: Sequence[int]) -> None:  # noqa: B027 - most have nothing to gain
+        """Told which problems are asked next, in case reading them together is cheaper."""
+
     @abstractmethod
     async def seed(self, idx: int) -> SeedResult:
         """Problem number ``idx`` as it is asked."""

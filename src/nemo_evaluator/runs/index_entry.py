@@ -44,6 +44,7 @@ class JournalEntries:
             tokens, latency, category = total_tokens(record), record.get("latency_ms"), _clean(category_of(record))
             facts = offset, _clean(finish), tokens, latency, flags, category, record.get("cost_usd")
             self._answers[(record["problem_idx"] << REPEAT_BITS) | record["repeat"]] = facts
+            return None
         if kind != OUTCOME:
             return None
         number = (record["problem_idx"] << REPEAT_BITS) | record["repeat"]
