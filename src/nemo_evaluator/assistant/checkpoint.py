@@ -155,7 +155,7 @@ def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
     context, scaling = _context(both, as_dict(_json(folder / "tokenizer_config.json")))
     name = name or folder.resolve().name
     experts = _first(both, _known("experts")) or _first(as_dict(both.get("ffn_config")), _known("experts")) or 0
-    template = _template(folder)
+    template, sampling = _template(folder), as_dict(_json(folder / "generation_config.json"))
     warnings = list(said)
     weights = _weights(folder)
     if weights is None and (sized := _NAMED_SIZE.search(name)):
@@ -182,9 +182,7 @@ def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
         thinks=any(word in template for word in ("<think>", "enable_thinking", "reasoning_effort", "[THINK]")),
         tools="tool" in template,
         weight_bytes=weights,
-        generation={
-            k: v for k, v in as_dict(_json(folder / "generation_config.json")).items() if k in _known("sampling")
-        },
+        generation={key: sampling[key] for key in sampling if key in _known("sampling")},
         warnings=tuple(warnings),
     )
 

@@ -45,9 +45,8 @@ def harvest(path: Path) -> list[Harvested]:
 
 
 def _line(bundle: Bundle) -> Harvested:
-    score, scale, people = _canonical(bundle), None, bundle.corrected
-    if score is not None:
-        scale = 1 if abs(score.value) <= 1 else 100
+    score, people = _canonical(bundle), bundle.corrected
+    scale = None if score is None else 1 if abs(score.value) <= 1 else 100
     return Harvested(
         benchmark=bundle.path.parent.name,
         model=bundle.model,

@@ -66,10 +66,8 @@ def power(
 def _labels(plan: Plan, run: Path | None, question: Question, flags: dict[str, Any]) -> LabelPlan:
     budget, paid = flags["budget_usd"], [line.usd / line.answers for line in plan.lines if line.usd and line.answers]
     if budget is None or not (price := flags["usd_per_answer"] or next(iter(paid), None)):
-        raise UsageError(
-            "--labels-cost plans a budget, and needs the price of an answer",
-            hint="give --budget-usd, and --usd-per-answer where the run does not know its price",
-        )
+        hint = "give --budget-usd, and --usd-per-answer where the run does not know its price"
+        raise UsageError("--labels-cost plans a budget, and needs the price of an answer", hint=hint)
     available = flags["problems"] if run is None else problems_of(run, plan.benchmark)
     return plan_labels(plan, question, budget, flags["labels_cost"], price, judge_rates(run), available)
 

@@ -214,11 +214,9 @@ def clean_runs(
         click.echo(f"{'would remove' if dry_run else 'remove'} {run.run_id}  {run.output_dir}")
     if not chosen:
         click.echo("No runs to remove.")
-        return
-    if dry_run or not (yes or click.confirm(f"Remove {len(chosen)} run(s) from the list?")):
-        return
-    for run in chosen:
-        clean(run)
+    elif not dry_run and (yes or click.confirm(f"Remove {len(chosen)} run(s) from the list?")):
+        for run in chosen:
+            clean(run)
 
 
 def _matches(run: RunMeta, least: timedelta | None, executor: str | None) -> bool:

@@ -98,10 +98,8 @@ def show(
     if which is not None or row is not None:
         raise UsageError(f"{name} is not the folder of a run", hint="nel eval runs lists runs")
     problem = asyncio.run(_problem(name, index, fewshot, _read(params), system_prompt))
-    if as_json:
-        click.echo(json.dumps(problem, indent=2, ensure_ascii=False, default=str))
-        return
-    click.echo(harmless(_shown(problem)))
+    shown = json.dumps(problem, indent=2, ensure_ascii=False, default=str) if as_json else harmless(_shown(problem))
+    click.echo(shown)
 
 
 def _shown(problem: JsonDict) -> str:
@@ -129,14 +127,8 @@ async def _problem(name: str, index: int, fewshot: int | None, params: JsonDict,
         await SimpleSolver(cast(Client, listener), system_prompt).solve(seed)
     finally:
         await environment.close()
-    return {
-        "benchmark": environment.name,
-        "index": index,
-        "size": size,
-        "messages": listener.messages,
-        "expected_answer": seed.expected_answer,
-        "metadata": seed.stored_metadata(),
-    }
+    found: JsonDict = {"benchmark": environment.name, "index": index, "size": size, "messages": listener.messages}
+    return found | {"expected_answer": seed.expected_answer, "metadata": seed.stored_metadata()}
 
 
 def _read(params: tuple[str, ...]) -> JsonDict:

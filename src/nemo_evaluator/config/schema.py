@@ -153,7 +153,8 @@ def _link(model: type[BaseModel]) -> str:
 
 
 def _row(name: str, field: FieldInfo) -> str:
-    return f"| `{name}` | {type_words(whole(field))} | {_default(field)} | {_cell(field.description or '')} |"
+    about = (field.description or "").replace("|", "\\|")
+    return f"| `{name}` | {type_words(whole(field))} | {_default(field)} | {about} |"
 
 
 def _default(field: FieldInfo) -> str:
@@ -175,16 +176,13 @@ def _default(field: FieldInfo) -> str:
 def type_words(annotation: Any) -> str:
     """A type in plain words."""
     origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is Annotated and kinds(annotation):
+    if origin in (Annotated, Union, types.UnionType) and kinds(annotation):
         return "mapping with `type`"
     if origin is Annotated:
         return type_words(arguments[0])
     if origin is Literal:
         return " \\| ".join(f"`{word}`" for word in arguments)
     if origin in (Union, types.UnionType):
-        members = kinds(annotation)
-        if members:
-            return "mapping with `type`"
         return " or ".join(dict.fromkeys(type_words(one) for one in arguments if one is not type(None)))
     if origin is list:
         return f"list of {type_words(arguments[0])}"
@@ -207,7 +205,3 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
         yield annotation
     for argument in get_args(annotation):
         yield from _models(argument)
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
