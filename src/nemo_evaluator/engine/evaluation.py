@@ -20,9 +20,8 @@ from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.job import Evaluation, fingerprints_of, open_steps, step_context, verifier_of
 from nemo_evaluator.engine.kept import kept_bundle
 from nemo_evaluator.engine.loop import run_loop
-from nemo_evaluator.engine.only import chosen_problems
 from nemo_evaluator.engine.ordered_stop import OrderedStop, unused_answers
-from nemo_evaluator.engine.plan import Plan, make_plan
+from nemo_evaluator.engine.plan import Plan, chosen_problems, make_plan
 from nemo_evaluator.engine.pool import Ledger
 from nemo_evaluator.engine.resume import ASK, REUSE, VERIFY, Reuse, ReusePlan, adopt_answers, fresh_plan
 from nemo_evaluator.engine.scope import Scopes

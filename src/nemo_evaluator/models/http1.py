@@ -15,9 +15,8 @@ from typing import Any, Final, Protocol, cast
 
 import httptools
 
-from nemo_evaluator.models.answer import Answer
+from nemo_evaluator.models.answer import Answer, Duplicates
 from nemo_evaluator.models.chunk_queue import ChunkQueue
-from nemo_evaluator.models.duplicates import Duplicates
 from nemo_evaluator.models.endpoint import Timeouts
 
 LARGEST: Final = 64 * 2**20

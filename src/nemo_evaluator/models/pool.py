@@ -8,8 +8,7 @@ from time import monotonic
 from typing import Final
 from urllib.parse import urlsplit
 
-from nemo_evaluator.models.answer import Answer
-from nemo_evaluator.models.duplicates import Duplicates
+from nemo_evaluator.models.answer import Answer, Duplicates
 from nemo_evaluator.models.endpoint import Timeouts
 from nemo_evaluator.models.http1 import Connection, WireError
 from nemo_evaluator.models.http_proxy import HttpProxy, TunnelError, open_tunnel, unreachable

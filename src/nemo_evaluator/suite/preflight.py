@@ -13,8 +13,7 @@ from nemo_evaluator.core.errors import ConfigError, NelError, Problem, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.kinds import NOT_YET
 from nemo_evaluator.core.registry import did_you_mean, find_file, load_object
-from nemo_evaluator.engine.only import chosen_problems
-from nemo_evaluator.engine.plan import Shard
+from nemo_evaluator.engine.plan import Shard, chosen_problems
 from nemo_evaluator.engine.template import InstructionTemplate, load_template
 from nemo_evaluator.engine.verify import JUDGES, NEEDS_JUDGE, judge_hint, lacks_judge
 from nemo_evaluator.environments.base import EnvironmentFacts
