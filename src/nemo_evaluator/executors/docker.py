@@ -34,8 +34,6 @@ _NOT_RUN: Final = (125, 126, 127)
 _FOLDERS: Final = ("XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "HF_HOME", "NEL_MODELS_DIR", "NEL_DATA_MIRROR")
 # Variables come in a file that is gone before the run begins: `docker inspect` and process lists show none of them.
 _READ: Final = '. "$1" && rm -f "$1" && exec nel eval run --request "$2"'
-
-
 _ABSENT: Final = ("No such container", "no such container", "is already in progress")
 _TIMEOUT: Final = 120.0
 

@@ -63,7 +63,8 @@ class ImageStore:
         if await self.has(image):
             return
         await self.prune()
-        name, tag = _split(image)
+        name, colon, tag = image.partition("@") if "@" in image else image.rpartition(":")
+        name, tag = (name, tag) if colon and "/" not in tag else (image, "latest")
         await self._api.stream("/images/create", timeout=_PULL, fromImage=name, tag=tag)
         await self._brought(image, f"{image} was pulled and is not there")
 
@@ -71,8 +72,10 @@ class ImageStore:
         """Build an image from a folder with a Dockerfile, unless it is there."""
         if await self.has(image):
             return
-        context = await asyncio.to_thread(_context, folder)
-        await self._api.stream("/build", timeout=_PULL, data=context, t=image, rm=True, forcerm=True)
+        context = io.BytesIO()
+        with tarfile.open(fileobj=context, mode="w") as tar:
+            await asyncio.to_thread(tar.add, folder, arcname=".")
+        await self._api.stream("/build", timeout=_PULL, data=context.getvalue(), t=image, rm=True, forcerm=True)
         await self._brought(image, f"the build of {image} ended without an image")
 
     async def _brought(self, image: str, otherwise: str) -> None:
@@ -113,18 +116,6 @@ class ImageStore:
             return False
         usage = shutil.disk_usage(root)
         return usage.free < usage.total * self._least_free
-
-
-def _split(image: str) -> tuple[str, str]:
-    name, colon, tag = image.partition("@") if "@" in image else image.rpartition(":")
-    return (name, tag) if colon and "/" not in tag else (image, "latest")
-
-
-def _context(folder: Path) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        tar.add(folder, arcname=".")
-    return buffer.getvalue()
 
 
 class DockerProvider(Provider):

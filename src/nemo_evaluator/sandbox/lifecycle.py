@@ -161,16 +161,12 @@ class Session:
     """The sandboxes of one attempt: one for both parts."""
 
     def __init__(self, agent: LazySandbox | None) -> None:
-        self._agent = agent
-
-    @property
-    def agent(self) -> Sandbox | None:
-        """Where the solver works; it starts when it is first used."""
-        return self._agent
+        # Where the solver works; it starts when it is first used.
+        self.agent = agent
 
     async def for_verify(self) -> Sandbox | None:
         """Where the verifier works."""
-        return self._agent
+        return self.agent
 
     async def keep(self, target: Path) -> None:
         """Keep what the solver left as one file, unless it stays where it is or is too large."""
@@ -180,8 +176,8 @@ class Session:
 
     async def close(self) -> None:
         """Stop what is left."""
-        if self._agent is not None:
-            await self._agent.stop()
+        if self.agent is not None:
+            await self.agent.stop()
 
 
 class StatelessSession(Session):

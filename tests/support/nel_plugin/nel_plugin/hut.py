@@ -10,7 +10,7 @@ from nemo_evaluator.config import SandboxBase
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox.base import Sandbox
-from nemo_evaluator.sandbox.unsafe import UnsafeSandbox
+from nemo_evaluator.sandbox.local_provider import UnsafeSandbox
 
 
 class HutSettings(SandboxBase):
