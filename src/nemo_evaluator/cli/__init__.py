@@ -1,1 +1,1 @@
-"""The ``nel`` command: one file per command; each parses, calls one function, prints."""
+"""The ``nel`` command: each command parses, calls one function, prints; those that belong together share a file."""
