@@ -190,11 +190,11 @@ class Columns:
         return (problem, reward) if scored.all() else (problem[scored], reward[scored])
 
     def written(self) -> WrittenRows:
-        """The rows for the check of the run; what it does not look at is 0."""
-        nothing: Any = np.broadcast_to(0, len(self.problem))
+        """The rows for the check of the run; what it does not look at is not there."""
+        absent: Any = None
         table = RowTable(
             None,
-            **dict.fromkeys(_UNCHECKED, nothing),
+            **dict.fromkeys(_UNCHECKED, absent),
             problem=np.asarray(self.problem),
             repeat=np.asarray(self.repeat),
             reward=np.asarray(self.reward),
