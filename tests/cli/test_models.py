@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from nemo_evaluator.cli.kept import models
+from nemo_evaluator.cli.models import models
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.services.packaged import PACKAGED
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import click
+import pytest
 
 import nemo_evaluator
 
@@ -49,6 +50,21 @@ def test_help_loads_nothing_heavy() -> None:
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
     assert not _loaded("import nemo_evaluator") & set(HEAVY)
+
+
+@pytest.mark.parametrize(
+    ("command", "needless"),
+    [
+        ("runs", {"asyncio", "numpy", "nemo_evaluator.services.process"}),
+        ("cache", {"pydantic", "nemo_evaluator.sandbox"}),
+        ("models", {"nemo_evaluator.sandbox"}),
+        ("check", {"asyncio", "jinja2", "yaml"}),
+        ("compare", {"nemo_evaluator.decisions.gate"}),
+        ("report", {"asyncio", "sqlite3"}),
+    ],
+)
+def test_a_command_loads_nothing_of_the_others(command: str, needless: set[str]) -> None:
+    assert not _loaded(f"import nemo_evaluator.cli.{command}") & needless
 
 
 def test_every_public_name_resolves() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from nemo_evaluator.cli.decide import check
+from nemo_evaluator.cli.check import check
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.decisions import RunStatus, check_path
 from nemo_evaluator.decisions.check.findings import FailureClass, Level, RunCheck

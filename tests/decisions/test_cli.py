@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from nemo_evaluator.cli.decide import compare, gate
+from nemo_evaluator.cli.compare import compare
+from nemo_evaluator.cli.gate import gate
 from nemo_evaluator.core.errors import NelError
 
 _OPEN = "INCONCLUSIVE"

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import pytest
 from click.testing import CliRunner
 
-from nemo_evaluator.cli.results import export, read_settings
+from nemo_evaluator.cli.export import export, read_settings
 from nemo_evaluator.core.errors import MissingExtraError, UsageError
 from nemo_evaluator.core.kinds import Kinds
 from nemo_evaluator.core.secrets import Secret

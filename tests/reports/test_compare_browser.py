@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 from tests.reports.conftest import weak_contrasts
 
-from nemo_evaluator.cli.decide import compare, gate
+from nemo_evaluator.cli.compare import compare
+from nemo_evaluator.cli.gate import gate
 
 pytestmark = [pytest.mark.needs("chromium")]
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from nemo_evaluator.cli.results import eval_report, report
+from nemo_evaluator.cli.report import eval_report, report
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.reports import RENDERERS, load_report, render, write_reports
 from nemo_evaluator.store.runs import RunMeta

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from nemo_evaluator.cli.decide import check, compare, gate
+from nemo_evaluator.cli.check import check
+from nemo_evaluator.cli.compare import compare
+from nemo_evaluator.cli.gate import gate
 from nemo_evaluator.core.terminal import cells
 from nemo_evaluator.reports._words import columns, shortened
 

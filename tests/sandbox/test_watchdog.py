@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from nemo_evaluator.cli.kept import sandbox as sandbox_command
+from nemo_evaluator.cli.sandbox import sandbox as sandbox_command
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.processes import start_time, wait_gone
 from nemo_evaluator.core.types import SandboxSpec

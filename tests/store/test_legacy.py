@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from nemo_evaluator.cli.results import eval_report
+from nemo_evaluator.cli.report import eval_report
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import iter_jsonl, read_json
 from nemo_evaluator.store.legacy import convert_legacy

@@ -5,11 +5,14 @@ Rooms are loaded by name: commands must not load them only to be listed.
 
 import glob
 import importlib
+import os
 from functools import partial
 from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem
+
+from nemo_evaluator.core.terminal import coloured, harmless
 
 option = partial(click.option, show_default=True)
 PATH, FILE = click.Path(path_type=Path), click.Path(dir_okay=False)
@@ -46,3 +49,8 @@ def config_files(ctx: click.Context, parameter: click.Parameter, incomplete: str
     names = [one.name + "/" if one.is_dir() else one.name for one in found]
     fitting = [name for name in names if name.endswith(("/", ".yaml", ".yml"))]
     return [CompletionItem(f"{incomplete.removesuffix(start)}{name}") for name in fitting]
+
+
+def echo_verdict(text: str) -> None:
+    """Print text whose lines may start with a verdict."""
+    click.echo(coloured(harmless(text)), nl=False, color=False if os.environ.get("NO_COLOR") else None)

@@ -21,7 +21,6 @@ from nemo_evaluator.core.terminal import harmless, table, terminal_width
 from nemo_evaluator.executors.base import clean, executor_of, status_of
 from nemo_evaluator.executors.status import describe, read_status
 from nemo_evaluator.runs.overview import BenchmarkLine, overview
-from nemo_evaluator.services.process import sweep_now
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.runs import RunMeta, find_run, known_run, list_runs
 
@@ -206,7 +205,7 @@ def clean_runs(
     if not (which or older_than or executor or everything):
         raise UsageError("say which runs", hint="a RUN, --older-than 7d, --executor local, or --all")
     if not dry_run:
-        sweep_now(click.echo)
+        load_object("nemo_evaluator.services.process:sweep_now")(click.echo)
     least = _age(older_than) if older_than else None
     named = [known_run(word) for word in which] if which else list_runs()
     chosen = [run for run in named if _matches(run, least, executor)]

@@ -1,0 +1,85 @@
+"""``nel cache``: what the answer cache holds, and making it smaller."""
+
+import json
+import re
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+import click
+
+from nemo_evaluator.adapters.cache_store import clear_store, prune_store, store_stats
+from nemo_evaluator.cli._options import PATH, option
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import cache_folder
+from nemo_evaluator.core.wording import counted
+
+_AGES: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_SIZES: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+
+_DIR = option("--dir", "folder", type=PATH, help="The store; default: your cache folder.")
+_JSON = option("--json", "as_json", is_flag=True, help="Output JSON.")
+
+
+@click.group()
+def cache() -> None:
+    """The answer cache of `proxy: {cache: write}` and of the `caching` interceptor."""
+
+
+@cache.command()
+@_DIR
+@_JSON
+def stats(folder: Path | None, as_json: bool) -> None:
+    """Show what the cache holds."""
+    found = store_stats(_folder(folder))
+    if as_json:
+        click.echo(json.dumps(asdict(found) | {"path": str(found.path)}, indent=2))
+        return
+    click.echo(f"{found.path}: {counted(found.entries, 'answer')}, {found.bytes / 1e6:.1f} MB")
+    for model, count in found.models.items():
+        click.echo(f"  {count:8}  {model}")
+    if found.oldest is not None and found.newest is not None:
+        days = [time.strftime("%Y-%m-%d %H:%M", time.localtime(when)) for when in (found.oldest, found.newest)]
+        click.echo(f"  from {days[0]} to {days[1]}")
+
+
+@cache.command()
+@_DIR
+@option("--older-than", metavar="AGE", help="Remove answers older than this: 12h, 30d, 4w.")
+@option("--max-size", metavar="SIZE", help="Then remove the oldest until the answers fit: 500m, 2g.")
+@_JSON
+def prune(folder: Path | None, older_than: str | None, max_size: str | None, as_json: bool) -> None:
+    """Remove old answers."""
+    if older_than is None and max_size is None:
+        raise UsageError("nothing to prune by", hint="give --older-than 30d, --max-size 2g, or both")
+    age = _amount(older_than, _AGES, "an age such as 12h or 30d") if older_than else None
+    size = _amount(max_size, _SIZES, "a size such as 500m or 2g") if max_size else None
+    _removed(prune_store(_folder(folder), older_than=age, max_bytes=None if size is None else int(size)), as_json)
+
+
+@cache.command()
+@_DIR
+@option("-y", "--yes", is_flag=True, help="Do not ask.")
+@_JSON
+def clear(folder: Path | None, yes: bool, as_json: bool) -> None:
+    """Remove every answer."""
+    where = _folder(folder)
+    if not yes:
+        click.confirm(f"remove all answers in {where}?", abort=True)
+    _removed(clear_store(where), as_json)
+
+
+def _removed(number: int, as_json: bool) -> None:
+    click.echo(json.dumps({"removed": number}) if as_json else f"removed {counted(number, 'answer')}")
+
+
+def _folder(given: Path | None) -> Path:
+    return given.expanduser() if given is not None else cache_folder()
+
+
+def _amount(text: str, units: dict[str, int], wanted: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]?)b?", text.strip().lower())
+    if match is None or match.group(2) not in units:
+        raise UsageError(f"{text!r} is not {wanted}")
+    return float(match.group(1)) * units[match.group(2)]

@@ -1,0 +1,57 @@
+"""``nel check``: is a finished run fit to be used?"""
+
+import sys
+from pathlib import Path
+
+import click
+
+from nemo_evaluator.cli._options import PATH, echo_verdict, option
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.terminal import terminal_width
+from nemo_evaluator.decisions.check.findings import FailureClass, RunStatus
+from nemo_evaluator.decisions.check.runs import CheckLimits, check_path
+from nemo_evaluator.reports.check import checks_text
+from nemo_evaluator.store.sums import MEND, damaged_files
+
+_LIMITS = CheckLimits()
+_SHARE = click.FloatRange(0, 1)
+
+
+@click.command("check")
+@click.argument("run", type=PATH)
+@option("--max-failed", type=_SHARE, default=_LIMITS.failed, help="Share of failed rows.")
+@option(
+    "--max-truncated",
+    type=_SHARE,
+    default=_LIMITS.truncated,
+    help="Share of answers cut off, of prompts over the context, and of tasks out of budget.",
+)
+@option(
+    "--max-unparsed",
+    type=_SHARE,
+    default=_LIMITS.unparsed,
+    help="Share of answers in which nothing could be read, and of empty ones.",
+)
+@option("--max-refusals", type=_SHARE, default=_LIMITS.refusals, help="Share of refusals.")
+@option("--json", "as_json", is_flag=True, help="Output JSON.")
+@option("--strict/--no-strict", default=True, help="Exit 2 on DEGRADED, or 0.")
+def check(run: Path, as_json: bool, strict: bool, **limits: float) -> None:
+    """Check every benchmark of a finished RUN: coverage, failures, accounting, truncation, and more.
+
+    A share over its limit makes a run DEGRADED. Exit codes: 0 VALID, 2 DEGRADED, 3 INVALID, 1 when there is nothing to
+    check.
+    """
+    if damage := damaged_files(run):
+        raise UsageError("; ".join(damage), hint=MEND)
+    checks = check_path(run, CheckLimits(**{name.removeprefix("max_"): limit for name, limit in limits.items()}))
+    if not checks:
+        hint = "give the output directory of a finished run"
+        raise UsageError(f"no bundle (eval-*.json) under {run}: {FailureClass.CONFIG}", hint=hint)
+    worst = max((one.status for one in checks), key=list(RunStatus).index)
+    if as_json:
+        click.echo(dumps({"status": str(worst), "benchmarks": [one.to_dict() for one in checks]}))
+    else:
+        echo_verdict(checks_text(checks, width=terminal_width()))
+    if strict or worst is RunStatus.INVALID:
+        sys.exit(worst.exit_code)

@@ -1,0 +1,128 @@
+"""``nel compare``: is a candidate worse than a baseline?"""
+
+import math
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nemo_evaluator.cli._options import PATH, echo_verdict, option
+from nemo_evaluator.core.files import dumps, write_atomic, write_json
+from nemo_evaluator.core.terminal import terminal_width
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.decisions.compare.compare_set import ComparisonSet, compare_paths
+from nemo_evaluator.decisions.compare.runs import DEFAULT_MAX_DROP, CompareOptions
+from nemo_evaluator.reports.compare_pages import compare_markdown, set_html, set_markdown, set_text
+
+# How a decision can be shown.
+FORMATS = ["text", "markdown", "html", "json"]
+_REPORT = "regression_report.md"
+_TESTS = ["auto", "mcnemar", "sign", "permutation"]
+
+
+def show(fmt: str, document: Callable[[], JsonDict], pages: Mapping[str, Callable[[], str]]) -> None:
+    if fmt == "json":
+        click.echo(dumps(document()))
+    elif fmt == "text":
+        echo_verdict(pages["text"]())
+    else:
+        click.echo(pages[fmt](), nl=False)
+
+
+def write_page(target: Path, html: Callable[[], str] | None, markdown: Callable[[], str]) -> None:
+    page = html if html is not None and target.suffix.lower() in (".html", ".htm") else markdown
+    write_atomic(target, page())
+    click.echo(f"report written: {target}", err=True)
+
+
+def _finite(context: click.Context, parameter: click.Parameter, value: float) -> float:
+    # Every comparison with what is no number would be false.
+    if not math.isfinite(value):
+        raise click.BadParameter("a finite number is expected", context, parameter)
+    return value
+
+
+@click.command("compare")
+@click.argument("baseline", type=PATH)
+@click.argument("candidates", nargs=-1, required=True, type=PATH, metavar="CANDIDATE...")
+@option("--output", "-o", type=PATH, help="Write the report as JSON.")
+@option(
+    "--max-drop",
+    "-t",
+    type=click.FloatRange(min=0),
+    callback=_finite,
+    default=DEFAULT_MAX_DROP,
+    help="Largest acceptable drop of the mean score, in score units.",
+)
+@option("--strict/--no-strict", default=True, help="Exit codes by verdict, or always 0.")
+@option("--correct-above", type=float, callback=_finite, default=0.0, help="For flips: rewards above this are right.")
+@option("--show-flips", is_flag=True, help="List the problems that changed sides.")
+@option("--compact", is_flag=True, help="A few lines only.")
+@option("--verbose", is_flag=True, help="With the statistics.")
+@option("--no-report", is_flag=True, help="Do not write the markdown report.")
+@option("--format", "fmt", type=click.Choice(FORMATS), default="text")
+@option("--json", "as_json", is_flag=True, help="Same as --format json.")
+@option(
+    "--report",
+    "report_path",
+    type=PATH,
+    help=f"Where the report of all comparisons goes (.md or .html) instead of {_REPORT} beside each candidate.",
+)
+@option("--test", type=click.Choice(_TESTS), default="auto", help="Test of flips.")
+@option(
+    "--confidence",
+    type=click.FloatRange(0.5, 1, max_open=True),
+    callback=_finite,
+    default=0.95,
+    help="Confidence level of the interval; divided among several candidates (Bonferroni).",
+)
+@option(
+    "--direction",
+    type=click.Choice(["higher_is_better", "lower_is_better"]),
+    default="higher_is_better",
+    help="Which way is better; with lower_is_better, --max-drop is the largest acceptable rise.",
+)
+@option(
+    "--pair-by",
+    type=click.Choice(["auto", "content", "index"]),
+    default="auto",
+    help="auto: by content, by index only where rows have no problem_hash.",
+)
+def compare(baseline: Path, candidates: tuple[Path, ...], **flags: Any) -> None:
+    """Compare one or more CANDIDATE runs with a BASELINE run.
+
+    A path is a bundle, the folder of a benchmark, or a folder of several benchmarks. Exit codes: 0 PASS, 1 BLOCK,
+    2 WARN or INCONCLUSIVE, or no run at a path; 1 when the runs share no benchmark.
+    """
+    options = CompareOptions(**{one.name: flags[one.name] for one in fields(CompareOptions) if one.name in flags})
+    found = compare_paths(baseline, candidates, options)
+    for warning in found.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    _write_comparison(found, flags)
+    how = {name: flags[name] for name in ("show_flips", "compact", "verbose")}
+    pages = {"markdown": lambda: set_markdown(found), "html": lambda: set_html(found)}
+    pages["text"] = lambda: set_text(found, width=terminal_width(), **how)
+    show("json" if flags["as_json"] else flags["fmt"], found.to_dict, pages)
+    if flags["strict"]:
+        sys.exit(found.verdict.exit_code)
+
+
+def _write_comparison(found: ComparisonSet, flags: dict[str, Any]) -> None:
+    """Files first; what is said about them goes to stderr, so that stdout can be parsed."""
+    if flags["output"]:
+        write_json(flags["output"], found.to_dict())
+        click.echo(f"JSON report written: {flags['output']}", err=True)
+    if flags["no_report"]:
+        return
+    if flags["report_path"] is not None:
+        write_page(flags["report_path"], lambda: set_html(found), lambda: set_markdown(found))
+        return
+    for entry in found.entries:
+        try:
+            write_page(entry.folder / _REPORT, None, partial(compare_markdown, entry.report))
+        except OSError as error:
+            click.echo(f"warning: no report written: {error}", err=True)

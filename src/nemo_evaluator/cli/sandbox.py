@@ -1,0 +1,46 @@
+"""``nel sandbox``: sandboxes on this machine."""
+
+import asyncio
+from dataclasses import asdict
+
+import click
+
+from nemo_evaluator.cli._options import option
+from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.terminal import table, terminal_width
+from nemo_evaluator.core.wording import counted
+from nemo_evaluator.sandbox.inventory import find_sandboxes, remove_sandboxes, sweep
+
+
+@click.group()
+def sandbox() -> None:
+    """Sandboxes on this machine."""
+
+
+@sandbox.command("ls")
+@option("--json", "as_json", is_flag=True, help="One JSON object per line.")
+def list_sandboxes(as_json: bool) -> None:
+    """List sandboxes of every type, with the run and the process that they belong to."""
+    found = asyncio.run(find_sandboxes())
+    if as_json:
+        for one in found:
+            facts = {name: value for name, value in asdict(one).items() if name != "handle"}
+            click.echo(dumps(facts | {"age_s": round(one.age_s, 1)}))
+        return
+    states = {True: "orphan", False: "in use"}
+    rows = [(one.kind, one.name, one.run_id, one.owner, f"{one.age_s:.0f} s", states[one.orphan]) for one in found]
+    head = ("KIND", "NAME", "RUN", "OWNER", "AGE", "STATE")
+    click.echo("\n".join(table([head, *rows], terminal_width(), narrow=(1,))) if rows else "no sandboxes")
+
+
+@sandbox.command("gc")
+@option("--all", "everything", is_flag=True, help="Also those whose run is still going.")
+def gc(everything: bool) -> None:
+    """Remove sandboxes whose run is gone."""
+    found = [one for one in asyncio.run(find_sandboxes()) if everything or one.orphan]
+    removed = asyncio.run(remove_sandboxes(found))
+    traces = sweep()
+    others = f" and {counted(traces, 'trace')} of others" if traces else ""
+    click.echo(f"removed {len(removed)} of {len(found)} sandboxes{others}")
+    if len(removed) < len(found):
+        raise SystemExit(2)
