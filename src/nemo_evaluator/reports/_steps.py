@@ -1,7 +1,7 @@
 """The steps of an agent: what trajectories lack of them, and what the wire adds (``trajectories_enriched.jsonl``)."""
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -9,7 +9,7 @@ from typing import Any, Final
 from nemo_evaluator.core.files import dumps, replacing
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.reports._fields import FIELDS
-from nemo_evaluator.reports._wire import StepCalls, WireCalls, cause_of, succeeded
+from nemo_evaluator.reports._wire import Tally, WireCalls, cause_of, succeeded
 from nemo_evaluator.runs.row_file import read_trajectories
 from nemo_evaluator.store.layout import TaskPaths
 
@@ -60,148 +60,118 @@ class Presence:
         ]
 
 
-class StepQuality:
-    """Tokens and fields of all turns. What is called ``problems_…`` counts problems, not their repeats."""
+class StepQuality(Tally):
+    """Tokens and fields of all turns."""
 
     def __init__(self) -> None:
-        self.tokens = self._zero_turns = self._missed = 0
-        # Problems by what was seen of them: those without a turn that counts are zero from one end to the other.
-        self._problems: defaultdict[str, set[int]] = defaultdict(set)
+        super().__init__()
         self.trials, self.turns = Presence(FIELDS["trial"]), Presence(FIELDS["step"])
 
     def add(self, row: JsonDict) -> int:
         """Count a row; returns the tokens of its turns."""
-        problem = row.get("problem_idx", -1)
-        self._problems["all"].add(problem)
         self.trials.add(row)
-        total = before = 0
-        for step in agent_steps(row):
-            self._problems["speaking"].add(problem)
+        steps, total, before = agent_steps(row), 0, 0
+        self.note(row, all=True, speaking=steps)
+        for step in steps:
             metrics = step.get("metrics") or {}
             # A turn that calls tools need not say anything.
             silent = "message" if step.get("tool_calls") else ""
             self.turns.add({**(metrics.get("extra") or {}), **metrics, **step}, may_be_empty=silent)
             prompt, completion = metrics.get("prompt_tokens"), metrics.get("completion_tokens")
-            if prompt is None or completion is None:
-                self._missed += 1
-                self._problems["missed"].add(problem)
-            elif completion == 0 and (prompt == before or prompt == 0):
-                # Nothing was said, and the conversation did not grow.
-                self._zero_turns += 1
-                self._problems["zero"].add(problem)
-            else:
-                self._problems["counting"].add(problem)
+            missed = prompt is None or completion is None
+            # Nothing was said, and the conversation did not grow.
+            zero = not missed and completion == 0 and prompt in (before, 0)
+            self.note(row, missed=missed, zero=zero, counting=not missed and not zero)
+            self.sums.update(missed=missed, zero=zero)
             before = prompt or 0
-            total += (prompt or 0) + (completion or 0)
-        self.tokens += total
+            total += before + (completion or 0)
+        self.sums["tokens"] += total
         return total
 
     def quality(self) -> JsonDict:
-        seen, zero, missed = self._problems, self._problems["zero"], self._problems["missed"]
+        seen, zero, missed = self.problems, self.problems["zero"], self.problems["missed"]
         return {
             "clean_problems": len(seen["all"] - zero - missed),
             "dirty_problems": len(zero | missed),
+            # Without a turn that counts: zero from one end to the other.
             "fully_zero_problems": len((zero & seen["speaking"]) - seen["counting"] - missed),
             "problems_with_zero_token_turns": len(zero),
             "problems_with_missed_metrics": len(missed),
-            "total_zero_token_turns": self._zero_turns,
-            "total_missed_metrics": self._missed,
+            "total_zero_token_turns": self.sums["zero"],
+            "total_missed_metrics": self.sums["missed"],
         }
 
 
-@dataclass(slots=True)
-class Enrichment:
-    """What enriching did."""
-
-    spliced: int = 0
-    stashed: int = 0
-    no_wire: int = 0
-    reclassified: int = 0
-    backfilled: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_FILLED, 0))
-    after: StepQuality = field(default_factory=StepQuality)
-
-    def to_dict(self) -> JsonDict:
-        """The ``enrichment`` of a trajectories report."""
-        return {
-            "trials_spliced_1_to_1": self.spliced,
-            "trials_with_unmatched_calls_stashed": self.stashed,
-            "trials_with_no_wire_data": self.no_wire,
-            "steps_backfilled": self.backfilled,
-            "rows_reclassified_from_wire_failure": self.reclassified,
-            "quality": self.after.quality(),
-            "per_step_sum_after_enrichment": self.after.tokens,
-            "step_field_coverage_after_enrichment_missing": self.after.turns.missing(),
-        }
-
-
-def enrich_task(task: Path, wire: WireCalls) -> Enrichment:
-    """Write the enriched file of a task folder, row by row."""
-    done = Enrichment()
+def enrich_task(task: Path, wire: WireCalls) -> JsonDict:
+    """Write the enriched file of a task folder, row by row; returns the ``enrichment`` of a trajectories report."""
+    done, filled, after = Counter[str](), Counter[str](), StepQuality()
     with replacing(task / ENRICHED) as out:
         for row in read_trajectories(TaskPaths(task).trajectories):
-            calls = wire.of((row.get("problem_idx", -1), row.get("repeat") or 0))
-            _reclassify(row, calls, done)
-            _enrich(row, [call for call in calls.own if succeeded(call)], done)
-            done.after.add(row)
+            calls = wire.of((row.get("problem_idx", -1), row.get("repeat") or 0)).own
+            done["reclassified"] += _reclassify(row, calls)
+            done[_enrich(row, [call for call in calls if succeeded(call)], filled)] += 1
+            after.add(row)
             out.write(dumps(row) + b"\n")
-    return done
+    return {
+        "trials_spliced_1_to_1": done["spliced"],
+        "trials_with_unmatched_calls_stashed": done["stashed"],
+        "trials_with_no_wire_data": done["no_wire"],
+        "steps_backfilled": {name: filled[name] for name in _FILLED},
+        "rows_reclassified_from_wire_failure": done["reclassified"],
+        "quality": after.quality(),
+        "per_step_sum_after_enrichment": after.sums["tokens"],
+        "step_field_coverage_after_enrichment_missing": after.turns.missing(),
+    }
 
 
-def _reclassify(row: JsonDict, calls: StepCalls, done: Enrichment) -> None:
+def _reclassify(row: JsonDict, calls: list[JsonDict]) -> bool:
     """Where a row without a reward does not say why, the last call may."""
     reward = row.get("reward")
     if (isinstance(reward, int | float) and reward > 0) or (row.get("failure_category") or "") not in _VAGUE:
-        return
-    cause = cause_of(calls.own[-1]) if calls.own else None
+        return False
+    cause = cause_of(calls[-1]) if calls else None
     if cause is not None:
         row["failure_category"] = cause
-        done.reclassified += 1
+    return cause is not None
 
 
-def _enrich(row: JsonDict, calls: list[JsonDict], done: Enrichment) -> None:
+def _enrich(row: JsonDict, calls: list[JsonDict], filled: Counter[str]) -> str:
+    """Put the calls of a row where they belong; returns what became of them."""
     if not calls:
-        done.no_wire += 1
-        return
-    documents = row.get("trajectory") or []
-    agents = agent_steps(row)
+        return "no_wire"
+    documents, agents = row.get("trajectory") or [], agent_steps(row)
     if len(agents) != len(calls):
-        done.stashed += 1
         place = documents[0].setdefault("extra", {}) if documents else row
         place["captured_model_calls"] = calls
-        return
-    done.spliced += 1
+        return "stashed"
     known = {call["tool_call_id"] for step in agents for call in step.get("tool_calls") or []}
     for step, call in zip(agents, calls, strict=True):
-        for name in _fill(step, call, known):
-            done.backfilled[name] += 1
+        filled.update(_fill(step, call, known))
+    return "spliced"
 
 
-def _fill(step: JsonDict, call: JsonDict, known: set[str]) -> list[str]:
-    """Put what is missing in a step; returns the names of what was put."""
+def _fill(step: JsonDict, call: JsonDict, known: set[str]) -> Iterator[str]:
+    """Put what is missing in a step; the names of what was put."""
     usage = call.get("usage") or {}
     metrics = step.setdefault("metrics", {})
     extra = metrics.setdefault("extra", {})
     places = [(step, call, _STEP), (step.setdefault("extra", {}), call, _STEP_EXTRA), (metrics, call, _COST)]
     places += [(metrics, usage, _USAGE), (extra, usage, _USAGE_EXTRA), (extra, call, _CALL_EXTRA)]
-    filled = [
-        name for into, source, names in places for name, key in names.items() if _put(into, name, source.get(key))
-    ]
+    for into, source, names in places:
+        for name, key in names.items():
+            if source.get(key) is not None and into.get(name) in (None, ""):
+                into[name] = source[key]
+                yield name
     wanted = [made for made in call.get("tool_calls_full") or [] if made.get("id") and made["id"] not in known]
     if wanted and not step.get("tool_calls"):
-        step["tool_calls"] = [_tool_call(made) for made in wanted]
+        given = [(made, made.get("arguments")) for made in wanted]
+        step["tool_calls"] = [
+            {
+                "tool_call_id": made["id"],
+                "function_name": str(made.get("name") or ""),
+                "arguments": arguments if isinstance(arguments, dict) else {"raw": arguments},
+            }
+            for made, arguments in given
+        ]
         known.update(made["id"] for made in wanted)
-        filled.append("tool_calls")
-    return filled
-
-
-def _put(into: JsonDict, name: str, value: Any) -> bool:
-    missing = value is not None and into.get(name) in (None, "")
-    if missing:
-        into[name] = value
-    return missing
-
-
-def _tool_call(made: JsonDict) -> JsonDict:
-    arguments = made.get("arguments")
-    shaped = arguments if isinstance(arguments, dict) else {"raw": arguments}
-    return {"tool_call_id": made["id"], "function_name": str(made.get("name") or ""), "arguments": shaped}
+        yield "tool_calls"

@@ -1,8 +1,8 @@
-"""Model calls on the wire by step, and whether the trajectories show the same."""
+"""Model calls on the wire by step, and what is counted of them."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -15,6 +15,8 @@ from nemo_evaluator.reports._fields import FIELDS
 Key: TypeAlias = tuple[int, int]
 _EXAMPLES: Final = 5
 _ERROR_CHARS: Final = 500
+# Selections of the calls of a step, and how the report names what is counted of them.
+_SELECTED: Final = {"": "last", "_for_trajectory_comparison": "own", "_all_sessions": "every", "_earlier": "earlier"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,129 +104,97 @@ def cause_of(call: JsonDict) -> Cause | None:
     return known.get(status, Cause.REQUEST_REJECTED)
 
 
-@dataclass(slots=True)
-class Examples:
-    """A few of a kind, and how many more there were."""
+class Tally:
+    """Sums, problems (not their repeats) and a few examples, by the names that the report has for them."""
 
-    kept: list[JsonDict] = field(default_factory=list)
-    omitted: int = 0
+    def __init__(self) -> None:
+        self.sums: Counter[str] = Counter()
+        self.problems: defaultdict[str, set[int]] = defaultdict(set)
+        self._examples: defaultdict[str, dict[str, list[JsonDict]]] = defaultdict(dict)
+        self._omitted: Counter[tuple[str, str]] = Counter()
 
-    def add(self, row: JsonDict, **facts: Any) -> None:
-        if len(self.kept) < _EXAMPLES:
-            self.kept.append(_step(row) | facts)
+    def note(self, row: JsonDict, **found: object) -> None:
+        """Count the problem of a row under every name that holds."""
+        for name, holds in found.items():
+            if holds:
+                self.problems[name].add(row.get("problem_idx", -1))
+
+    def example(self, name: str, row: JsonDict, kind: str = "", **facts: Any) -> None:
+        """Keep a row as an example, among the first few of its kind."""
+        kept = self._examples[name].setdefault(kind, [])
+        if len(kept) < _EXAMPLES:
+            kept.append({"problem_idx": row.get("problem_idx"), "repeat": row.get("repeat") or 0} | facts)
         else:
-            self.omitted += 1
+            self._omitted[name, kind] += 1
 
-    def to_dict(self) -> JsonDict:
-        return {"examples": self.kept, "omitted_examples": self.omitted}
+    def examples(self, name: str) -> list[JsonDict]:
+        return self._examples[name].get("", [])
 
-
-@dataclass(slots=True)
-class _Tally:
-    """Calls of one selection."""
-
-    total: int = 0
-    successful: int = 0
-    tokens: int = 0
-    statuses: Counter[str] = field(default_factory=Counter)
-
-    def add(self, calls: list[JsonDict]) -> None:
-        self.total += len(calls)
-        self.successful += sum(map(succeeded, calls))
-        self.tokens += tokens_of(calls)
-        self.statuses.update(_status(call) for call in calls if not succeeded(call))
-
-    def to_dict(self, suffix: str) -> JsonDict:
-        return {
-            f"total{suffix}": self.total,
-            f"successful{suffix}": self.successful,
-            f"non_200{suffix}": self.total - self.successful,
-            f"non_200_by_status{suffix}": dict(self.statuses),
-        }
+    def examples_by_kind(self, name: str) -> JsonDict:
+        """The examples of each kind, and how many more there were."""
+        found = self._examples[name].items()
+        return {kind: {"examples": kept, "omitted_examples": self._omitted[name, kind]} for kind, kept in found}
 
 
-class CallAccount:
+class CallAccount(Tally):
     """Counts over the calls of one benchmark."""
 
     def __init__(self) -> None:
-        self.last, self.own, self.every, self.earlier = _Tally(), _Tally(), _Tally(), _Tally()
+        super().__init__()
         self._unique: set[str] = set()
-        self._retried = self._retry_sessions = 0
-        # By counter name, the problems it counts.
-        self._problems: defaultdict[str, set[int]] = defaultdict(set)
-        self._by_status: dict[str, JsonDict] = {}
-        self._failed: defaultdict[str, Examples] = defaultdict(Examples)
-        self._failed_last: defaultdict[str, Examples] = defaultdict(Examples)
-        self._retries = Examples()
+        self._statuses: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     def add(self, row: JsonDict, calls: StepCalls, steps: int) -> None:
         """Count the calls of a row whose trajectory has so many turns."""
-        problem = row.get("problem_idx", -1)
-        self._compare(problem, calls, steps)
-        if not calls.every:
-            return
-        tallies = self.every, self.last, self.own, self.earlier
-        for tally, chosen in zip(tallies, (calls.every, calls.last, calls.own, calls.earlier), strict=True):
-            tally.add(chosen)
-        self._errors(row, calls)
-        hashes = [str(call.get("request_hash")) for call in calls.own if succeeded(call) and call.get("request_hash")]
+        answered = [call for call in calls.own if succeeded(call)]
+        hashes = [str(call["request_hash"]) for call in answered if call.get("request_hash")]
         self._unique.update(hashes)
-        if len(set(hashes)) < len(hashes):
-            self._problems["problems_with_duplicates"].add(problem)
+        self.note(
+            row,
+            problems_with_duplicates=len(set(hashes)) < len(hashes),
+            problems_with_retry_sessions=calls.sessions > 1,
+            problems_with_more_wire_than_steps=len(answered) > steps,
+            problems_with_fewer_wire_than_steps=0 < len(answered) < steps,
+            problems_with_no_steps=not steps,
+            problems_with_no_wire=not calls.every,
+            problems_silent=not steps and not calls.every,
+            problems_with_last_wire_non_200=calls.every and not succeeded((calls.own or calls.last)[-1]),
+        )
+        for suffix, selection in _SELECTED.items():
+            chosen: list[JsonDict] = getattr(calls, selection)
+            failed = [_status(call) for call in chosen if not succeeded(call)]
+            found = {"total": len(chosen), "successful": len(chosen) - len(failed), "non_200": len(failed)}
+            self.sums.update({f"{name}{suffix}": count for name, count in found.items()})
+            self.sums[f"tokens{suffix}"] += tokens_of(chosen)
+            self._statuses[suffix].update(failed)
         if calls.sessions > 1:
-            self._retried += 1
-            self._retry_sessions += calls.sessions - 1
-            self._problems["problems_with_retry_sessions"].add(problem)
-            self._retries.add(row, sessions=calls.sessions, calls=len(calls.every))
-
-    def _compare(self, problem: int, calls: StepCalls, steps: int) -> None:
-        answered = sum(map(succeeded, calls.own))
-        found = {
-            "problems_with_more_wire_than_steps": answered > steps,
-            "problems_with_fewer_wire_than_steps": 0 < answered < steps,
-            "problems_with_no_steps": not steps,
-            "problems_with_no_wire": not calls.every,
-            "problems_silent": not steps and not calls.every,
-            "problems_with_last_wire_non_200": bool(calls.every) and not succeeded((calls.own or calls.last)[-1]),
-        }
-        for name, holds in found.items():
-            if holds:
-                self._problems[name].add(problem)
-
-    def _errors(self, row: JsonDict, calls: StepCalls) -> None:
-        chosen = calls.last
-        for call in chosen:
-            if succeeded(call):
-                continue
-            said, status = str(call.get("error_message") or "")[:_ERROR_CHARS], _status(call)
-            facts = {"service": call.get("service"), "status": call.get("status_code"), "error": said}
-            kind = str(call.get("error_type") or status)
-            self._by_status.setdefault(status, _step(row) | facts)
-            self._failed[kind].add(row, **facts)
-            if call is chosen[-1]:
-                self._failed_last[kind].add(row, **facts)
+            self.sums.update(steps_with_retry_sessions=1, retry_sessions=calls.sessions - 1)
+            self.example("retry_examples", row, sessions=calls.sessions, calls=len(calls.every))
+        for call in calls.last:
+            if not succeeded(call):
+                said, status = str(call.get("error_message") or "")[:_ERROR_CHARS], _status(call)
+                facts = {"service": call.get("service"), "status": call.get("status_code"), "error": said}
+                self.example("non_200_examples", row, status, **facts)
+                self.example("non_success_examples", row, str(call.get("error_type") or status), **facts)
+                if call is calls.every[-1]:
+                    self.example("last_non_success_examples", row, str(call.get("error_type") or status), **facts)
 
     def to_dict(self) -> JsonDict:
         """The ``wire_calls`` of an entry."""
-        return {
-            "selected_session_policy": "last_wire_session",
-            **self.last.to_dict(""),
-            **self.own.to_dict("_for_trajectory_comparison"),
-            **self.every.to_dict("_all_sessions"),
+        found: JsonDict = {"selected_session_policy": "last_wire_session"}
+        for suffix in ("", "_for_trajectory_comparison", "_all_sessions"):
+            found |= {name + suffix: self.sums[name + suffix] for name in ("total", "successful", "non_200")}
+            found[f"non_200_by_status{suffix}"] = dict(self._statuses[suffix])
+        by_status = self.examples_by_kind("non_200_examples").values()
+        return found | {
             "unique": len(self._unique),
-            **{name: len(self._problems[name]) for name in FIELDS["call_counters"]},
-            "steps_with_retry_sessions": self._retried,
-            "retry_sessions": self._retry_sessions,
-            "earlier_sessions": self.earlier.total,
-            "retry_examples": self._retries.kept,
-            "non_200_examples": list(self._by_status.values()),
-            "non_success_examples": {kind: found.to_dict() for kind, found in self._failed.items()},
-            "last_non_success_examples": {kind: found.to_dict() for kind, found in self._failed_last.items()},
+            **{name: len(self.problems[name]) for name in FIELDS["call_counters"]},
+            **{name: self.sums[name] for name in ("steps_with_retry_sessions", "retry_sessions")},
+            "earlier_sessions": self.sums["total_earlier"],
+            "retry_examples": self.examples("retry_examples"),
+            "non_200_examples": [one["examples"][0] for one in by_status],
+            **{name: self.examples_by_kind(name) for name in ("non_success_examples", "last_non_success_examples")},
         }
-
-
-def _step(row: JsonDict) -> JsonDict:
-    return {"problem_idx": row.get("problem_idx"), "repeat": row.get("repeat") or 0}
 
 
 def _status(call: JsonDict) -> str:
