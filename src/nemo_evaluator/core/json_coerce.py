@@ -1,11 +1,13 @@
 """Values of JSON files that others may have written: what has not the shape it should have counts as not there."""
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar
 
 from nemo_evaluator.core.types import JsonDict
 
 # Nothing that is counted or measured here is larger; what claims to be is an accident.
 _MOST: Final = 1e15
+T = TypeVar("T")
 
 
 def as_dict(value: Any) -> JsonDict:
@@ -40,3 +42,25 @@ def as_whole(value: Any) -> int | None:
     """A number without its fraction, or None."""
     number = as_number(value)
     return None if number is None else int(number)
+
+
+def as_total(value: Any) -> int:
+    """A number without its fraction, or 0."""
+    return as_whole(value) or 0
+
+
+def as_text(value: Any) -> str:
+    """A text, or what stands in its place as one; empty for nothing."""
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+class Field(Generic[T]):
+    """A field of a class that holds JSON, read when it is asked for: ``model = Field("config.model", as_text, "...")``
+    reads ``model`` of what the attribute ``config`` holds."""
+
+    def __init__(self, place: str, read: Callable[[Any], T], doc: str) -> None:
+        self._holder, self._name = place.split(".")
+        self._read, self.__doc__ = read, doc
+
+    def __get__(self, instance: Any, owner: type) -> T:
+        return self._read(getattr(instance, self._holder).get(self._name))

@@ -12,13 +12,12 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.hashing import digest
-from nemo_evaluator.core.json_coerce import as_dict, as_list, as_number, as_whole
+from nemo_evaluator.core.json_coerce import Field, as_dict, as_list, as_number, as_text, as_total, as_whole
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.calibration import PLACE, Calibration, measured_by, read_calibration, stored
 from nemo_evaluator.runs.row import Row
 from nemo_evaluator.runs.row_file import read_rows
 from nemo_evaluator.runs.scores import (
-    Coverage,
     FailureLine,
     Group,
     Runtime,
@@ -55,20 +54,19 @@ class Bundle:
     path: Path
     document: JsonDict = field(repr=False)
 
-    @property
-    def benchmark(self) -> JsonDict:
-        """The part with the scores."""
-        return as_dict(self.document.get("benchmark"))
-
-    @property
-    def config(self) -> JsonDict:
-        """What was run."""
-        return as_dict(self.document.get("config"))
-
-    @property
-    def validity(self) -> JsonDict:
-        """VALID or INVALID, with reasons, as it was written."""
-        return as_dict(self.document.get("validity"))
+    benchmark = Field("document.benchmark", as_dict, "The part with the scores.")
+    config = Field("document.config", as_dict, "What was run.")
+    validity = Field("document.validity", as_dict, "VALID or INVALID, with reasons, as it was written.")
+    model = Field("config.model", as_text, "Which model was asked.")
+    timestamp = Field("document.timestamp", as_text, "When it was finished.")
+    sdk_version = Field("document.sdk_version", as_text, "Which version of nel wrote it.")
+    config_hash = Field("document.config_hash", as_text, "The digest of its config.")
+    samples = Field("benchmark.samples", as_total, "How many problems have rows.")
+    n_results = Field("document.n_results", as_total, "How many rows were written.")
+    stopped = Field("document.stopped", as_dict, "Why and how the run ended early; also what its stop rule did.")
+    coverage = Field("benchmark.coverage", read_coverage, "How much of the plan was measured.")
+    truncated_share = Field("benchmark.truncated_share", as_number, "The share of answers that were cut off.")
+    unparsed_share = Field("benchmark.unparsed_share", as_number, "The share of scored answers that could not be read.")
 
     @property
     def name(self) -> str:
@@ -76,44 +74,14 @@ class Bundle:
         return str(self.benchmark.get("name") or self.config.get("benchmark") or self.path.parent.name)
 
     @property
-    def model(self) -> str:
-        """Which model was asked."""
-        return str(self.config.get("model") or "")
-
-    @property
     def run_id(self) -> str:
         """What names this bundle everywhere."""
         return str(self.document.get("run_id") or self.path.stem)
 
     @property
-    def timestamp(self) -> str:
-        """When it was finished."""
-        return str(self.document.get("timestamp") or "")
-
-    @property
-    def sdk_version(self) -> str:
-        """Which version of nel wrote it."""
-        return str(self.document.get("sdk_version") or "")
-
-    @property
-    def config_hash(self) -> str:
-        """The digest of its config."""
-        return str(self.document.get("config_hash") or "")
-
-    @property
-    def samples(self) -> int:
-        """How many problems have rows."""
-        return as_whole(self.benchmark.get("samples")) or 0
-
-    @property
     def repeats(self) -> int:
         """How often each problem was asked."""
         return as_whole(self.benchmark.get("repeats")) or 1
-
-    @property
-    def n_results(self) -> int:
-        """How many rows were written."""
-        return as_whole(self.document.get("n_results")) or 0
 
     @property
     def files(self) -> TaskPaths:
@@ -136,11 +104,6 @@ class Bundle:
         for a bundle that lies in no run's folder."""
         run = load_run(self.run_dir)
         return f"{run.run_id}-{digest(run.output_dir)[:8]}/{self.path.parent.name}" if run is not None else ""
-
-    @property
-    def stopped(self) -> JsonDict:
-        """Why and how the run ended early; also what its stop rule did."""
-        return as_dict(self.document.get("stopped"))
 
     @property
     def stop_reason(self) -> str:
@@ -171,24 +134,9 @@ class Bundle:
         return self.document.get("error") or self.benchmark.get("error")
 
     @property
-    def coverage(self) -> Coverage:
-        """How much of the plan was measured."""
-        return read_coverage(as_dict(self.benchmark.get("coverage")))
-
-    @property
     def dataset_size(self) -> int | None:
         """How many problems the benchmark has, asked or not."""
         return as_whole(as_dict(self.config.get("shuffle")).get("ds_full_size"))
-
-    @property
-    def truncated_share(self) -> float | None:
-        """The share of answers that were cut off."""
-        return as_number(self.benchmark.get("truncated_share"))
-
-    @property
-    def unparsed_share(self) -> float | None:
-        """The share of scored answers in which nothing could be read."""
-        return as_number(self.benchmark.get("unparsed_share"))
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ from nemo_evaluator.runs.index_file import (
     put_rows,
     said_of,
 )
-from nemo_evaluator.runs.index_piece import MOST_ROWS, Piece, Words, packed
+from nemo_evaluator.runs.index_piece import MOST_ROWS, Codes, Piece, packed
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.sealed import open_line
 
@@ -50,7 +50,7 @@ _TRIES: Final = 3
 class _Batch:
     """Rows of a stretch of the source, and what the index covers with them."""
 
-    rows: Callable[[Words], Piece]
+    rows: Callable[[Codes], Piece]
     begin: int
     covers: Covers
 

@@ -18,7 +18,7 @@ import orjson
 
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.index_entry import Entry, row_entry
-from nemo_evaluator.runs.index_piece import Piece, Words, packed, unpacked
+from nemo_evaluator.runs.index_piece import Codes, Piece, packed, unpacked
 
 # From this size on, processes are worth their start.
 LARGE: Final = 256 << 20
@@ -26,7 +26,7 @@ _STRETCH: Final = 32 << 20
 _MOST_PROCESSES: Final = 8
 
 
-def pieces_apart(path: Path, start: int, end: int) -> Iterator[tuple[Callable[[Words], Piece], int]]:
+def pieces_apart(path: Path, start: int, end: int) -> Iterator[tuple[Callable[[Codes], Piece], int]]:
     """The pieces in the order of the file, given the words, each with where it ends; fewer if a process is lost."""
     number = min(os.cpu_count() or 1, _MOST_PROCESSES)
     with ExitStack() as open_ones:
@@ -79,7 +79,7 @@ def main() -> None:
     """Print the pieces of the stretches that the command line names, each after a line about it."""
     path = Path(sys.argv[1])
     first, step, start, end = map(int, sys.argv[2:])
-    words = Words()
+    words = Codes(None)
     for begin in range(start + first * _STRETCH, end, step * _STRETCH):
         known, found = len(words), list(entries_of(path, begin, min(end, begin + _STRETCH)))
         cells = packed((entry for _, entry in found if entry is not None), words).cells()

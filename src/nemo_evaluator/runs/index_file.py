@@ -11,7 +11,7 @@ from typing import Final
 from zlib import crc32
 
 from nemo_evaluator.core.values import dataclass
-from nemo_evaluator.runs.index_piece import COLUMNS, MOST_ROWS, Piece, Words, unpacked
+from nemo_evaluator.runs.index_piece import COLUMNS, MOST_ROWS, Codes, Piece, unpacked
 
 VERSION: Final = 3
 _WAIT: Final = 10.0
@@ -42,7 +42,7 @@ class Covers:
     stamp: int = 0
 
 
-def put_rows(db: sqlite3.Connection, make: Callable[[Words], Piece]) -> None:
+def put_rows(db: sqlite3.Connection, make: Callable[[Codes], Piece]) -> None:
     """Write a piece: rows that are there already are taken out first, and a small last piece is filled up."""
     words = read_words(db)
     known = len(words)
@@ -88,9 +88,9 @@ def read_cells(db: sqlite3.Connection, column: int, piece: int | None = None) ->
         yield data
 
 
-def read_words(db: sqlite3.Connection) -> Words:
+def read_words(db: sqlite3.Connection) -> Codes:
     """The words of all columns by their codes."""
-    return Words(word for (word,) in db.execute("SELECT word FROM words ORDER BY code"))
+    return Codes(None, *(word for (word,) in db.execute("SELECT word FROM words ORDER BY code")))
 
 
 def connect(path: Path | str) -> sqlite3.Connection:

@@ -31,11 +31,11 @@ MOST_ROWS: Final = 8_192
 _REWARD, _CAUSE, _COST = (list(COLUMNS).index(name) for name in ("reward", "cause", "cost"))
 
 
-class Words(dict[Any, int]):
+class Codes(dict[Any, int]):
     """Words as small numbers, in the order in which they came."""
 
-    def __init__(self, words: Iterable[str] = ()) -> None:
-        super().__init__({None: 0} | {word: code for code, word in enumerate(words, 1)})
+    def __init__(self, *words: str | None) -> None:
+        super().__init__({word: code for code, word in enumerate(words)})
 
     def __missing__(self, word: Any) -> int:
         self[word] = code = len(self)
@@ -71,7 +71,7 @@ class Piece:
         keep = [at for at, number in enumerate(self.columns[0]) if number not in numbers]
         return Piece([array(column.typecode, [column[at] for at in keep]) for column in self.columns])
 
-    def recoded(self, old: Sequence[str | None], words: Words) -> Piece:
+    def recoded(self, old: Sequence[str | None], words: Codes) -> Piece:
         """The same with other codes for its words, which are given by their old ones."""
         codes, named = [words[word] for word in old], zip(COLUMNS, self.columns, strict=True)
         return Piece([array("I", map(codes.__getitem__, one)) if name in WORDS else one for name, one in named])
@@ -82,7 +82,7 @@ class Piece:
             yield Piece([column[at : at + MOST_ROWS] for column in self.columns])
 
 
-def packed(entries: Iterable[Entry], words: Words) -> Piece:
+def packed(entries: Iterable[Entry], words: Codes) -> Piece:
     """Entries as a piece; the last one of a number counts."""
     columns = list(zip(*{entry[0]: entry for entry in entries}.values(), strict=True)) or [()] * len(COLUMNS)
     return Piece(
@@ -95,7 +95,7 @@ def unpacked(cells: Iterable[bytes]) -> Piece:
     return Piece([array(kind, data) for kind, data in zip(COLUMNS.values(), cells, strict=True)])
 
 
-def _column(name: str, kind: str, values: Sequence[Any], words: Words) -> array[Any]:
+def _column(name: str, kind: str, values: Sequence[Any], words: Codes) -> array[Any]:
     if name in WORDS:
         return array(kind, [words[value] for value in values])
     if None in values:

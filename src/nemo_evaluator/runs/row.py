@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from nemo_evaluator.core.json_coerce import as_dict, as_list, as_number, as_whole
+from nemo_evaluator.core.json_coerce import Field, as_dict, as_list, as_number, as_text, as_total, as_whole
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.store.view_rows import TRUNCATED, is_refusal
@@ -14,6 +14,23 @@ class Row:
 
     data: JsonDict = field(repr=False)
 
+    problem_idx = Field("data.problem_idx", as_total, "The number of the problem in its dataset.")
+    repeat = Field("data.repeat", as_total, "Which of the repeats.")
+    label = Field("data.label", as_text, "Why a scored answer is not a proper one: ``budget``, ...; else empty.")
+    prompt = Field("data.prompt", as_text, "What was asked.")
+    response = Field("data.model_response", as_text, "What was answered.")
+    metadata = Field("data.metadata", as_dict, "What the dataset says of the problem.")
+    scoring_details = Field("data.scoring_details", as_dict, "What the scorer says; others under ``scorer:<name>``.")
+    scorer_rewards = Field("data.scorer_rewards", as_dict, "The rewards of further scorers, by name.")
+    finish_reason = Field("data.finish_reason", as_text, "Why the model stopped.")
+    tokens = Field("data.tokens", as_whole, "Tokens of the whole exchange.")
+    prompt_tokens = Field("data.prompt_tokens", as_whole, "Tokens of the prompt.")
+    completion_tokens = Field("data.completion_tokens", as_whole, "Tokens of the answer.")
+    latency_ms = Field("data.latency_ms", as_number, "How long the answer took.")
+    cost_usd = Field("data.cost_usd", as_number, "What the answer cost, where a price is known.")
+    problem_hash = Field("data.problem_hash", as_text, "The digest of what was asked.")
+    trajectory = Field("data.trajectory", as_list, "The conversation, where the row has it.")
+
     def __getitem__(self, name: str) -> Any:
         return self.data[name]
 
@@ -23,16 +40,6 @@ class Row:
 
     def __repr__(self) -> str:
         return f"Row({self.problem_idx}, {self.repeat}, {self.status}, reward={self.reward})"
-
-    @property
-    def problem_idx(self) -> int:
-        """The number of the problem in its dataset."""
-        return as_whole(self.data.get("problem_idx")) or 0
-
-    @property
-    def repeat(self) -> int:
-        """Which of the repeats."""
-        return as_whole(self.data.get("repeat")) or 0
 
     @property
     def key(self) -> tuple[int, int]:
@@ -65,21 +72,6 @@ class Row:
         return str(as_dict(self.data.get("failure")).get("message") or "")
 
     @property
-    def label(self) -> str:
-        """Why an answer that was scored is not a proper one: ``context_exceeded``, ``budget``; else empty."""
-        return str(self.data.get("label") or "")
-
-    @property
-    def prompt(self) -> str:
-        """What was asked."""
-        return _text(self.data.get("prompt"))
-
-    @property
-    def response(self) -> str:
-        """What was answered."""
-        return _text(self.data.get("model_response"))
-
-    @property
     def expected(self) -> Any:
         """The expected answer."""
         return self.data.get("expected_answer")
@@ -90,69 +82,14 @@ class Row:
         return self.data.get("extracted_answer")
 
     @property
-    def metadata(self) -> JsonDict:
-        """What the dataset says of the problem."""
-        return as_dict(self.data.get("metadata"))
-
-    @property
-    def scoring_details(self) -> JsonDict:
-        """What the scorer says of the answer; judges and further metrics under ``scorer:<name>``."""
-        return as_dict(self.data.get("scoring_details"))
-
-    @property
-    def scorer_rewards(self) -> JsonDict:
-        """The rewards of further scorers, by name."""
-        return as_dict(self.data.get("scorer_rewards"))
-
-    @property
     def category(self) -> str | None:
         """The category of the problem, where it has one."""
         return category_of(self.data)
 
     @property
-    def finish_reason(self) -> str:
-        """Why the model stopped."""
-        return _text(self.data.get("finish_reason"))
-
-    @property
-    def tokens(self) -> int | None:
-        """Tokens of the whole exchange."""
-        return as_whole(self.data.get("tokens"))
-
-    @property
-    def prompt_tokens(self) -> int | None:
-        """Tokens of the prompt."""
-        return as_whole(self.data.get("prompt_tokens"))
-
-    @property
-    def completion_tokens(self) -> int | None:
-        """Tokens of the answer."""
-        return as_whole(self.data.get("completion_tokens"))
-
-    @property
-    def latency_ms(self) -> float | None:
-        """How long the answer took."""
-        return as_number(self.data.get("latency_ms"))
-
-    @property
-    def cost_usd(self) -> float | None:
-        """What the answer cost, where a price is known."""
-        return as_number(self.data.get("cost_usd"))
-
-    @property
     def attempts(self) -> int:
         """How often the step was tried."""
         return as_whole(self.data.get("attempts")) or 1
-
-    @property
-    def problem_hash(self) -> str:
-        """The digest of what was asked."""
-        return str(self.data.get("problem_hash") or "")
-
-    @property
-    def trajectory(self) -> list[Any]:
-        """The conversation, where the row has it."""
-        return as_list(self.data.get("trajectory"))
 
     @property
     def steps(self) -> list[JsonDict]:
@@ -200,7 +137,3 @@ def cause_of(row: JsonDict) -> str:
     # Rows from before `status` wrote a failed step as a zero and said so in the details.
     details = row.get("scoring_details")
     return "transport" if type(details) is dict and details.get("error_category") == "infra_error" else ""
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else "" if value is None else str(value)

@@ -2,11 +2,11 @@
 
 import hashlib
 import math
-from dataclasses import dataclass, field
 from typing import Any, Final
 
-from nemo_evaluator.core.json_coerce import as_dict
+from nemo_evaluator.core.json_coerce import as_dict, as_text
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.runs.index_piece import Codes
 from nemo_evaluator.runs.row import category_of, cause_of
 from nemo_evaluator.store.view_rows import is_refusal
 
@@ -16,29 +16,12 @@ _64_BITS: Final = (1 << 64) - 1
 _MOST: Final = (1 << 31) - 1
 
 
-@dataclass(slots=True)
-class Labels:
-    """Words as small numbers."""
-
-    names: list[str] = field(default_factory=list)
-    _codes: dict[str, int] = field(default_factory=dict)
-
-    def code(self, name: str) -> int:
-        """The number of a word, a new one if need be."""
-        found = self._codes.get(name)
-        if found is None:
-            found = self._codes[name] = len(self.names)
-            self.names.append(name)
-        return found
-
-
 class LineReader:
     """Turns rows into tuples of numbers, and words into codes on the way."""
 
     def __init__(self, scorer: str | None = None) -> None:
         self._scorer = scorer
-        self.categories, self.causes, self.finishes = Labels(), Labels(), Labels()
-        self.causes.code("")
+        self.categories, self.causes, self.finishes = Codes(), Codes(""), Codes()
         self.malformed = 0
 
     def numbers(self, offset: int, row: Any) -> tuple[Any, ...] | None:
@@ -66,7 +49,7 @@ class LineReader:
             raise ValueError("no problem_idx")
         finish = get("finish_reason") or ""
         text = get("model_response") or ""
-        cause = cause_of(row)
+        cause, category = cause_of(row), category_of(row)
         reward = math.nan if cause else self._reward(row)
         tokens, total = get("completion_tokens") or 0, get("tokens") or 0
         latency, cost = get("latency_ms") or 0.0, get("cost_usd") or 0.0
@@ -80,9 +63,9 @@ class LineReader:
             content_key(get("problem_hash")),
             hash(get("prompt") or ""),
             _answer_key(get("expected_answer")),
-            self.categories.code(_category(row)),
-            self.causes.code(cause),
-            self.finishes.code(finish),
+            self.categories[NO_CATEGORY if category is None else category],
+            self.causes[cause],
+            self.finishes[finish],
             tokens,
             total,
             latency,
@@ -103,18 +86,13 @@ class LineReader:
         return float(reward)
 
 
-def _category(row: JsonDict) -> str:
-    found = category_of(row)
-    return NO_CATEGORY if found is None else found
-
-
 def _tidy(row: JsonDict) -> JsonDict | None:
     """The row with every field of the kind it should be; ``None`` when it does not say which problem it is about."""
     index = _whole(row.get("problem_idx"))
     if index is None:
         return None
     numbers = {name: _number(row.get(name)) for name in ("completion_tokens", "tokens", "latency_ms", "cost_usd")}
-    texts = {name: _text(row.get(name)) for name in ("finish_reason", "model_response", "prompt")}
+    texts = {name: as_text(row.get(name)) for name in ("finish_reason", "model_response", "prompt")}
     parts = {name: as_dict(row.get(name)) for name in ("scorer_rewards", "scoring_details", "metadata")}
     return row | numbers | texts | parts | {"problem_idx": index, "repeat": max(_whole(row.get("repeat")) or 0, 0)}
 
@@ -128,10 +106,6 @@ def _whole(value: Any) -> int | None:
 def _number(value: Any) -> float:
     usable = isinstance(value, int | float) and abs(value) < _64_BITS
     return float(value) if usable else 0.0
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else "" if value is None else str(value)
 
 
 def content_key(found: Any) -> int:

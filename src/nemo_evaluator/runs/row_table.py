@@ -181,9 +181,9 @@ class _Builder:
             RowTable(
                 self._path,
                 **columns,
-                categories=reader.categories.names,
-                causes=reader.causes.names,
-                finishes=reader.finishes.names,
+                categories=list(reader.categories),
+                causes=list(reader.causes),
+                finishes=list(reader.finishes),
                 malformed=reader.malformed,
             )
         )

@@ -117,10 +117,11 @@ def pick_headline(scores: tuple[Score, ...]) -> Score | None:
     return usual or next(other, None) or next((score for score in scores if score.name.startswith("scorer:")), None)
 
 
-def read_coverage(raw: JsonDict) -> Coverage:
+def read_coverage(raw: Any) -> Coverage:
     """``coverage`` of a bundle."""
-    planned, scored, failed = (as_whole(raw.get(key)) for key in ("planned", "scored", "failed"))
-    share = as_number(raw.get("share"))
+    fields = as_dict(raw)
+    planned, scored, failed = (as_whole(fields.get(key)) for key in ("planned", "scored", "failed"))
+    share = as_number(fields.get("share"))
     if share is None and planned and scored is not None:
         share = scored / planned
     return Coverage(planned, scored, failed, share)
