@@ -311,16 +311,16 @@ def slow(sample: ScorerInput) -> dict:
 
 async def test_a_slow_scorer_moves_to_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Far above the real threshold, so that a busy machine does not make a fast call look slow.
-    monkeypatch.setattr(_verdict, "SLOW_SECONDS", 0.3)
+    monkeypatch.setattr(_verdict, "SLOW_SECONDS", 0.1)
     path = tmp_path / "slow.py"
     path.write_text(USER_FILE)
     env = get_environment(str(path))
     runner = env._runner  # type: ignore[attr-defined]
     await env.verify("0", "t")
     assert not runner.in_thread
-    for _ in range(3):
+    for _ in range(2):
         assert not runner.in_thread
-        await env.verify("0.31", "t")
+        await env.verify("1.2", "t")
     assert runner.in_thread
     ticks = 0
 
@@ -335,6 +335,23 @@ async def test_a_slow_scorer_moves_to_a_thread(tmp_path: Path, monkeypatch: pyte
     ticking.cancel()
     assert ticks > 10
     await env.close()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "in_thread"),
+    [
+        pytest.param([0.006] * 100, True, id="always a little slow"),
+        pytest.param(([1.0] + [0.0] * 9) * 5, True, id="very slow now and then"),
+        pytest.param(([0.03] + [0.00001] * 30) * 1000, False, id="a busy machine"),
+        pytest.param([60.0, *[0.00001] * 100], False, id="a machine that slept"),
+    ],
+)
+def test_a_fast_scorer_stays_on_the_loop_of_a_busy_machine(seconds: list[float], in_thread: bool) -> None:
+    runner = _verdict.ScorerRunner(lambda _: {"correct": True}, "timed")
+    for one in seconds:
+        runner._note(one)
+    assert runner.in_thread == in_thread
+    runner.close()
 
 
 async def test_the_scorer_fingerprint_changes_with_what_changes_verdicts(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from nemo_evaluator.core.files import dumps, iter_jsonl
-from nemo_evaluator.core.types import ModelResponse
 from nemo_evaluator.reports import write_trajectories_report
 from nemo_evaluator.solvers.trajectory import single_turn
 from nemo_evaluator.testing import validate_trajectory
@@ -31,9 +30,9 @@ def _call(problem: int, session: str = "s1", status: int | None = 200, **more: A
 
 
 def _row(problem: int, **changes: Any) -> dict[str, Any]:
-    reply = ModelResponse(content="four", model="m", prompt_tokens=7, completion_tokens=3)
+    stored = {"model": "m", "prompt_tokens": 7, "completion_tokens": 3}
     row = {"problem_idx": problem, "repeat": 0, "reward": 1.0, "failure_category": None}
-    return row | {"trajectory": single_turn("2+2?", reply)} | changes
+    return row | {"trajectory": single_turn("2+2?", "four", stored)} | changes
 
 
 @pytest.fixture

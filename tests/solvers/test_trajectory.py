@@ -25,6 +25,11 @@ def _response(**changes: Any) -> ModelResponse:
     return ModelResponse(**{**fields, **changes})
 
 
+def _stored(**changes: Any) -> dict[str, Any]:
+    fields = {"fp": "f1", "at": 1.5, "model": "m", "prompt_tokens": 7, "completion_tokens": 3, "latency_ms": 12.35}
+    return {**fields, "messages": ASKED, **changes}
+
+
 def _two_turns() -> dict[str, Any]:
     builder = TrajectoryBuilder(agent="tester", tools=[{"type": "function", "function": {"name": "bash"}}])
     builder.message("system", "be brief")
@@ -39,7 +44,7 @@ ASKED = [{"role": "system", "content": "be brief"}, {"role": "user", "content": 
 
 
 def test_single_turn_has_system_user_agent_and_totals() -> None:
-    (doc,) = single_turn("ignored", _response(reasoning_content="hm"), messages=ASKED)
+    (doc,) = single_turn("ignored", "four", _stored(reasoning_content="hm"))
     assert validate_trajectory(doc, strict=True) == []
     assert [step["source"] for step in doc["steps"]] == ["system", "user", "agent"]
     assert doc["schema_version"] == "ATIF-v1.6"
@@ -52,7 +57,7 @@ def test_single_turn_has_system_user_agent_and_totals() -> None:
 
 
 def test_single_turn_without_counts_claims_none() -> None:
-    (doc,) = single_turn("2+2?", _response(prompt_tokens=None, latency_ms=0.0))
+    (doc,) = single_turn("2+2?", "four", _stored(messages=None, prompt_tokens=None, latency_ms=0.0))
     assert "metrics" not in doc["steps"][-1]
     assert doc["final_metrics"] == {"total_steps": 2}
 
@@ -64,7 +69,7 @@ def test_messages_as_sent_become_steps_and_pictures_become_parts() -> None:
         {"role": "system", "content": "s"},
         {"role": "user", "content": [{"type": "text", "text": "what is it?"}, picture, linked]},
     ]
-    (doc,) = single_turn("ignored", _response(), messages=messages)
+    (doc,) = single_turn("ignored", "four", _stored(messages=messages))
     assert validate_trajectory(doc, strict=True) == []
     assert [step["source"] for step in doc["steps"]] == ["system", "user", "agent"]
     parts = doc["steps"][1]["message"]
@@ -73,19 +78,19 @@ def test_messages_as_sent_become_steps_and_pictures_become_parts() -> None:
 
 
 def test_the_session_is_the_same_for_the_same_stored_answer_and_differs_for_another() -> None:
-    first, again = (single_turn("q", _response())[0]["session_id"] for _ in range(2))
-    other = single_turn("q", _response(raw_response={"id": "chatcmpl-2"}))[0]["session_id"]
+    first, again = (single_turn("q", "four", _stored())[0]["session_id"] for _ in range(2))
+    other = single_turn("q", "four", _stored(fp="f2"))[0]["session_id"]
     assert first == again != other
     assert len(first) == 16
 
 
 @pytest.mark.serial
 def test_a_single_turn_costs_microseconds() -> None:
-    response, best = _response(content="x" * 2000), 1.0
+    stored, content, best = _stored(), "x" * 2000, 1.0
     for _ in range(5):
         start = time.perf_counter()
         for _ in range(1000):
-            single_turn("p" * 3000, response, messages=ASKED)
+            single_turn("p" * 3000, content, stored)
         best = min(best, (time.perf_counter() - start) / 1000)
     # The budget is 10 µs on an idle core; the rest is room for a busy machine.
     assert best < 40e-6

@@ -17,7 +17,7 @@ import numpy as np
 
 from nemo_evaluator.core.failures import POLICY, Cause, Row
 from nemo_evaluator.core.files import dumps
-from nemo_evaluator.core.types import JsonDict, ModelResponse, Step
+from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.engine.plan import Plan
 from nemo_evaluator.runs.answers import Answers
 from nemo_evaluator.runs.bundle import NOT_BREAKDOWNS
@@ -255,17 +255,7 @@ def trajectory_of(answer: JsonDict, row: JsonDict) -> list[JsonDict]:
     stored: list[JsonDict] = answer.get("trajectory") or []
     if stored or "finish_reason" not in answer:
         return stored
-    reply = ModelResponse(
-        content=content_of(answer),
-        model=answer.get("model", ""),
-        finish_reason=answer["finish_reason"],
-        prompt_tokens=answer.get("prompt_tokens"),
-        completion_tokens=answer.get("completion_tokens"),
-        reasoning_tokens=answer.get("reasoning_tokens"),
-        latency_ms=answer.get("latency_ms") or 0.0,
-        reasoning_content=answer.get("reasoning_content"),
-    )
-    return single_turn(row["prompt"], reply, messages=answer.get("messages"))
+    return single_turn(row["prompt"], content_of(answer), answer)
 
 
 def _in_order(plan: Plan) -> Iterator[int]:

@@ -21,8 +21,10 @@ from nemo_evaluator.scoring.types import SCORER_LOOP, SCORING_VERSION, ScorerInp
 SLOW_SECONDS: Final = 0.005
 # Our own scorers take microseconds; only one that turns out to be very slow is worth a thread.
 OWN_SLOW_SECONDS: Final = 0.1
-_SLOW_CALLS: Final = 3
-_FORGIVEN: Final = 0.1
+# Calls that hold the loop for longer than half of that add up, until there is this much of it. A busy machine holds a
+# fast call up now and then, for however long: one call alone is never enough.
+_HELD_CALLS: Final = 20
+_HELD_AT_MOST: Final = 12
 _OURS: Final = "nemo_evaluator."
 # Scorers that wait for programs in sandboxes, at most.
 _WAITING: Final = 64
@@ -31,7 +33,7 @@ _SHOWN: Final = 200
 
 
 class ScorerRunner:
-    """Calls one scorer. A synchronous one from a user's file moves to a thread of its own after a few slow calls.
+    """Calls one scorer. A synchronous one from a user's file moves to a thread of its own once it is slow.
 
     One thread per benchmark, so that a scorer that keeps state between calls is never entered twice at once.
     """
@@ -41,7 +43,7 @@ class ScorerRunner:
         self._is_async = inspect.iscoroutinefunction(function)
         self._is_ours = (function.__module__ or "").startswith(_OURS)
         self._pool: ThreadPoolExecutor | None = None
-        self._slow = 0.0
+        self._held = 0.0
         if not self._is_async and not self._is_ours and _calls_sandbox(function):
             # It waits for a program: the loop, which serves the sandbox, must not wait with it.
             self._pool, self.in_thread = ThreadPoolExecutor(_WAITING, thread_name_prefix=f"nel-{self._method}"), True
@@ -62,10 +64,9 @@ class ScorerRunner:
         return verdict(scores, sample.response, self._method)
 
     def _note(self, seconds: float) -> None:
-        # One slow call may be the machine's doing; several close together are the scorer's.
-        limit = OWN_SLOW_SECONDS if self._is_ours else SLOW_SECONDS
-        self._slow = self._slow + 1.0 if seconds > limit else max(0.0, self._slow - _FORGIVEN)
-        if self._slow >= _SLOW_CALLS:
+        calls = seconds / (OWN_SLOW_SECONDS if self._is_ours else SLOW_SECONDS)
+        self._held = max(0.0, self._held + min(calls, _HELD_AT_MOST) - 0.5)
+        if self._held > _HELD_CALLS:
             self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"nel-{self._method}")
             self.in_thread = True
 

@@ -18,29 +18,35 @@ AGENT_NAME: Final = "nemo-evaluator"
 _TAIL: Final = 256
 
 
-def single_turn(prompt: str, response: ModelResponse, *, messages: Sequence[Message] | None = None) -> list[JsonDict]:
-    """The trajectory of one model call: the messages as sent (or the prompt), then the answer."""
+def single_turn(prompt: str, content: str, answer: JsonDict) -> list[JsonDict]:
+    """The trajectory of one model call, of which the journal keeps ``answer``: the messages as sent (or the prompt),
+    then what the model said. This is done for every row of a run."""
+    get = answer.get
     steps: list[JsonDict] = []
-    for message in messages or ({"role": "user", "content": prompt},):
-        source = _SOURCES.get(message.get("role", "user"), "user")
-        steps.append({"step_id": len(steps) + 1, "source": source, "message": content_of(message.get("content"))})
-    agent: JsonDict = {"step_id": len(steps) + 1, "source": "agent", "message": response.content}
-    _name_and_thought(agent, response)
+    for number, sent in enumerate(get("messages") or ({"role": "user", "content": prompt},), 1):
+        source = _SOURCES.get(sent.get("role"), "user")
+        steps.append({"step_id": number, "source": source, "message": content_of(sent.get("content"))})
+    agent: JsonDict = {"step_id": len(steps) + 1, "source": "agent", "message": content}
+    model, thought = get("model", ""), get("reasoning_content")
+    if model:
+        agent["model_name"] = model
+    if thought:
+        agent["reasoning_content"] = thought
     steps.append(agent)
     final: JsonDict = {"total_steps": len(steps)}
     metrics: JsonDict = {}
-    if response.prompt_tokens is not None and response.completion_tokens is not None:
-        metrics = _token_metrics(response)
-        final["total_prompt_tokens"] = response.prompt_tokens
-        final["total_completion_tokens"] = response.completion_tokens
-    if response.latency_ms:
-        metrics["extra"] = {"latency_ms": round(response.latency_ms, 2)}
+    asked, said, latency = get("prompt_tokens"), get("completion_tokens"), get("latency_ms")
+    if asked is not None and said is not None:
+        metrics = {"prompt_tokens": asked, "completion_tokens": said}
+        final["total_prompt_tokens"] = asked
+        final["total_completion_tokens"] = said
+    if latency:
+        metrics["extra"] = {"latency_ms": latency}
     if metrics:
         agent["metrics"] = metrics
+    about = {"name": AGENT_NAME, "version": __version__, "model_name": model}
     # The same whenever the same stored answer is looked at again.
-    seed = f"{response.raw_response.get('id')}|{response.model}|{prompt[-_TAIL:]}|{response.content[-_TAIL:]}"
-    about = {"name": AGENT_NAME, "version": __version__, "model_name": response.model}
-    return [_document(seed, about, steps, final)]
+    return [_document(f"{get('fp')}|{get('at')}", about, steps, final)]
 
 
 class TrajectoryBuilder:
@@ -81,9 +87,11 @@ class TrajectoryBuilder:
         """One answer of the model, with the calls it asks for."""
         self._seed += f"{response.raw_response.get('id')}|{response.content[-_TAIL:]}|"
         step = self._add("agent", response.content)
-        _name_and_thought(step, response)
         if response.model:
+            step["model_name"] = response.model
             self._agent.setdefault("model_name", response.model)
+        if response.reasoning_content:
+            step["reasoning_content"] = response.reasoning_content
         if calls:
             step["tool_calls"] = [_called(call) for call in calls]
         ended = {"latency_ms": round(response.latency_ms, 2), "finish_reason": response.finish_reason}
@@ -126,13 +134,6 @@ def _document(seed: str, agent: JsonDict, steps: list[JsonDict], final: JsonDict
         "steps": steps,
         "final_metrics": final,
     }
-
-
-def _name_and_thought(step: JsonDict, response: ModelResponse) -> None:
-    if response.model:
-        step["model_name"] = response.model
-    if response.reasoning_content:
-        step["reasoning_content"] = response.reasoning_content
 
 
 def _called(call: ToolCallInfo) -> JsonDict:
