@@ -35,7 +35,7 @@ def test_the_live_line_never_wraps(columns: int) -> None:
         tally.health.outage = Outage(
             "model", "no connection: " + "x" * 100, time.monotonic() + 9, time.monotonic() + 90
         )
-        progress.last(tally)
+        progress.finished(tally)
         # A terminal hands over what it has: two lines may come in two pieces.
         drawn = ""
         while drawn.count("\r") < 2:

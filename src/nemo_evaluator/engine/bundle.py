@@ -26,14 +26,11 @@ from nemo_evaluator.metrics import (
     spending_of,
     summary_scores,
 )
-from nemo_evaluator.runs.bundle import Bundle, calibrated
+from nemo_evaluator.runs.bundle import INVALID, VALID, Bundle, calibrated
 from nemo_evaluator.runs.calibration import PLACE, stored
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.sums import record_sums
 from nemo_evaluator.store.view_rows import TRUNCATED
-
-VALID = "VALID"
-INVALID = "INVALID"
 
 
 @dataclass(slots=True)

@@ -46,9 +46,8 @@ class SilentProgress:
 class _Ticking:
     """Calls ``tick`` at an interval from a thread of its own, so that a busy loop cannot silence it."""
 
-    interval = 60.0
-
-    def __init__(self) -> None:
+    def __init__(self, stream: TextIO, interval: float) -> None:
+        self._stream, self._interval = stream, interval
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._name = ""
@@ -66,48 +65,45 @@ class _Ticking:
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
-        self.last(tally)
+        self.tick(tally, last=True)
 
     def _run(self, tally: Tally) -> None:
-        while not self._stop.wait(self.interval):
+        while not self._stop.wait(self._interval):
             self.tick(tally)
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
 
     def announce(self, tally: Tally, reuse: ReusePlan | None, todo: int) -> None:
         """The first word."""
         raise NotImplementedError
 
-    def tick(self, tally: Tally) -> None:
-        """A word in between."""
+    def tick(self, tally: Tally, *, last: bool = False) -> None:
+        """A word in between, or the last one."""
         raise NotImplementedError
-
-    def last(self, tally: Tally) -> None:
-        """The last word."""
-        self.tick(tally)
 
 
 class LineProgress(_Ticking):
     """Plain lines, for pipes and logs; on a terminal one line that is drawn again."""
 
     def __init__(self, stream: TextIO | None = None, *, interval: float = 60.0, live: bool | None = None) -> None:
-        super().__init__()
-        self._stream = stream or sys.stderr
+        stream = stream or sys.stderr
         # A notebook is no terminal, and draws a line again all the same.
-        self._live = self._stream.isatty() or "ipykernel" in sys.modules if live is None else live
-        self.interval = 0.25 if self._live else interval
+        self._live = stream.isatty() or "ipykernel" in sys.modules if live is None else live
+        super().__init__(stream, 0.25 if self._live else interval)
 
     def announce(self, tally: Tally, reuse: ReusePlan | None, todo: int) -> None:
         """How many steps, and what is reused."""
-        if reuse is not None:
-            self._stream.write(f"{self._name}: resume: {describe_reuse(reuse)}\n")
-        self._stream.write(f"{self._name}: {todo} of {counted(tally.planned, 'sample')} to run\n")
-        self._stream.flush()
+        reused = f"{self._name}: resume: {describe_reuse(reuse)}\n" if reuse is not None else ""
+        self._write(f"{reused}{self._name}: {todo} of {counted(tally.planned, 'sample')} to run\n")
 
-    def tick(self, tally: Tally) -> None:
+    def tick(self, tally: Tally, *, last: bool = False) -> None:
         """Rate, ETA, score so far, failures by cause, requests in flight."""
         line = f"{self._name}: {describe(tally)}"
         # A line that is as wide as the terminal would go on in the next one, and every redraw add one more.
-        self._stream.write(f"\r\x1b[2K{fitted(line, self._width() - 1)}" if self._live else f"{line}\n")
-        self._stream.flush()
+        shown = f"\r\x1b[2K{fitted(line, self._width() - 1)}" if self._live else line
+        self._write(shown if self._live and not last else f"{shown}\n")
 
     def _width(self) -> int:
         try:
@@ -115,37 +111,23 @@ class LineProgress(_Ticking):
         except (OSError, ValueError):
             return _WIDTH
 
-    def last(self, tally: Tally) -> None:
-        """The state at the end."""
-        self.tick(tally)
-        if self._live:
-            self._stream.write("\n")
-            self._stream.flush()
-
 
 class JsonProgress(_Ticking):
     """One JSON object a line."""
 
     def __init__(self, stream: TextIO | None = None, *, interval: float = 60.0) -> None:
-        super().__init__()
-        self._stream = stream or sys.stdout
-        self.interval = interval
+        super().__init__(stream or sys.stdout, interval)
 
     def announce(self, tally: Tally, reuse: ReusePlan | None, todo: int) -> None:
         """``event: started``."""
         self._emit("started", {"planned": tally.planned, "todo": todo, "reuse": dict(reuse.reasons) if reuse else None})
 
-    def tick(self, tally: Tally) -> None:
-        """``event: progress``."""
-        self._emit("progress", _facts(tally))
-
-    def last(self, tally: Tally) -> None:
-        """``event: finished``."""
-        self._emit("finished", _facts(tally))
+    def tick(self, tally: Tally, *, last: bool = False) -> None:
+        """``event: progress``, or ``finished``."""
+        self._emit("finished" if last else "progress", _facts(tally))
 
     def _emit(self, event: str, facts: JsonDict) -> None:
-        self._stream.write(dumps({"event": event, "benchmark": self._name, **facts}).decode() + "\n")
-        self._stream.flush()
+        self._write(dumps({"event": event, "benchmark": self._name, **facts}).decode() + "\n")
 
 
 def describe(tally: Tally) -> str:
@@ -182,12 +164,10 @@ def _troubles(tally: Tally) -> Iterator[str]:
 
 def describe_reuse(reuse: ReusePlan) -> str:
     """What is reused and why the rest is redone."""
-    unchanged = reuse.reasons.get("unchanged", 0)
-    rest = [
-        f"{count} redone: {reason}" for reason, count in reuse.reasons.items() if reason not in ("unchanged", "new")
-    ]
-    new = [f"{reuse.reasons['new']} new"] if reuse.reasons.get("new") else []
-    return ", ".join([f"{unchanged} reused", *rest, *new])
+    reasons = dict(reuse.reasons)
+    unchanged, new = reasons.pop("unchanged", 0), reasons.pop("new", 0)
+    rest = [f"{count} redone: {reason}" for reason, count in reasons.items()]
+    return ", ".join([f"{unchanged} reused", *rest, *([f"{new} new"] if new else [])])
 
 
 def _facts(tally: Tally) -> JsonDict:

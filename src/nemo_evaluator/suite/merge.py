@@ -15,12 +15,12 @@ from nemo_evaluator.core.files import safe_name, write_json
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.check.runs import settle_status
-from nemo_evaluator.engine.bundle import INVALID
 from nemo_evaluator.engine.merge import merge_shards
 from nemo_evaluator.engine.shards import find_shards
 from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.environments.registry import get_environment
 from nemo_evaluator.reports import write_reports, write_trajectories_report
+from nemo_evaluator.runs.bundle import INVALID
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.lock import folder_lock
 from nemo_evaluator.store.runs import FILE as RUN_FILE
