@@ -10,7 +10,7 @@ from nemo_evaluator.core.slots import lent_slot
 from nemo_evaluator.core.turns import record_turn
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.engine.halt import Halt, HaltKind
-from nemo_evaluator.engine.loop import run_loop
+from nemo_evaluator.engine.loop import Loop
 from nemo_evaluator.engine.scope import Scopes
 from nemo_evaluator.engine.tally import Tally
 
@@ -29,7 +29,7 @@ async def test_every_step_runs_once_in_as_many_tasks_as_there_are_slots() -> Non
         done.append(step.problem_idx)
 
     tally = Tally()
-    await run_loop(_steps(100), work, max_concurrent=4, halt=Halt(), tally=tally)
+    await Loop(_steps(100), work, max_concurrent=4, halt=Halt(), tally=tally).run()
     assert sorted(done) == list(range(100))
     assert len(tasks) == 4
     assert tally.in_flight == 0
@@ -48,7 +48,7 @@ async def test_what_a_step_sets_in_its_context_is_not_seen_by_the_next(known: bo
         seen.append(own.get(None))
         own.set(object())
 
-    await run_loop(_steps(20), work, max_concurrent=2, halt=Halt(), tally=Tally())
+    await Loop(_steps(20), work, max_concurrent=2, halt=Halt(), tally=Tally()).run()
     assert seen == [before if known else None] * 20
 
 
@@ -62,7 +62,7 @@ async def test_a_step_that_wants_its_slot_back_is_not_kept_waiting_by_later_step
         await asyncio.sleep(0)
         ended.append(step.problem_idx)
 
-    await run_loop(_steps(200), work, max_concurrent=1, halt=Halt(), tally=Tally())
+    await Loop(_steps(200), work, max_concurrent=1, halt=Halt(), tally=Tally()).run()
     assert sorted(ended) == list(range(200))
     assert ended.index(0) < 10
 
@@ -76,7 +76,7 @@ async def test_nothing_more_is_begun_after_a_halt() -> None:
         if len(begun) >= 10:
             halt.set(HaltKind.INTERRUPT, "enough", drain=5.0)
 
-    await run_loop(_steps(1000), work, max_concurrent=2, halt=halt, tally=Tally())
+    await Loop(_steps(1000), work, max_concurrent=2, halt=halt, tally=Tally()).run()
     assert len(begun) <= 12
 
 

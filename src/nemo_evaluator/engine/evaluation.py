@@ -19,7 +19,7 @@ from nemo_evaluator.engine.batch import run_batch, run_whole
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.job import Evaluation, fingerprints_of, open_steps, step_context, verifier_of
 from nemo_evaluator.engine.kept import kept_bundle
-from nemo_evaluator.engine.loop import run_loop
+from nemo_evaluator.engine.loop import Loop
 from nemo_evaluator.engine.ordered_stop import OrderedStop, unused_answers
 from nemo_evaluator.engine.plan import Plan, chosen_problems, make_plan
 from nemo_evaluator.engine.pool import Ledger
@@ -276,7 +276,7 @@ class _Session:
         if batch:
             await run_batch(context, list(reuse.todo(self._plan)), self._task.root / "batch")
             return
-        await run_loop(
+        await Loop(
             self._announced(reuse.todo(self._plan)) if self._plan.shuffled else reuse.todo(self._plan),
             StepRunner(context).run,
             max_concurrent=job.max_concurrent,
@@ -285,7 +285,7 @@ class _Session:
             room=self._stop.room if self._stop is not None else None,
             waiting=job.waiting,
             clear=context.scopes.leave,
-        )
+        ).run()
 
     def _announced(self, steps: Iterator[Step]) -> Iterator[Step]:
         """The steps; the environment is told of some at a time, beforehand."""

@@ -17,106 +17,109 @@ from nemo_evaluator.engine.tally import Tally
 _WAITING_PER_SLOT: Final = 3
 
 
-async def run_loop(
-    steps: Iterator[Step],
-    work: Callable[[Step], Awaitable[None]],
-    *,
-    max_concurrent: int,
-    halt: Halt,
-    tally: Tally,
-    room: Callable[[], Awaitable[None]] | None = None,
-    waiting: int = 0,
-    clear: Callable[[], None] = lambda: None,
-) -> None:
-    """Run every step, or stop when ``halt`` is set. An exception that is not a step's own outcome ends the run.
+class Loop:
+    """Runs every step, or stops when ``halt`` is set. An exception that is not a step's own outcome ends the run.
 
     ``room`` is waited for before a step is started. ``waiting`` steps at least may wait at once, besides those at work.
     ``clear`` takes back what ``work`` itself leaves in the context of its task.
     """
-    slots = Slots(max_concurrent)
-    most, fewer = max_concurrent + max(waiting, _WAITING_PER_SLOT * max_concurrent), asyncio.Event()
-    running: set[asyncio.Task[None]] = set()
-    # Whether the producer waits for a slot, and nothing else.
-    asking = False
 
-    async def some(first: Step) -> None:
+    def __init__(
+        self,
+        steps: Iterator[Step],
+        work: Callable[[Step], Awaitable[None]],
+        *,
+        max_concurrent: int,
+        halt: Halt,
+        tally: Tally,
+        room: Callable[[], Awaitable[None]] | None = None,
+        waiting: int = 0,
+        clear: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._steps, self._work, self._room, self._clear = steps, work, room, clear
+        self._halt, self._tally, self._slots = halt, tally, Slots(max_concurrent)
+        self._running: set[asyncio.Task[None]] = set()
+        self._most = max_concurrent + max(waiting, _WAITING_PER_SLOT * max_concurrent)
+        self._fewer = asyncio.Event()
+        # Whether the producer waits for a slot, and nothing else.
+        self._asking = False
+
+    async def run(self) -> None:
+        """Until all steps have ended, or those in flight have had the time that ``halt`` leaves them."""
+        producer, stopper = asyncio.create_task(self._produce()), asyncio.create_task(self._halt.wait())
+        try:
+            await asyncio.wait({producer, stopper}, return_when=asyncio.FIRST_COMPLETED)
+            if self._halt:
+                producer.cancel()
+                with suppress(asyncio.CancelledError):
+                    await producer
+                asked = time.monotonic()
+                while self._running and time.monotonic() - asked < self._halt.drain:
+                    await asyncio.wait(self._running, timeout=0.1)
+        finally:
+            tasks = producer, stopper, *self._running
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        if producer.done() and not producer.cancelled() and (error := producer.exception()) is not None:
+            raise error
+
+    async def _produce(self) -> None:
+        """A task for each step that finds a slot, as long as not too many wait."""
+        current_slots.set(self._slots)
+        while True:
+            if self._room is not None:
+                await self._room()
+            self._asking = True
+            await self._slots.acquire()
+            self._asking = False
+            step = None if self._halt else next(self._steps, None)
+            if step is None:
+                self._slots.release()
+                break
+            task = asyncio.create_task(self._some(step))
+            self._running.add(task)
+            task.add_done_callback(self._ended)
+            while len(self._running) > self._most:
+                self._fewer.clear()
+                await self._fewer.wait()
+        while self._running and not self._halt:
+            await asyncio.wait(self._running)
+
+    async def _some(self, first: Step) -> None:
         """A step, and further ones as long as nobody else wants the slot: a task for each would cost more.
 
         What a solver sets in the context ends with its step: the next one then gets a task, and a context, of its own.
         """
         step: Step | None = first
-        tally.in_flight += 1
-        clear()
+        self._tally.in_flight += 1
+        self._clear()
         context = copy_context()
         try:
             while step is not None:
-                await work(step)
-                clear()
-                alone = asking and room is None and slots.waiting == 1 and not halt
-                step = next(steps, None) if alone and _equal(context, copy_context()) else None
+                await self._work(step)
+                self._clear()
+                alone = self._asking and self._room is None and self._slots.waiting == 1 and not self._halt
+                step = next(self._steps, None) if alone and _equal(context, copy_context()) else None
         except asyncio.CancelledError:
             raise
         except BaseException as error:
-            halt.set(HaltKind.ERROR, str(error), error=error)
+            self._halt.set(HaltKind.ERROR, str(error), error=error)
             raise
         finally:
-            tally.in_flight -= 1
-            slots.release()
+            self._tally.in_flight -= 1
+            self._slots.release()
 
-    def ended(task: asyncio.Task[None]) -> None:
-        running.discard(task)
-        fewer.set()
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._fewer.set()
         if not task.cancelled():
-            task.exception()  # Marks it as seen; ``some`` has handed it to ``halt``.
-
-    async def produce() -> None:
-        nonlocal asking
-        current_slots.set(slots)
-        while True:
-            if room is not None:
-                await room()
-            asking = True
-            await slots.acquire()
-            asking = False
-            step = None if halt else next(steps, None)
-            if step is None:
-                slots.release()
-                break
-            task = asyncio.create_task(some(step))
-            running.add(task)
-            task.add_done_callback(ended)
-            while len(running) > most:
-                fewer.clear()
-                await fewer.wait()
-        while running and not halt:
-            await asyncio.wait(running)
-
-    producer = asyncio.create_task(produce())
-    stopper = asyncio.create_task(halt.wait())
-    try:
-        await asyncio.wait({producer, stopper}, return_when=asyncio.FIRST_COMPLETED)
-        if halt:
-            await _wind_down(producer, running, halt)
-    finally:
-        for task in (producer, stopper, *running):
-            task.cancel()
-        await asyncio.gather(producer, stopper, *running, return_exceptions=True)
-    if producer.done() and not producer.cancelled() and (error := producer.exception()) is not None:
-        raise error
+            task.exception()  # Marks it as seen; ``_some`` has handed it to ``halt``.
 
 
 def _equal(one: Context, other: Context) -> bool:
     """Whether nothing was set: by identity, since values are anybody's."""
     return len(one) == len(other) and all(map(is_, one.values(), other.values()))
-
-
-async def _wind_down(producer: asyncio.Task[None], running: set[asyncio.Task[None]], halt: Halt) -> None:
-    producer.cancel()
-    with suppress(asyncio.CancelledError):
-        await producer
-    asked = time.monotonic()
-    while running and time.monotonic() - asked < halt.drain:
-        await asyncio.wait(running, timeout=0.1)
 
 
 T = TypeVar("T")
