@@ -14,7 +14,10 @@ declaration: what a config may hold, "did you mean", what cannot run yet, the JS
 
 from __future__ import annotations
 
+import importlib.util
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator.core.errors import UsageError
@@ -43,8 +46,9 @@ class Kind:
 
 
 class Kinds(Registry[Kind]):
-    """The kinds of one group: the files of ``home`` that declare ``KIND``, and the entry points of ``group``.
-    ``supplied`` are the parameters of builders that a config does not give."""
+    """The kinds of one group: the files of the package ``home`` that declare a ``KIND`` (or what ``declares`` names),
+    and the entry points of ``group``. ``lm_eval.py`` is called ``lm-eval`` where names have ``dashes``. ``supplied``
+    are the parameters of builders that a config does not give."""
 
     def __init__(
         self,
@@ -56,8 +60,8 @@ class Kinds(Registry[Kind]):
         declares: str = "KIND",
         supplied: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(kind, group=group, home=home, dashes=dashes, declares=declares)
-        self._supplied = supplied
+        super().__init__(kind, group=group)
+        self._home, self._dashes, self._declares, self._supplied = home, dashes, declares, supplied
 
     def schema(self, name: str) -> type[BaseModel]:
         """The schema of a kind's settings."""
@@ -91,3 +95,29 @@ class Kinds(Registry[Kind]):
     def ready(self) -> list[str]:
         """The words that can run."""
         return [name for name in self.names() if self.get(name).missing is None]
+
+    def __contains__(self, name: object) -> bool:
+        if isinstance(name, str) and name not in self._targets and not self._scanned:
+            stem = name.replace("-", "_") if self._dashes else name
+            if stem.isidentifier() and self._adopt(self._folder() / f"{stem}.py") == name:
+                return True
+        return super().__contains__(name)
+
+    def _scan(self) -> None:
+        for file in self._folder().glob("[a-z]*.py") if not self._scanned else ():
+            self._adopt(file)
+        super()._scan()
+
+    def _folder(self) -> Path:
+        found = importlib.util.find_spec(self._home)
+        assert found is not None and found.submodule_search_locations is not None
+        return Path(next(iter(found.submodule_search_locations)))
+
+    def _adopt(self, file: Path) -> str | None:
+        """The name that a file declares, without importing it; None when it declares none."""
+        declared = rf"^(?:(?:class )?{self._declares}\b|from .* import .*\b{self._declares}\b)"
+        if not file.is_file() or re.search(declared, file.read_text(encoding="utf-8"), re.MULTILINE) is None:
+            return None
+        name = file.stem.replace("_", "-") if self._dashes else file.stem
+        self._targets.setdefault(name, f"{self._home}.{file.stem}:{self._declares}")
+        return name

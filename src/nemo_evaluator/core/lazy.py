@@ -49,8 +49,8 @@ def without_plugins() -> Iterator[None]:
                 os.environ[_PLUGINS] = before
 
 
-class LazyModule:
-    """A module (or what else ``load`` makes) that is loaded when something of it is first asked for."""
+class Lazy:
+    """Stands for a module, or what else ``load`` makes, which is loaded when something of it is first asked for."""
 
     def __init__(self, *given: Any, load: Callable[..., Any] = importlib.import_module) -> None:
         self._load, self._given = load, given
@@ -63,7 +63,7 @@ class LazyModule:
 
 def lazy_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
     """A regular expression that is compiled when it is first used: some cost a millisecond."""
-    return cast("re.Pattern[str]", LazyModule(text, flags, load=re.compile))
+    return cast("re.Pattern[str]", Lazy(text, flags, load=re.compile))
 
 
 def lazy_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:

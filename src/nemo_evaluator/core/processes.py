@@ -8,10 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from nemo_evaluator.core.lazy import LazyModule
+from nemo_evaluator.core.lazy import Lazy
 
 # It takes a while, and most commands look at no other process.
-psutil: Final[Any] = LazyModule("psutil")
+psutil: Final[Any] = Lazy("psutil")
 
 
 def start_time(pid: int) -> int:

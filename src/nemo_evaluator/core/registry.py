@@ -3,7 +3,6 @@
 import difflib
 import importlib
 import importlib.util
-import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
@@ -91,21 +90,10 @@ def load_from_file(file: str, attribute: str, folder: Path | None = None) -> Any
 
 class Registry(Generic[T]):
     """Names to things of one kind. A target is the thing itself, or ``"package.module:Name"``, imported on first use.
-    The house's own are the files of the package ``home`` that declare a ``KIND`` (or what ``declares`` names);
-    ``lm_eval.py`` is called ``lm-eval`` where names have ``dashes``. Third parties add theirs through the entry-point
-    group given as ``group``."""
+    Third parties add theirs through the entry-point group given as ``group``."""
 
-    def __init__(
-        self,
-        kind: str,
-        *,
-        group: str | None = None,
-        home: str | None = None,
-        dashes: bool = False,
-        declares: str = "KIND",
-    ) -> None:
-        self.kind = kind
-        self._group, self._home, self._dashes, self._declares = group, home, dashes, declares
+    def __init__(self, kind: str, *, group: str | None = None) -> None:
+        self.kind, self._group = kind, group
         self._targets: dict[str, T | str] = {}
         self._scanned = False
 
@@ -136,13 +124,8 @@ class Registry(Generic[T]):
         return name in self._targets
 
     def __contains__(self, name: object) -> bool:
-        if name in self._targets:
-            return True
-        if isinstance(name, str) and self._home is not None and self._scanned is False:
-            stem = name.replace("-", "_") if self._dashes else name
-            if stem.isidentifier() and self._adopt(self._folder() / f"{stem}.py") == name:
-                return True
-        self._scan()
+        if name not in self._targets:
+            self._scan()
         return name in self._targets
 
     def __iter__(self) -> Iterator[str]:
@@ -152,25 +135,8 @@ class Registry(Generic[T]):
         if self._scanned:
             return
         self._scanned = True
-        for file in self._folder().glob("[a-z]*.py") if self._home else ():
-            self._adopt(file)
-        if self._group is None:
-            return
-        from importlib.metadata import entry_points  # noqa: PLC0415 - a heavy module, needed on a miss only
+        if self._group is not None:
+            from importlib.metadata import entry_points  # noqa: PLC0415 - a heavy module, needed on a miss only
 
-        for point in entry_points(group=self._group):
-            self.add(point.name, point.value)
-
-    def _folder(self) -> Path:
-        found = importlib.util.find_spec(self._home or "")
-        assert found is not None and found.submodule_search_locations is not None
-        return Path(next(iter(found.submodule_search_locations)))
-
-    def _adopt(self, file: Path) -> str | None:
-        """The name that a file declares, without importing it; None when it declares none."""
-        declared = rf"^(?:(?:class )?{self._declares}\b|from .* import .*\b{self._declares}\b)"
-        if not file.is_file() or re.search(declared, file.read_text(encoding="utf-8"), re.MULTILINE) is None:
-            return None
-        name = file.stem.replace("_", "-") if self._dashes else file.stem
-        self._targets.setdefault(name, f"{self._home}.{file.stem}:{self._declares}")
-        return name
+            for point in entry_points(group=self._group):
+                self.add(point.name, point.value)

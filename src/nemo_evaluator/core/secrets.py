@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from nemo_evaluator.core.lazy import LazyModule
+from nemo_evaluator.core.lazy import Lazy
 
 MASK: Final = "***"
 _SHORTEST: Final = 8
@@ -22,7 +22,7 @@ _VARIABLES: Final = (
     *("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
 )
 # `nel --help` has no secrets.
-_json, _base64 = LazyModule("json"), LazyModule("base64")
+_json, _base64 = Lazy("json"), Lazy("base64")
 _WORD: Final = re.compile(r"(^|[_-])(key|token|auth)$|api_?key|secret|passw|credential|authorization", re.IGNORECASE)
 
 

@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
-from nemo_evaluator.core.lazy import LazyModule
+from nemo_evaluator.core.lazy import Lazy
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.row import Row
 
-log, model, scorer, tool = (LazyModule(f"inspect_ai.{name}") for name in ("log", "model", "scorer", "tool"))
+log, model, scorer, tool = (Lazy(f"inspect_ai.{name}") for name in ("log", "model", "scorer", "tool"))
 NO_MODEL: Final = "none/none"
 NATIVE: Final = "reward"
 _STOP: Final = {

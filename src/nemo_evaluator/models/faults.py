@@ -18,14 +18,14 @@ from nemo_evaluator.core.errors import (
     TransportError,
 )
 from nemo_evaluator.core.files import dumps
-from nemo_evaluator.core.lazy import LazyModule, lazy_pattern
+from nemo_evaluator.core.lazy import Lazy, lazy_pattern
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.types import ModelReply
 
 SESSION_BUDGET: Final = "session_budget_exhausted"
 
-_email = LazyModule("email.utils")
+_email = Lazy("email.utils")
 _CONTEXT: Final = lazy_pattern(
     r"context.{0,3}length|context.{0,3}window|context.{0,3}size|maximum.{0,12}context|context_length_exceeded"
     r"|prompt is too long|input is too long|too many (?:input )?tokens|input (?:length|tokens).{0,40}exceed"

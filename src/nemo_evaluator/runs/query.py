@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.lazy import LazyModule
+from nemo_evaluator.core.lazy import Lazy
 from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.runs.index_entry import REFUSED_FLAG, REPEAT_BITS, TRIPPED_FLAG, TRUNCATED_FLAG, UNPARSED_FLAG
 from nemo_evaluator.runs.index_file import read_cells, read_words
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
 else:
     # The status of a run needs none of it.
-    np = LazyModule("numpy")
+    np = Lazy("numpy")
 
 Order = Literal["problem_idx", "-problem_idx", "reward", "-reward", "tokens", "-tokens", "latency_ms", "-latency_ms"]
 _ORDERS: Final = {"problem_idx": "number"} | {name: name for name in ("reward", "tokens", "latency_ms", "cost")}

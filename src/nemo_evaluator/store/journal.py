@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.lazy import LazyModule
+from nemo_evaluator.core.lazy import Lazy
 from nemo_evaluator.core.storage import storage_error
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.store.sealed import Damage, JournalError, open_line, read_record, scan_records, seal
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import asyncio
 else:
     # Who only reads a journal needs no event loop.
-    asyncio = LazyModule("asyncio")
+    asyncio = Lazy("asyncio")
 
 _SYNC_EVERY: Final = 0.5
 _CHUNK: Final = 1 << 20
