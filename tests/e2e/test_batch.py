@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anthropic_batches import AnthropicBatches
+from batch_server import BatchServer, Fate, Refused
 from forked_nel import ForkedNel, forked_nel
 from nel_support import SUMS, api, bench, rows
+from openai_batches import OpenAIBatches
 
 from nemo_evaluator.models.batch.ledger import State, read_waves
-from nemo_evaluator.testing import AnthropicBatches, Fate, OpenAIBatches, Rule, Say, Seen
-from nemo_evaluator.testing.batch_server import BatchServer, Refused
+from nemo_evaluator.testing import Rule, Say, Seen
 
 SERVERS: dict[str, type[BatchServer]] = {"openai": OpenAIBatches, "anthropic": AnthropicBatches}
 # In the order in which a run meets them: each is met by the run that goes on where the one before was killed.

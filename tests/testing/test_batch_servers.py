@@ -9,8 +9,11 @@ from typing import Any
 import anthropic
 import openai
 import pytest
+from anthropic_batches import AnthropicBatches
+from batch_server import Fate
+from openai_batches import OpenAIBatches
 
-from nemo_evaluator.testing import AnthropicBatches, Fate, OpenAIBatches, Rule, Say
+from nemo_evaluator.testing import Rule, Say
 
 BAD = [Rule(Say(status=400, message="bad"), contains="q0"), Rule("fine")]
 

@@ -1,4 +1,4 @@
-"""What we and our users test with: scripted servers, of models and of vendors' batch APIs, with faults by script."""
+"""What we and our users test with: a scripted model server, with faults by script, and the rules of a trajectory."""
 
 from nemo_evaluator.core.lazy import lazy_names
 

@@ -1,7 +1,4 @@
-from nemo_evaluator.testing.anthropic_batches import AnthropicBatches as AnthropicBatches
 from nemo_evaluator.testing.atif import validate_trajectory as validate_trajectory
-from nemo_evaluator.testing.batch_server import Fate as Fate
-from nemo_evaluator.testing.openai_batches import OpenAIBatches as OpenAIBatches
 from nemo_evaluator.testing.script import Fault as Fault
 from nemo_evaluator.testing.script import Rule as Rule
 from nemo_evaluator.testing.script import Say as Say

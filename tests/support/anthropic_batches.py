@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from typing import ClassVar, Final
 
 from aiohttp import web
+from batch_server import WINDOW, Batch, BatchServer, Refused, Row, lines
 
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.testing.batch_server import WINDOW, Batch, BatchServer, Refused, Row, lines
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NEEDED: Final = {"model", "max_tokens", "messages"}

@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Final
 import orjson
 from aiohttp import web
 from aiohttp.web_request import FileField
+from batch_server import WINDOW, Batch, BatchServer, Refused, Row, lines
 
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.testing.batch_server import WINDOW, Batch, BatchServer, Refused, Row, lines
 
 _ENDPOINTS: Final = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses")
 _UNDONE: Final = {"expired": "batch_expired", "cancelled": "batch_cancelled"}
