@@ -46,7 +46,7 @@ class Both:
         scope = CallScope(session, repeat=repeat) if session else None
         if self.proxy is None:
             try:
-                reply = await self.door.pipeline(ModelRequest(path, dict(body), scope=scope, whole=True))
+                reply = await self.door(ModelRequest(path, dict(body), scope=scope, whole=True))
             except NelError as error:
                 return Answered(getattr(error, "status", None) or 500, {}, error)
             error = None if reply.ok else error_of(reply, self.endpoint)
@@ -57,7 +57,7 @@ class Both:
             return Answered(response.status, await response.json(content_type=None))
 
     def stats(self) -> dict[str, Any]:
-        return self.door.pipeline.stats()
+        return self.door.stats()
 
 
 def endpoint_for(server: ScriptedServer, *stages: StageSpec, **settings: Any) -> Endpoint:

@@ -9,7 +9,8 @@ import aiohttp
 import openai
 import pytest
 
-from nemo_evaluator.adapters import _asgi, http_server
+from nemo_evaluator.adapters import http_server
+from nemo_evaluator.adapters import proxy as proxy_module
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.models import CallScope, Price, StageSpec
@@ -209,7 +210,7 @@ async def test_a_connection_whose_headers_do_not_come_is_closed(proxied, monkeyp
 
 
 async def test_a_connection_whose_body_does_not_come_is_closed(proxied, monkeypatch):
-    monkeypatch.setattr(_asgi, "BODY_BOUND", 0.3)
+    monkeypatch.setattr(proxy_module, "BODY_BOUND", 0.3)
     async with proxied("ok") as (proxy, server):
         reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
         head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {proxy.token.reveal()}\r\n"

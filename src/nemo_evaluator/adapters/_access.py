@@ -4,7 +4,6 @@ import hashlib
 import hmac
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from nemo_evaluator.adapters._errors import Refused
@@ -22,14 +21,6 @@ _PASSED: Final = frozenset({b"x-request-id", b"idempotency-key", b"traceparent",
 _MORE_MODELS: Final = ("models", "fallbacks")
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who asks: with the token of the proxy itself, or with the key of one session."""
-
-    scope: CallScope | None
-    holds_token: bool
-
-
 class Access:
     """Keys and sessions of one proxy. The key of a session names it and is signed with the token, so that whoever
     holds it cannot speak for another session."""
@@ -43,29 +34,29 @@ class Access:
     def key_of(self, session: str) -> str:
         return f"{session}.{hmac.new(self._token, session.encode(), hashlib.sha256).hexdigest()[:40]}"
 
-    def caller(self, given: str, session: str | None) -> Caller:
-        """Who asks with a key, on a path that names ``session`` or none. Raises Refused."""
+    def caller(self, given: str, session: str | None) -> tuple[CallScope | None, bool]:
+        """On whose behalf a key asks, on a path that names ``session`` or none; is it the token? Raises Refused."""
         own = given.rpartition(".")[0]
         if own and hmac.compare_digest(given.encode(), self.key_of(own).encode()):
             if session not in (None, own) or own not in self.opened:
                 raise Refused(403, f"this key is for session {own!r} alone, while it is open", "permission_error")
-            return Caller(self.opened[own], holds_token=False)
+            return self.opened[own], False
         if not hmac.compare_digest(given.encode(), self._token):
             text = "the proxy's token is missing or wrong: give it as the API key"
             raise Refused(401, text, "authentication_error")
         if session is None:
-            return Caller(self._scope, holds_token=True)
+            return self._scope, True
         if session not in self.opened:
             text = f"there is no session {session!r}: sessions are opened where the proxy is started (--session)"
             raise Refused(404, text, "not_found_error")
-        return Caller(self.opened[session], holds_token=True)
+        return self.opened[session], True
 
-    def check(self, caller: Caller, path: str) -> None:
+    def check(self, caller: CallScope | None, path: str) -> None:
         """Only the routes of the protocols are carried on, and questions answered only inside of sessions, if any."""
         if path not in ROUTES:
             text = f"no such route: POST one of {', '.join(f'/v1{known}' for known in ROUTES)}"
             raise Refused(404, text, code="unknown_url")
-        if self._sessions_only and (caller.scope is None or caller.scope.session not in self.opened):
+        if self._sessions_only and (caller is None or caller.session not in self.opened):
             raise Refused(403, "this proxy answers inside its sessions only: /s/<session>/v1/...", "permission_error")
 
 

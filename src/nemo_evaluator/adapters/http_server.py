@@ -18,6 +18,8 @@ Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Respond: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+# Under this key of a scope an application puts what is to be called when the asker leaves before its answer.
+LEAVE: Final = "nel.leave"
 LARGEST: Final = 64 * 2**20
 _START_BOUND: Final = 10.0
 HEADERS_BOUND: Final = 15.0
@@ -27,18 +29,11 @@ _LARGEST_HEADERS: Final = 256 * 1024
 
 
 class HttpServer:
-    """Listens on one address. ``leave`` ends the requests that are under way when it stops."""
+    """Listens on one address."""
 
-    def __init__(
-        self,
-        app: Callable[[Scope, Receive, Respond], Awaitable[None]],
-        host: str,
-        port: int,
-        leave: Callable[[], Awaitable[None]] | None = None,
-    ) -> None:
+    def __init__(self, app: Callable[[Scope, Receive, Respond], Awaitable[None]], host: str, port: int) -> None:
         check_host(host)
-        self.host, self.port = host, port
-        self._app, self._leave = app, leave
+        self.host, self.port, self._app = host, port, app
         self._server: _Server | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -62,6 +57,7 @@ class HttpServer:
         self.port = sock.getsockname()[1]
         config = uvicorn.Config(
             self._app,
+            interface="asgi3",
             http=BoundedConnection,
             ws="none",
             lifespan="off",
@@ -85,8 +81,6 @@ class HttpServer:
     async def stop(self) -> None:
         if self._server is not None and self._task is not None:
             self._server.should_exit = True
-            if self._leave is not None:
-                await self._leave()
             await self._task
             self._server = self._task = None
 
@@ -112,6 +106,10 @@ class BoundedConnection(HttpToolsProtocol):
         for timer in (self._head_timer, self._read_timer):
             if timer is not None:
                 timer.cancel()
+        if self.cycle is not None and not self.cycle.response_complete:
+            leave: Any = self.cycle.scope.get(LEAVE)
+            if leave is not None:
+                leave()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:

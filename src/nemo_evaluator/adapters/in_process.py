@@ -16,22 +16,20 @@ from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.transport import open_transport
 
 
-class Door:
-    """The pipeline of an endpoint and the transport it ends in."""
+class Door(Pipeline):
+    """The pipeline of an endpoint, and the transport it ends in."""
 
     def __init__(self, endpoint: Endpoint, stages: Sequence[Interceptor] = ()) -> None:
         self.endpoint = with_endpoint_settings(endpoint)
         self.transport = open_transport(self.endpoint)
-        for stage in stages:
-            stage.bind(self.endpoint)
-        self.pipeline = Pipeline([*stages_of(self.endpoint), *stages], self.transport)
+        super().__init__(stages_of(self.endpoint, stages), self.transport)
 
     def client(self) -> Client:
         """A client through this door; closing it closes the door."""
-        return Client(self.endpoint, self.pipeline, transport=self.transport)
+        return Client(self.endpoint, self, transport=self.transport)
 
     async def close(self) -> None:
-        await self.pipeline.close()
+        await super().close()
         await self.transport.close()
 
 
@@ -40,8 +38,8 @@ def open_client(endpoint: Endpoint) -> Client:
     return Client(endpoint) if endpoint.bare else Door(endpoint).client()
 
 
-def stages_of(endpoint: Endpoint) -> list[Interceptor]:
-    """The stages of an endpoint: those its service names, and those that its settings imply."""
+def stages_of(endpoint: Endpoint, further: Sequence[Interceptor] = ()) -> list[Interceptor]:
+    """The stages of an endpoint: those its service names, those that its settings imply, and further ones."""
     specs = [spec for spec in endpoint.stages if spec.name != "endpoint"]
     stages = [build_stage(spec, endpoint.base_dir) for spec in specs]
     names = {spec.name for spec in specs}
@@ -53,6 +51,7 @@ def stages_of(endpoint: Endpoint) -> list[Interceptor]:
         stages.append(Caching(cache_dir=endpoint.cache_dir, mode=endpoint.cache_mode))
     if endpoint.traffic is not None:
         stages.append(Traffic(endpoint.traffic))
+    stages += further
     for stage in stages:
         stage.bind(endpoint)
     if any(stage.talks for stage in stages):

@@ -59,8 +59,9 @@ class BatchTransport(Transport):
 
     async def close(self) -> None:
         """Let the desk go, and give the connections back."""
-        if self._desk is not None:
-            await self._desk.close()
+        desk, self._desk = self._desk, None
+        if desk is not None:
+            await desk.close()
         await self._vendor.close()
         await super().close()
 
