@@ -58,7 +58,7 @@ async def test_concurrency_is_that_of_the_service_not_of_each_server() -> None:
 
 
 async def test_a_dead_server_is_left_out_and_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nemo_evaluator.models.balance._FIRST_PAUSE", 0.05)
+    monkeypatch.setattr("nemo_evaluator.models.lane._FIRST_PAUSE", 0.05)
     # No retries: a server that cannot be reached must not cost a try.
     once = RetryConfig(0, 0.01, 0.05)
     async with (

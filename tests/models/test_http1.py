@@ -12,7 +12,8 @@ import pytest
 
 from nemo_evaluator.models import Timeouts
 from nemo_evaluator.models import pool as pool_module
-from nemo_evaluator.models.http1 import LARGEST, Connection, WireError
+from nemo_evaluator.models.answer import WireError
+from nemo_evaluator.models.http1 import LARGEST, Connection
 from nemo_evaluator.models.pool import Pool
 
 WAITS = Timeouts(1.0, 1.0, 0.5, 3.0)

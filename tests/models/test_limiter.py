@@ -59,7 +59,7 @@ async def test_a_wave_of_429s_halves_and_stops_everybody():
         limiter.leave_limited(now, now + 0.02, None)
     assert limiter.limit == 14.75
     assert limiter.rate is not None
-    assert [change.why for change in limiter.history] == ["429"]
+    assert [change["why"] for change in limiter.history] == ["429"]
     assert limiter.in_flight == 3
 
 
@@ -73,7 +73,7 @@ async def test_a_share_of_429s_above_a_few_per_cent_is_a_wave_too():
             limiter.leave_limited(now, now, None)
         else:
             limiter.leave(now, now)
-    assert [change.why for change in limiter.history] == ["429"]
+    assert [change["why"] for change in limiter.history] == ["429"]
 
 
 @pytest.mark.parametrize("asked", [86400.0, float("inf")])
@@ -165,7 +165,7 @@ async def test_clients_of_one_endpoint_share_pool_and_limiter():
         await asyncio.gather(_ask_all(one, 20, 10), _ask_all(two, 20, 10))
         assert one.transport.lane is two.transport.lane
         assert server.max_in_flight <= 4
-        pool = one.transport.lane.balance.pools[0]
+        pool = one.transport.lane.pools[0]
         await one.close()
         assert pool._all
         await two.close()

@@ -48,7 +48,7 @@ class Pipeline:
         if (stream := reply.stream) is not None:
             if self._on_event or self._observers:
                 tapped = self._tapped(request, reply, stream)
-                reply.stream = Stream(tapped, lambda _error: None, closes=stream)
+                reply.stream = Stream(tapped, closes=stream)
             return reply
         for on_reply, guard in self._on_reply:
             if guard is None:

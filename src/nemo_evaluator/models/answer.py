@@ -1,4 +1,4 @@
-"""What came back from a server, before anybody reads it: an answer, or a late duplicate of one.
+"""What came back from a server, before anybody reads it: an answer, a late duplicate of one, or none.
 
 A duplicate would be taken for the answer to the next request of its connection.
 """
@@ -31,6 +31,17 @@ class Answer:
         """The media type, without parameters."""
         said = self.headers.get("content-type", "")
         return said if said == "application/json" else said.partition(";")[0].strip().lower()
+
+
+class WireError(Exception):
+    """An exchange failed below the level of HTTP statuses; the text says how. ``status``: if one had come, which.
+
+    ``connected``: whether there was a connection at all.
+    """
+
+    def __init__(self, text: str, status: int = 0, *, connected: bool = True) -> None:
+        super().__init__(text)
+        self.status, self.connected = status, connected
 
 
 class Duplicates:

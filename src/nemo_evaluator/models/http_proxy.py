@@ -8,21 +8,19 @@ import base64
 import os
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from ipaddress import ip_address, ip_network
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
 from nemo_evaluator.core.errors import AuthError, UsageError
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.values import dataclass
+from nemo_evaluator.models.answer import WireError
 
 _LARGEST_HEAD: Final = 64 * 2**10
 _PORTS: Final = {"http": 1080, "https": 443}
-
-
-class TunnelError(Exception):
-    """The proxy did not open a way to the server; the text says why."""
+P = TypeVar("P", bound=asyncio.Protocol)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +84,7 @@ async def open_tunnel(
     proxy: HttpProxy, host: str, port: int, protocol: asyncio.Protocol, context: ssl.SSLContext
 ) -> None:
     """Connect a protocol to a server by TLS, through a tunnel of the proxy."""
-    loop = asyncio.get_running_loop()
-    outer = context if proxy.scheme == "https" else None
-    try:
-        transport, hello = await loop.create_connection(_Hello, proxy.host, proxy.port, ssl=outer)
-    except OSError as error:
-        raise unreachable(proxy, error) from error
+    transport, hello = await reach(proxy, _Hello, lambda: context)
     try:
         target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         lines = [f"CONNECT {target} HTTP/1.1", f"host: {target}", *(f"{k}: {v}" for k, v in proxy.header.items())]
@@ -100,19 +93,32 @@ async def open_tunnel(
         if 400 <= status < 500:
             raise proxy.refusal(status, reason, target)
         if not 200 <= status < 300:
-            raise TunnelError(f"the proxy {proxy} found no way to {target}: HTTP {status} {reason}".rstrip())
+            raise _closed(f"the proxy {proxy} found no way to {target}: HTTP {status} {reason}".rstrip())
+        loop = asyncio.get_running_loop()
         inner = await loop.start_tls(transport, protocol, context, server_hostname=host)
         if inner is None:
-            raise TunnelError(f"the proxy {proxy} closed the connection")
+            raise _closed(f"the proxy {proxy} closed the connection")
         protocol.connection_made(inner)
     except BaseException:
         transport.abort()
         raise
 
 
-def unreachable(proxy: HttpProxy, error: OSError) -> TunnelError:
-    """No connection to the proxy itself."""
-    return TunnelError(f"no connection to the proxy {proxy} ({proxy.variable}): {error.strerror or error}")
+async def reach(
+    proxy: HttpProxy, protocol: Callable[[], P], tls: Callable[[], ssl.SSLContext]
+) -> tuple[asyncio.Transport, P]:
+    """Connect a protocol to the proxy itself."""
+    loop, outer = asyncio.get_running_loop(), tls() if proxy.scheme == "https" else None
+    try:
+        return await loop.create_connection(protocol, proxy.host, proxy.port, ssl=outer)
+    except OSError as error:
+        text = f"no connection to the proxy {proxy} ({proxy.variable}): {error.strerror or error}"
+        raise _closed(text) from error
+
+
+def _closed(text: str) -> WireError:
+    """The proxy did not open a way to the server."""
+    return WireError(text, connected=False)
 
 
 class _Hello(asyncio.Protocol):
@@ -130,13 +136,13 @@ class _Hello(asyncio.Protocol):
         said = re.match(rb"HTTP/1\.[01] (\d{3}) ?([^\r\n]{0,80})", head)
         status = int(said[1]) if said else 0
         if said is None or not found or (status < 300 and rest):
-            self.answer.set_exception(TunnelError("the proxy answered something that is not HTTP"))
+            self.answer.set_exception(_closed("the proxy answered something that is not HTTP"))
         else:
             self.answer.set_result((status, said[2].decode("latin-1")))
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.answer.done():
-            self.answer.set_exception(TunnelError("the proxy closed the connection"))
+            self.answer.set_exception(_closed("the proxy closed the connection"))
 
 
 def _variables(scheme: str, environment: Mapping[str, str]) -> list[str]:

@@ -12,7 +12,7 @@ from collections import deque
 from time import monotonic
 from typing import Final
 
-from nemo_evaluator.core.values import dataclass
+from nemo_evaluator.core.types import JsonDict
 
 _START: Final = 8
 _SHORTEST_ROUND: Final = 0.05
@@ -26,16 +26,6 @@ _WAVE_SHARE: Final = 0.08
 _MEMORY: Final = 100.0
 
 
-@dataclass(frozen=True, slots=True)
-class LimitChange:
-    """One entry of a limiter's history."""
-
-    at: float
-    limit: int
-    rate: float | None
-    why: str
-
-
 class Limiter:
     """Admits requests to one endpoint and key. Not thread-safe: one event loop."""
 
@@ -45,7 +35,7 @@ class Limiter:
         self.in_flight = 0
         self.max_in_flight = 0
         self.rate: float | None = None
-        self.history: deque[LimitChange] = deque(maxlen=200)
+        self.history: deque[JsonDict] = deque(maxlen=200)
         self._loop = asyncio.get_running_loop()
         self._born = monotonic()
         self._waiters: deque[asyncio.Future[None]] = deque()
@@ -151,17 +141,10 @@ class Limiter:
         self._note(monotonic(), "back")
         self._wake()
 
-    def snapshot(self) -> dict[str, object]:
+    def snapshot(self) -> JsonDict:
         """Where the limiter stands, and how it got there."""
-        return {
-            "limit": int(self.limit),
-            "rate": self.rate,
-            "max_in_flight": self.max_in_flight,
-            "history": [
-                {"seconds": round(h.at, 3), "limit": h.limit, "rate": h.rate and round(h.rate, 2), "why": h.why}
-                for h in self.history
-            ],
-        }
+        now = {"limit": int(self.limit), "rate": self.rate, "max_in_flight": self.max_in_flight}
+        return {**now, "history": list(self.history)}
 
     def _free(self, now: float) -> bool:
         if now < self._paused_until:
@@ -220,9 +203,11 @@ class Limiter:
             self.limit = min(float(self.cap), grown)
             if self._slow_start or self.limit == self.cap:
                 self._note(now, "grow")
+        self._begin_round(now)
+
+    def _begin_round(self, now: float) -> None:
         self._done = self._bad = 0
-        self._latency = 0.0
-        self._round_at = now
+        self._latency, self._round_at = 0.0, now
 
     def _held(self, latency: float) -> bool:
         """True while more requests at once only made each of them slower."""
@@ -243,9 +228,7 @@ class Limiter:
         self._slow_start = False
         self._cut_at = now
         self.limit = max(1.0, self.limit / 2)
-        self._done = self._bad = 0
-        self._latency = 0.0
-        self._round_at = now
+        self._begin_round(now)
         self._note(now, why)
 
     def _cut_rate(self, now: float) -> None:
@@ -284,4 +267,5 @@ class Limiter:
             self._second = second
 
     def _note(self, now: float, why: str) -> None:
-        self.history.append(LimitChange(now - self._born, int(self.limit), self.rate, why))
+        rate = self.rate and round(self.rate, 2)
+        self.history.append({"seconds": round(now - self._born, 3), "limit": int(self.limit), "rate": rate, "why": why})

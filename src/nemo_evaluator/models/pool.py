@@ -8,10 +8,10 @@ from time import monotonic
 from typing import Final
 from urllib.parse import urlsplit
 
-from nemo_evaluator.models.answer import Answer, Duplicates
+from nemo_evaluator.models.answer import Answer, Duplicates, WireError
 from nemo_evaluator.models.endpoint import Timeouts
-from nemo_evaluator.models.http1 import Connection, WireError
-from nemo_evaluator.models.http_proxy import HttpProxy, TunnelError, open_tunnel, unreachable
+from nemo_evaluator.models.http1 import Connection
+from nemo_evaluator.models.http_proxy import HttpProxy, open_tunnel, reach
 
 _KEEP_IDLE: Final = 30.0
 # How long connections to a server that sent bytes nobody asked for are used for one request each.
@@ -94,29 +94,19 @@ class Pool:
         connection, where = Connection(self, loop), f"{self._host}:{self._port}"
         try:
             async with asyncio.timeout(bound):
-                if self._proxy is not None:
-                    await self._connect_by(self._proxy, connection, context)
-                else:
+                if self._proxy is None:
                     await loop.create_connection(lambda: connection, self._host, self._port, ssl=context)
+                elif context is None:
+                    await reach(self._proxy, lambda: connection, _tls_context)
+                else:
+                    await open_tunnel(self._proxy, self._host, self._port, connection, context)
         except TimeoutError as error:
             by = f" through the proxy {self._proxy}" if self._proxy else f" to {where}"
             raise WireError(f"no connection{by} within {bound:g} s (timeouts.connect)", connected=False) from error
-        except TunnelError as error:
-            raise WireError(str(error), connected=False) from error
         except OSError as error:
             raise WireError(f"no connection: {error.strerror or error} ({where})", connected=False) from error
         self._all.add(connection)
         return connection
-
-    async def _connect_by(self, proxy: HttpProxy, connection: Connection, context: ssl.SSLContext | None) -> None:
-        if context is not None:
-            await open_tunnel(proxy, self._host, self._port, connection, context)
-            return
-        loop, outer = asyncio.get_running_loop(), _tls_context() if proxy.scheme == "https" else None
-        try:
-            await loop.create_connection(lambda: connection, proxy.host, proxy.port, ssl=outer)
-        except OSError as error:
-            raise unreachable(proxy, error) from error
 
 
 @cache

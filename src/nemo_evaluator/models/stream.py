@@ -1,20 +1,18 @@
 """A stream of bytes that is always let go of: read to its end, broken, or left before its first byte."""
 
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
+
+OnEnd: TypeAlias = Callable[[BaseException | None], None]
 
 
 class Stream:
     """Passes bytes on; ``on_end`` is called exactly once, with the error that ended the stream, if one did."""
 
-    __slots__ = ("_closes", "_on_end", "_source")
+    __slots__ = ("_closes", "_source", "on_end")
 
-    def __init__(
-        self, source: AsyncIterator[bytes], on_end: Callable[[BaseException | None], None], *, closes: Any = None
-    ) -> None:
-        self._source = source
-        self._on_end: Callable[[BaseException | None], None] | None = on_end
-        self._closes = closes
+    def __init__(self, source: AsyncIterator[bytes], on_end: OnEnd | None = None, *, closes: Any = None) -> None:
+        self._source, self.on_end, self._closes = source, on_end, closes
 
     def __aiter__(self) -> Self:
         return self
@@ -38,6 +36,6 @@ class Stream:
         self._end(GeneratorExit())
 
     def _end(self, error: BaseException | None) -> None:
-        on_end, self._on_end = self._on_end, None
+        on_end, self.on_end = self.on_end, None
         if on_end is not None:
             on_end(error)

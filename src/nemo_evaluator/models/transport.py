@@ -21,16 +21,15 @@ from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.slots import lent_slot
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.values import dataclass, replace
-from nemo_evaluator.models._shared_pool import Lane, leave_lane, take_lane
-from nemo_evaluator.models.answer import Answer
+from nemo_evaluator.models.answer import Answer, WireError
 from nemo_evaluator.models.breaker import Breaker
 from nemo_evaluator.models.budgeted_send import spend
 from nemo_evaluator.models.chat_template_guard import guard_completions
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.faults import error_of, retry_after, stream_error
 from nemo_evaluator.models.health import Health
-from nemo_evaluator.models.http1 import WireError
 from nemo_evaluator.models.http_proxy import proxy_for
+from nemo_evaluator.models.lane import Lane
 from nemo_evaluator.models.limiter import LONGEST_PAUSE, Limiter
 from nemo_evaluator.models.reply_check import flaw_of
 from nemo_evaluator.models.request_head import RequestHeads
@@ -68,14 +67,14 @@ class Transport:
     def lane(self) -> Lane:
         """The pool and limiter of the endpoint, taken on first use."""
         if self._lane is None:
-            self._lane = take_lane(self.endpoint, self._proxy)
+            self._lane = Lane.take(self.endpoint, self._proxy)
         return self._lane
 
     async def close(self) -> None:
         """Give the pool back."""
         lane, self._lane = self._lane, None
         if lane is not None:
-            await leave_lane(lane)
+            await lane.leave()
 
     def __call__(self, request: ModelRequest) -> Awaitable[ModelReply]:
         """Send a request, again if need be, within the budgets of whoever asks."""
@@ -87,6 +86,7 @@ class Transport:
         endpoint = self.endpoint
         body, data = self._prepared(request)
         attempt, queued = 0, 0.0
+        reply: ModelReply | None
         lane = self._lane or self.lane
         limiter, breaker = lane.limiter, lane.breaker
         while True:
@@ -99,13 +99,7 @@ class Transport:
                 reply = await self._once(request, data, limiter)
             except TransportError as error:
                 failed: BoundaryError = error
-                failed.attempts = attempt
-                if self._outage(request, failed, breaker):
-                    attempt -= 1
-                    continue
-                if not endpoint.retry.wants(failed, attempt):
-                    self.stats.failures += 1
-                    raise
+                failed.attempts, reply = attempt, None
             else:
                 reply.attempts, reply.queue_ms = attempt, queued
                 reply.sent = body
@@ -115,13 +109,15 @@ class Transport:
                         breaker.answered()
                     return reply
                 failed = error_of(reply, endpoint)
-                if self._outage(request, failed, breaker):
-                    attempt -= 1
-                    continue
-                if not endpoint.retry.wants(failed, attempt):
-                    self.stats.failures += 1
-                    return reply
-            await self._back_off(failed, attempt, request.scope.health if request.scope is not None else None)
+            if self._outage(request, failed, breaker):
+                attempt -= 1
+            elif endpoint.retry.wants(failed, attempt):
+                await self._back_off(failed, attempt, request.scope.health if request.scope is not None else None)
+            else:
+                self.stats.failures += 1
+                if reply is None:
+                    raise failed
+                return reply
 
     def _outage(self, request: ModelRequest, failed: BoundaryError, breaker: Breaker) -> bool:
         """Whether a failed request waits for the server to come back, which is no try of its own."""
@@ -203,37 +199,37 @@ class Transport:
         elif reply.status >= 500:
             limiter.leave_failed(sent_at, now)
         elif reply.stream is not None:
-            reply.stream = Stream(reply.stream, partial(self._leave, sent_at), closes=reply.stream)
+            reply.stream.on_end = partial(self._leave, sent_at)
         else:
             limiter.leave(sent_at, now)
         return reply
 
     async def _exchange(self, request: ModelRequest, data: bytes) -> ModelReply:
-        balance = (self._lane or self.lane).balance
+        lane = self._lane or self.lane
         while True:
-            server = balance.pick()
+            server = lane.pick()
             try:
                 head = self._heads[server].request(request, data)
-                answer = await balance.pools[server].post(head, self.endpoint.timeouts)
+                answer = await lane.pools[server].post(head, self.endpoint.timeouts)
                 break
             except WireError as error:
                 self._check_proxy(error.status)
                 # What never reached one server may go to another at once.
-                if not (balance.failed(server) and not error.connected):
+                if not (lane.failed(server) and not error.connected):
                     raise TransportError(f"{self.endpoint.name}: {error}") from error
         if answer.status == 407:
             self._check_proxy(answer.status)
         if answer.status >= 500:
-            balance.failed(server)
+            lane.failed(server)
         else:
-            balance.answered(server)
+            lane.answered(server)
         reply = ModelReply(answer.status, {}, answer.headers)
         # The server's time: from the moment the request was written.
         reply.first_byte_ms = reply.latency_ms = (answer.first_byte_at - answer.sent_at) * 1000.0
         if answer.stream is None:
             reply.latency_ms = (answer.last_byte_at - answer.sent_at) * 1000.0
             return self._reply(request.path, answer, reply)
-        reply.stream = Stream(self._events(answer.stream), lambda _error: None, closes=answer.stream)
+        reply.stream = Stream(self._events(answer.stream), closes=answer.stream)
         return await self._gather(request.path, reply, answer) if request.whole else reply
 
     def _check_proxy(self, status: int) -> None:

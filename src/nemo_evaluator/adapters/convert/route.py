@@ -50,7 +50,7 @@ class Route:
         """The service's chat stream as the asker reads it."""
         if self.speech is None:
             return stream
-        return Stream(self._translated(stream), lambda _error: None, closes=stream)
+        return Stream(self._translated(stream), closes=stream)
 
     async def _translated(self, stream: Stream) -> AsyncIterator[bytes]:
         assert self.speech is not None

@@ -69,7 +69,7 @@ class Interceptor(base.Interceptor):
         reply = ModelReply(200, stored, sent=body, from_cache=True, attempts=0)
         if request.stream and not request.whole:
             usage = bool((body.get("stream_options") or {}).get("include_usage"))
-            reply.stream = Stream(_stream(request.path, stored, usage), lambda _error: None)
+            reply.stream = Stream(_stream(request.path, stored, usage))
             reply.headers = {"content-type": "text/event-stream"}
             reply.body = {}
         return reply
