@@ -11,16 +11,13 @@ import socket
 import zlib
 from collections import deque
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 import httptools
 
-from nemo_evaluator.models.answer import Answer, WireError
+from nemo_evaluator.models.answer import Answer, Duplicates, WireError
 from nemo_evaluator.models.chunk_queue import ChunkQueue
 from nemo_evaluator.models.endpoint import Timeouts
-
-if TYPE_CHECKING:
-    from nemo_evaluator.models.pool import Pool
 
 LARGEST: Final = 64 * 2**20
 LARGEST_HEAD: Final = 256 * 2**10
@@ -28,10 +25,25 @@ _TOO_LARGE: Final = f"the answer is larger than {LARGEST // 2**20} MB"
 _HEAD_TOO_LARGE: Final = f"the headers are larger than {LARGEST_HEAD // 2**10} KB"
 
 
+class Keeper(Protocol):
+    """Who keeps a connection between exchanges."""
+
+    duplicates: Duplicates
+
+    def give_back(self, connection: Connection) -> None:
+        """Its exchange is over and it may serve the next one."""
+
+    def distrust(self) -> None:
+        """The server sent bytes that nobody asked for."""
+
+    def forget(self, connection: Connection) -> None:
+        """It is gone."""
+
+
 class Connection(asyncio.Protocol):
     """One connection: one exchange at a time, and nothing of an answer outlives the exchange that asked for it."""
 
-    def __init__(self, pool: Pool, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, pool: Keeper, loop: asyncio.AbstractEventLoop) -> None:
         self._pool, self._loop = pool, loop
         self._parser = httptools.HttpResponseParser(self)
         self._ready: asyncio.Future[Answer] | None = None
