@@ -1,25 +1,17 @@
-"""The contract of a metric: one async call from an answer to a reward, and an identity for fingerprints. And canaries:
-a right and a wrong answer that a judge must tell apart before it may judge, which catches one that says yes to all."""
+"""The contract of a metric: one async call from an answer to a reward, and an identity for fingerprints."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, Protocol, Self, runtime_checkable
 
-from nemo_evaluator.core.errors import JudgeError
 from nemo_evaluator.core.types import JsonDict, SeedResult
 from nemo_evaluator.core.values import dataclass, field
 
 if TYPE_CHECKING:
-    from nemo_evaluator.models import Client
     from nemo_evaluator.sandbox.base import Sandbox
 
 # Wrong, rude and careless at once, so that it is worse by most rubrics.
 _WRONG: Final = "berlin, obviously. what a stupid question"
-_HINT: Final = (
-    "use another judge or fix the rubric, then run again with --resume (finished answers are reused); for a rubric "
-    "that rightly gives both the same grade, set canaries: false on the metric"
-)
 
 
 @dataclass(slots=True)
@@ -77,27 +69,3 @@ class Checkable(Protocol):
 
     # What became of the canaries; ``first`` is a problem of the benchmark. Raises JudgeError when one failed.
     async def check(self, first: SeedResult) -> JsonDict: ...
-
-
-async def run_canaries(
-    wanted: bool, judge: Client, canary: Canary | None, measure: Callable[[MetricInput], Awaitable[MetricResult]]
-) -> JsonDict:
-    """Judge both answers, where that is ``wanted``. Raises JudgeError when the judge does not tell them apart."""
-    if not wanted:
-        return {"skipped": "canaries: false"}
-    if canary is None:
-        return {"skipped": "the benchmark has its own question for the judge and no reference answer"}
-    right, wrong = [await measure(MetricInput(text, canary.seed)) for text in (canary.right, canary.wrong)]
-    told = right.reward > 0.5 > wrong.reward if canary.sure else right.reward != wrong.reward
-    if not told:
-        raise JudgeError(
-            f"the judge {judge.endpoint.name!r} cannot tell a right answer from a wrong one: it gave "
-            f"{right.reward:.2g} to {canary.right[:80]!r} and {wrong.reward:.2g} to {canary.wrong[:80]!r}",
-            hint=_HINT,
-        )
-    facts: JsonDict = {"right": right.reward, "wrong": wrong.reward}
-    for key in ("judge_tokens", "judge_cost_usd"):
-        spent = [one.details[key] for one in (right, wrong) if one.details.get(key) is not None]
-        if spent:
-            facts[key] = sum(spent)
-    return facts

@@ -14,10 +14,10 @@ from nemo_evaluator.config.fields import JudgeName
 from nemo_evaluator.config.scoring import RubricMetric
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, SeedResult
-from nemo_evaluator.scoring._ask import JudgeSettings, client_of
+from nemo_evaluator.scoring._ask import Judge, client_of
 from nemo_evaluator.scoring._rubric import Rubric
 from nemo_evaluator.scoring.metric import MetricInput, MetricResult
-from nemo_evaluator.scoring.metrics.judge import RubricJudge, judge_fingerprint
+from nemo_evaluator.scoring.metrics.judge import RubricJudge
 
 if TYPE_CHECKING:
     from nemo_evaluator.models import Client
@@ -52,9 +52,9 @@ class EnsembleJudge:
         self._judges = {
             who: RubricJudge(config, client_of(clients, who), self._rubric, name=who) for who in config.services
         }
-        members, rubric = [clients[who] for who in self._judges], self._rubric.describe()
-        settings = JudgeSettings.of(config)
-        self.fingerprint = judge_fingerprint("ensemble", members, rubric, settings, by=config.aggregation)
+        first, *others = (clients[who] for who in self._judges)
+        rubric = self._rubric.describe()
+        self.fingerprint = Judge.of(config, first).fingerprint("ensemble", rubric, *others, by=config.aggregation)
 
     async def measure(self, sample: MetricInput) -> MetricResult:
         graded = await asyncio.gather(*(judge.grade(sample, swapped=False) for judge in self._judges.values()))

@@ -11,12 +11,11 @@ from pydantic import Field
 from nemo_evaluator.config.fields import JudgeName
 from nemo_evaluator.config.scoring import RubricMetric
 from nemo_evaluator.core.errors import JudgeError, UsageError
-from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
-from nemo_evaluator.scoring._ask import JudgeSettings, ask_judge, client_of
+from nemo_evaluator.scoring._ask import Judge, client_of
 from nemo_evaluator.scoring._rubric import Rubric
-from nemo_evaluator.scoring.metric import Canary, Metric, MetricInput, MetricResult, run_canaries
+from nemo_evaluator.scoring.metric import Canary, Metric, MetricInput, MetricResult
 
 if TYPE_CHECKING:
     from nemo_evaluator.models import Client
@@ -32,16 +31,6 @@ class JudgedEnvironment(Protocol):
     def judge_prompt(self, seed: SeedResult, response: str) -> list[Message]: ...
 
     def parse_judge(self, answer: str, seed: SeedResult) -> JsonDict: ...
-
-
-# Raised whenever the same judge could be asked or read otherwise than before.
-_VERSION: Final = 2
-
-
-def judge_fingerprint(kind: str, clients: list[Client], rubric: JsonDict, settings: JudgeSettings, **more: Any) -> str:
-    """Identity of a judged metric: who judges, by what, and how."""
-    services = [client.describe() for client in clients]
-    return digest([_VERSION, kind, services, rubric, {"temperature": settings.temperature}, more])
 
 
 class JudgeMetric(RubricMetric):
@@ -61,9 +50,9 @@ class RubricJudge:
     def __init__(
         self, config: RubricMetric, client: Client, rubric: Rubric, *, name: str | None = None, swap_check: bool = False
     ) -> None:
-        self.name, self._canaries = name or config.name, config.canaries
-        self._client, self.rubric, self._settings, self._swap = client, rubric, JudgeSettings.of(config), swap_check
-        self.fingerprint = judge_fingerprint("judge", [client], rubric.describe(), self._settings, swap=swap_check)
+        self.name, self._judge = name or config.name, Judge.of(config, client)
+        self.rubric, self._swap = rubric, swap_check
+        self.fingerprint = self._judge.fingerprint("judge", rubric.describe(), swap=swap_check)
 
     async def measure(self, sample: MetricInput) -> MetricResult:
         """The grade as a reward; with ``swap_check`` the mean of both orders."""
@@ -76,24 +65,20 @@ class RubricJudge:
 
     async def check(self, first: SeedResult) -> JsonDict:
         """The canaries, graded like any answer."""
-        canary = Canary(sure=self.rubric.is_default)
-        return await run_canaries(self._canaries, self._client, canary, self.measure)
+        return await self._judge.check(Canary(sure=self.rubric.is_default), self.measure)
 
     async def grade(self, sample: MetricInput, *, swapped: bool) -> tuple[float, JsonDict]:
         """The grade on the rubric's own scale, and what rows keep of it."""
         messages = self.rubric.messages(sample.seed, sample.response, swapped=swapped)
-        read, schema = self.rubric.read, self.rubric.schema("score")
-        judged = await ask_judge(self._client, messages, read, settings=self._settings, schema=schema)
-        score, reasoning = judged.value
-        return score, {"score": score, "reasoning": reasoning, **judged.describe()}
+        (score, reasoning), facts = await self._judge.ask(messages, self.rubric.read, self.rubric.schema("score"))
+        return score, {"score": score, "reasoning": reasoning, **facts}
 
 
 class EnvironmentJudge:
     """``type: judge`` without a rubric, for a benchmark that brings its own question and reading."""
 
     def __init__(self, config: JudgeMetric, client: Client, environment: JudgedEnvironment) -> None:
-        self.name, self._canaries = config.name, config.canaries
-        self._client, self._environment, self._settings = client, environment, JudgeSettings.of(config)
+        self.name, self._environment, self._judge = config.name, environment, Judge.of(config, client)
         system = config.system_prompt
         self._system: list[Message] = [{"role": "system", "content": system}] if system else []
         self._canary: Canary | None = getattr(environment.judge_prompt, "canary", None)
@@ -101,11 +86,11 @@ class EnvironmentJudge:
         # The hooks themselves are part of the environment's fingerprint, but not the texts that they close over.
         static = self._canary is not None and not inspect.iscoroutinefunction(environment.judge_prompt)
         asked = environment.judge_prompt(self._canary.seed, self._canary.right) if static and self._canary else None
-        self.fingerprint = judge_fingerprint("environment", [client], {}, self._settings, system=system, asked=asked)
+        self.fingerprint = self._judge.fingerprint("environment", {}, system=system, asked=asked)
 
     async def check(self, first: SeedResult) -> JsonDict:
         """The benchmark's own canary, else one of its first problem."""
-        return await run_canaries(self._canaries, self._client, self._canary or Canary.of(first), self.measure)
+        return await self._judge.check(self._canary or Canary.of(first), self.measure)
 
     async def measure(self, sample: MetricInput) -> MetricResult:
         """The verdict the benchmark reads out of the judge's answer."""
@@ -119,13 +104,11 @@ class EnvironmentJudge:
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise JudgeError(f"{type(error).__name__}: {error}") from error
 
-        asked = [*self._system, *messages]
-        judged = await ask_judge(self._client, asked, read, settings=self._settings, schema=self._schema)
-        verdict = judged.value
+        verdict, facts = await self._judge.ask([*self._system, *messages], read, self._schema)
         reward = verdict.pop("reward", None)
         if not isinstance(reward, (int, float)):
             raise JudgeError(f"the benchmark read no reward out of the judge's answer: {reward!r}")
-        return MetricResult(float(reward), {**verdict, **judged.describe()})
+        return MetricResult(float(reward), {**verdict, **facts})
 
 
 def _told(hook: Callable[..., Any], sample: MetricInput, *given: Any) -> Any:

@@ -15,12 +15,11 @@ from nemo_evaluator.core.errors import BoundaryError, JudgeError
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
-from nemo_evaluator.scoring._ask import STOPS, JudgeSettings, ask_judge, client_of
+from nemo_evaluator.scoring._ask import STOPS, Judge, client_of
 from nemo_evaluator.scoring._reply import FENCE_NOTE, fenced, judge_reply
 from nemo_evaluator.scoring._rubric import Rubric, task_text
 from nemo_evaluator.scoring._text import strip_reasoning
-from nemo_evaluator.scoring.metric import Canary, MetricInput, MetricResult, run_canaries
-from nemo_evaluator.scoring.metrics.judge import judge_fingerprint
+from nemo_evaluator.scoring.metric import Canary, MetricInput, MetricResult
 
 if TYPE_CHECKING:
     from nemo_evaluator.models import Client
@@ -44,13 +43,11 @@ class PairwiseJudge:
     tie."""
 
     def __init__(self, config: PairwiseJudgeMetric, clients: Mapping[str, Client], environment: object = None) -> None:
-        self.name, self._canaries = config.name, config.canaries
-        self._judge = client_of(clients, config.judge_service)
+        self.name, self._rubric = config.name, Rubric.of(config)
+        self._judge = Judge.of(config, client_of(clients, config.judge_service))
         self._baseline = client_of(clients, config.baseline_service)
-        self._rubric, self._settings = Rubric.of(config), JudgeSettings.of(config)
         self._answers: OrderedDict[str, asyncio.Task[str]] = OrderedDict()
-        who, rubric = [self._judge, self._baseline], self._rubric.describe()
-        self.fingerprint = judge_fingerprint("pairwise", who, rubric, self._settings, split="tie")
+        self.fingerprint = self._judge.fingerprint("pairwise", self._rubric.describe(), self._baseline, split="tie")
 
     async def measure(self, sample: MetricInput) -> MetricResult:
         """Who wins in both orders."""
@@ -71,7 +68,7 @@ class PairwiseJudge:
             mine, theirs = await self.compare(sample, canary.wrong if right else canary.right, swapped=False)
             return MetricResult(float(mine > theirs))
 
-        return await run_canaries(self._canaries, self._judge, canary, against)
+        return await self._judge.check(canary, against)
 
     def aggregate(self, details: Iterable[JsonDict]) -> dict[str, float]:
         """The share of rows on which both orders gave the same winner."""
@@ -115,9 +112,7 @@ class PairwiseJudge:
             '{"reasoning": "one or two sentences", "score_a": a number, "score_b": a number}'
         )
         messages = [{"role": "system", "content": self._rubric.system_prompt}, {"role": "user", "content": ask}]
-        schema = self._rubric.schema("score_a", "score_b")
-        judged = await ask_judge(self._judge, messages, self._read, settings=self._settings, schema=schema)
-        a, b = judged.value
+        (a, b), _ = await self._judge.ask(messages, self._read, self._rubric.schema("score_a", "score_b"))
         return (b, a) if swapped else (a, b)
 
     def _read(self, text: str) -> tuple[float, float]:

@@ -14,11 +14,10 @@ from nemo_evaluator.config.scoring import MetricBase
 from nemo_evaluator.core.errors import JudgeError, ScorerError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
-from nemo_evaluator.scoring._ask import JudgeSettings, ask_judge, client_of
+from nemo_evaluator.scoring._ask import Judge, client_of
 from nemo_evaluator.scoring._reply import judge_reply
 from nemo_evaluator.scoring._text import strip_reasoning
-from nemo_evaluator.scoring.metric import Canary, MetricInput, MetricResult, run_canaries
-from nemo_evaluator.scoring.metrics.judge import judge_fingerprint
+from nemo_evaluator.scoring.metric import Canary, MetricInput, MetricResult
 
 if TYPE_CHECKING:
     from nemo_evaluator.models import Client
@@ -53,12 +52,12 @@ class RewardModel:
     (``accuracy``)."""
 
     def __init__(self, config: RewardModelMetric, clients: Mapping[str, Client], environment: object = None) -> None:
-        self.name, self._canaries, self._client = config.name, config.canaries, client_of(clients, config.service)
-        self._settings = JudgeSettings(0.0, config.timeout, config.max_retries)
+        client = client_of(clients, config.service)
+        self.name, self._judge = config.name, Judge(client, 0.0, config.timeout, config.max_retries, config.canaries)
         self._mode, self._aspect = config.mode, config.aspect
         self._range, self._threshold = config.score_range, config.threshold
         facts = {"mode": self._mode, "aspect": self._aspect, "range": self._range, "threshold": self._threshold}
-        self.fingerprint = judge_fingerprint("reward_model", [self._client], {}, self._settings, **facts)
+        self.fingerprint = self._judge.fingerprint("reward_model", {}, **facts)
 
     async def measure(self, sample: MetricInput) -> MetricResult:
         score, details = await self._score(sample.seed, strip_reasoning(sample.response).strip())
@@ -81,7 +80,7 @@ class RewardModel:
         async def raw(sample: MetricInput) -> MetricResult:
             return MetricResult(*await self._score(sample.seed, sample.response))
 
-        return await run_canaries(self._canaries, self._client, Canary(sure=False), raw)
+        return await self._judge.check(Canary(sure=False), raw)
 
     def aggregate(self, details: Iterable[JsonDict]) -> dict[str, float]:
         """The share of answers that reach the threshold."""
@@ -91,9 +90,8 @@ class RewardModel:
     async def _score(self, seed: SeedResult, response: str) -> tuple[float, JsonDict]:
         turns: list[Message] = list(seed.messages or [{"role": "user", "content": seed.prompt}])
         messages = [*turns, {"role": "assistant", "content": response}]
-        judged = await ask_judge(self._client, messages, self._read, settings=self._settings)
-        value, aspects = judged.value
-        return value, {**({"aspects": aspects} if aspects else {}), **judged.describe()}
+        (value, aspects), facts = await self._judge.ask(messages, self._read)
+        return value, {**({"aspects": aspects} if aspects else {}), **facts}
 
     def _read(self, text: str) -> tuple[float, dict[str, float]]:
         if self._mode == "multi_aspect":
