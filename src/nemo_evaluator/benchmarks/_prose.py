@@ -1,8 +1,12 @@
 """Prose as pieces: sentences, words, paragraphs, syllables; what the instruction checkers count."""
 
 import re
+from collections.abc import Callable, Iterable
+from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
+
+T = TypeVar("T")
 
 WORD: Final = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _ABBREVIATIONS: Final = re.compile(
@@ -20,6 +24,17 @@ def word_list(name: str) -> frozenset[str]:
 
 STOP_WORDS: Final = word_list("stop_words")
 PRONOUNS: Final = word_list("pronouns")
+
+
+def every(items: Iterable[T], holds: Callable[[T], object]) -> bool:
+    """Whether there is an item, and each of them holds."""
+    kept = list(items)
+    return bool(kept) and all(map(holds, kept))
+
+
+def in_turn(items: Iterable[T], holds: Callable[[T, T], object]) -> bool:
+    """Whether there are two items at least, and any two neighbours hold."""
+    return every(pairwise(items), lambda pair: holds(*pair))
 
 
 def words(text: str) -> list[str]:

@@ -2,11 +2,11 @@
 
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.benchmarks._instructions import check_all, prepare, summary
-from nemo_evaluator.benchmarks.ifbench import custom, form, prose
+from nemo_evaluator.benchmarks.ifbench import form, prose
 from nemo_evaluator.environments.custom import ScorerInput, scorer
 from nemo_evaluator.scoring import Score
 
-CHECKS = custom.CHECKS | form.CHECKS | prose.CHECKS
+CHECKS = form.CHECKS | prose.CHECKS
 
 
 @builtin("ifbench", prepare_row=prepare, summary=summary)

@@ -1,15 +1,17 @@
 """IFBench: which words, sentences, names, numbers and signs there are, how many, where, and what is repeated."""
 
 import itertools
+import operator
 import re
 from collections import Counter
-from collections.abc import Sequence
 from typing import Final
 
 from nemo_evaluator.benchmarks._instructions import Check, named
 from nemo_evaluator.benchmarks._prose import (
     PRONOUNS,
     STOP_WORDS,
+    every,
+    in_turn,
     kind_of,
     lower_words,
     sentences,
@@ -45,12 +47,6 @@ def punctuation(text: str, args: JsonDict) -> bool:
     """Full stop, comma, colon, semicolon, question mark, exclamation mark, and an interrobang."""
     rest = re.sub(r"\?!|!\?|‽", "", text)
     return rest != text and all(sign in rest for sign in ".,:;?!")
-
-
-def words_japanese(text: str, args: JsonDict) -> bool:
-    """Every Nth word is Japanese."""
-    chosen = text.split()[int(args["N"]) - 1 :: int(args["N"])]
-    return bool(chosen) and all(_JAPANESE.search(word) for word in chosen)
 
 
 def _trigrams(text: str) -> set[tuple[str, ...]]:
@@ -118,19 +114,6 @@ def _alliteration(sentence: str) -> int:
     return max((len(list(run)) for _, run in runs), default=0)
 
 
-def alliteration_increment(text: str, args: JsonDict) -> bool:
-    """The longest alliteration grows from sentence to sentence."""
-    runs = [_alliteration(sentence) for sentence in sentences(text)]
-    return len(runs) > 1 and all(left < right for left, right in itertools.pairwise(runs))
-
-
-def increment(text: str, args: JsonDict) -> bool:
-    """Each sentence has exactly so many words more than the one before."""
-    sizes = [len(words(sentence)) for sentence in sentences(text)]
-    steps = [right - left for left, right in itertools.pairwise(sizes)]
-    return bool(steps) and all(step == args["small_n"] for step in steps)
-
-
 def keyword(text: str, args: JsonDict) -> bool:
     """The word stands in the Nth sentence."""
     parts, nth = sentences(text), int(args["N"])
@@ -142,63 +125,11 @@ def _letters(text: str) -> list[str]:
     return [word.casefold() for word in words(text) if word[0].isalpha()]
 
 
-def alphabet(text: str, args: JsonDict) -> bool:
-    """Each word begins with the letter after the one before; A follows Z."""
-    codes = [ord(word[0]) - ord("a") for word in _letters(text)]
-    return len(codes) > 1 and all((left + 1) % 26 == right for left, right in itertools.pairwise(codes))
-
-
-def consonants(text: str, args: JsonDict) -> bool:
-    """Every word has two consonants in a row."""
-    said = _letters(text)
-    return bool(said) and all(_CLUSTER.search(word) for word in said)
-
-
 def keywords_specific_position(text: str, args: JsonDict) -> bool:
     """The keyword is the mth word of the nth sentence."""
     parts, nth, mth = sentences(text), int(args["n"]), int(args["m"])
     said = lower_words(parts[nth - 1]) if len(parts) >= nth else []
     return len(said) >= mth and said[mth - 1] == args["keyword"].casefold()
-
-
-def _linked(pairs: Sequence[tuple[list[str], list[str]]]) -> bool:
-    return bool(pairs) and all(left and right and left[-1] == right[0] for left, right in pairs)
-
-
-def paragraph_last_first(text: str, args: JsonDict) -> bool:
-    """Each paragraph ends with the word it begins with."""
-    parts = [said for line in text.split("\n") if (said := lower_words(line))]
-    return bool(parts) and all(len(part) > 1 and part[0] == part[-1] for part in parts)
-
-
-def no_consecutive(text: str, args: JsonDict) -> bool:
-    """No two words in a row begin with the same letter."""
-    said = _letters(text)
-    return len(said) > 1 and all(left[0] != right[0] for left, right in itertools.pairwise(said))
-
-
-def odd_even_syllables(text: str, args: JsonDict) -> bool:
-    """Words with odd and even numbers of syllables in turn."""
-    parities = [syllables(word) % 2 for word in _letters(text)]
-    return len(parities) > 1 and all(left != right for left, right in itertools.pairwise(parities))
-
-
-def palindrome(text: str, args: JsonDict) -> bool:
-    """At least ten different palindromes of five letters or more."""
-    found = {word for word in _letters(text) if len(word) >= _PALINDROME_LENGTH and word == word[::-1]}
-    return len(found) >= _PALINDROMES
-
-
-def prime_lengths(text: str, args: JsonDict) -> bool:
-    """Every word is as long as a prime number."""
-    said = words(text)
-    return bool(said) and all(len(re.sub(r"[^\w]", "", word)) in _PRIMES for word in said)
-
-
-def repeats(text: str, args: JsonDict) -> bool:
-    """No word occurs more than so many times."""
-    counts = Counter(lower_words(text))
-    return bool(counts) and max(counts.values()) <= args["small_n"]
 
 
 def start_verb(text: str, args: JsonDict) -> bool:
@@ -231,12 +162,11 @@ def words_position(text: str, args: JsonDict) -> bool:
 
 
 CHECKS: Final[dict[str, Check]] = {
-    **named("count", keywords_multiple, punctuation, words_japanese),
+    **named("count", keywords_multiple, punctuation),
     **named("ratio", overlap, sentence_balance, sentence_type, sentence_words, stop_words),
     **named("repeat", repeat_change, repeat_span),
-    **named("sentence", alliteration_increment, increment, keyword),
-    **named("words", alphabet, consonants, keywords_specific_position, no_consecutive, odd_even_syllables, palindrome),
-    **named("words", paragraph_last_first, prime_lengths, repeats, start_verb, words_position),
+    **named("sentence", keyword),
+    **named("words", keywords_specific_position, start_verb, words_position),
     # At least so many different coordinating conjunctions.
     "count:conjunctions": lambda text, args: len(_CONJUNCTIONS.intersection(lower_words(text))) >= args["small_n"],
     # Exactly so many numbers in digits; 1,000 and 2.5 are one each.
@@ -248,10 +178,48 @@ CHECKS: Final[dict[str, Check]] = {
     ),
     "count:unique_word_count": lambda text, args: len(set(lower_words(text))) >= args["N"],
     "count:word_count_range": lambda text, args: args["min_words"] <= len(text.split()) <= args["max_words"],
+    # Every Nth word is Japanese.
+    "count:words_japanese": lambda text, args: every(
+        text.split()[int(args["N"]) - 1 :: int(args["N"])], _JAPANESE.search
+    ),
     # The sentence that asks to be repeated, and nothing else.
     "repeat:repeat_simple": lambda text, args: _flat(text).casefold() == _SENTENCE,
+    # The longest alliteration grows from sentence to sentence.
+    "sentence:alliteration_increment": lambda text, args: in_turn(map(_alliteration, sentences(text)), operator.lt),
+    # Each sentence has exactly so many words more than the one before.
+    "sentence:increment": lambda text, args: in_turn(
+        (len(words(sentence)) for sentence in sentences(text)), lambda left, right: right - left == args["small_n"]
+    ),
+    # Each word begins with the letter after the one before; A follows Z.
+    "words:alphabet": lambda text, args: in_turn(
+        (ord(word[0]) - ord("a") for word in _letters(text)), lambda left, right: (left + 1) % 26 == right
+    ),
+    # Every word has two consonants in a row.
+    "words:consonants": lambda text, args: every(_letters(text), _CLUSTER.search),
     # The last word of each sentence is the first of the next.
-    "words:last_first": lambda text, args: _linked(list(itertools.pairwise(map(lower_words, sentences(text))))),
+    "words:last_first": lambda text, args: in_turn(
+        map(lower_words, sentences(text)), lambda left, right: left and right and left[-1] == right[0]
+    ),
+    # No two words in a row begin with the same letter.
+    "words:no_consecutive": lambda text, args: in_turn((word[0] for word in _letters(text)), operator.ne),
+    # Words with odd and even numbers of syllables in turn.
+    "words:odd_even_syllables": lambda text, args: in_turn(
+        (syllables(word) % 2 for word in _letters(text)), operator.ne
+    ),
+    # At least ten different palindromes of five letters or more.
+    "words:palindrome": lambda text, args: (
+        len({word for word in _letters(text) if len(word) >= _PALINDROME_LENGTH and word == word[::-1]}) >= _PALINDROMES
+    ),
+    # Each paragraph ends with the word it begins with.
+    "words:paragraph_last_first": lambda text, args: every(
+        filter(None, map(lower_words, text.split("\n"))), lambda said: len(said) > 1 and said[0] == said[-1]
+    ),
+    # Every word is as long as a prime number.
+    "words:prime_lengths": lambda text, args: every(
+        words(text), lambda word: len(re.sub(r"[^\w]", "", word)) in _PRIMES
+    ),
+    # No word occurs more than so many times.
+    "words:repeats": lambda text, args: 0 < max(Counter(lower_words(text)).values(), default=0) <= args["small_n"],
     # No more than three different vowels in the whole response.
     "words:vowel": lambda text, args: 0 < len(set(text.casefold()) & set("aeiou")) <= _VOWEL_KINDS,
 }
