@@ -26,6 +26,8 @@ _RELATION: Final = lazy_pattern(r"[<>≤≥≠]|\\(?:le|ge|lt|gt|leq|geq|ne|neq)
 _BOUND: Final = pattern("formula.bound")
 _ASSERTS: Final = pattern("formula.asserts")
 _GROUPED: Final = lazy_pattern(r",\\!\s?(?=\d{3})")
+# A comma inside a number: 1,000 or 10,\!080.
+_GROUP: Final = lazy_pattern(r",(?:\\!|\s?\\,)?\d{3}(?!\d)")
 _MINUS: Final = lazy_pattern(r"(?<![A-Za-z]{2}) - (?![A-Za-z]{2})")
 _PLACEHOLDERS: Final = ("LETTER", "ANSWER")  # of a prompt that was repeated
 _SHORT_LINE: Final = 4
@@ -54,19 +56,11 @@ def split_list(text: str) -> list[str]:
             depth += 1
         elif sign in ")]}":
             depth -= 1
-        elif sign == "," and depth <= 0 and not _groups(text, at):
+        elif sign == "," and depth <= 0 and not (at and text[at - 1].isdigit() and _GROUP.match(text, at)):
             parts.append(text[start:at])
             start = at + 1
     parts.append(text[start:])
     return [part for part in parts if part.strip()]
-
-
-_GROUP: Final = lazy_pattern(r",(?:\\!|\s?\\,)?\d{3}(?!\d)")
-
-
-def _groups(text: str, at: int) -> bool:
-    """A comma inside a number: 1,000 or 10,\\!080 or 1{,}000."""
-    return at > 0 and text[at - 1].isdigit() and _GROUP.match(text, at) is not None
 
 
 class Formulas:

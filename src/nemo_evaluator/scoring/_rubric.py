@@ -18,6 +18,7 @@ _DEFAULT_RUBRIC: Final = (
     "Judge how well the response does what the task asks: correctness first, then completeness, then clarity."
 )
 _PLACES: Final = ("{instruction}", "{response}", "{expected}", "{reference_section}")
+_PLACE: Final = lazy_pattern("|".join(map(re.escape, _PLACES)))
 _RATIO: Final = lazy_pattern(r"(\d{1,9}(?:\.\d{1,9})?) ?(?:/|out of) ?(\d{1,9}(?:\.\d{1,9})?)", re.IGNORECASE)
 
 
@@ -32,7 +33,12 @@ class Rubric:
 
     @classmethod
     def of(cls, config: RubricMetric, system_prompt: str | None = None, reference_free: bool = False) -> Self:
-        text = config.rubric or (_read(config.rubric_file) if config.rubric_file else _DEFAULT_RUBRIC)
+        text, path = config.rubric or _DEFAULT_RUBRIC, config.rubric_file
+        if path and not config.rubric:
+            try:
+                text = find_file(path).read_text(encoding="utf-8")
+            except OSError as error:
+                raise UsageError(f"the rubric file {path} cannot be read: {error}") from error
         return cls(text, float(config.max_score), system_prompt or _SYSTEM, reference_free)
 
     @property
@@ -60,12 +66,14 @@ class Rubric:
         """The question to the judge; ``swapped`` shows the texts in the opposite order."""
         task, said = task_text(seed), strip_reasoning(response).strip() or "(empty)"
         reference = "" if self.reference_free else seed.expected_answer
+        shown = [fenced("task", task), fenced("response", said)]
+        if reference:
+            shown.append(fenced("reference", reference))
         if any(place in self.text for place in _PLACES):
-            ask = self._filled(task, said, reference)
+            values = (task, shown[1], reference, shown[2] if reference else "")
+            # One pass, so that a response that contains a placeholder is not filled in turn.
+            ask = _PLACE.sub(lambda match: values[_PLACES.index(match[0])], self.text)
         else:
-            shown = [fenced("task", task), fenced("response", said)]
-            if reference:
-                shown.append(fenced("reference", reference))
             shown = shown[::-1] if swapped else shown
             about = " The reference is the expected answer." if reference else ""
             ask = f"{self.text}\n\nGrade the response to the task below.{about}\n\n" + "\n\n".join(shown)
@@ -98,23 +106,9 @@ class Rubric:
             raise JudgeError(f"`score` is {value!r}, not a number from {self.scale}")
         return score
 
-    def _filled(self, task: str, response: str, reference: str) -> str:
-        shown = fenced("reference", reference) if reference else ""
-        values = (task, fenced("response", response), reference, shown)
-        # One pass, so that a response that contains a placeholder is not filled in turn.
-        pattern = re.compile("|".join(map(re.escape, _PLACES)))
-        return pattern.sub(lambda match: values[_PLACES.index(match[0])], self.text)
-
 
 def task_text(seed: SeedResult) -> str:
     """The problem as text: the prompt, or a whole conversation."""
     if seed.prompt or not seed.messages:
         return seed.prompt
     return "\n\n".join(f"{turn.get('role')}: {turn.get('content')}" for turn in seed.messages)
-
-
-def _read(path: str) -> str:
-    try:
-        return find_file(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"the rubric file {path} cannot be read: {error}") from error

@@ -65,13 +65,6 @@ def _branches(node: dict[str, Any]) -> str:
     return parts[0] if len(parts) == 1 and not ends else f"(?:{'|'.join([*parts, *([''] if ends else [])])})"
 
 
-def _compiled(phrases: list[str]) -> str:
-    spaced = _alternation([one for one in phrases if one[0] < "\u3000"])
-    joined = _alternation([one for one in phrases if one[0] >= "\u3000"])
-    words = rf"(?<![\w'’])(?:{spaced})(?![\w])"
-    return f"{words}|{joined}" if joined else words
-
-
 def _group(mark: int) -> list[str]:
     return [phrase for phrase, its in _TABLE.items() if its == mark]
 
@@ -108,8 +101,11 @@ class Scan:
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
         """Made on first use: it is large, and a run may have nothing to score."""
+        spaced = _alternation([one for one in self._phrases if one[0] < "\u3000"])
+        joined = _alternation([one for one in self._phrases if one[0] >= "\u3000"])
+        words = rf"(?<![\w'’])(?:{spaced})(?!\w)" + (f"|{joined}" if joined else "")
         verbs = rf"|(?<![\w'’])(?:{_NEGATED_VERB})(?!\w)|{self._edges}" if self._edges else ""
-        return re.compile(_compiled(self._phrases) + verbs, re.IGNORECASE)
+        return re.compile(words + verbs, re.IGNORECASE)
 
     def finditer(self, text: str, start: int = 0, end: int | None = None) -> Iterator[re.Match[str]]:
         end = len(text) if end is None else end

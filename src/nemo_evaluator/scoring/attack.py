@@ -1,7 +1,5 @@
 """How easily a judge is talked into a grade: wrong answers dressed up in known ways, and texts in another order."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Mapping

@@ -29,19 +29,11 @@ def options_of(sample: ScorerInput) -> dict[str, str]:
     return {}
 
 
-def _judge(sample: ScorerInput, labels: str, options: dict[str, str]) -> Score:
-    target = str(sample.target).strip().strip("()[].").upper()
-    label = pick(sample.response, labels, options, sample.question)
-    return found(label, label == target)
-
-
-def _labels_for(pattern: str | None, options: dict[str, str], default: str) -> str:
-    ranged = _CLASS.search(pattern) if pattern else None
-    if ranged is not None:
-        return ranged[3] or "".join(map(chr, range(ord(ranged[1]), ord(ranged[2]) + 1)))
-    if options and all(len(label) == 1 for label in options):
-        return "".join(options)
-    return default
+def _judge(sample: ScorerInput, labels: str | None, default: str) -> Score:
+    options = options_of(sample)
+    offered = "".join(options) if all(len(label) == 1 for label in options) else ""
+    label = pick(sample.response, labels or offered or default, options, sample.question)
+    return found(label, label == str(sample.target).strip().strip("()[].").upper())
 
 
 @versioned("3")
@@ -49,12 +41,14 @@ def multichoice_regex(sample: ScorerInput, pattern: str | None = None, labels: s
     """Does the response pick the target letter? The letters are ``labels``, or the range in ``pattern`` (``[A-J]``), or
     those of the row's options, or A to D. A pattern without such a range is a regular expression whose last match gives
     the letter."""
-    options = options_of(sample)
-    if pattern is not None and labels is None and _CLASS.search(pattern) is None:
+    ranged = _CLASS.search(pattern) if pattern is not None and not labels else None
+    if pattern is not None and labels is None and ranged is None:
         hits = [m[m.lastindex or 0] for m in re.finditer(pattern, unmark(prepare(sample.response)))]
         letter = hits[-1].strip().upper() if hits else None
         return found(letter, letter == str(sample.target).strip().upper())
-    return _judge(sample, labels or _labels_for(pattern, options, "ABCD"), options)
+    if ranged is not None:
+        labels = ranged[3] or "".join(map(chr, range(ord(ranged[1]), ord(ranged[2]) + 1)))
+    return _judge(sample, labels, "ABCD")
 
 
 def extract_mcq_letter(text: str, labels: str = "ABCDEFGHIJ", options: Mapping[str, Any] | None = None) -> str | None:
@@ -65,5 +59,4 @@ def extract_mcq_letter(text: str, labels: str = "ABCDEFGHIJ", options: Mapping[s
 @versioned("3")
 def mcq_extract(sample: ScorerInput, labels: str | None = None) -> Score:
     """Like multichoice_regex, with the letters A to J unless the row's options say otherwise."""
-    options = options_of(sample)
-    return _judge(sample, labels or _labels_for(None, options, "ABCDEFGHIJ"), options)
+    return _judge(sample, labels, "ABCDEFGHIJ")

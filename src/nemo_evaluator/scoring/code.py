@@ -215,7 +215,7 @@ def _verdict(result: ExecResult, word: str) -> tuple[str, str]:
         if "Traceback (most recent call last)" in text:
             raise SandboxError(f"the judge could not work in this sandbox: {text.splitlines()[-1]}")
         raise TamperError(f"the program ended its judge (exit code {result.exit_code})")
-    verdict, why = values.decode(bytes.fromhex(line.partition(" ")[2]), _no_reference)
+    verdict, why = values.decode(bytes.fromhex(line.partition(" ")[2]), values.no_reference)
     if verdict == "tamper":
         raise TamperError(why)
     if verdict == "unjudged":
@@ -223,7 +223,3 @@ def _verdict(result: ExecResult, word: str) -> tuple[str, str]:
     if verdict == "crash" and result.out_of_memory:
         return "out_of_memory", why
     return verdict, why
-
-
-def _no_reference(_: values.Reference) -> object:
-    raise ValueError("a reference in a verdict")

@@ -17,25 +17,24 @@ from nemo_evaluator.scoring.types import Score, ScorerInput, versioned
 _FENCE: Final = lazy_pattern(r"```[ \t]*(?:json[c5]?)?[ \t]*\n?(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
 _OPENING: Final = lazy_pattern(r"[{\[]")
 _ATTEMPTS: Final = 500
-_MISSING: Final = object()
 _DECODER: Final = json.JSONDecoder()
 
 
 def extract_json(text: str) -> Any:
     """The last JSON value of a response: the whole text, a fenced block, else the widest object or list; or None."""
-    value = _find(text)
-    return None if value is _MISSING else value
+    found = _values(text)
+    return found[-1] if found else None
 
 
-def _find(text: str) -> Any:
+def _values(text: str) -> list[Any]:
+    """The JSON of a response; of several values the last one counts."""
     text = strip_reasoning(text).strip()
     for candidate in (text, *(block.strip() for block in reversed(_FENCE.findall(text)))):
         try:
-            return json.loads(candidate)
+            return [json.loads(candidate)]
         except (ValueError, RecursionError):
             continue
-    *_, last = (_MISSING, *_embedded(text))
-    return last
+    return list(_embedded(text))
 
 
 def _embedded(text: str) -> Iterator[Any]:
@@ -62,11 +61,11 @@ def validate_json_schema(response: str, schema: Mapping[str, Any]) -> JsonDict:
         kind.check_schema(dict(schema))
     except SchemaError as error:
         raise ScorerError(f"the JSON schema is not valid: {error.message}") from error
-    value = _find(response)
-    if value is _MISSING:
+    found = _values(response)
+    if not found:
         return {"valid": False, "extracted": None, "errors": ["no JSON found"], "score": 0.0}
-    errors = [f"{error.json_path}: {error.message}" for error in kind(schema).iter_errors(value)]
-    return {"valid": not errors, "extracted": value, "errors": errors, "score": 0.0 if errors else 1.0}
+    errors = [f"{error.json_path}: {error.message}" for error in kind(schema).iter_errors(found[-1])]
+    return {"valid": not errors, "extracted": found[-1], "errors": errors, "score": 0.0 if errors else 1.0}
 
 
 @versioned("1")

@@ -53,11 +53,8 @@ class MathPool:
         return verdict
 
     def close(self) -> None:
-        while True:
-            try:
-                self._idle.get_nowait().stop()
-            except queue.Empty:
-                return
+        while not self._idle.empty():
+            self._idle.get_nowait().stop()
 
 
 class _Worker:
@@ -71,9 +68,18 @@ class _Worker:
         return verdict
 
     def _exchange(self, target: str, said: str, seconds: float) -> bytes:
-        fresh = self._process is None or self._process.poll() is not None
-        process = self._start() if fresh else self._process
-        assert process is not None and process.stdin is not None and process.stdout is not None
+        process = self._process
+        fresh = process is None or process.poll() is not None
+        if process is None or fresh:
+            self.stop()
+            process = self._process = subprocess.Popen(
+                [sys.executable, "-m", "nemo_evaluator.scoring._math_worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            )
+        assert process.stdin is not None and process.stdout is not None
         # The worker limits its own CPU time; the wall clock only guards against a worker that does not come back.
         limit = seconds * _WALL_FACTOR + (_START_SECONDS if fresh else 10.0)
         guard = threading.Timer(limit, process.kill)
@@ -90,17 +96,6 @@ class _Worker:
         if not line:
             self.stop()
         return line
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        self.stop()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "nemo_evaluator.scoring._math_worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-        )
-        return self._process
 
     def stop(self) -> None:
         process, self._process = self._process, None
@@ -144,8 +139,14 @@ async def math(sample: ScorerInput, timeout: float = _DEFAULT_SECONDS, pool: Mat
 
 
 async def _equal(said: str, target: str, workers: MathPool, timeout: float) -> bool | None:
-    quick = _quick(said, target)
-    return quick if quick is not None else await asyncio.to_thread(workers.equal, target, said, timeout)
+    """Whether two values are equal: by plain comparison where that decides, else by algebra."""
+    mine, theirs = _bare(said), _bare(target)
+    if mine == theirs:
+        return True
+    if _NUMBER.fullmatch(mine) and _NUMBER.fullmatch(theirs):
+        left, right = parse_number(mine), parse_number(theirs)
+        return left is not None and right is not None and left.equals(right)
+    return await asyncio.to_thread(workers.equal, target, said, timeout)
 
 
 async def _paired(wanted: list[str], given: list[str], workers: MathPool, timeout: float) -> bool:
@@ -159,17 +160,6 @@ async def _paired(wanted: list[str], given: list[str], workers: MathPool, timeou
         else:
             return False
     return True
-
-
-def _quick(said: str, target: str) -> bool | None:
-    """True or False when plain comparison decides; None when algebra is needed."""
-    if _bare(said) == _bare(target):
-        return True
-    left, right = _NUMBER.fullmatch(_bare(said)), _NUMBER.fullmatch(_bare(target))
-    if left and right:
-        mine, theirs = parse_number(left[0]), parse_number(right[0])
-        return mine is not None and theirs is not None and mine.equals(theirs)
-    return None
 
 
 def _bare(text: str) -> str:

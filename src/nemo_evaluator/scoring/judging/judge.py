@@ -23,11 +23,7 @@ _MODULES: Final = ("math", "sys", "re", "collections", "itertools", "random", "s
 
 
 class End(BaseException):
-    """The tests cannot go on; no ``except`` of theirs takes that back."""
-
-    def __init__(self, verdict: str, text: str) -> None:
-        super().__init__(verdict, text)
-        self.verdict, self.text = verdict, text
+    """The tests cannot go on: a verdict and why. No ``except`` of theirs takes that back."""
 
 
 class Session:
@@ -59,7 +55,7 @@ class Session:
     @property
     def ended(self) -> tuple[str, str] | None:
         """The verdict, once the tests cannot go on."""
-        return None if self.end is None else (self.end.verdict, self.end.text)
+        return None if self.end is None else self.end.args
 
     def stop(self, verdict: str, text: str) -> End:
         """Remember the first reason why the tests cannot go on."""

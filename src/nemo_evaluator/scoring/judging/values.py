@@ -61,6 +61,11 @@ def decode(data: bytes, resolve: Callable[[Reference], Any]) -> Any:
     return value
 
 
+def no_reference(value: object) -> Any:
+    """For messages that hold plain values alone."""
+    raise ValueError(f"a {type(value).__name__} where only plain values stand")
+
+
 def send(fd: int, body: bytes) -> None:
     left = memoryview(len(body).to_bytes(4, "big") + body)
     while left:

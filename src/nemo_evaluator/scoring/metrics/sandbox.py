@@ -36,7 +36,13 @@ class SandboxCommand:
         """1 when the command ends with 0, else 0; raises SandboxError when there is no sandbox to run it in."""
         if sample.sandbox is None:
             raise SandboxError(f"metric {self.name!r} needs a sandbox", hint="give the benchmark a `sandbox:`")
-        command = self._command or self._own(sample)
+        about = sample.seed.metadata
+        command = self._command or next((str(about[key]) for key in _OWN_COMMANDS if about.get(key)), None)
+        if command is None:
+            raise ScorerError(
+                f"metric {self.name!r} has no command, and the problem brings none",
+                hint="set `command`, or give the rows a column `verify_command`",
+            )
         await sample.sandbox.upload(sample.response.encode(), RESPONSE_FILE)
         environment = {"NEL_RESPONSE": RESPONSE_FILE, "NEL_EXPECTED": sample.seed.expected_answer}
         result = await sample.sandbox.exec(command, timeout=self._timeout, env=environment)
@@ -46,15 +52,6 @@ class SandboxCommand:
         if result.timed_out:
             details["timed_out"] = True
         return MetricResult(float(result.ok), details)
-
-    def _own(self, sample: MetricInput) -> str:
-        for key in _OWN_COMMANDS:
-            if sample.seed.metadata.get(key):
-                return str(sample.seed.metadata[key])
-        raise ScorerError(
-            f"metric {self.name!r} has no command, and the problem brings none",
-            hint="set `command`, or give the rows a column `verify_command`",
-        )
 
 
 KIND: Final = Kind(SandboxMetric, SandboxCommand)

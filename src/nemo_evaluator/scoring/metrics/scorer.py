@@ -24,7 +24,8 @@ class ScorerMetric:
     def __init__(self, name: str, scorer: Callable[..., Any], config: Mapping[str, Any] | None = None) -> None:
         self.name = name
         self._scorer, self._config = scorer, dict(config or {})
-        self.fingerprint = digest(["scorer", scorer_version(_bare(scorer)), self._config])
+        bare = scorer.func if isinstance(scorer, partial) else scorer
+        self.fingerprint = digest(["scorer", scorer_version(bare), self._config])
 
     async def measure(self, sample: MetricInput) -> MetricResult:
         seed = sample.seed
@@ -37,10 +38,6 @@ class ScorerMetric:
                 f"metric {self.name!r} returned {score!r}", hint='return {"correct": ...} or {"reward": ...}'
             ) from None
         return MetricResult(reward, {key: value for key, value in score.items() if key != "reward"})
-
-
-def _bare(scorer: Callable[..., Any]) -> Callable[..., Any]:
-    return scorer.func if isinstance(scorer, partial) else scorer
 
 
 def _known(name: str) -> str:
