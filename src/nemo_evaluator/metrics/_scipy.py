@@ -1,55 +1,50 @@
 """The one door to scipy: only ``scipy.special``, and only when a statistic needs it. A run with one answer per problem
 never comes here, so it never pays for the import."""
 
-from functools import cache
-from typing import Any
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nemo_evaluator.core.lazy import optional
+from nemo_evaluator.core.lazy import LazyModule, optional
 
 Floats = NDArray[np.float64]
-
-
-@cache
-def _special() -> Any:
-    return optional("scipy.special", extra="stats", what="scipy")
+_special: Final = LazyModule(load=lambda: optional("scipy.special", extra="stats", what="scipy"))
 
 
 def t_quantile(probability: float, df: float) -> float:
-    return float(_special().stdtrit(df, probability))
+    return float(_special.stdtrit(df, probability))
 
 
 def t_cdf(value: float, df: float) -> float:
-    return float(_special().stdtr(df, value))
+    return float(_special.stdtr(df, value))
 
 
 def noncentral_t_cdf(value: float, df: float, shift: float) -> float:
-    return float(_special().nctdtr(df, shift, value))
+    return float(_special.nctdtr(df, shift, value))
 
 
 def beta_quantile(probability: float, a: float, b: float) -> float:
-    return float(_special().betaincinv(a, b, probability))
+    return float(_special.betaincinv(a, b, probability))
 
 
 def gamma_quantile(probability: float, shape: float) -> float:
     """Quantile of the gamma distribution with scale 1."""
-    return float(_special().gammaincinv(shape, probability))
+    return float(_special.gammaincinv(shape, probability))
 
 
 def binomial_cdf(k: int, n: int, p: float) -> float:
     """P(X <= k) for X ~ Binomial(n, p)."""
     if k < 0:
         return 0.0
-    return 1.0 if k >= n else float(_special().bdtr(k, n, p))
+    return 1.0 if k >= n else float(_special.bdtr(k, n, p))
 
 
 def normal_cdf(value: ArrayLike) -> Floats:
     """Distribution function of the standard normal, elementwise."""
-    return np.asarray(_special().ndtr(value), dtype=np.float64)
+    return np.asarray(_special.ndtr(value), dtype=np.float64)
 
 
 def normal_quantile(probability: ArrayLike) -> Floats:
     """Quantile of the standard normal, elementwise."""
-    return np.asarray(_special().ndtri(probability), dtype=np.float64)
+    return np.asarray(_special.ndtri(probability), dtype=np.float64)

@@ -1,7 +1,7 @@
 """Bootstrap intervals for a mean: percentile, BCa and studentised, drawn in blocks so that memory stays flat."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -24,7 +24,8 @@ def bootstrap_ci(
     data, plain = _unbounded(values, "bootstrap")
     if len(data) < 2:
         return plain
-    lower, upper = np.quantile(resampled_means(data, n_bootstrap, seed), [(1 - ci_level) / 2, (1 + ci_level) / 2])
+    means, _ = resampled(data, n_bootstrap, seed)
+    lower, upper = np.quantile(means, [(1 - ci_level) / 2, (1 + ci_level) / 2])
     return replace(plain, lower=float(lower), upper=float(upper))
 
 
@@ -33,14 +34,22 @@ def _unbounded(values: Sequence[float] | Floats, method: str) -> tuple[Floats, I
     return data, Interval(float(data.mean()) if len(data) else math.nan, None, None, method, len(data))
 
 
-def resampled_means(data: Floats, resamples: int = RESAMPLES, seed: int = SEED) -> Floats:
-    """Means of bootstrap samples; data of few distinct values need only their counts, whatever their number."""
-    rng = np.random.default_rng(seed)
+def resampled(data: Floats, resamples: int = RESAMPLES, seed: int = SEED) -> tuple[Floats, Floats]:
+    """Means of bootstrap samples and their standard errors; data of few distinct values need only their counts,
+    whatever their number."""
+    rng, n = np.random.default_rng(seed), len(data)
     levels, counts = _levels(data)
     if levels is not None:
-        drawn = rng.multinomial(len(data), counts / len(data), size=resamples)
-        return np.asarray(drawn @ levels / len(data), dtype=np.float64)
-    return np.concatenate([block.mean(axis=1) for block in _blocks(data, resamples, rng)])
+        drawn = rng.multinomial(n, counts / n, size=resamples)
+        means = drawn @ levels / n
+        squares = drawn @ levels**2 / n
+        return means, np.sqrt(np.maximum(squares - means**2, 0.0) / (n - 1))
+    step = max(1, _CELLS_PER_BLOCK // n)
+    found = []
+    for start in range(0, resamples, step):
+        block = data[rng.integers(0, n, size=(min(step, resamples - start), n))]
+        found.append((block.mean(axis=1), block.std(axis=1, ddof=1) / math.sqrt(n)))
+    return np.concatenate([means for means, _ in found]), np.concatenate([errors for _, errors in found])
 
 
 def few_levels(data: Floats) -> bool:
@@ -56,13 +65,6 @@ def _levels(data: Floats) -> tuple[Floats | None, Ints]:
     return (levels if len(levels) <= _FEW else None), counts
 
 
-def _blocks(data: Floats, resamples: int, rng: np.random.Generator) -> Iterator[Floats]:
-    step = max(1, _CELLS_PER_BLOCK // len(data))
-    for start in range(0, resamples, step):
-        size = (min(step, resamples - start), len(data))
-        yield data[rng.integers(0, len(data), size=size)]
-
-
 def bca_interval(
     values: Sequence[float] | Floats, *, confidence: float = 0.95, resamples: int = RESAMPLES, seed: int = SEED
 ) -> Interval:
@@ -70,7 +72,7 @@ def bca_interval(
     data, plain = _unbounded(values, "bca")
     if len(data) < 2 or np.ptp(data) == 0.0:
         return plain
-    lower, upper = bca_bounds(data, resampled_means(data, resamples, seed), confidence=confidence)
+    lower, upper = bca_bounds(data, resampled(data, resamples, seed)[0], confidence=confidence)
     return replace(plain, lower=lower, upper=upper)
 
 
@@ -95,22 +97,9 @@ def studentised_interval(
     error = float(data.std(ddof=1)) / math.sqrt(len(data)) if len(data) > 1 else 0.0
     if error == 0.0:
         return plain
-    means, errors = _means_and_errors(data, resamples, seed)
+    means, errors = resampled(data, resamples, seed)
     ratios = (means[errors > 0] - plain.value) / errors[errors > 0]
     if not len(ratios):
         return plain
     low, high = np.quantile(ratios, [(1 - confidence) / 2, (1 + confidence) / 2])
     return replace(plain, lower=plain.value - float(high) * error, upper=plain.value - float(low) * error)
-
-
-def _means_and_errors(data: Floats, resamples: int, seed: int) -> tuple[Floats, Floats]:
-    rng = np.random.default_rng(seed)
-    n = len(data)
-    levels, counts = _levels(data)
-    if levels is not None:
-        drawn = rng.multinomial(n, counts / n, size=resamples)
-        means = drawn @ levels / n
-        squares = drawn @ levels**2 / n
-        return means, np.sqrt(np.maximum(squares - means**2, 0.0) / (n - 1))
-    pairs = [(block.mean(axis=1), block.std(axis=1, ddof=1) / math.sqrt(n)) for block in _blocks(data, resamples, rng)]
-    return np.concatenate([m for m, _ in pairs]), np.concatenate([e for _, e in pairs])

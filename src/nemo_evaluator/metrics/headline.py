@@ -10,9 +10,9 @@ import numpy as np
 
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.metrics.alpha_spending import PLANNED, Spending
-from nemo_evaluator.metrics.bootstrap import few_levels, resampled_means
+from nemo_evaluator.metrics.bootstrap import few_levels, resampled
 from nemo_evaluator.metrics.groups import Floats, Ints, Problems, by_problem, is_binary
-from nemo_evaluator.metrics.intervals import Interval, mean_interval
+from nemo_evaluator.metrics.intervals import Interval
 
 
 def headline_scores(
@@ -28,7 +28,12 @@ def headline_scores(
     groups = None if clusters is None else np.asarray(clusters)[problems.first]
     if not is_binary(reward):
         return {"mean_reward": score(spending.mean_interval(problems.means, answers=problems.rows, clusters=groups))}
-    scores = {"pass@1": _pass_at_1(problems, groups, spending)}
+    values = problems.means
+    scores = {"pass@1": score(spending.mean_interval(values, answers=problems.rows, binary=True, clusters=groups))}
+    # A bootstrap knows nothing of looks.
+    if spending == PLANNED and len(values) > 1 and few_levels(values):
+        lower, upper = np.quantile(resampled(values)[0], [0.025, 0.975])
+        scores["pass@1"] |= {"bootstrap_ci_lower": _round(float(lower)), "bootstrap_ci_upper": _round(float(upper))}
     ks = [k for k in useful_ks(max(repeats, 1)) if k > 1]
     for name, every in (("pass@", False), ("pass^", True)):
         for k in ks:
@@ -36,16 +41,6 @@ def headline_scores(
             if interval.n:
                 scores[f"{name}{k}"] = score(interval)
     return scores
-
-
-def _pass_at_1(problems: Problems, clusters: Ints | None, spending: Spending) -> JsonDict:
-    values = problems.means
-    entry = score(spending.mean_interval(values, answers=problems.rows, binary=True, clusters=clusters))
-    # A bootstrap knows nothing of looks.
-    if spending == PLANNED and len(values) > 1 and few_levels(values):
-        lower, upper = np.quantile(resampled_means(values), [0.025, 0.975])
-        entry |= {"bootstrap_ci_lower": _round(float(lower)), "bootstrap_ci_upper": _round(float(upper))}
-    return entry
 
 
 def score(interval: Interval) -> JsonDict:
@@ -130,9 +125,9 @@ def _single_answers(codes: Ints, reward: Floats, spending: Spending) -> list[tup
     return out
 
 
-def _interval_of(problem: Ints, reward: Floats, spending: Spending) -> Interval:
-    problems = by_problem(problem, reward)
-    return spending.mean_interval(problems.means, answers=problems.rows, binary=is_binary(reward))
+def _interval_of(problem: Ints, reward: Floats, spending: Spending, confidence: float = 0.95) -> Interval:
+    found = by_problem(problem, reward)
+    return spending.mean_interval(found.means, answers=found.rows, binary=is_binary(reward), confidence=confidence)
 
 
 def _round(value: float | None) -> float | None:
@@ -146,9 +141,7 @@ def headline_score_metrics(per_problem: Mapping[int, Sequence[float]], n_repeats
 
 def sample_level_ci(per_problem: Sequence[Sequence[float]], *, ci_level: float = 0.95) -> Interval:
     """Interval of the mean score over problems, from the answers of each; see ``mean_interval``."""
-    problem, reward = _columns(per_problem)
-    problems = by_problem(problem, reward)
-    return mean_interval(problems.means, answers=problems.rows, binary=is_binary(reward), confidence=ci_level)
+    return _interval_of(*_columns(per_problem), PLANNED, ci_level)
 
 
 def _columns(per_problem: Sequence[Sequence[float]]) -> tuple[Ints, Floats]:
@@ -215,15 +208,6 @@ def useful_ks(repeats: int) -> list[int]:
     return sorted(ks | {max(repeats, 1)})
 
 
-def pass_values(counts: Ints, correct: Ints, k: int, *, every: bool = False) -> Floats:
-    """pass@k (or pass^k with ``every``) of each problem; the formula runs once per distinct (answers, right) pair."""
-    estimate = pass_hat_k if every else pass_at_k
-    width = int(counts.max()) + 1
-    pairs, inverse = np.unique(counts * width + correct, return_inverse=True)
-    table = np.array([estimate(int(p) // width, int(p) % width, k) for p in pairs], dtype=np.float64)
-    return np.asarray(table[inverse], dtype=np.float64)
-
-
 def pass_intervals(
     problems: Problems,
     k: int,
@@ -233,12 +217,16 @@ def pass_intervals(
     confidence: float = 0.95,
     spending: Spending = PLANNED,
 ) -> tuple[Interval, Floats]:
-    """pass@k over the problems that have at least ``k`` answers, with its interval and the per-problem values."""
+    """pass@k (or pass^k with ``every``) over the problems with at least ``k`` answers, and that of each of them."""
     enough = problems.counts >= k
     counts = problems.counts[enough]
     if not len(counts):
         return Interval(math.nan, None, None, "none", 0), np.empty(0)
-    values = pass_values(counts, np.rint(problems.totals[enough]).astype(np.int64), k, every=every)
+    correct, width = np.rint(problems.totals[enough]).astype(np.int64), int(counts.max()) + 1
+    # The formula runs once per distinct (answers, right) pair.
+    pairs, inverse = np.unique(counts * width + correct, return_inverse=True)
+    estimate = pass_hat_k if every else pass_at_k
+    values = np.array([estimate(int(p) // width, int(p) % width, k) for p in pairs], dtype=np.float64)[inverse]
     found = spending.mean_interval(
         values,
         # With k answers used up per estimate, a problem holds at most answers / k independent ones.

@@ -1,7 +1,5 @@
 """How well a judge's verdicts agree with people's: confusion, agreement beyond chance, sensitivity and specificity."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Final

@@ -2,8 +2,6 @@
 on all rows of a run, people on some that were drawn with known chances. Whatever the judge is worth, the labels say how
 far off it is on average; a good judge makes the interval narrower than the labels alone could."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Final
@@ -100,7 +98,9 @@ def ppi_mean(data: Labelled, trust: float | None = None) -> Estimate:
                 influence[group] -= raw[group].mean()
     else:
         influence = slope * (data.judge - data.judge.mean()) + weights * (residual - missed * data.known)
-    return Estimate(value, _error(influence, data.clusters), trust, influence)
+    problem = np.arange(rows) if data.clusters is None else np.unique(data.clusters, return_inverse=True)[1]
+    sums = np.bincount(problem, weights=influence)
+    return Estimate(value, math.sqrt(float(sums @ sums)) / rows, trust, influence)
 
 
 def _tuned(data: Labelled) -> float:
@@ -120,13 +120,6 @@ def _tuned(data: Labelled) -> float:
         spread = float(pull @ centred**2)
         together = float(pull @ (centred * (human - float(weights @ human) / rows)))
     return min(max(together / spread * rest / rows, 0.0), 1.0) if spread > 0 else 0.0
-
-
-def _error(influence: Floats, clusters: Ints | None) -> float:
-    if clusters is None:
-        return math.sqrt(float(influence @ influence)) / len(influence)
-    sums = np.bincount(np.unique(clusters, return_inverse=True)[1], weights=influence)
-    return math.sqrt(float(sums @ sums)) / len(influence)
 
 
 @dataclass(frozen=True, slots=True)
