@@ -6,10 +6,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nemo_evaluator.core.lazy import LazyModule, optional
+from nemo_evaluator.core.lazy import Lazy, optional
 
 Floats = NDArray[np.float64]
-_special: Final = LazyModule(load=lambda: optional("scipy.special", extra="stats", what="scipy"))
+_special: Final = Lazy(load=lambda: optional("scipy.special", extra="stats", what="scipy"))
 
 
 def t_quantile(probability: float, df: float) -> float:
