@@ -22,7 +22,7 @@ from nemo_evaluator.solvers.base import SolverContext
 from nemo_evaluator.solvers.tool_calling import ToolCallingSolver
 from nemo_evaluator.solvers.tools.base import Tool, ToolResult
 from nemo_evaluator.solvers.tools.gym import GymTools
-from nemo_evaluator.solvers.tools.mcp import McpTools
+from nemo_evaluator.solvers.tools.mcp import McpServer
 from nemo_evaluator.solvers.tools.sandbox import SandboxTools
 from nemo_evaluator.testing import Say, ScriptedServer, Seen, validate_trajectory
 
@@ -93,7 +93,11 @@ async def test_a_task_that_needs_every_tool(gym: Any) -> None:
         calls(call("bash", {"command": "tail -1 p/notes.txt; exit 3"})),
         Say("The answer is 42.", usage=USAGE),
     ]
-    sources = [SandboxTools(), GymTools("tools", gym.url), McpTools("notes", command=sys.executable, args=[MCP_SERVER])]
+    sources = [
+        SandboxTools(),
+        GymTools("tools", gym.url),
+        McpServer(name="notes", command=sys.executable, args=[MCP_SERVER]),
+    ]
     task = SeedResult("the question", "42", metadata={"city": "Paris"})
     async with LocalSandbox(SandboxSpec()) as sandbox:
         result, requests, turns = await solve(script, sources, task, sandbox)

@@ -1,5 +1,6 @@
 """The tool-calling solver: a loop of model calls and tool calls that we drive and record ourselves."""
 
+import importlib.util
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import KW_ONLY, dataclass, fields
@@ -9,9 +10,9 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from nemo_evaluator.config import GenerationConfig
-from nemo_evaluator.config.fields import Above0, EnvMap, GymName, Model, Name, Positive, ServiceName, no_items
+from nemo_evaluator.config.fields import Above0, GymName, Positive, ServiceName, no_items
 from nemo_evaluator.config.solver_base import SolverBase
-from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.errors import MissingExtraError, UsageError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.turns import offer_answer
 from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult
@@ -22,29 +23,12 @@ from nemo_evaluator.solvers.base import SolverContext
 from nemo_evaluator.solvers.simple import messages_for
 from nemo_evaluator.solvers.tools.base import ToolSource
 from nemo_evaluator.solvers.tools.gym import GymTools
-from nemo_evaluator.solvers.tools.mcp import McpTools
+from nemo_evaluator.solvers.tools.mcp import McpServer
 from nemo_evaluator.solvers.tools.sandbox import SandboxTools
 from nemo_evaluator.solvers.tools.toolbox import Toolbox
 
 ResponseMode = Literal["last_message", "sandbox_artifact"]
 CONTEXT_TOKENS: Final = 100_000
-
-
-class McpServer(Model):
-    """A Model Context Protocol server: a command that speaks over stdio, or a URL."""
-
-    name: Name = Field(description="Name; tools with the same name are told apart by it.")
-    command: str | None = Field(None, description="Program to start.")
-    args: list[str] = Field(default_factory=no_items, description="Its arguments.")
-    env: EnvMap = Field(default_factory=dict, description="Its environment.")
-    url: str | None = Field(None, description="URL of a server that speaks HTTP.")
-    headers: EnvMap = Field(default_factory=dict, description="Headers for the URL.")
-
-    @model_validator(mode="after")
-    def _one_way(self) -> Self:
-        if (self.command is None) == (self.url is None):
-            raise PydanticCustomError("mcp_way", "give command or url, not both and not neither")
-        return self
 
 
 class ToolCallingSolverConfig(SolverBase):
@@ -125,12 +109,14 @@ def build(config: ToolCallingSolverConfig, context: SolverContext) -> ToolCallin
     if client.endpoint.protocol == "completions":
         hint = "set protocol: chat_completions on the service"
         raise UsageError(f"tool_calling needs a chat protocol, and {config.service!r} speaks completions", hint=hint)
+    if config.mcp_servers and importlib.util.find_spec("mcp") is None:
+        raise MissingExtraError("the MCP SDK", extra="mcp")
     sources: list[ToolSource] = []
     if config.sandbox_tools:
         sources.append(SandboxTools())
     if config.resource_service is not None:
         sources.append(GymTools(config.resource_service, context.base_urls[config.resource_service]))
-    sources += [McpTools(**dict(server)) for server in config.mcp_servers]
+    sources += config.mcp_servers
     settings = config.model_dump(include={one.name for one in fields(ToolCallingSolver)} - {"generation"})
     generation = config.generation.model_dump(exclude_none=True) if config.generation else None
     return ToolCallingSolver(client, sources, generation=generation, **settings)

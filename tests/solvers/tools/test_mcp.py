@@ -8,13 +8,16 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import psutil
 import pytest
 
 from nemo_evaluator.core.errors import MissingExtraError, TransportError
 from nemo_evaluator.core.types import SeedResult
-from nemo_evaluator.solvers.tools.mcp import McpTools
+from nemo_evaluator.solvers.base import SolverContext
+from nemo_evaluator.solvers.tool_calling import ToolCallingSolverConfig, build
+from nemo_evaluator.solvers.tools.mcp import McpServer
 
 SERVER = str(Path(__file__).parents[1] / "mcp_server.py")
 TASK = SeedResult("q", "a")
@@ -29,13 +32,13 @@ def started_here() -> list[int]:
 
 
 @pytest.fixture(params=["stdio", "http"])
-def source(request: pytest.FixtureRequest) -> McpTools:
+def source(request: pytest.FixtureRequest) -> McpServer:
     if request.param == "stdio":
-        return McpTools("notes", command=sys.executable, args=[SERVER])
-    return McpTools("notes", url=request.getfixturevalue("mcp_url"))
+        return McpServer(name="notes", command=sys.executable, args=[SERVER])
+    return McpServer(name="notes", url=request.getfixturevalue("mcp_url"))
 
 
-async def test_a_real_server_lists_runs_fails_and_times_out(source: McpTools) -> None:
+async def test_a_real_server_lists_runs_fails_and_times_out(source: McpServer) -> None:
     session = await source.open(TASK, None)
     try:
         tools = {tool.name: tool for tool in await session.tools()}
@@ -57,7 +60,7 @@ async def test_a_real_server_lists_runs_fails_and_times_out(source: McpTools) ->
 
 
 async def test_a_program_is_started_for_each_problem_and_ended_with_it() -> None:
-    source = McpTools("notes", command=sys.executable, args=[SERVER])
+    source = McpServer(name="notes", command=sys.executable, args=[SERVER])
     first, second = await asyncio.gather(source.open(TASK, None), source.open(TASK, None))
     for _ in range(2):
         last = await first.call("add_note", {"text": "a"}, 20)
@@ -101,14 +104,16 @@ for line in sys.stdin:
 
 async def test_pages_pings_and_noise_are_handled_and_our_environment_stays_ours(monkeypatch: Any) -> None:
     monkeypatch.setenv("HOST_SECRET", "leaked")
-    session = await McpTools("echo", command=sys.executable, args=["-c", ECHO], env={"GIVEN": "given"}).open(TASK, None)
+    session = await McpServer(name="echo", command=sys.executable, args=["-c", ECHO], env={"GIVEN": "given"}).open(
+        TASK, None
+    )
     assert [tool.name for tool in await session.tools()] == ["one", "two"]
     assert (await session.call("one", {}, 10)).content == "[image image/png]\nnonegivenTrue"
     await session.close()
 
 
 async def test_a_server_that_dies_is_a_failure_of_the_harness_with_its_last_words() -> None:
-    session = await McpTools("echo", command=sys.executable, args=["-c", ECHO]).open(TASK, None)
+    session = await McpServer(name="echo", command=sys.executable, args=["-c", ECHO]).open(TASK, None)
     with pytest.raises(TransportError, match="out of ideas"):
         await session.call("die", {}, 10)
     await session.close()
@@ -117,12 +122,12 @@ async def test_a_server_that_dies_is_a_failure_of_the_harness_with_its_last_word
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        (McpTools("x", command="/no/such/program"), "does not start"),
-        (McpTools("x", command=sys.executable, args=["-c", "raise SystemExit('no config')"]), "no config"),
-        (McpTools("x", url="http://127.0.0.1:9/mcp"), "cannot be reached"),
+        (McpServer(name="x", command="/no/such/program"), "does not start"),
+        (McpServer(name="x", command=sys.executable, args=["-c", "raise SystemExit('no config')"]), "no config"),
+        (McpServer(name="x", url="http://127.0.0.1:9/mcp"), "cannot be reached"),
     ],
 )
-async def test_a_server_that_does_not_come_up_says_why(source: McpTools, said: str) -> None:
+async def test_a_server_that_does_not_come_up_says_why(source: McpServer, said: str) -> None:
     with pytest.raises(TransportError, match=said):
         await source.open(TASK, None)
 
@@ -132,7 +137,7 @@ async def test_a_program_that_will_not_end_is_ended() -> None:
     stubborn = (
         "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + ECHO + "\nwhile True: time.sleep(1)"
     )
-    session = await McpTools("echo", command=sys.executable, args=["-c", stubborn]).open(TASK, None)
+    session = await McpServer(name="echo", command=sys.executable, args=["-c", stubborn]).open(TASK, None)
     [pid] = started_here()
     started = time.monotonic()
     await session.close()
@@ -142,15 +147,16 @@ async def test_a_program_that_will_not_end_is_ended() -> None:
 
 
 async def test_without_the_sdk_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = ToolCallingSolverConfig(service="m", mcp_servers=[McpServer(name="x", command="x")])
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError) as missing:
-        McpTools("x", command="x")
+        build(config, SolverContext(clients=MagicMock()))
     assert missing.value.hint == 'pip install "nemo-evaluator[mcp]"'
 
 
 async def test_answers_beside_the_protocol_are_a_failure_of_the_harness() -> None:
     wrong = ECHO.replace('"content": content', '"content": 7')
-    session = await McpTools("echo", command=sys.executable, args=["-c", wrong]).open(TASK, None)
+    session = await McpServer(name="echo", command=sys.executable, args=["-c", wrong]).open(TASK, None)
     with pytest.raises(TransportError, match="does not keep to the protocol: content"):
         await session.call("one", {}, 10)
     await session.close()

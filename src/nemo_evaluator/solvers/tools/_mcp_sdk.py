@@ -5,8 +5,8 @@ import logging
 import os
 import ssl
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import IO, Any, Final
 
 import httpx2
@@ -22,6 +22,7 @@ from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.http_proxy import proxy_url
 from nemo_evaluator.solvers.tools.base import Tool, ToolResult
+from nemo_evaluator.solvers.tools.mcp import McpServer
 
 # What a program started for a model may know of our environment beside what the SDK passes on.
 _PASSED_ON: Final = ("LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV")
@@ -35,8 +36,12 @@ logging.getLogger("client").setLevel(logging.CRITICAL)
 class McpSession:
     """A server for one problem, held by a task of its own: whoever enters the SDK's transports must also leave them."""
 
-    def __init__(self, name: str, streams: AbstractAsyncContextManager[Any], said: IO[str] | None = None) -> None:
-        self.name, self._streams, self._said = name, streams, said
+    def __init__(self, server: McpServer) -> None:
+        self.name, self._server = server.name, server
+        # What a program says beside the protocol.
+        self._said: IO[str] | None = None
+        if server.command is not None:
+            self._said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed with the session
         self._over = asyncio.Event()
         self._session: ClientSession | None = None
 
@@ -115,11 +120,30 @@ class McpSession:
 
     async def _hold(self, ready: asyncio.Future[ClientSession]) -> None:
         me = types.Implementation(name="nemo-evaluator", version=__version__)
-        async with self._streams as (reading, writing), ClientSession(reading, writing, client_info=me) as session:
+        async with self._streams() as (reading, writing), ClientSession(reading, writing, client_info=me) as session:
             await session.initialize()
             if not ready.done():
                 ready.set_result(session)
             await self._over.wait()
+
+    @asynccontextmanager
+    async def _streams(self) -> AsyncIterator[Any]:
+        """The way to a program that we start, or to a URL by streamable HTTP."""
+        server, url = self._server, self._server.url or ""
+        if server.command is not None:
+            env = {key: os.environ[key] for key in _PASSED_ON if key in os.environ} | server.env
+            about: JsonDict = {"args": server.args, "env": env, "encoding_error_handler": "replace"}
+            async with stdio_client(StdioServerParameters(command=server.command, **about), errlog=self._said) as pipes:
+                yield pipes
+            return
+        # Every call has a bound of its own; a server may be silent until then.
+        ways: JsonDict = {"timeout": httpx2.Timeout(30.0, read=None), "trust_env": False, "proxy": proxy_url(url)}
+        tls = ssl.create_default_context()
+        async with (
+            httpx2.AsyncClient(headers=server.headers, verify=tls, **ways) as http,
+            streamable_http_client(url, http_client=http) as streams,
+        ):
+            yield streams
 
     def _failure(self, error: BaseException | None) -> TransportError:
         if isinstance(error, ValidationError):
@@ -134,32 +158,6 @@ class McpSession:
             said = " | ".join(self._said.read()[-_LAST_WORDS:].split("\n")[-6:]).strip(" |")
         why = f"; it said: {said}" if said else f": {error}" if error is not None else ""
         return TransportError(f"MCP server {self.name!r} {'ended' if self._said else 'cannot be reached'}{why}")
-
-
-def program(name: str, command: str, args: Sequence[str], env: Mapping[str, str]) -> McpSession:
-    """A program that we start."""
-    said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed with the connection
-    known = {key: os.environ[key] for key in _PASSED_ON if key in os.environ} | dict(env)
-    server = StdioServerParameters(command=command, args=list(args), env=known, encoding_error_handler="replace")
-    return McpSession(name, stdio_client(server, errlog=said), said)
-
-
-def remote(name: str, url: str, headers: Mapping[str, str]) -> McpSession:
-    """A server at a URL, by streamable HTTP."""
-    return McpSession(name, _http(url, headers))
-
-
-@asynccontextmanager
-async def _http(url: str, headers: Mapping[str, str]) -> AsyncIterator[Any]:
-    tls = ssl.create_default_context()
-    # Every call has a bound of its own; a server may be silent until then.
-    waits = httpx2.Timeout(30.0, read=None)
-    proxy = proxy_url(url)
-    async with (
-        httpx2.AsyncClient(headers=dict(headers), timeout=waits, verify=tls, trust_env=False, proxy=proxy) as http,
-        streamable_http_client(url, http_client=http) as streams,
-    ):
-        yield streams
 
 
 def _first(error: BaseException | None) -> BaseException | None:

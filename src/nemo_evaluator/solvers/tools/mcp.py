@@ -1,46 +1,40 @@
 """Tools of an MCP server: a program that we start, or a URL. Each problem gets a session of its own."""
 
-from __future__ import annotations
+from typing import Self
 
-import importlib.util
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
-from nemo_evaluator.core.errors import MissingExtraError
+from nemo_evaluator.config.fields import EnvMap, Model, Name, no_items
 from nemo_evaluator.core.types import JsonDict, SeedResult
-
-if TYPE_CHECKING:
-    from nemo_evaluator.sandbox.base import Sandbox
-    from nemo_evaluator.solvers.tools.base import ToolSession
+from nemo_evaluator.sandbox.base import Sandbox
+from nemo_evaluator.solvers.tools.base import ToolSession
 
 
-@dataclass(frozen=True, slots=True)
-class McpTools:
-    """One server of the config."""
+class McpServer(Model):
+    """A Model Context Protocol server: a command that speaks over stdio, or a URL."""
 
-    name: str
-    command: str | None = None
-    args: Sequence[str] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
-    url: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    name: Name = Field(description="Name; tools with the same name are told apart by it.")
+    command: str | None = Field(None, description="Program to start.")
+    args: list[str] = Field(default_factory=no_items, description="Its arguments.")
+    env: EnvMap = Field(default_factory=dict, description="Its environment.")
+    url: str | None = Field(None, description="URL of a server that speaks HTTP.")
+    headers: EnvMap = Field(default_factory=dict, description="Headers for the URL.")
 
-    def __post_init__(self) -> None:
-        if importlib.util.find_spec("mcp") is None:
-            raise MissingExtraError("the MCP SDK", extra="mcp")
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.command is None) == (self.url is None):
+            raise PydanticCustomError("mcp_way", "give command or url, not both and not neither")
+        return self
 
     async def open(self, task: SeedResult, sandbox: Sandbox | None) -> ToolSession:
         """Connect and shake hands. Raises TransportError when the server does not come up."""
         from nemo_evaluator.solvers.tools import _mcp_sdk  # noqa: PLC0415 - an extra
 
-        if self.command is not None:
-            session = _mcp_sdk.program(self.name, self.command, self.args, self.env)
-        else:
-            session = _mcp_sdk.remote(self.name, self.url or "", self.headers)
+        session = _mcp_sdk.McpSession(self)
         await session.open()
         return session
 
     def describe(self) -> JsonDict:
         """The server by what starts or names it; environment and headers may hold secrets and are left out."""
-        return {"kind": "mcp", "name": self.name, "command": self.command, "args": list(self.args), "url": self.url}
+        return {"kind": "mcp", "name": self.name, "command": self.command, "args": self.args, "url": self.url}
