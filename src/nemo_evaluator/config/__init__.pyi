@@ -90,8 +90,8 @@ from nemo_evaluator.solvers.nat import NatSolverConfig as NatSolverConfig
 from nemo_evaluator.solvers.openclaw import OpenClawSolverConfig as OpenClawSolverConfig
 from nemo_evaluator.solvers.oracle import OracleSolverConfig as OracleSolverConfig
 from nemo_evaluator.solvers.simple import SimpleSolverConfig as SimpleSolverConfig
-from nemo_evaluator.solvers.tools.mcp import McpServer as McpServer
 from nemo_evaluator.solvers.tool_calling import ToolCallingSolverConfig as ToolCallingSolverConfig
+from nemo_evaluator.solvers.tools.mcp import McpServer as McpServer
 
 ApptainerSandbox = ApptainerConfig
 CustomSandbox = CustomConfig

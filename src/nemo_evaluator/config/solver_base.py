@@ -15,6 +15,8 @@ class SolverBase(Model):
     type: str
     # A solver that owns its whole evaluation loop cannot be stopped at a problem.
     owns_loop: ClassVar[bool] = False
+    # An agent that lives inside the sandbox.
+    in_sandbox: ClassVar[bool] = False
 
     @property
     def model_service(self) -> str | None:
@@ -23,7 +25,7 @@ class SolverBase(Model):
 
     def needs_sandbox(self) -> str | None:
         """Why a sandbox is needed; None when it is not."""
-        return None
+        return f"solver {self.type!r} needs a sandbox" if self.in_sandbox else None
 
 
 SolverConfig: TypeAlias = Annotated[SolverBase, KindOf(SOLVERS)]

@@ -31,7 +31,8 @@ class Rows(Sequence[JsonDict]):
     def __getitem__(self, index: int | slice) -> JsonDict | Rows:
         size = len(self)
         if isinstance(index, slice):
-            return PickedRows(self, range(size)[index])
+            numbers = range(size)[index]
+            return self if numbers == range(size) else PickedRows(self, numbers)
         if index < 0:
             index += size
         if not 0 <= index < size:

@@ -37,8 +37,10 @@ def recording() -> Iterator[list[Opened]]:
         _recorders.remove(opened)
 
 
-def open_rows(dataset: str | Path, base: Path | None = None) -> Rows:
+def open_rows(dataset: str | Path | DatasetRef, base: Path | None = None) -> Rows:
     """The rows of a dataset: ``hf://...``, ``https://...``, a path (also relative to ``base``), or a hub name."""
+    if isinstance(dataset, DatasetRef):
+        return open_ref(dataset)
     name = str(dataset)
     if name.startswith("hf://"):
         return open_ref(DatasetRef.parse(name))

@@ -42,7 +42,7 @@ class BenchmarkEnvironment(EvalEnvironment):
         self._config = {**definition.extra, **self.params}
         with one_write():
             raw = self._open(definition.dataset, num_examples)
-        self._dataset: Rows = self._prepared(raw if num_examples is None else raw[:num_examples], "42")
+        self._dataset: Rows = self._prepared(raw[:num_examples], "42")
         self._runner = ScorerRunner(definition.score, self.name) if definition.score else None
         self._fewshot: FewShot | None = None
         self._template: PromptTemplate | None = None
@@ -186,17 +186,14 @@ class BenchmarkEnvironment(EvalEnvironment):
         named = {key: value for key, value in offered.items() if _takes(dataset, key)}
         return as_rows(dataset(**named), f"the dataset function of {self.name}")
 
-    def _located(self, dataset: str) -> str:
+    def _located(self, dataset: str) -> str | DatasetRef:
         changes = self._dataset_params
         dataset = str(changes.get("dataset", dataset))
         if "split" not in changes and "revision" not in changes:
             return dataset
         ref = DatasetRef.parse(dataset)
         ref = ref.with_split(str(changes["split"])) if "split" in changes else ref
-        revision = changes.get("revision", ref.revision)
-        split = f"{ref.split}[{ref.part}]" if ref.part else ref.split
-        query = {"config": ref.config, "split": split, "revision": revision, "file": ref.file}
-        return f"hf://{ref.repo}?" + "&".join(f"{key}={value}" for key, value in query.items() if value)
+        return replace(ref, revision=changes.get("revision", ref.revision))
 
     def _prepared(self, rows: Rows, salt: str) -> Rows:
         mapping, prepare = self.definition.field_mapping, self.definition.prepare_row
@@ -254,11 +251,11 @@ class BenchmarkEnvironment(EvalEnvironment):
 
     def _open_fewshot(self, count: int) -> FewShot:
         definition = self.definition
-        source = definition.fewshot_dataset
+        source: DatasetSource | DatasetRef | None = definition.fewshot_dataset
         if source is None and definition.fewshot_split and isinstance(definition.dataset, str):
-            ref = DatasetRef.parse(self._located(definition.dataset)).with_split(definition.fewshot_split)
-            config = f"config={ref.config}&" if ref.config else ""
-            source = f"hf://{ref.repo}?{config}split={definition.fewshot_split}"
+            found = self._located(definition.dataset)
+            ref = DatasetRef.parse(found) if isinstance(found, str) else found
+            source = DatasetRef(ref.repo, ref.config).with_split(definition.fewshot_split)
         if source is None:
             hint = "remove fewshot, or give @benchmark a fewshot_split or fewshot_dataset"
             raise UsageError(f"benchmark {self.name!r} has no split to take {count} few-shot examples from", hint=hint)

@@ -43,51 +43,41 @@ _GYM: Final = "nemo_gym"
 
 
 class GymServer:
-    """A server that somebody else runs."""
+    """A server that somebody else runs; with ``words`` that start it, one that is started with the first request and is
+    gone with the benchmark."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(
+        self, url: str, token: Secret | None, words: Sequence[str] = (), startup_timeout: float = 60.0
+    ) -> None:
         # What it serves, as far as can be told from here: its address, or its command.
-        self.url = self.identity = url
-        self.token: Secret | None = None
+        self.url, self.identity, self.token = url, " ".join(words) or url, token
         # Why it will not come back, of one that is ours.
         self.lost: Lost | None = None
-
-    async def up(self) -> None:
-        """Start it, if that is ours to do."""
-
-    async def stop(self) -> None:
-        """Stop it, if that is ours to do."""
-
-
-class ManagedGymServer(GymServer):
-    """A server that is started with the first request, and gone with the benchmark."""
-
-    def __init__(self, words: Sequence[str], startup_timeout: float, token: Secret | None) -> None:
-        # By name: what starts and watches servers lies in a room above this one.
-        self._port = free_port()
-        super().__init__(f"http://127.0.0.1:{self._port}")
-        self.token, self.identity = token, " ".join(words)
-        env = {"PORT": str(self._port)} | ({TOKEN: token.reveal()} if token else {})
-        env |= {"NEL_DATA_MIRROR": str(mirror)} if (mirror := mirror_dir()) else {}
-        launch = load_object("nemo_evaluator.services.base:Launch")(
-            argv=[word.replace("{port}", str(self._port)) for word in words],
-            port=self._port,
-            base_path="",
-            health_paths=("/health", "/openapi.json"),
-            startup_timeout=startup_timeout,
-            env=env | {"NEL_DATA_LOCK": str(lock_file())},
-        )
-        self._folder = tempfile.TemporaryDirectory(prefix="nel-gym-")
-        log = Path(self._folder.name) / "server.log"
-        self._server = load_object("nemo_evaluator.services.process:ManagedServer")("gym", launch, log)
         self._starting: asyncio.Task[None] | None = None
-        self.lost = self._crash
+        self._server: Any = None
+        if words:
+            port = free_port()
+            self.url, self.lost = f"http://127.0.0.1:{port}", self._crash
+            env = {"PORT": str(port), "NEL_DATA_LOCK": str(lock_file())} | ({TOKEN: token.reveal()} if token else {})
+            env |= {"NEL_DATA_MIRROR": str(mirror)} if (mirror := mirror_dir()) else {}
+            # By name: what starts and watches servers lies in a room above this one.
+            launch = load_object("nemo_evaluator.services.base:Launch")(
+                argv=[word.replace("{port}", str(port)) for word in words],
+                port=port,
+                base_path="",
+                health_paths=("/health", "/openapi.json"),
+                startup_timeout=startup_timeout,
+                env=env,
+            )
+            self._folder = tempfile.TemporaryDirectory(prefix="nel-gym-")
+            log = Path(self._folder.name) / "server.log"
+            self._server = load_object("nemo_evaluator.services.process:ManagedServer")("gym", launch, log)
 
     async def up(self) -> None:
-        """Start it, once. Raises TransportError with its last words when it does not come up."""
-        if self._starting is None:
-            self._starting = asyncio.ensure_future(self._server.start(lambda _: None))
-        await asyncio.shield(self._starting)
+        """Start it, once, if that is ours to do. Raises TransportError with its last words when it does not come up."""
+        if self._server is not None:
+            self._starting = self._starting or asyncio.ensure_future(self._server.start(lambda _: None))
+            await asyncio.shield(self._starting)
 
     def _crash(self) -> str | None:
         """How it ended, with the last lines of its log."""
@@ -95,31 +85,32 @@ class ManagedGymServer(GymServer):
         return error.message if error is not None else None
 
     async def stop(self) -> None:
-        await self._server.stop()
-        self._folder.cleanup()
+        """Stop it, if that is ours to do."""
+        if self._server is not None:
+            await self._server.stop()
+            self._folder.cleanup()
 
 
-def managed_server(uri: str, token: Secret | None, startup_timeout: float) -> ManagedGymServer:
+def managed_server(uri: str, token: Secret | None, startup_timeout: float) -> GymServer:
     """The server that a ``gym://`` URI asks to be started."""
     name = uri.partition("://")[2]
     kind, colon, rest = name.partition(":")
+    is_file = kind.endswith(".py")
     if colon and kind == "cmd":
-        return ManagedGymServer(["bash", "-c", rest], startup_timeout, token)
-    if colon and kind == "module":
+        words = ["bash", "-c", rest]
+    elif colon and kind == "module":
         app = rest if ":" in rest else f"{rest}:app"
         if app.partition(".")[0] == _GYM and importlib.util.find_spec(_GYM) is None:
             raise MissingExtraError("NeMo Gym", extra="gym")
-        words = ["-m", "uvicorn", app, "--host", "127.0.0.1", "--port", "{port}"]
-        return ManagedGymServer([sys.executable, *words], startup_timeout, token)
-    is_file = kind.endswith(".py")
-    if not name or ("/" in name and not is_file):
+        words = [sys.executable, "-m", "uvicorn", app, "--host", "127.0.0.1", "--port", "{port}"]
+    elif not name or ("/" in name and not is_file):
         hint = "write gym://host:port, gym://cmd:COMMAND, gym://module:PACKAGE or gym://BENCHMARK"
         raise UsageError(f"{uri} names no Gym server", hint=hint)
-    if is_file:
-        name = f"{find_file(kind)}{colon}{rest}"
-    own = token or Secret(secrets.token_urlsafe(24))
-    words = ["-m", "nemo_evaluator.cli.main", "serve", "--benchmark", name, "--port", "{port}"]
-    return ManagedGymServer([sys.executable, *words], startup_timeout, own)
+    else:
+        named = f"{find_file(kind)}{colon}{rest}" if is_file else name
+        words = [sys.executable, "-m", "nemo_evaluator.cli.main", "serve", "--benchmark", named, "--port", "{port}"]
+        token = token or Secret(secrets.token_urlsafe(24))
+    return GymServer("", token, words, startup_timeout)
 
 
 def open_gym(
@@ -150,9 +141,9 @@ def open_gym(
         raise UsageError(f"{uri} has no problems", hint=_DATA_HINT)
     given = token or os.environ.get(TOKEN)
     key = Secret(given) if given else None
-    server = GymServer(f"http://{place.rstrip('/')}") if where else managed_server(uri, key, startup_timeout)
+    server = GymServer(f"http://{place.rstrip('/')}", key) if where else managed_server(uri, key, startup_timeout)
     name = f"gym_{safe_name(uri.partition('://')[2])}"
-    return GymEnvironment(name, server, server.token or key, timeout, data if native else None, num_examples)
+    return GymEnvironment(name, server, timeout, data if native else None, num_examples)
 
 
 async def verify_native(client: GymClient, response: str, seed: SeedResult, jar: CookieJar) -> VerifyResult:
@@ -185,21 +176,13 @@ class GymEnvironment(EvalEnvironment):
     """Problems and verdicts over HTTP; with ``data``, the problems are rows of a file and the server is native."""
 
     def __init__(
-        self,
-        name: str,
-        server: GymServer,
-        token: Secret | None = None,
-        timeout: float = 120.0,
-        data: str | None = None,
-        num_examples: int | None = None,
+        self, name: str, server: GymServer, timeout: float, data: str | None, num_examples: int | None
     ) -> None:
         self.name, self._server, self._limit = name, server, num_examples
-        self._client = GymClient(server.url, token=token, timeout=timeout, lost=server.lost)
+        self._client = GymClient(server.url, token=server.token, timeout=timeout, lost=server.lost)
         self._rows = None
         if data is not None:
-            rows = open_rows(Path(data), config_folder.get())
-            self._rows = rows if num_examples is None else rows[:num_examples]
-            self._dataset = self._rows
+            self._dataset = self._rows = open_rows(Path(data), config_folder.get())[:num_examples]
 
     async def dataset_size(self) -> int:
         if self._rows is not None:

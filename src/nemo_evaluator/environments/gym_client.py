@@ -18,19 +18,26 @@ from nemo_evaluator.models.http_proxy import proxy_url
 # which we are told when it will not come back, is waited for as long as a model's server.
 _PAUSES: Final = (0.2, 0.5, 1.0, 2.0)
 _PATIENCE: Final = Timeouts().outage
-_PROBE: Final = aiohttp.ClientTimeout(total=10.0)
+_PROBE: Final = 10.0
 _SHOWN: Final = 300
 Lost: TypeAlias = Callable[[], str | None]
 
 
 class GymClient:
-    """One server. ``lost`` is given where it is ours: it says why the server will not come back, if that is so."""
+    """One server. ``lost`` is given where it is ours: it says why the server will not come back, if that is so.
+    Connections are used again, unless they are not to be kept."""
 
     def __init__(
-        self, base: str, *, token: Secret | None = None, timeout: float | None = None, lost: Lost | None = None
+        self,
+        base: str,
+        *,
+        token: Secret | None = None,
+        timeout: float | None = None,
+        lost: Lost | None = None,
+        keep: bool = True,
     ) -> None:
         self.base = base.rstrip("/")
-        self._token, self._timeout, self._lost = token, aiohttp.ClientTimeout(total=timeout), lost
+        self._token, self._timeout, self._lost, self._keep = token, timeout, lost, keep
         self._connector: aiohttp.TCPConnector | None = None
 
     async def get(self, path: str) -> Any:
@@ -63,16 +70,14 @@ class GymClient:
     async def _reply(
         self, method: str, path: str, body: JsonDict | None, cookies: aiohttp.CookieJar | None = None
     ) -> bytes:
-        if self._connector is None:
-            self._connector = aiohttp.TCPConnector(limit=0)
         data = None if body is None else orjson.dumps(body, default=str, option=orjson.OPT_NON_STR_KEYS)
         for pause in self._pauses():
             try:
-                return self._checked(path, *await self._send(method, path, data, cookies))
+                return self._checked(path, *await self.send(method, path, data, cookies))
             except aiohttp.ClientConnectorError as error:
                 await self._waited(pause, error)
             except TimeoutError as error:
-                raise TransportError(f"{self.base}{path} did not answer in {self._timeout.total} s") from error
+                raise TransportError(f"{self.base}{path} did not answer in {self._timeout} s") from error
             except (aiohttp.ClientError, OSError) as error:
                 # The request may have been seen, so it is not sent again here; whose fault it is, is asked.
                 await self._expect_somebody()
@@ -103,7 +108,7 @@ class GymClient:
         """
         for pause in self._pauses():
             try:
-                await self._send("GET", "/health", timeout=_PROBE)
+                await self.send("GET", "/health", timeout=_PROBE)
                 return
             except TimeoutError:
                 # It took the connection: busy, not gone.
@@ -111,18 +116,22 @@ class GymClient:
             except (aiohttp.ClientError, OSError) as error:
                 await self._waited(pause, error)
 
-    async def _send(
+    async def send(
         self,
         method: str,
         path: str,
         data: bytes | None = None,
         cookies: aiohttp.CookieJar | None = None,
-        timeout: aiohttp.ClientTimeout | None = None,
+        timeout: float | None = None,
     ) -> tuple[int, bytes]:
+        """One request, once: the status and the body of the reply. Raises what aiohttp does."""
+        if self._connector is None:
+            self._connector = aiohttp.TCPConnector(limit=0, force_close=not self._keep)
         headers = {"Content-Type": "application/json"} if data is not None else {}
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token.reveal()}"
-        about: JsonDict = {"data": data, "headers": headers, "timeout": timeout or self._timeout}
+        limit = aiohttp.ClientTimeout(total=timeout or self._timeout)
+        about: JsonDict = {"data": data, "headers": headers, "timeout": limit}
         jar = new_jar() if cookies is None else cookies
         session = aiohttp.ClientSession(
             connector=self._connector, connector_owner=False, cookie_jar=jar, proxy=proxy_url(self.base)

@@ -74,8 +74,7 @@ class SkillsEnvironment(EvalEnvironment):
 
     def __init__(self, name: str, file: Path, kind: str, prompt: str, num_examples: int | None = None) -> None:
         self.name, self._benchmark, self._kind, self._prompt = f"skills_{safe_name(name)}", name, kind, prompt
-        rows = open_rows(file)
-        self._dataset = rows if num_examples is None else rows[:num_examples]
+        self._dataset = open_rows(file)[:num_examples]
 
     async def seed(self, idx: int) -> SeedResult:
         row = self._dataset[idx]

@@ -37,8 +37,8 @@ class VlmEvalKitEnvironment(EvalEnvironment):
     def __init__(self, table: str, num_examples: int | None = None) -> None:
         self.name = f"vlmevalkit_{safe_name(table)}"
         self._table = table
-        rows = self._rows = open_rows(_find(table))
-        self._dataset = rows if num_examples is None else rows[:num_examples]
+        self._rows = open_rows(_find(table))
+        self._dataset = self._rows[:num_examples]
         self._by_index: dict[str, int] | None = None
 
     async def seed(self, idx: int) -> SeedResult:

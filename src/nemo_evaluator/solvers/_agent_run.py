@@ -1,7 +1,7 @@
 """One problem under way in the tool loop: the conversation, the record of it, and what comes out."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import chain
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ from nemo_evaluator.core.turns import record_turn
 from nemo_evaluator.core.types import ErrorKind, JsonDict, Message, ModelResponse, SolveResult, ToolCallInfo
 from nemo_evaluator.models import Client
 from nemo_evaluator.models.usage import together
-from nemo_evaluator.solvers.tools.toolbox import Outcome, Toolbox
+from nemo_evaluator.solvers.tools.toolbox import Toolbox
 from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
 
 _SMALLEST_CONTEXT: Final = 1_000
@@ -107,9 +107,11 @@ class AgentRun:
                 return None
             self.messages.append(_assistant(reply, calls))
             outcomes = await self.toolbox.run(calls)
-            record_turn({"turn": turn, "event": "tools", "results": [_outcome_record(outcome) for outcome in outcomes]})
-            for outcome in outcomes:
-                self._observe(outcome)
+            record_turn({"turn": turn, "event": "tools", "results": [asdict(outcome) for outcome in outcomes]})
+            for done in outcomes:
+                self.messages.append({"role": "tool", "tool_call_id": done.id, "content": done.content})
+                ended: JsonDict = {"latency_ms": done.latency_ms, "is_error": done.is_error}
+                self.document.observe(done.id, done.content, source=done.source, **ended)
         return f"max_turns_exhausted ({max_turns} turns)"
 
     async def _ask(self) -> ModelResponse:
@@ -134,31 +136,22 @@ class AgentRun:
             fresh.append(ToolCallInfo(identity, call.name or "(unnamed)", call.arguments))
         return fresh
 
-    def _observe(self, outcome: Outcome) -> None:
-        call, result = outcome.call.id, outcome.result
-        self.messages.append({"role": "tool", "tool_call_id": call, "content": result.content})
-        told: JsonDict = {"latency_ms": outcome.latency_ms, "is_error": result.is_error}
-        self.document.observe(call, result.content, source=outcome.source, **told)
-
     def result(self, error: str | None, *, artifact: bool) -> SolveResult:
         """What the problem is answered with."""
         text = next((reply.content for reply in reversed(self.replies) if reply.content), "")
         document = self.document.finish(status="error" if error else "completed", error=error, turns=len(self.replies))
-        return SolveResult(
-            response="" if artifact else text,
-            model_response=self._totals(text),
-            trajectory=document,
-            error=error,
-            error_kind=ErrorKind.GRACEFUL if error else ErrorKind.NONE,
-        )
-
-    def _totals(self, text: str) -> ModelResponse:
         whole = together(self.replies)
         whole.content, whole.request_body = text, {"messages": self.asked}
         whole.raw_response, whole.reasoning_content, whole.tool_calls, whole.from_cache = {}, None, [], False
         whole.attempts = max(reply.attempts for reply in self.replies)
         whole.time_to_first_token_ms = self.replies[0].time_to_first_token_ms
-        return whole
+        return SolveResult(
+            response="" if artifact else text,
+            model_response=whole,
+            trajectory=document,
+            error=error,
+            error_kind=ErrorKind.GRACEFUL if error else ErrorKind.NONE,
+        )
 
 
 def _assistant(reply: ModelResponse, calls: Sequence[ToolCallInfo]) -> Message:
@@ -174,9 +167,3 @@ def _reply_record(turn: int, reply: ModelResponse, calls: Sequence[ToolCallInfo]
     said = {"content": reply.content, "reasoning_content": reply.reasoning_content, "tool_calls": called}
     counts = ("finish_reason", "prompt_tokens", "completion_tokens", "latency_ms")
     return {"turn": turn, "event": "model", **said, **{name: getattr(reply, name) for name in counts}}
-
-
-def _outcome_record(outcome: Outcome) -> JsonDict:
-    called = {"id": outcome.call.id, "name": outcome.call.name, "source": outcome.source}
-    brought = {"content": outcome.result.content, "is_error": outcome.result.is_error}
-    return {**called, **brought, "latency_ms": round(outcome.latency_ms, 2)}

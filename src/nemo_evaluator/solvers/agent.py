@@ -1,6 +1,6 @@
 """``agent``: an agent of a framework; runs as the ``harbor`` solver."""
 
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -14,13 +14,11 @@ class AgentSolverConfig(SolverBase):
     """An agent of a framework; runs as the `harbor` solver."""
 
     type: Literal["agent"] = "agent"
+    in_sandbox: ClassVar[bool] = True
     service: ServiceName = Field(description="The model.")
     framework: Literal["harbor"] = Field("harbor", description="Framework of the agent.")
     agent: Name = Field(description="Name of the agent.")
     agent_kwargs: dict[str, Any] = Field(default_factory=dict, description="Settings of the agent.")
-
-    def needs_sandbox(self) -> str | None:
-        return f"solver {self.type!r} needs a sandbox"
 
 
 def build(config: AgentSolverConfig, _: object) -> HarborSolver:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -32,6 +32,7 @@ class HarborSolverConfig(SolverBase):
     """A Harbor agent inside the sandbox."""
 
     type: Literal["harbor"] = "harbor"
+    in_sandbox: ClassVar[bool] = True
     service: ServiceName = Field(description="The model.")
     agent: Name = Field(description="Name of a Harbor agent, `module:Class`, or a folder with `run.sh.j2`.")
     agent_kwargs: dict[str, Any] = Field(default_factory=dict, description="Settings of the agent.")
@@ -44,9 +45,6 @@ class HarborSolverConfig(SolverBase):
     max_agent_timeout: Above0 | None = Field(None, description="Cap on the agent's time.")
     skill: str | None = Field(None, description="Skill given to the agent.")
     skill_dir: str | None = Field(None, description="Folder of skills.")
-
-    def needs_sandbox(self) -> str | None:
-        return f"solver {self.type!r} needs a sandbox"
 
 
 @dataclasses.dataclass

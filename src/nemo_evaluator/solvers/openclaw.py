@@ -12,7 +12,7 @@ import uuid
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -53,6 +53,7 @@ class OpenClawSolverConfig(SolverBase):
     """The OpenClaw command-line agent."""
 
     type: Literal["openclaw"] = "openclaw"
+    in_sandbox: ClassVar[bool] = True
     service: ServiceName = Field(description="The model.")
     thinking: str = Field("high", description="Thinking level.")
     context_window: Positive | None = Field(None, description="Context of the model, in tokens.")
@@ -67,9 +68,6 @@ class OpenClawSolverConfig(SolverBase):
     config_path: str | None = Field(None, description="Config file of the agent, used as it is.")
     skip_preflight: bool = Field(False, description="Skip the check of the agent before each task.")
     openclaw_bin: str = Field("openclaw", description="The command inside the sandbox.")
-
-    def needs_sandbox(self) -> str | None:
-        return f"solver {self.type!r} needs a sandbox"
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Literal
 
@@ -15,7 +15,6 @@ from nemo_evaluator.core.json_coerce import as_number
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import ErrorKind, JsonDict, ModelResponse, SeedResult, SolveResult, ToolCallInfo
 from nemo_evaluator.sandbox.base import Sandbox
-from nemo_evaluator.solvers.base import SolverContext
 from nemo_evaluator.solvers.tools.sandbox import shown
 from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
 
@@ -118,9 +117,4 @@ async def writable_place(sandbox: Sandbox, places: Sequence[str]) -> str:
     raise SandboxError(f"nothing can be written to {', '.join(places)}: {made.stderr.strip()}")
 
 
-def build(config: OracleSolverConfig, context: SolverContext) -> OracleSolver:
-    """``type: oracle``."""
-    return OracleSolver(**config.model_dump(include={one.name for one in fields(OracleSolver)}))
-
-
-KIND: Final = Kind(OracleSolverConfig, build)
+KIND: Final = Kind(OracleSolverConfig, lambda config, context: OracleSolver(**config.model_dump(exclude={"type"})))

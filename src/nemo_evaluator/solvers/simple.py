@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -45,6 +45,9 @@ class SimpleSolver:
     service's, field by field. Images go along whenever the problem has them.
     """
 
+    # Whether texts are completed; None: as the protocol of the service says.
+    completes: ClassVar[bool | None] = None
+
     def __init__(
         self,
         client: Client | ModelClient,
@@ -52,14 +55,12 @@ class SimpleSolver:
         *,
         generation: JsonDict | None = None,
         image_detail: ImageDetail = "auto",
-        completions: bool | None = None,
     ) -> None:
         inner: Any = getattr(client, "client", client)
         self.client: Client = inner
-        self._system = system_prompt
-        self._generation = generation
-        self._detail = image_detail
-        self._completions = self.client.endpoint.protocol == "completions" if completions is None else completions
+        self._system, self._generation, self._detail = system_prompt, generation, image_detail
+        by_protocol = self.completes is None and self.client.endpoint.protocol == "completions"
+        self._completions = self.completes or by_protocol
 
     async def solve(self, task: SeedResult) -> SolveResult:
         """One call, or those that the problem consists of. Raises the client's BoundaryErrors."""
@@ -161,10 +162,7 @@ def _whole(response: str, replies: Sequence[ModelResponse]) -> ModelResponse:
 class ChatSolver(SimpleSolver):
     """The simple solver over a chat protocol: ``ChatSolver(ModelClient(base_url=..., model=...))``."""
 
-    def __init__(
-        self, client: Client | ModelClient, system_prompt: str | None = None, *, generation: JsonDict | None = None
-    ) -> None:
-        super().__init__(client, system_prompt, generation=generation, completions=False)
+    completes = False
 
 
 class CompletionSolver(SimpleSolver):
@@ -174,6 +172,8 @@ class CompletionSolver(SimpleSolver):
 
         CompletionSolver(base_url="http://localhost:8000/v1", model="m", max_tokens=64)
     """
+
+    completes = True
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class CompletionSolver(SimpleSolver):
             # By name: it brings the whole HTTP client along.
             made = load_object("nemo_evaluator.adapters.model_client:ModelClient")
             client = self._own = made(**own, protocol="completions")
-        super().__init__(client, system_prompt, generation=generation, completions=True)
+        super().__init__(client, system_prompt, generation=generation)
 
     async def close(self) -> None:
         """Close the client, if it is this solver's own."""
@@ -199,17 +199,9 @@ class CompletionSolver(SimpleSolver):
 
 
 class VLMSolver(SimpleSolver):
-    """The simple solver with a chosen image resolution."""
+    """The simple solver with a chosen image resolution (``image_detail``)."""
 
-    def __init__(
-        self,
-        client: Client | ModelClient,
-        system_prompt: str | None = None,
-        *,
-        image_detail: ImageDetail = "auto",
-        generation: JsonDict | None = None,
-    ) -> None:
-        super().__init__(client, system_prompt, generation=generation, image_detail=image_detail, completions=False)
+    completes = False
 
 
 def build(config: SimpleSolverConfig, context: SolverContext) -> SimpleSolver:

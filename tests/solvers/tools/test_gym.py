@@ -109,4 +109,4 @@ def test_schemas_that_know_each_other_do_not_overflow() -> None:
 def test_a_property_called_title_is_kept() -> None:
     body = {"type": "object", "title": "Book", "properties": {"title": {"type": "string", "title": "Title"}}}
     document = {"paths": {"/x": {"post": {"requestBody": {"content": {"application/json": {"schema": body}}}}}}}
-    assert endpoints_of(document)[0].tool.parameters == {"type": "object", "properties": {"title": {"type": "string"}}}
+    assert endpoints_of(document)[0].parameters == {"type": "object", "properties": {"title": {"type": "string"}}}

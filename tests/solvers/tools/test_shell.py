@@ -74,7 +74,7 @@ async def test_a_killed_shell_comes_back_as_it_was(tools: SandboxSession) -> Non
 async def test_without_bash_the_directory_lasts(tools: SandboxSession) -> None:
     from nemo_evaluator.solvers.tools import sandbox
 
-    tools._shell._launch = ["sh", "-c", sandbox._SH]
+    tools._launch = ["sh", "-c", sandbox._SH]
     assert await run(tools, "cd /tmp; exit 3") == ("[exit code 3]\n(no output)", True)
     assert await run(tools, "pwd") == ("/tmp", False)
     assert (await tools.call("file_write", {"path": "r", "content": ""}, 20)).content == "Wrote 0 bytes to /tmp/r."

@@ -50,7 +50,7 @@ def _names(box: Toolbox) -> list[str]:
 
 async def _say(box: Toolbox, name: str, **arguments: Any) -> str:
     (outcome,) = await box.run([ToolCallInfo("1", name, arguments)])
-    return outcome.result.content
+    return outcome.content
 
 
 async def test_calls_go_to_their_source_and_equal_names_are_told_apart() -> None:
@@ -97,7 +97,7 @@ async def test_calls_of_a_turn_run_side_by_side_and_answers_keep_their_order() -
     started = time.perf_counter()
     outcomes = await box.run([ToolCallInfo(name, name, {}) for name in ("one", "two", "three", "one")])
     assert time.perf_counter() - started < 0.5
-    assert [outcome.call.name for outcome in outcomes] == ["one", "two", "three", "one"]
+    assert [outcome.name for outcome in outcomes] == ["one", "two", "three", "one"]
     assert [outcome.source for outcome in outcomes] == ["a", "b", "c", "a"]
     assert outcomes[0].latency_ms >= 190
 

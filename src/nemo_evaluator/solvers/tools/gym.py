@@ -10,11 +10,11 @@ import aiohttp
 import orjson
 
 from nemo_evaluator.core.errors import TransportError
+from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict, SeedResult
-from nemo_evaluator.environments.gym_client import new_jar
+from nemo_evaluator.environments.gym_client import GymClient, new_jar
 from nemo_evaluator.environments.gym_wire import GymSeed
-from nemo_evaluator.models.http_proxy import proxy_url
 from nemo_evaluator.sandbox.base import Sandbox
 from nemo_evaluator.solvers.tools.base import Tool, ToolResult
 
@@ -28,16 +28,10 @@ _PLACE: Final = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Tool):
     """A tool and the path it is called at; places in the path are filled from the arguments."""
 
-    tool: Tool
     path: str
-
-    @property
-    def places(self) -> list[str]:
-        """Names of the arguments that go into the path."""
-        return _PLACE.findall(self.path)
 
 
 def endpoints_of(document: JsonDict) -> list[Endpoint]:
@@ -49,8 +43,12 @@ def endpoints_of(document: JsonDict) -> list[Endpoint]:
             continue
         name = path.strip("/").replace("/", "_")
         description = operation.get("summary") or operation.get("description") or name
-        parameters = _with_places(_body(operation, document), _PLACE.findall(path))
-        found.append(Endpoint(Tool(name, str(description), parameters), path))
+        parameters = _body(operation, document)
+        if places := _PLACE.findall(path):
+            required = [*places, *(one for one in parameters.get("required") or [] if one not in places)]
+            properties = {place: {"type": "string"} for place in places} | (parameters.get("properties") or {})
+            parameters |= {"type": "object", "properties": properties, "required": required}
+        found.append(Endpoint(name, str(description), parameters, path))
     return found
 
 
@@ -67,18 +65,10 @@ def _body(operation: JsonDict, document: JsonDict) -> JsonDict:
     return resolve(schema or {"type": "object", "properties": {}}, known)
 
 
-def _with_places(parameters: JsonDict, places: list[str]) -> JsonDict:
-    if not places:
-        return parameters
-    own = {place: {"type": "string"} for place in places}
-    required = [*places, *(name for name in parameters.get("required") or [] if name not in places)]
-    properties = {**own, **(parameters.get("properties") or {})}
-    return {**parameters, "type": "object", "properties": properties, "required": required}
-
-
 def resolve(schema: JsonDict, schemas: JsonDict) -> JsonDict:
     """A schema that stands alone: references written out, titles dropped, cycles kept in ``$defs``."""
-    recursive = {name for name in schemas if _reaches(name, name, schemas)}
+    named = {name: _REFERRED.findall(dumps(one).decode()) for name, one in schemas.items()}
+    recursive = {name for name in schemas if name in _reached(name, named)}
     defs: JsonDict = {}
     plain: JsonDict = _expand(schema, schemas, recursive, defs)
     return {**plain, "$defs": defs} if defs else plain
@@ -107,30 +97,24 @@ def _expand(node: Any, schemas: JsonDict, recursive: set[str], defs: JsonDict) -
     }
 
 
-def _reaches(start: str, goal: str, schemas: JsonDict) -> bool:
-    """Whether following references from a schema leads back to it."""
-    seen: set[str] = set()
-    queue = _names_in(schemas[start])
+def _reached(start: str, named: dict[str, list[str]]) -> set[str]:
+    """The schemas that following references from one leads to."""
+    found: set[str] = set()
+    queue = [start]
     while queue:
-        name = queue.pop()
-        if name == goal:
-            return True
-        if name not in seen and name in schemas:
-            seen.add(name)
-            queue += _names_in(schemas[name])
-    return False
-
-
-def _names_in(schema: Any) -> list[str]:
-    return _REFERRED.findall(orjson.dumps(schema, option=orjson.OPT_NON_STR_KEYS).decode())
+        fresh = set(named.get(queue.pop(), ())) - found
+        found |= fresh
+        queue += fresh
+    return found
 
 
 class GymSession:
     """The tools of the server, for one problem."""
 
-    def __init__(self, name: str, base: str, http: aiohttp.ClientSession, endpoints: list[Endpoint]) -> None:
-        self.name, self._base, self._http = name, base, http
-        self._endpoints = {endpoint.tool.name: endpoint for endpoint in endpoints}
+    def __init__(self, name: str, client: GymClient, cookies: aiohttp.CookieJar, endpoints: list[Endpoint]) -> None:
+        self.name, self._client, self._cookies = name, client, cookies
+        self._endpoints = {endpoint.name: endpoint for endpoint in endpoints}
+        self.close = client.close
 
     async def seed(self, schema: JsonDict, metadata: JsonDict) -> None:
         """Begin a session with those fields of the problem that the server knows."""
@@ -143,21 +127,20 @@ class GymSession:
             raise TransportError(f"{self.name}: {_SEED} answered {status}: {text[:300]}", status=status)
 
     async def tools(self) -> list[Tool]:
-        return [endpoint.tool for endpoint in self._endpoints.values()]
+        return list(self._endpoints.values())
 
     async def call(self, tool: str, arguments: JsonDict, timeout: float) -> ToolResult:
         """POST the arguments; an answer of 400 and above is told to the model."""
-        endpoint = self._endpoints[tool]
-        missing = [place for place in endpoint.places if place not in arguments]
-        if missing:
+        path = self._endpoints[tool].path
+        places = _PLACE.findall(path)
+        if missing := [place for place in places if place not in arguments]:
             return ToolResult(f"Required arguments are missing: {', '.join(missing)}.", is_error=True)
         # A client takes these for steps up the path: to another tool, or to one that is none.
-        if bad := [place for place in endpoint.places if str(arguments[place]) in ("", ".", "..")]:
+        if bad := [place for place in places if str(arguments[place]) in ("", ".", "..")]:
             return ToolResult(f"The argument {bad[0]!r} must not be empty, '.' or '..'.", is_error=True)
-        path = endpoint.path
-        for place in endpoint.places:
+        for place in places:
             path = path.replace(f"{{{place}}}", quote(str(arguments[place]), safe=""))
-        body = {name: value for name, value in arguments.items() if name not in endpoint.places}
+        body = {name: value for name, value in arguments.items() if name not in places}
         try:
             status, text = await self._post(path, body, timeout)
         except TimeoutError:
@@ -166,43 +149,34 @@ class GymSession:
             return ToolResult(f"HTTP {status}: {text[:_ERROR_LIMIT]}", is_error=True)
         return ToolResult(_pretty(text))
 
-    async def close(self) -> None:
-        await self._http.close()
-
     async def _post(self, path: str, body: JsonDict, timeout: float) -> tuple[int, str]:
-        url = f"{self._base}{path}"
-        headers = {"Content-Type": "application/json"}
-        limit = aiohttp.ClientTimeout(total=timeout)
         try:
-            async with self._http.post(url, data=orjson.dumps(body), headers=headers, timeout=limit) as reply:
-                return reply.status, (await reply.read()).decode("utf-8", "replace")
+            status, reply = await self._client.send("POST", path, orjson.dumps(body), self._cookies, timeout)
         except aiohttp.ClientError as error:
             raise TransportError(f"tool server {self.name!r} cannot be reached: {error!r}") from error
+        return status, reply.decode("utf-8", "replace")
 
 
 class GymTools:
     """One server; cookies are not shared: each problem is a session of its own."""
 
     def __init__(self, name: str, base_url: str) -> None:
-        self.name = name
-        self._base = base_url.rstrip("/")
+        self.name, self._base = name, base_url
         self._document: JsonDict | None = None
         self._lock = asyncio.Lock()
 
     async def open(self, task: SeedResult, sandbox: Sandbox | None) -> GymSession:
         """A session, seeded where the server asks for it and the problem has what it asks for."""
         # A call has effects, so it is never sent twice; a connection that the server may have closed is not used again.
-        connector = aiohttp.TCPConnector(limit=0, force_close=True)
-        cookies, proxy = _cookies(task), proxy_url(self._base)
-        http = aiohttp.ClientSession(connector=connector, cookie_jar=cookies, proxy=proxy)
+        client = GymClient(self._base, keep=False)
         try:
-            document = await self._discover(http)
-            session = GymSession(self.name, self._base, http, endpoints_of(document))
+            document = await self._discover(client)
+            session = GymSession(self.name, client, _cookies(task), endpoints_of(document))
             schema = request_schema(document, _SEED)
             if schema is not None:
                 await session.seed(schema, getattr(task, "row", None) or task.metadata)
         except BaseException:
-            await http.close()
+            await client.close()
             raise
         return session
 
@@ -210,15 +184,14 @@ class GymTools:
         """The service by its name: the port it got is not part of what it is."""
         return {"kind": "gym", "service": self.name}
 
-    async def _discover(self, http: aiohttp.ClientSession) -> JsonDict:
+    async def _discover(self, client: GymClient) -> JsonDict:
         async with self._lock:
             if self._document is None:
-                url = f"{self._base}/openapi.json"
+                url = f"{client.base}/openapi.json"
                 try:
-                    async with http.get(url, timeout=aiohttp.ClientTimeout(total=_DISCOVERY_TIMEOUT)) as reply:
-                        body = await reply.read()
-                    if reply.status != 200:
-                        raise TransportError(f"{url} answered {reply.status}", status=reply.status)
+                    status, body = await client.send("GET", "/openapi.json", timeout=_DISCOVERY_TIMEOUT)
+                    if status != 200:
+                        raise TransportError(f"{url} answered {status}", status=status)
                     self._document = orjson.loads(body)
                 except (aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError) as error:
                     raise TransportError(f"cannot read the tools of {self.name!r} at {url}: {error!r}") from error

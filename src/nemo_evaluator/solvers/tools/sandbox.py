@@ -35,30 +35,6 @@ _BASH, _SH = (Path(__file__).with_name(name).read_text() for name in ("shell_bas
 SCRIPTS: Final = (_BASH, _SH)
 
 
-class Shell:
-    """The shell of one problem."""
-
-    def __init__(self, sandbox: Sandbox) -> None:
-        self._sandbox = sandbox
-        self._state = f"/tmp/.nel-shell-{uuid.uuid4().hex[:12]}"
-        self._launch: list[str] | None = None
-
-    async def run(self, command: str, timeout: float) -> ExecResult:
-        """Run a command. Raises SandboxError when the sandbox failed."""
-        if self._launch is None:
-            found = await self._sandbox.exec(["sh", "-c", "command -v bash"], timeout=60.0)
-            if found.timed_out:
-                raise SandboxError("the sandbox did not answer within 60 s")
-            self._launch = ["bash", "--norc", "--noprofile", "-c", _BASH] if found.ok else ["sh", "-c", _SH]
-        words = [*self._launch, "bash", self._state]
-        return await self._sandbox.exec(words, stdin=command.encode(), timeout=timeout, background=True)
-
-    async def cwd(self) -> str:
-        """The directory that the next command starts in."""
-        kept = await self._sandbox.exec(["cat", f"{self._state}.cwd"], timeout=30.0, cwd="/")
-        return kept.stdout if kept.ok and kept.stdout.startswith("/") else self._sandbox.spec.workdir
-
-
 class _Refused(Exception):
     """Something the model did wrong, in words for the model."""
 
@@ -69,9 +45,10 @@ class SandboxSession:
     name = "sandbox"
 
     def __init__(self, sandbox: Sandbox) -> None:
-        self._sandbox = sandbox
-        self._shell = Shell(sandbox)
-        self._lock = asyncio.Lock()
+        self._sandbox, self._lock = sandbox, asyncio.Lock()
+        # What is kept of the shell between its commands, and how it is started.
+        self._state = f"/tmp/.nel-shell-{uuid.uuid4().hex[:12]}"
+        self._launch: list[str] | None = None
 
     async def tools(self) -> list[Tool]:
         return TOOLS
@@ -90,7 +67,14 @@ class SandboxSession:
         """The sandbox belongs to whoever made it."""
 
     async def _bash(self, arguments: JsonDict, timeout: float) -> ToolResult:
-        return shown(await self._shell.run(_word(arguments, "command"), timeout), timeout)
+        command = _word(arguments, "command").encode()
+        if self._launch is None:
+            found = await self._sandbox.exec(["sh", "-c", "command -v bash"], timeout=60.0)
+            if found.timed_out:
+                raise SandboxError("the sandbox did not answer within 60 s")
+            self._launch = ["bash", "--norc", "--noprofile", "-c", _BASH] if found.ok else ["sh", "-c", _SH]
+        words = [*self._launch, "bash", self._state]
+        return shown(await self._sandbox.exec(words, stdin=command, timeout=timeout, background=True), timeout)
 
     async def _file_read(self, arguments: JsonDict, timeout: float) -> ToolResult:
         return ToolResult(await self._read(await self._path(arguments), timeout))
@@ -121,8 +105,13 @@ class SandboxSession:
         return ToolResult(f"Replaced one occurrence in {path}.")
 
     async def _path(self, arguments: JsonDict) -> str:
+        """The path, from the directory that the next command starts in."""
         path = _word(arguments, "path")
-        return path if path.startswith("/") else posixpath.join(posixpath.normpath(await self._shell.cwd()), path)
+        if path.startswith("/"):
+            return path
+        kept = await self._sandbox.exec(["cat", f"{self._state}.cwd"], timeout=30.0, cwd="/")
+        here = kept.stdout if kept.ok and kept.stdout.startswith("/") else self._sandbox.spec.workdir
+        return posixpath.join(posixpath.normpath(here), path)
 
     async def _read(self, path: str, timeout: float, *, whole: bool = False) -> str:
         data = await self._inside("read", _READ, path, str(_READ_LIMIT + 1), timeout)

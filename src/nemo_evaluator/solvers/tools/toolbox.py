@@ -3,7 +3,7 @@
 import asyncio
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -20,26 +20,24 @@ _SHOWN_NAME: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One call that was answered."""
+    """One call that was answered: what is recorded of it."""
 
-    call: ToolCallInfo
-    result: ToolResult
+    id: str
+    name: str
     source: str
+    content: str
+    is_error: bool
     latency_ms: float
 
 
 @dataclass(frozen=True, slots=True)
-class _Route:
-    session: ToolSession
-    tool: Tool
-
-
 class Toolbox:
     """Calls of one turn run side by side; a source that must keep their order does so itself."""
 
-    def __init__(self, routes: dict[str, _Route], definitions: list[JsonDict], timeout: float, limit: int) -> None:
-        self._routes, self.definitions = routes, definitions
-        self._timeout, self._limit = timeout, limit
+    routes: dict[str, tuple[ToolSession, Tool]]
+    definitions: list[JsonDict]
+    timeout: float
+    limit: int
 
     @classmethod
     async def of(
@@ -49,16 +47,15 @@ class Toolbox:
 
         Raises SeedError when a problem wants a tool that no source has, or when there is no tool at all.
         """
-        routes: dict[str, _Route] = {}
+        routes: dict[str, tuple[ToolSession, Tool]] = {}
         for session in sessions:
             for tool in await session.tools():
-                routes[_free_name(tool.name, session.name, routes)] = _Route(session, tool)
-        definitions = [route.tool.definition(name) for name, route in routes.items()]
+                routes[_free_name(tool.name, session.name, routes)] = session, tool
+        definitions = [tool.definition(name) for name, (_, tool) in routes.items()]
         if wanted:
             definitions = [_chat_shape(one) for one in wanted]
             names = [one["function"]["name"] for one in definitions]
-            missing = [name for name in names if name not in routes]
-            if missing:
+            if missing := [name for name in names if name not in routes]:
                 offered = f"(offered: {', '.join(routes) or 'none'})"
                 raise SeedError(f"the problem wants tools that no source offers: {', '.join(missing)} {offered}")
             routes = {name: routes[name] for name in names}
@@ -77,21 +74,21 @@ class Toolbox:
 
     async def _run(self, call: ToolCallInfo) -> Outcome:
         started = time.perf_counter()
-        route = self._routes.get(call.name)
-        source = route.session.name if route is not None else ""
-        if route is None:
+        session, tool = self.routes.get(call.name, (None, None))
+        if session is None or tool is None:
             result = self._unknown(call.name)
-        elif (broken := malformed(call.arguments, route.tool.parameters)) is not None:
+        elif (broken := malformed(call.arguments, tool.parameters)) is not None:
             result = ToolResult(broken, is_error=True)
         else:
-            result = await route.session.call(route.tool.name, call.arguments, self._timeout)
-        cut = ToolResult(truncate(result.content, self._limit), result.is_error)
-        return Outcome(call, cut, source, (time.perf_counter() - started) * 1000)
+            result = await session.call(tool.name, call.arguments, self.timeout)
+        text, source = truncate(result.content, self.limit), session.name if session else ""
+        took = round((time.perf_counter() - started) * 1000, 2)
+        return Outcome(call.id, call.name, source, text, result.is_error, took)
 
     def _unknown(self, name: str) -> ToolResult:
         # A name may be as long as a model's answer; comparing it would take minutes.
         given = name if len(name) <= _SHOWN_NAME else f"{name[:_SHOWN_NAME]}..."
-        hint = did_you_mean(given, self._routes, also=f"Available tools: {', '.join(self._routes)}.")
+        hint = did_you_mean(given, self.routes, also=f"Available tools: {', '.join(self.routes)}.")
         return ToolResult(f"There is no tool named {given!r}. {hint[0].upper()}{hint[1:]}", is_error=True)
 
 
@@ -111,7 +108,7 @@ def truncate(text: str, limit: int) -> str:
     return f"{text[: limit - tail]}\n\n{gone}\n\n{text[len(text) - tail :]}"
 
 
-def _free_name(name: str, source: str, taken: dict[str, _Route]) -> str:
+def _free_name(name: str, source: str, taken: Container[str]) -> str:
     """A name the protocol allows; one that is taken gets the name of its source in front."""
     plain = _ALLOWED.sub("_", name)[:_NAME_LIMIT] or "tool"
     if plain in taken:
