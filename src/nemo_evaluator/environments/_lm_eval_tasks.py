@@ -8,10 +8,9 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from lm_eval.api.metrics import mean
 from lm_eval.tasks import TaskManager
@@ -27,6 +26,9 @@ from nemo_evaluator.environments.base import EvalEnvironment
 from nemo_evaluator.models import Client
 from nemo_evaluator.sandbox.base import Sandbox
 
+# What a name stands for: tasks, and the groups that weigh them; and a document: its task and the requests of it.
+Suite: TypeAlias = tuple[dict[str, Any], dict[str, Any]]
+Document: TypeAlias = tuple[Any, list[Any]]
 # What lm-eval itself seeds the choice of examples with, and generates when a task does not say.
 _FEWSHOT_SEED: Final = 1234
 _MAX_TOKENS: Final = 256
@@ -34,27 +36,9 @@ _MAX_TOKENS: Final = 256
 _LEADING: Final = ("exact_match", "acc", "em", "score", "bleu", "rouge1", "prompt_level_strict_acc")
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """One document of a task with the requests that lm-eval makes of it."""
-
-    task: Any
-    doc_id: int
-    instances: list[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Suite:
-    """What a name stands for: tasks, the groups that weigh them, and all documents in order."""
-
-    tasks: dict[str, Any]
-    groups: dict[str, Any]
-    documents: list[Document]
-
-
 def load_suite(name: str, include_path: str | None, num_fewshot: int | None, limit: int | None) -> Suite:
-    """Load a task, group or tag with everything in it; all requests are built, in lm-eval's order, as its draws of
-    few-shot examples depend on that."""
+    """The tasks of a task, group or tag, and the groups that weigh them; all requests are built, in lm-eval's order, as
+    its draws of few-shot examples depend on that."""
     # The many thousand task files of lm-eval are looked through only for a name that is not the user's own, and once.
     manager = task_manager(include_path, stock=include_path is None)
     if name not in manager.all_tasks:
@@ -82,8 +66,7 @@ def load_suite(name: str, include_path: str | None, num_fewshot: int | None, lim
             task.set_config(key="num_fewshot", value=num_fewshot or 0)
         task.set_fewshot_seed(seed=_FEWSHOT_SEED)
         task.build_all_requests(limit=limit, rank=0, world_size=1)
-    documents = [document for task in tasks.values() for document in _documents(task)]
-    return Suite(tasks, loaded["groups"], documents)
+    return tasks, loaded["groups"]
 
 
 @cache
@@ -92,31 +75,30 @@ def task_manager(include_path: str | None, *, stock: bool) -> Any:
     return TaskManager(include_path=include_path, include_defaults=stock)
 
 
-def _documents(task: Any) -> list[Document]:
-    found: dict[int, list[Any]] = {}
-    for instance in task.instances:
-        found.setdefault(instance.doc_id, []).append(instance)
-    return [Document(task, doc_id, sorted(group, key=lambda one: one.idx)) for doc_id, group in found.items()]
-
-
 class LmEvalEnvironment(EvalEnvironment):
     """A task or group of lm-eval. Rows hold every metric of a document; the scores are aggregated by lm-eval's code."""
 
     def __init__(
         self, uri: str, suite: Suite, prompts: LoglikelihoodPrompts, metric: str | None, num_examples: int | None
     ) -> None:
-        self.name = uri
-        self._suite, self._prompts, self._metric = suite, prompts, metric
-        self._dataset = suite.documents[:num_examples]
+        self.name, self._prompts, self._metric = uri, prompts, metric
+        self._tasks, self._groups = suite
+        documents: dict[tuple[str, int], Document] = {}
+        for name, task in self._tasks.items():
+            for instance in task.instances:
+                documents.setdefault((name, instance.doc_id), (task, []))[1].append(instance)
+        for _, instances in documents.values():
+            instances.sort(key=lambda one: int(one.idx))
+        self._dataset = list(documents.values())[:num_examples]
         if metric is not None:
-            known = {name for task in suite.tasks.values() for name in task.aggregation()}
+            known = {name for task in self._tasks.values() for name in task.aggregation()}
             if metric.partition(",")[0] not in known:
                 raise UsageError(f"{uri} has no metric {metric!r}", hint=f"it has: {', '.join(sorted(known))}")
 
     @property
     def endpoint_type(self) -> str:
-        kinds = {one.request_type for document in self._suite.documents[:1] for one in document.instances}
-        kinds |= {task.OUTPUT_TYPE for task in self._suite.tasks.values()}
+        kinds = {one.request_type for _, instances in self._dataset[:1] for one in instances}
+        kinds |= {task.OUTPUT_TYPE for task in self._tasks.values()}
         return "completions" if kinds == {"generate_until"} else "logprobs"
 
     async def use_model(self, client: Client) -> None:
@@ -127,21 +109,20 @@ class LmEvalEnvironment(EvalEnvironment):
         await self._prompts.check_model()
 
     async def seed(self, idx: int) -> SeedResult:
-        document: Document = self._dataset[idx]
-        name, first = document.task.task_name, document.instances[0]
+        task, instances = self._dataset[idx]
+        first = instances[0]
         return SeedResult(
             prompt=str(first.args[0]),
-            expected_answer=str(document.task.doc_to_target(first.doc)),
-            metadata={"source": "lm-eval", "category": name, "doc_id": document.doc_id, "position": idx},
-            requests=[request for one in document.instances for request in await self._requests(one)],
+            expected_answer=str(task.doc_to_target(first.doc)),
+            metadata={"source": "lm-eval", "category": task.task_name, "doc_id": first.doc_id, "position": idx},
+            requests=[request for one in instances for request in await self._requests(one)],
         )
 
     async def verify(
         self, response: str, expected: str, sandbox: Sandbox | None = None, **metadata: Any
     ) -> VerifyResult:
-        document: Document = self._dataset[metadata["position"]]
-        instances = self._answered(document, response)
-        task = document.task
+        task, asked = self._dataset[metadata["position"]]
+        instances = _answered(asked, response)
         metrics: JsonDict = {}
         for ensemble in task._filters:
             ensemble.apply(instances)
@@ -161,17 +142,17 @@ class LmEvalEnvironment(EvalEnvironment):
                 raw.setdefault(one["task"], {}).setdefault(key, []).append(value)
         results: dict[str, JsonDict] = {}
         for name, metrics in raw.items():
-            ways = self._suite.tasks[name].aggregation()
+            ways = self._tasks[name].aggregation()
             values = {key: ways.get(key.rpartition(",")[0], mean)(items) for key, items in metrics.items()}
             results[name] = {"sample_len": max(map(len, metrics.values())), **values}
-        whole = {name: group.aggregate(results) for name, group in self._suite.groups.items()}
-        single = len(self._suite.tasks) == 1 and not whole
+        whole = {name: group.aggregate(results) for name, group in self._groups.items()}
+        single = len(self._tasks) == 1 and not whole
         all_found = [(name, key, value) for name, found in (whole | results).items() for key, value in found.items()]
         told = [one for one in all_found if "," in one[1] and "_stderr," not in one[1]]
         return {key if single else f"{name}/{key}": float(value) for name, key, value in told}
 
     def scorer_fingerprint(self) -> str:
-        configs = [task.dump_config() for task in self._suite.tasks.values()]
+        configs = [task.dump_config() for task in self._tasks.values()]
         text = json.dumps(configs, sort_keys=True, default=lambda one: type(one).__name__)
         return f"lm-eval {version('lm_eval')} {self.name} {self._metric} {digest(text)}"
 
@@ -184,29 +165,30 @@ class LmEvalEnvironment(EvalEnvironment):
             return [await self._prompts.pair(*instance.args)] * repeats
         return await self._prompts.rolling(instance.args[0]) * repeats
 
-    def _answered(self, document: Document, response: str) -> list[Any]:
-        """The requests with their results. Copies: lm-eval keeps results in them, and steps run side by side."""
-        first = document.instances[0]
-        alone = len(document.instances) == 1 and _repeats(first) == 1 and first.request_type == "generate_until"
-        results = [response] if alone else json.loads(response)
-        instances, at = [], 0
-        for instance in document.instances:
-            answered, repeats = copy.copy(instance), _repeats(instance)
-            answered.filtered_resps = {}
-            if instance.request_type == "loglikelihood_rolling":
-                # A whole text is the only request of its document, in as many windows as it takes.
-                size = len(results) // repeats
-                answered.resps = [sum(one[0] for one in results[k * size : (k + 1) * size]) for k in range(repeats)]
-            else:
-                taken, at = results[at : at + repeats], at + repeats
-                answered.resps = taken if instance.request_type == "generate_until" else [tuple(one) for one in taken]
-            instances.append(answered)
-        return instances
-
     def _lead(self, metrics: Mapping[str, Any]) -> str:
         wanted = [key for key in metrics if self._metric is not None and f"{key},".startswith(f"{self._metric},")]
         ranked = [key for name in _LEADING for key in metrics if key.startswith(f"{name},")]
         return next(iter([*wanted, *ranked, *metrics]))
+
+
+def _answered(asked: list[Any], response: str) -> list[Any]:
+    """The requests with their results. Copies: lm-eval keeps results in them, and steps run side by side."""
+    first = asked[0]
+    alone = len(asked) == 1 and _repeats(first) == 1 and first.request_type == "generate_until"
+    results = [response] if alone else json.loads(response)
+    instances, at = [], 0
+    for instance in asked:
+        answered, repeats = copy.copy(instance), _repeats(instance)
+        answered.filtered_resps = {}
+        if instance.request_type == "loglikelihood_rolling":
+            # A whole text is the only request of its document, in as many windows as it takes.
+            size = len(results) // repeats
+            answered.resps = [sum(one[0] for one in results[k * size : (k + 1) * size]) for k in range(repeats)]
+        else:
+            taken, at = results[at : at + repeats], at + repeats
+            answered.resps = taken if instance.request_type == "generate_until" else [tuple(one) for one in taken]
+        instances.append(answered)
+    return instances
 
 
 def _repeats(instance: Any) -> int:

@@ -6,7 +6,7 @@ The image runs in the benchmark's sandbox; its model calls come through our prox
 import shlex
 import shutil
 from collections.abc import AsyncIterator, ItemsView, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -59,13 +59,7 @@ class HarnessResults:
     scores: dict[str, float]
     counts: dict[str, float]
     samples: int
-    rows: list[BatchRow] = field(default_factory=list)
-
-    @property
-    def problems(self) -> int:
-        """How many problems there should be: rows that are missing count as not scored."""
-        known = max((row.problem_idx for row in self.rows), default=0) + 1
-        return max(known, self.samples if len(self.rows) > 1 else 1)
+    rows: list[BatchRow]
 
 
 def read_results(folder: Path) -> HarnessResults:
@@ -83,8 +77,15 @@ def read_results(folder: Path) -> HarnessResults:
     scores, counts = _scores(document)
     if not scores:
         raise SolverError(f"{file} is cut off or holds no scores (results.tasks.TASK.metrics.METRIC.scores)")
-    samples = _samples(document, counts)
-    rows = [_row(row, number) for number, row in enumerate(_rows(folder))] or [_whole(scores, samples)]
+    params = as_dict(as_dict(document.get("config")).get("params"))
+    told = (document.get("samples"), document.get("n_samples"), *counts.values(), params.get("limit_samples"))
+    samples = int(next((number for number in told if isinstance(number, (int, float))), 0))
+    rows = [_row(row, number) for number, row in enumerate(_rows(folder))]
+    if not rows:
+        # A harness that itemises nothing: its first score, as the one row that there is.
+        name, value = next(iter(scores.items()))
+        details = {"method": "container", "score": name, "samples": samples, "note": "the harness gave no single rows"}
+        rows = [BatchRow(0, SeedResult(name, ""), SolveResult(""), Scored(VerifyResult(value, None, details)))]
     return HarnessResults(scores, counts, samples, rows)
 
 
@@ -108,12 +109,6 @@ def _scores(document: JsonDict) -> tuple[dict[str, float], dict[str, float]]:
 
 def _table(value: Any, name: str) -> ItemsView[str, Any]:
     return as_dict(as_dict(value).get(name)).items()
-
-
-def _samples(document: JsonDict, counts: dict[str, float]) -> int:
-    params = as_dict(as_dict(document.get("config")).get("params"))
-    told = (document.get("samples"), document.get("n_samples"), *counts.values(), params.get("limit_samples"))
-    return int(next((number for number in told if isinstance(number, (int, float))), 0))
 
 
 def _rows(folder: Path) -> Iterator[JsonDict]:
@@ -143,13 +138,6 @@ def _row(row: JsonDict, number: int) -> BatchRow:
         outcome = Scored(VerifyResult(float(reward), extracted, {"method": "container", **rest}))
     seed, answer = SeedResult(prompt or "", expected or ""), SolveResult(response or "")
     return BatchRow(int(row.get("problem_idx", number)), seed, answer, outcome, int(row.get("repeat", 0)))
-
-
-def _whole(scores: dict[str, float], samples: int) -> BatchRow:
-    """A harness that itemises nothing: its first score, as the one row that there is."""
-    name, value = next(iter(scores.items()))
-    details = {"method": "container", "score": name, "samples": samples, "note": "the harness gave no single rows"}
-    return BatchRow(0, SeedResult(name, ""), SolveResult(""), Scored(VerifyResult(value, None, details)))
 
 
 def open_container(uri: str, num_examples: int | None = None, **params: Any) -> EvalEnvironment:
@@ -199,7 +187,10 @@ class ContainerEnvironment(EvalEnvironment):
         stamp.write_text(same)
 
     async def dataset_size(self) -> int:
-        return self._known.problems
+        """How many problems there should be: rows that are missing count as not scored."""
+        rows = self._known.rows
+        known = max((row.problem_idx for row in rows), default=0) + 1
+        return max(known, self._known.samples if len(rows) > 1 else 1)
 
     async def seed(self, idx: int) -> SeedResult:
         return next((row.seed for row in self._known.rows if row.problem_idx == idx), SeedResult("", ""))

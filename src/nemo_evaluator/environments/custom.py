@@ -74,6 +74,7 @@ def benchmark(
 
     def decorate(function: F) -> F:
         file = source_file(function)
+        is_scorer = getattr(function, "_is_scorer", False) or inspect.signature(function).parameters
         told = {one.name: given[one.name] for one in fields(BenchmarkDefinition) if one.name in given}
         told |= {
             "field_mapping": dict(field_mapping or {}),
@@ -83,7 +84,7 @@ def benchmark(
             "carried": tuple(carried),
             "params": {**({"protocol": DEFAULT_PROTOCOL} if protocols else {}), **(params or {})},
             "info": info or BenchmarkInfo(),
-            "score": function if _is_scorer(function) else None,
+            "score": function if is_scorer else None,
             "image_builder": getattr(function, "_image_builder", None),
         }
         definition = BenchmarkDefinition(**told, function=function)
@@ -93,10 +94,6 @@ def benchmark(
         return function
 
     return decorate
-
-
-def _is_scorer(function: Callable[..., Any]) -> bool:
-    return getattr(function, "_is_scorer", False) or bool(inspect.signature(function).parameters)
 
 
 def scorer(function: F) -> F:

@@ -33,11 +33,26 @@ class PromptTemplate:
 
     def __init__(self, text: str, columns: set[str], where: str, also: frozenset[str] = frozenset()) -> None:
         self.columns: set[str] = set()
-        self._also = also
         self._where = where
-        head, *rest = self._parse(text, columns)
-        self._head: str = head[0]
-        self._rest: list[tuple[str, str | None, str]] = [(name, field, text) for text, name, field in rest]
+        # Each field, and the literal text that follows it; the first text has no field before it.
+        pieces: list[tuple[str, str | None, list[str]]] = [("", None, [])]
+        at = 0
+        for found in _FIELD.finditer(text):
+            literal, word = pieces[-1][2], found["name"]
+            literal.append(text[at : found.start()])
+            at = found.end()
+            if word is None:
+                literal.append(found[0][0])
+            elif word in columns or word in also:
+                self.columns.add(word)
+                pieces.append((word, found[0] if found["path"] or found["how"] else None, []))
+            else:
+                self._refuse(word, found, text, columns)
+                literal.append(found[0])
+        pieces[-1][2].append(text[at:])
+        (_, _, head), *rest = pieces
+        self._head = "".join(head)
+        self._rest = [(name, field, "".join(texts)) for name, field, texts in rest]
 
     def render(self, row: Mapping[str, Any]) -> str:
         """The prompt of one row."""
@@ -52,29 +67,6 @@ class PromptTemplate:
         except KeyError as error:
             raise SeedError(f"{self._where}: a row has no column {error}; it has {', '.join(row)}") from error
         return "".join(parts)
-
-    def _parse(self, text: str, columns: set[str]) -> list[tuple[str, str, str | None]]:
-        """Literal text that follows each field, with the field before it; the first has no field."""
-        literal = ""
-        name, field = "", None
-        pieces: list[tuple[str, str, str | None]] = []
-        at = 0
-        for found in _FIELD.finditer(text):
-            literal += text[at : found.start()]
-            at = found.end()
-            word = found["name"]
-            if word is None:
-                literal += found[0][0]
-            elif word not in columns and word not in self._also:
-                self._refuse(word, found, text, columns)
-                literal += found[0]
-            else:
-                pieces.append((literal, name, field))
-                self.columns.add(word)
-                literal, name = "", word
-                field = found[0] if found["path"] or found["how"] else None
-        pieces.append((literal + text[at:], name, field))
-        return pieces
 
     def _refuse(self, word: str, found: re.Match[str], text: str, columns: set[str]) -> None:
         if _LATEX_BEFORE.search(text[: found.start()]) or found["how"] or found["path"]:

@@ -63,18 +63,17 @@ def get_environment(
         given = {"num_examples": num_examples, "num_fewshot": num_fewshot}
         return _open_uri(scheme, name, {k: v for k, v in given.items() if v is not None} | (params or {}))
     environment = environment_class(name)
-    accepted = _parameters(environment)
+    accepted = inspect.signature(environment).parameters
+    any_name = any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values())
     keywords: JsonDict = dict(params or {})
     for key in keywords:
-        if accepted is not None and key not in accepted:
-            named = ", ".join(sorted(accepted - {"num_examples", "num_fewshot"})) or "none"
+        if not any_name and key not in accepted:
+            named = ", ".join(sorted({*accepted} - {"num_examples", "num_fewshot"})) or "none"
             raise UsageError(f"benchmark {name!r} has no parameter {key!r}", hint=f"accepted: {named}")
     for key, value in (("num_examples", num_examples), ("num_fewshot", num_fewshot)):
-        if value is None:
-            continue
-        if accepted is None or key in accepted:
+        if value is not None and (any_name or key in accepted):
             keywords[key] = value
-        elif key == "num_fewshot" and value > 0:
+        elif value and key == "num_fewshot":
             raise UsageError(f"benchmark {name!r} has no few-shot examples", hint="remove fewshot")
     return environment(**keywords)
 
@@ -93,11 +92,14 @@ def harbor_names() -> dict[str, JsonDict]:
 
 def environment_class(name: str) -> type[EvalEnvironment]:
     """The class of a registered benchmark, or of one in a file."""
-    path, is_file, wanted = _file_and_name(name)
-    if is_file:
-        names = load_benchmark_file(path)
-        return _files[find_file(path)][_name_in_file(path, names, wanted)]
-    key = _known_name(name)
+    path, _, wanted = (name, "", "") if name.endswith(".py") else name.rpartition(":")
+    if path.endswith(".py"):
+        return _in_file(path, wanted)
+    known = list_environments()
+    key = next((key for key in (name.lower(), name.lower().replace("-", "_")) if key in known), None)
+    if key is None:
+        hint = did_you_mean(name, known, also="`nel list` shows all; your own is file.py[:name]")
+        raise UsageError(f"unknown benchmark {name!r}", hint=hint)
     if not _environments.knows(key) and key in builtin_modules():
         importlib.import_module(f"{_BUILTIN}.{builtin_modules()[key]}")
     found = _environments.get(key)
@@ -155,41 +157,17 @@ def _open_uri(scheme: str, uri: str, keywords: JsonDict) -> EvalEnvironment:
     return environment
 
 
-def _file_and_name(name: str) -> tuple[Path, bool, str | None]:
-    if name.endswith(".py"):
-        return Path(name), True, None
-    path, _, wanted = name.rpartition(":")
-    return Path(path), path.endswith(".py"), wanted or None
-
-
-def _name_in_file(path: Path, names: list[str], wanted: str | None) -> str:
-    key = (wanted or path.stem.replace("-", "_")).lower()
-    if key in names:
-        return key
-    if wanted is not None:
+def _in_file(path: str, wanted: str) -> type[EvalEnvironment]:
+    names = load_benchmark_file(path)
+    key = (wanted or Path(path).stem.replace("-", "_")).lower()
+    if key not in names and wanted:
         raise UsageError(f"{path} has no benchmark {wanted!r}", hint=f"it has: {', '.join(names) or 'none'}")
-    if len(names) == 1:
-        return names[0]
     if not names:
         raise UsageError(f"{path} defines no benchmark", hint="decorate a scorer with @benchmark(...)")
-    raise UsageError(f"{path} has {len(names)} benchmarks", hint=f"name one: {', '.join(f'{path}:{n}' for n in names)}")
-
-
-def _known_name(name: str) -> str:
-    known = list_environments()
-    for key in (name.lower(), name.lower().replace("-", "_")):
-        if key in known:
-            return key
-    hint = did_you_mean(name, known, also="`nel list` shows all; your own is file.py[:name]")
-    raise UsageError(f"unknown benchmark {name!r}", hint=hint)
-
-
-def _parameters(environment: type[EvalEnvironment]) -> set[str] | None:
-    """The names that a constructor takes; None when it takes any."""
-    parameters = inspect.signature(environment).parameters
-    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
-        return None
-    return set(parameters)
+    if key not in names and len(names) > 1:
+        hint = f"name one: {', '.join(f'{path}:{n}' for n in names)}"
+        raise UsageError(f"{path} has {len(names)} benchmarks", hint=hint)
+    return _files[find_file(path)][key if key in names else names[0]]
 
 
 def _import_message(file: Path, error: Exception) -> str:
