@@ -122,24 +122,18 @@ def _with_media(row: dict[str, Any]) -> dict[str, Any]:
 
 
 # What the libraries say, in small letters (their classes change, their words are steadier), and what that means.
-_KNOWN = (
-    (
-        ("gated", "401", "403"),
+_KNOWN = {
+    "gated|401|403": (
         "{repo} is gated",
         "accept its terms at {page}, then set HF_TOKEN to a token that may read it",
     ),
-    (
-        ("builderconfig", "config name is missing"),
-        "{repo} has no config {config!r}",
-        "add ?config=...; it has: {listed}",
-    ),
-    (("unknown split", "bad split"), "{repo} has no split {split!r}", "it has: {listed}"),
-    (
-        ("404", "doesn't exist", "notfound"),
+    "builderconfig|config name is missing": ("{repo} has no config {config!r}", "add ?config=...; it has: {listed}"),
+    "unknown split|bad split": ("{repo} has no split {split!r}", "it has: {listed}"),
+    "404|doesn't exist|notfound": (
         "there is no dataset {repo!r} on the hub (or you may not see it)",
         "check {page}; for a private dataset set HF_TOKEN; a local file needs its path",
     ),
-)
+}
 
 
 def explain(ref: DatasetRef, error: Exception) -> UsageError:
@@ -149,8 +143,8 @@ def explain(ref: DatasetRef, error: Exception) -> UsageError:
     listed = choices[1].replace("'", "").replace('"', "") if choices else ""
     page = f"https://huggingface.co/datasets/{ref.repo}"
     told = {"repo": ref.repo, "config": ref.config, "split": ref.split, "listed": listed, "page": page}
-    for words, what, fix in _KNOWN:
-        if any(word in f"{text} {kind}".lower() for word in words):
+    for words, (what, fix) in _KNOWN.items():
+        if re.search(words, f"{text} {kind}".lower()):
             return UsageError(what.format(**told), hint=fix.format(**told))
     hint = "check the network, or point NEL_DATA_MIRROR at a mirror that holds it"
     return UsageError(f"cannot fetch {ref.key}: {kind}: {text.partition(chr(10))[0]}", hint=hint)

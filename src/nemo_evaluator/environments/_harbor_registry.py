@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import urllib.request
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -56,6 +56,7 @@ def fetch(name: str, version: str | None, wanted: Sequence[str] | None = None) -
     entry = _entry(name, version)
     sources = [_source(one) for one in entry["tasks"] if wanted is None or one["name"] in wanted]
     dataset = f"{name}@{entry['version']}"
+    key = f"harbor://{dataset}"
     if absent := sorted(set(wanted or ()) - {one.name for one in sources}):
         _log.warning("%s has no task %s", dataset, ", ".join(absent))
     root = Path(os.environ.get("HARBOR_DATASETS_DIR") or cache_dir() / "harbor")
@@ -63,14 +64,14 @@ def fetch(name: str, version: str | None, wanted: Sequence[str] | None = None) -
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive(folder), one_write():
         known = read_lock()
-        for source in sources:
-            if source.commit in (None, "HEAD") and (pinned := known.get(_key(dataset, source))) is not None:
-                sources[sources.index(source)] = TaskSource(source.name, source.git_url, source.path, pinned.revision)
+        for at, source in enumerate(sources):
+            if source.commit in (None, "HEAD") and (pinned := known.get(f"{key}#{source.name}")) is not None:
+                sources[at] = replace(source, commit=pinned.revision)
         commits = _download([one for one in sources if not (folder / one.name / INSTRUCTION).is_file()], folder)
         tasks = [HarborTask(folder / one.name) for one in sources]
         for task, source in zip(tasks, sources, strict=True):
             commit = commits.get(source.name) or source.commit
-            check(_key(dataset, source), LockEntry(task.content_hash, 1, commit, source.git_url))
+            check(f"{key}#{source.name}", LockEntry(task.content_hash, 1, commit, source.git_url))
     return tasks
 
 
@@ -81,10 +82,6 @@ def _source(entry: JsonDict) -> TaskSource:
     if safe_name(name) != name or not inside or not _URL.match(url) or not _COMMIT.fullmatch(commit):
         raise UsageError(f"the Harbor registry has an unsafe task: {entry}", hint="check where the registry comes from")
     return TaskSource(name, url, path, commit or None)
-
-
-def _key(dataset: str, source: TaskSource) -> str:
-    return f"harbor://{dataset}#{source.name}"
 
 
 def _entry(name: str, version: str | None) -> JsonDict:

@@ -46,12 +46,12 @@ _CAUSES: Final = {"openai": Cause.TRANSPORT, "httpx": Cause.TRANSPORT, "docker":
 class InspectEnvironment(EvalEnvironment):
     """A task of Inspect. Rows hold the scores of all its scorers; its metrics are computed by Inspect."""
 
-    def __init__(self, uri: str, args: JsonDict, max_samples: int) -> None:
+    def __init__(self, uri: str, args: JsonDict, max_samples: int, num_examples: int | None) -> None:
         self.name = uri
         self._job: JsonDict = {"task": uri.partition("://")[2], "args": args, "max_samples": max_samples}
         self._job |= {"mirror": str(mirror_dir() or ""), "generation": {}}
         listed = self._ask({"do": "list"})
-        self._dataset, self._epochs = listed["samples"], listed["epochs"]
+        self._dataset, self._epochs = listed["samples"][:num_examples], listed["epochs"]
 
     @classmethod
     def facts(cls) -> EnvironmentFacts:
@@ -161,9 +161,7 @@ def build(
     for package in ("inspect_ai", "openai"):
         if importlib.util.find_spec(package) is None:
             raise MissingExtraError(package, extra="inspect")
-    environment = InspectEnvironment(uri, args or {}, max_samples)
-    environment.dataset = environment.dataset[:num_examples]
-    return environment
+    return InspectEnvironment(uri, args or {}, max_samples, num_examples)
 
 
 KIND: Final = Kind(build=build)

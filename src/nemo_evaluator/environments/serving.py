@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from nemo_evaluator.sandbox.manager import SandboxManager
 
 _NOT_STORED: Final = ("responses_create_params", "response")
+_NO_ROUTE: Final = "no such route; there are GET /health, GET /dataset_size, POST /seed_session, POST /verify"
 
 
 class ServedBenchmark:
@@ -40,11 +40,6 @@ class ServedBenchmark:
     ) -> None:
         self._environment, self._size, self._sandboxes = environment, size, sandboxes
         self._token, self._protocol = token, protocol
-        self._routes: dict[tuple[str, str], Callable[[JsonDict], Awaitable[JsonDict]]] = {
-            ("GET", "/dataset_size"): self._dataset_size,
-            ("POST", "/seed_session"): self._seed_session,
-            ("POST", "/verify"): self._verify,
-        }
 
     async def __call__(self, scope: Scope, receive: Receive, respond: Respond) -> None:
         if scope["type"] != "http":
@@ -66,26 +61,23 @@ class ServedBenchmark:
         given = token_of(scope["headers"])
         if self._token is not None and not hmac.compare_digest(given.encode(), self._token.reveal().encode()):
             return 401, {"error": "the token is missing or wrong: send it as `Authorization: Bearer TOKEN`"}
-        route = self._routes.get((method, path))
-        if route is None:
-            known = ", ".join(f"{verb} {name}" for verb, name in self._routes)
-            return 404, {"error": f"no such route; there are GET /health, {known}"}
+        if (method, path) == ("GET", "/dataset_size"):
+            return 200, {"size": self._size}
+        if method != "POST" or path not in ("/seed_session", "/verify"):
+            return 404, {"error": _NO_ROUTE}
         try:
-            raw = await read_body(receive) if method == "POST" else b""
+            raw = await read_body(receive)
             body = orjson.loads(raw or b"{}")
         except orjson.JSONDecodeError:
             body = None
         if raw is None or not isinstance(body, dict):
             return 400, {"error": "the body is too large" if raw is None else "the body is not a JSON object"}
         try:
-            return 200, await route(body)
+            return 200, await (self._verify(body) if path == "/verify" else self._seed_session(body))
         except RequestRejectedError as error:
             return 400, {"error": error.message}
         except BoundaryError as error:
             return 500, {"error": scrub(error.message), "cause": str(error.cause)}
-
-    async def _dataset_size(self, _: JsonDict) -> JsonDict:
-        return {"size": self._size}
 
     async def _seed_session(self, body: JsonDict) -> JsonDict:
         if "idx" not in body and "responses_create_params" in body:

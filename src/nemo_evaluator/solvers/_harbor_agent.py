@@ -83,7 +83,11 @@ class HarborRun:
                 except TimeoutError:
                     self._ended = self._ended or {"timed_out": True, "phase": "run"}
                 finally:
-                    await self._kill(child)
+                    for task in self._tasks:
+                        task.cancel()
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(child.pid, signal.SIGKILL)
+                    await child.wait()
                 errors.seek(0)
                 tail = scrub(errors.read()[-1000:].decode(errors="replace")).strip()
             return self._end(job["agent"], logs, tail)
@@ -126,7 +130,13 @@ class HarborRun:
         answer: JsonDict = {}
         try:
             if asked["op"] == "exec":
-                answer = await self._exec(asked)
+                limits = [float(one) for one in (asked["timeout"], self.cmd_timeout) if one]
+                limit = min(limits, default=SETUP_SECONDS + self.timeout)
+                told = {name: asked[name] for name in ("cwd", "env", "user")}
+                # In the background: a terminal that an agent opens lives on between its commands.
+                done = await self.sandbox.exec(asked["command"], timeout=limit, background=True, **told)
+                code = 124 if done.timed_out else done.exit_code
+                answer = {"stdout": done.stdout, "stderr": done.stderr, "code": code}
             elif asked["op"] == "upload":
                 await self.sandbox.upload(Path(asked["source"]), asked["target"])
             else:
@@ -136,24 +146,9 @@ class HarborRun:
             answer = {"error": error.message}
         self._answer(child, {"id": asked["id"], **answer})
 
-    async def _exec(self, asked: JsonDict) -> JsonDict:
-        limits = [float(one) for one in (asked["timeout"], self.cmd_timeout) if one]
-        told = {name: asked[name] for name in ("cwd", "env", "user")}
-        limit = min(limits, default=SETUP_SECONDS + self.timeout)
-        # In the background: a terminal that an agent opens lives on between its commands.
-        done = await self.sandbox.exec(asked["command"], timeout=limit, background=True, **told)
-        return {"stdout": done.stdout, "stderr": done.stderr, "code": 124 if done.timed_out else done.exit_code}
-
     def _answer(self, child: asyncio.subprocess.Process, message: JsonDict) -> None:
         if child.stdin is not None and not child.stdin.is_closing():
             child.stdin.write(json.dumps(message).encode() + b"\n")
-
-    async def _kill(self, child: asyncio.subprocess.Process) -> None:
-        for task in self._tasks:
-            task.cancel()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        await child.wait()
 
 
 def _trajectory(file: Path) -> list[JsonDict]:

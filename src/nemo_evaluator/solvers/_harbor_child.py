@@ -150,19 +150,15 @@ async def _work(job: Json, line: Line, logs: Path) -> Json:
         ended["error"] = f"{type(error).__name__}: {error}"
     ended["phase"] = phase
     if isinstance(agent, BaseInstalledAgent):
-        await _fetch_logs(environment, logs)
+        try:
+            # What it wrote inside; without it there is no trajectory of its own, and the proxy's is used.
+            await environment.download_dir("/logs/agent", logs)
+        except RuntimeError as error:
+            logging.warning("the agent's logs were not fetched: %s", error)
         agent.populate_context_post_run(context)
     ended["version"] = agent.version() or "unknown"
     ended["metadata"] = context.metadata if isinstance(context.metadata, dict) else {}
     return ended
-
-
-async def _fetch_logs(environment: SandboxEnvironment, logs: Path) -> None:
-    """What the agent wrote inside; without it there is no trajectory of its own, and the proxy's is used."""
-    try:
-        await environment.download_dir("/logs/agent", logs)
-    except RuntimeError as error:
-        logging.warning("the agent's logs were not fetched: %s", error)
 
 
 async def _main() -> None:

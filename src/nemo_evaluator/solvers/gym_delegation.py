@@ -114,10 +114,7 @@ class GymDelegation:
             params: JsonDict = {"temperature": 0.0, "top_p": 1.0, "input": [], "model": name, "metadata": access}
             about = {"subset": facts.get("subset", "verified"), "split": facts.get("split", "test")}
             return {"responses_create_params": params, "instance_id": facts.get("instance_id"), **about}
-        told: JsonDict = {
-            "problem_statement": task.prompt,
-            **{key: str(facts[key]) for key in _SWE_FIELDS if key in facts},
-        }
+        told = {"problem_statement": task.prompt} | {key: str(facts[key]) for key in _SWE_FIELDS if key in facts}
         told |= {"instance_dict": orjson.dumps(facts, default=str).decode(), **access}
         message = {"role": "user", "content": task.prompt}
         return {"responses_create_params": {"input": [message], "model": name, "metadata": told}}
@@ -161,9 +158,8 @@ def _patch_of(reply: JsonDict, response: JsonDict | str) -> str:
     text = assistant_text(response)
     if (start := text.find("diff --git ")) >= 0:
         return text[start:].partition("\n```")[0] + "\n"
-    said = (
-        f"the Gym's reply has no patch ({', '.join(_PATCHES)}, or a diff as its answer), so nothing could be verified"
-    )
+    where = f"{', '.join(_PATCHES)}, or a diff as its answer"
+    said = f"the Gym's reply has no patch ({where}), so nothing could be verified"
     raise SolverError(said, hint="set trust_reward: true to take the Gym's own verdict")
 
 
