@@ -110,15 +110,11 @@ def _download(ref: DatasetRef, revision: str) -> Iterable[dict[str, Any]]:
 def _write(target: Path, rows: Iterable[dict[str, Any]]) -> None:
     with replacing(target) as file:
         for row in rows:
-            file.write(orjson.dumps(_with_media(row), default=str, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n")
-
-
-def _with_media(row: dict[str, Any]) -> dict[str, Any]:
-    """Media cells (``{"bytes": ..., "path": ...}``) in the form that mirrors use: base64 text."""
-    for key, value in row.items():
-        if isinstance(value, dict) and isinstance(value.get("bytes"), bytes):
-            row[key] = {"path": value.get("path"), "bytes_base64": base64.b64encode(value["bytes"]).decode()}
-    return row
+            for key, value in row.items():
+                # Media cells in the form that mirrors use: base64 text.
+                if isinstance(value, dict) and isinstance(value.get("bytes"), bytes):
+                    row[key] = {"path": value.get("path"), "bytes_base64": base64.b64encode(value["bytes"]).decode()}
+            file.write(orjson.dumps(row, default=str, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n")
 
 
 # What the libraries say, in small letters (their classes change, their words are steadier), and what that means.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from nemo_evaluator.core.code_words import code_words
 from nemo_evaluator.core.errors import NelError, UsageError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.registry import did_you_mean
@@ -44,14 +45,10 @@ class BenchmarkEnvironment(EvalEnvironment):
             raw = self._open(definition.dataset, num_examples)
         self._dataset: Rows = self._prepared(raw[:num_examples], "42")
         self._runner = ScorerRunner(definition.score, self.name) if definition.score else None
-        self._fewshot: FewShot | None = None
-        self._template: PromptTemplate | None = None
         self._columns = self._look()
+        self._template = self._compile() if definition.seed_fn is None else None
         count = definition.fewshot if num_fewshot is None else num_fewshot
-        if definition.seed_fn is None:
-            self._compile()
-        if count > 0:
-            self._fewshot = self._open_fewshot(count)
+        self._fewshot = self._open_fewshot(count) if count > 0 else None
         self._seed_takes_fewshot = definition.seed_fn is not None and _takes(definition.seed_fn, "fewshot")
         if definition.judge_prompt is not None:
             self.judge_prompt = definition.judge_prompt
@@ -60,9 +57,11 @@ class BenchmarkEnvironment(EvalEnvironment):
 
     @classmethod
     def facts(cls) -> EnvironmentFacts:
-        definition = cls.definition
-        needs = frozenset(definition.info.needs) | ({"judge"} if definition.needs_judge else set())
-        return EnvironmentFacts(needs, definition.endpoint_type, definition.has_fallback, definition.summary)
+        """What its definition says, or its scorer (``needs_judge``, ``fallback``)."""
+        definition, words = cls.definition, code_words(cls.definition.score)
+        needs = frozenset({*definition.info.needs, *(["judge"] if "needs_judge" in words else [])})
+        fallback = definition.info.judge_optional or "fallback" in words
+        return EnvironmentFacts(needs, definition.endpoint_type, fallback, definition.summary)
 
     def expect(self, problems: Sequence[int]) -> None:
         if isinstance(self._dataset, Rows):
@@ -199,7 +198,9 @@ class BenchmarkEnvironment(EvalEnvironment):
         mapping, prepare = self.definition.field_mapping, self.definition.prepare_row
         if not mapping and prepare is None:
             return rows
-        arity = _arity(prepare) if prepare is not None else 0
+        kinds = [one.kind for one in inspect.signature(prepare).parameters.values()] if prepare is not None else []
+        positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        arity = 3 if inspect.Parameter.VAR_POSITIONAL in kinds else sum(kind in positional for kind in kinds)
 
         def change(row: JsonDict, idx: int) -> JsonDict:
             for source, name in mapping.items():
@@ -229,7 +230,7 @@ class BenchmarkEnvironment(EvalEnvironment):
                 raise UsageError(said, hint=error.hint) from error
         return columns
 
-    def _compile(self) -> None:
+    def _compile(self) -> PromptTemplate:
         definition = self.definition
         if not definition.prompt:
             raise UsageError(f"benchmark {self.name!r} has no prompt", hint="give @benchmark a prompt, or a seed_fn")
@@ -238,7 +239,7 @@ class BenchmarkEnvironment(EvalEnvironment):
         self._has_fewshot_field = "{fewshot}" in text and "fewshot" not in columns
         # Without rows there are no columns, and nothing to ask.
         known = (text, columns) if self._columns else ("", set[str]())
-        self._template = PromptTemplate(*known, self.name, frozenset({"fewshot"}))
+        template = PromptTemplate(*known, self.name, frozenset({"fewshot"}))
         target = definition.target_field
         explicit = target != "target" or definition.score is None
         if self._columns and explicit and target not in self._columns:
@@ -246,8 +247,9 @@ class BenchmarkEnvironment(EvalEnvironment):
             said = f"{self.name}: the dataset has no column {target!r} (target_field); it has {', '.join(have)}"
             hint = did_you_mean(target, have, "set target_field to the column of the right answer")
             raise UsageError(said, hint=hint)
-        carried = self._template.columns | {target, *definition.carried}
+        carried = template.columns | {target, *definition.carried}
         self._shown = frozenset(carried - {"category", "fewshot"})
+        return template
 
     def _open_fewshot(self, count: int) -> FewShot:
         definition = self.definition
@@ -277,11 +279,3 @@ class BenchmarkEnvironment(EvalEnvironment):
 
 def _takes(function: Callable[..., Any], name: str) -> bool:
     return name in inspect.signature(function).parameters
-
-
-def _arity(function: Callable[..., Any]) -> int:
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = inspect.signature(function).parameters.values()
-    if any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters):
-        return 3
-    return sum(parameter.kind in kinds for parameter in parameters)

@@ -59,7 +59,11 @@ def main() -> None:
             # Inspect keeps copies of datasets under their names on the hub, which must not be those of a mirror.
             os.environ.setdefault("HF_HOME", str(user_cache_path("huggingface")))
             os.environ["XDG_CACHE_HOME"] = copies
-        task = _load(job)
+        tasks = load_tasks([job["task"]], job["args"])
+        if len(tasks) != 1:
+            named = ", ".join(task.name for task in tasks) or "none"
+            sys.exit(f"{job['task']} stands for {len(tasks)} tasks ({named}); name one: FILE.py@TASK")
+        task = tasks[0]
         if job["do"] == "list":
             samples = [
                 {"id": _id(task, at), "input": _text(one.input), "target": _text(one.target)}
@@ -70,14 +74,6 @@ def main() -> None:
             _say(out, _metrics(task, job["rows"]))
         else:
             asyncio.run(_run(task, job, out))
-
-
-def _load(job: JsonDict) -> Task:
-    tasks = load_tasks([job["task"]], job["args"])
-    if len(tasks) != 1:
-        named = ", ".join(task.name for task in tasks) or "none"
-        sys.exit(f"{job['task']} stands for {len(tasks)} tasks ({named}); name one: FILE.py@TASK")
-    return tasks[0]
 
 
 async def _run(task: Task, job: JsonDict, out: TextIO) -> None:

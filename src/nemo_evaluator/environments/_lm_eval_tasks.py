@@ -129,7 +129,9 @@ class LmEvalEnvironment(EvalEnvironment):
         for chosen in instances[0].filtered_resps:
             found = task.process_results(instances[0].doc, [one.filtered_resps[chosen] for one in instances])
             metrics |= {f"{metric},{chosen}": _plain(value) for metric, value in found.items()}
-        lead = self._lead(metrics)
+        wanted = [key for key in metrics if self._metric is not None and f"{key},".startswith(f"{self._metric},")]
+        ranked = [key for name in _LEADING for key in metrics if key.startswith(f"{name},")]
+        lead = next(iter([*wanted, *ranked, *metrics]))
         filtered = instances[0].filtered_resps[lead.rpartition(",")[2]]
         details = {"metric": lead, "metrics": metrics, "task": task.task_name, "position": metadata["position"]}
         return VerifyResult(_reward(metrics[lead]), str(filtered), details)
@@ -164,11 +166,6 @@ class LmEvalEnvironment(EvalEnvironment):
         if kind == "loglikelihood":
             return [await self._prompts.pair(*instance.args)] * repeats
         return await self._prompts.rolling(instance.args[0]) * repeats
-
-    def _lead(self, metrics: Mapping[str, Any]) -> str:
-        wanted = [key for key in metrics if self._metric is not None and f"{key},".startswith(f"{self._metric},")]
-        ranked = [key for name in _LEADING for key in metrics if key.startswith(f"{name},")]
-        return next(iter([*wanted, *ranked, *metrics]))
 
 
 def _answered(asked: list[Any], response: str) -> list[Any]:

@@ -1,9 +1,7 @@
 """Log-likelihood requests in the tokens of the model: split as lm-eval does it, and checked against the server."""
 
 import json
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +14,6 @@ from nemo_evaluator.core.errors import RequestRejectedError, UsageError
 from nemo_evaluator.core.types import PromptRequest
 from nemo_evaluator.models import Client
 
-Encode = Callable[[str], Awaitable[list[int]]]
 _GIVE: Final = "params: {tokenizer: FOLDER}, the folder of the model's tokenizer.json"
 # Texts whose last word is a surprise: log-probabilities that are one token off show at once.
 _PROBES: Final = ("The capital of France xylophone", "one two three four seventeen")
@@ -33,7 +30,9 @@ class LoglikelihoodPrompts:
     def __init__(self, tokenizer: str | None, max_length: int) -> None:
         # One token is always generated.
         self._longest = max_length - 1
-        self._encode: Encode | None = None
+        self._tokenizer: Tokenizer | None = None
+        # Whether texts are split here, by the tokenizer or else by the server.
+        self._splits = False
         self._prefix: int | None = None
         self._client: Client | None = None
         self._last: tuple[str, list[int]] = "", []
@@ -43,15 +42,15 @@ class LoglikelihoodPrompts:
     async def use_model(self, client: Client) -> None:
         """Find the tokenizer of the model, if none was given."""
         self._client = client
-        if self._encode is not None:
+        if self._splits:
             return
         for name in (str(client.endpoint.identity.get("model", "")), client.endpoint.model):
             # A name without a slash is what the server calls the model, not where it comes from.
-            if "/" in name and self._encode is None:
+            if "/" in name and not self._splits:
                 with suppress(UsageError):
                     self._load(_tokenizer_file(name))
-        if self._encode is None and await client.tokenize("a") is not None:
-            self._encode = partial(_by_server, client)
+        if not self._splits and await client.tokenize("a") is not None:
+            self._splits = True
             self._prefix = next(iter(await client.tokenize("", special=True) or ()), None)
 
     async def check_model(self) -> None:
@@ -63,7 +62,7 @@ class LoglikelihoodPrompts:
         if client is None:
             return
         for text in _PROBES:
-            token = await client.next_token(await self._ids(text) if self._encode else text)
+            token = await client.next_token(await self._ids(text) if self._splits else text)
             request = await self.pair(text, token.text or ".")
             assert request.scored_from is not None
             scored = json.loads((await client.loglikelihood(request.prompt, request.scored_from)).content)[0]
@@ -78,7 +77,7 @@ class LoglikelihoodPrompts:
 
     async def pair(self, context: str, continuation: str) -> PromptRequest:
         """The request for the log-likelihood of a continuation."""
-        if self._encode is None:
+        if not self._splits:
             if not context:
                 raise _lacking("scores a text without context")
             return PromptRequest(context + continuation, len(context.rstrip()))
@@ -97,7 +96,7 @@ class LoglikelihoodPrompts:
 
     async def rolling(self, text: str) -> list[PromptRequest]:
         """The requests for the log-likelihood of a whole text, window by window."""
-        if self._encode is None:
+        if not self._splits:
             raise _lacking("scores whole texts")
         prefix, longest = self._needed_prefix(), self._longest - 1
         windows = get_rolling_token_windows(await self._ids(text), prefix, max_seq_len=longest, context_len=1)
@@ -108,31 +107,23 @@ class LoglikelihoodPrompts:
         return PromptRequest(whole, max(len(whole) - len(rest), 1))
 
     async def _ids(self, text: str) -> list[int]:
-        assert self._encode is not None
-        return await self._encode(text)
+        if self._tokenizer is not None:
+            return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+        assert self._client is not None
+        ids = await self._client.tokenize(text)
+        if ids is None:
+            raise RequestRejectedError(f"{self._client.endpoint.name} no longer tokenizes", hint=_GIVE)
+        return ids
 
     def _load(self, file: Path) -> None:
-        tokenizer = Tokenizer.from_file(str(file))
-
-        async def encode(text: str) -> list[int]:
-            ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
-            return ids
-
-        self._encode = encode
-        self._prefix = _first_token(tokenizer, file.parent / "tokenizer_config.json")
+        self._tokenizer, self._splits = Tokenizer.from_file(str(file)), True
+        self._prefix = _first_token(self._tokenizer, file.parent / "tokenizer_config.json")
 
     def _needed_prefix(self) -> int:
         if self._prefix is None:
             hint = f"tokenizer_config.json beside tokenizer.json must name bos_token or eos_token; {_GIVE}"
             raise UsageError("the tokenizer has no token for the beginning of a text", hint=hint)
         return self._prefix
-
-
-async def _by_server(client: Client, text: str) -> list[int]:
-    ids = await client.tokenize(text)
-    if ids is None:
-        raise RequestRejectedError(f"{client.endpoint.name} no longer tokenizes", hint=_GIVE)
-    return ids
 
 
 def _tokenizer_file(where: str) -> Path:

@@ -5,7 +5,7 @@ The image runs in the benchmark's sandbox; its model calls come through our prox
 
 import shlex
 import shutil
-from collections.abc import AsyncIterator, ItemsView, Iterator, Mapping
+from collections.abc import AsyncIterator, ItemsView, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -148,13 +148,6 @@ def open_container(uri: str, num_examples: int | None = None, **params: Any) -> 
     return ContainerEnvironment(image, task, params)
 
 
-def _command(settings: Mapping[str, Any]) -> str:
-    """The harness, with the user's shell before and after it; its exit code is that of the harness."""
-    before, after = settings.get("pre_cmd"), settings.get("post_cmd")
-    lines = [_PREPARE, before, f"trap {shlex.quote(after)} EXIT" if after else None, _HARNESS]
-    return "\n".join([*filter(None, lines), _RUN if after else f"exec {_RUN}"])
-
-
 class ContainerEnvironment(EvalEnvironment):
     """One run of the harness gives all rows; they are known only when it has ended."""
 
@@ -250,7 +243,10 @@ class ContainerEnvironment(EvalEnvironment):
             text = yaml.safe_dump({**config, "target": {"api_endpoint": reached}}, sort_keys=False)
             await sandbox.upload(text.encode(), _CONFIG)
             (run.folder / "run_config.yaml").write_text(text)
-            command = _command(run.settings)
+            # The harness, with the user's shell before and after it; the exit code is that of the harness.
+            before, after = run.settings.get("pre_cmd"), run.settings.get("post_cmd")
+            lines = [_PREPARE, before, f"trap {shlex.quote(after)} EXIT" if after else None, _HARNESS]
+            command = "\n".join([*filter(None, lines), _RUN if after else f"exec {_RUN}"])
             with log.open("wb") as file:
                 ended = await sandbox.exec(command, run.timeout, on_output=lambda _, data: file.write(data))
             self._check(ended, run.timeout, log)

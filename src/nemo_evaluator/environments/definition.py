@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from nemo_evaluator.core.code_words import code_words, source_file
+from nemo_evaluator.core.code_words import source_file
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict, SeedResult
 from nemo_evaluator.core.values import dataclass, field
@@ -98,16 +98,6 @@ class BenchmarkDefinition:
         """What the benchmark is: the docstring of its module, else of its function."""
         module = inspect.getmodule(self.function) if self.function else None
         return (inspect.getdoc(module) if module else None) or self.scoring
-
-    @property
-    def needs_judge(self) -> bool:
-        """Whether its verdicts are left to a judge: it says so, or its scorer does (``needs_judge``)."""
-        return "judge" in self.info.needs or "needs_judge" in code_words(self.score)
-
-    @property
-    def has_fallback(self) -> bool:
-        """Whether it can say something without the judge that it needs."""
-        return self.info.judge_optional or "fallback" in code_words(self.score)
 
     @property
     def scoring(self) -> str:

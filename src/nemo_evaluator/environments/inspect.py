@@ -5,6 +5,7 @@ proxy, and its samples become rows as they are finished.
 """
 
 import asyncio
+import contextlib
 import importlib.util
 import json
 import logging
@@ -111,8 +112,12 @@ class InspectEnvironment(EvalEnvironment):
         return {name: float(value) for name, value in found.items()}
 
     def scorer_fingerprint(self) -> str:
-        args = json.dumps(self._job["args"], sort_keys=True)
-        return f"inspect {version('inspect_ai')} {self.name} {_task_version(self._job['task'])} {args}"
+        args, task = json.dumps(self._job["args"], sort_keys=True), self._job["task"]
+        # What tells one state of a task from another: the content of its file, or the version of its package.
+        file, state = Path(task.partition("@")[0]), ""
+        with contextlib.suppress(PackageNotFoundError):
+            state = digest(file.read_text(encoding="utf-8")) if file.is_file() else version(task.partition("/")[0])
+        return f"inspect {version('inspect_ai')} {self.name} {state} {args}"
 
     def _ask(self, order: JsonDict) -> Any:
         """What the child says to a question that needs no model."""
@@ -138,17 +143,6 @@ class InspectEnvironment(EvalEnvironment):
         details = {"id": sample, "scores": row["scores"], "limit": row["limit"]}
         verdict = VerifyResult(reward, row.get("answer"), details)
         return answer, Scored(verdict, Cause.BUDGET if row["limit"] else None)
-
-
-def _task_version(task: str) -> str:
-    """What tells one state of a task from another: the content of its file, or the version of its package."""
-    file = Path(task.partition("@")[0])
-    if file.is_file():
-        return digest(file.read_text(encoding="utf-8"))
-    try:
-        return version(task.partition("/")[0])
-    except PackageNotFoundError:
-        return ""
 
 
 def build(

@@ -60,8 +60,17 @@ def get_environment(
     name = as_uri(name)
     scheme, separator, _ = name.partition("://")
     if separator:
+        if scheme not in SCHEMES:
+            known = f"known: {', '.join(f'{one}://' for one in SCHEMES)}"
+            hint = did_you_mean(scheme, SCHEMES.names(), known, form="{}://")
+            raise UsageError(f"unknown scheme {scheme}:// in {name!r}", hint=hint)
+        kind = SCHEMES.get(scheme)
+        if kind.missing is not None:
+            raise NotBuiltError(f"{scheme}:// benchmarks are {kind.missing} ({name})")
         given = {"num_examples": num_examples, "num_fewshot": num_fewshot}
-        return _open_uri(scheme, name, {k: v for k, v in given.items() if v is not None} | (params or {}))
+        told = {key: value for key, value in given.items() if value is not None} | (params or {})
+        opened: EvalEnvironment = kind.builder()(name, **told)
+        return opened
     environment = environment_class(name)
     accepted = inspect.signature(environment).parameters
     any_name = any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values())
@@ -143,18 +152,6 @@ def builtin_modules() -> dict[str, str]:
     """Built-in benchmark name -> module of the benchmarks room (which lies above this one, so: by name)."""
     modules: dict[str, str] = importlib.import_module(_BUILTIN).MODULES
     return modules
-
-
-def _open_uri(scheme: str, uri: str, keywords: JsonDict) -> EvalEnvironment:
-    if scheme not in SCHEMES:
-        known = f"known: {', '.join(f'{name}://' for name in SCHEMES)}"
-        hint = did_you_mean(scheme, SCHEMES.names(), known, form="{}://")
-        raise UsageError(f"unknown scheme {scheme}:// in {uri!r}", hint=hint)
-    kind = SCHEMES.get(scheme)
-    if kind.missing is not None:
-        raise NotBuiltError(f"{scheme}:// benchmarks are {kind.missing} ({uri})")
-    environment: EvalEnvironment = kind.builder()(uri, **keywords)
-    return environment
 
 
 def _in_file(path: str, wanted: str) -> type[EvalEnvironment]:

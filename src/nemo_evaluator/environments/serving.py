@@ -73,17 +73,16 @@ class ServedBenchmark:
         if raw is None or not isinstance(body, dict):
             return 400, {"error": "the body is too large" if raw is None else "the body is not a JSON object"}
         try:
-            return 200, await (self._verify(body) if path == "/verify" else self._seed_session(body))
+            if path == "/verify":
+                return 200, await self._verify(body)
+            if "idx" not in body and "responses_create_params" in body:
+                # A rollout of NeMo Gym begins: its agent has the row already.
+                return 200, {}
+            return 200, seed_json(_sendable(await self._seed(body.get("idx", 0))))
         except RequestRejectedError as error:
             return 400, {"error": error.message}
         except BoundaryError as error:
             return 500, {"error": scrub(error.message), "cause": str(error.cause)}
-
-    async def _seed_session(self, body: JsonDict) -> JsonDict:
-        if "idx" not in body and "responses_create_params" in body:
-            # A rollout of NeMo Gym begins: its agent has the row already.
-            return {}
-        return seed_json(_sendable(await self._seed(body.get("idx", 0))))
 
     async def _verify(self, body: JsonDict) -> JsonDict:
         if "response" not in body:

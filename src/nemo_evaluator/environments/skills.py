@@ -22,6 +22,7 @@ from nemo_evaluator.sandbox.base import Sandbox
 from nemo_evaluator.scoring import ScorerInput, exact_match, math, multichoice_regex
 
 _VERSION: Final = "1"
+_DECLARED: Final = re.compile(r"""^(METRICS_TYPE|EVAL_SPLIT)\s*=\s*["']([^"']+)["']""", re.MULTILINE)
 _VARIABLE: Final = "NEMO_SKILLS_DATA_DIR"
 _PROBLEM: Final = ("problem", "question", "prompt", "input", "text")
 _ANSWER: Final = ("expected_answer", "answer", "solution", "target", "label")
@@ -55,7 +56,9 @@ def open_skills(
     """
     name = uri.partition("://")[2].strip("/")
     folder = _folder(name, data_dir)
-    declared = _declared(folder / "__init__.py")
+    # What the benchmark's own file says of it, read and not run.
+    own = folder / "__init__.py"
+    declared = dict(_DECLARED.findall(own.read_text(encoding="utf-8"))) if own.is_file() else {}
     kind = eval_type or declared.get("METRICS_TYPE") or ("multichoice" if name in _CHOICES else None)
     kind = kind or ("math" if name in _MATH else None)
     if kind not in _PROMPTS:
@@ -117,12 +120,6 @@ def _folder(name: str, data_dir: str | None) -> Path:
     looked = ", ".join(str(folder) for folder in [*given, *package]) or "nowhere: no folder is named"
     hint = f"set params.data_dir or {_VARIABLE} to the folder that `ns prepare_data {name}` has filled"
     raise UsageError(f"skills://{name} was not found (looked in {looked})", hint=hint)
-
-
-def _declared(file: Path) -> dict[str, str]:
-    """What a benchmark's own file says of it, read and not run."""
-    text = file.read_text(encoding="utf-8") if file.is_file() else ""
-    return dict(re.findall(r"""^(METRICS_TYPE|EVAL_SPLIT)\s*=\s*["']([^"']+)["']""", text, re.MULTILINE))
 
 
 KIND: Final = Kind(build=open_skills)

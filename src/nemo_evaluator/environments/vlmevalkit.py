@@ -35,9 +35,14 @@ class VlmEvalKitEnvironment(EvalEnvironment):
     """A table of questions about pictures: multiple choice where there are options, yes/no, or a short answer."""
 
     def __init__(self, table: str, num_examples: int | None = None) -> None:
-        self.name = f"vlmevalkit_{safe_name(table)}"
-        self._table = table
-        self._rows = open_rows(_find(table))
+        self.name, self._table = f"vlmevalkit_{safe_name(table)}", table
+        # The name is VLMEvalKit's own.
+        folder = Path(os.environ.get("LMUData") or Path.home() / "LMUData")  # noqa: SIM112
+        path = folder / f"{table}.tsv"
+        if not path.is_file():
+            hint = f"put the published {table}.tsv into {folder}, or set LMUData to the folder that has it"
+            raise UsageError(f"vlmevalkit://{table}: {path} does not exist", hint=hint)
+        self._rows = open_rows(path)
         self._dataset = self._rows[:num_examples]
         self._by_index: dict[str, int] | None = None
 
@@ -80,18 +85,14 @@ class VlmEvalKitEnvironment(EvalEnvironment):
         cell = row.get("image") or ""
         cells = cell if isinstance(cell, list) else [str(cell)]
         if len(cells) == 1 and 0 < len(cells[0]) <= _LONGEST_INDEX:
-            cells = [str(self._row_of(cells[0]).get("image") or "")]
+            if self._by_index is None:
+                self._by_index = {str(one.get("index")): number for number, one in enumerate(self._rows)}
+            if (index := cells[0]) not in self._by_index:
+                raise SeedError(f"{self._table}: no row has the index {index}, which another takes its picture from")
+            cells = [str(self._rows[self._by_index[index]].get("image") or "")]
         if not any(cells):
             raise SeedError(f"{self._table}: row {idx} has no picture")
         return [_data_uri(one) for one in cells]
-
-    def _row_of(self, index: str) -> JsonDict:
-        if self._by_index is None:
-            self._by_index = {str(row.get("index")): number for number, row in enumerate(self._rows)}
-        if index not in self._by_index:
-            raise SeedError(f"{self._table}: no row has the index {index}, which another takes its picture from")
-        row: JsonDict = self._rows[self._by_index[index]]
-        return row
 
 
 def _data_uri(encoded: str) -> str:
@@ -99,16 +100,6 @@ def _data_uri(encoded: str) -> str:
         return encoded
     kind = next((kind for start, kind in _TYPES.items() if encoded.startswith(start)), "jpeg")
     return f"data:image/{kind};base64,{encoded}"
-
-
-def _find(table: str) -> Path:
-    # The name is VLMEvalKit's own.
-    folder = Path(os.environ.get("LMUData") or Path.home() / "LMUData")  # noqa: SIM112
-    path = folder / f"{table}.tsv"
-    if not path.is_file():
-        hint = f"put the published {table}.tsv into {folder}, or set LMUData to the folder that has it"
-        raise UsageError(f"vlmevalkit://{table}: {path} does not exist", hint=hint)
-    return path
 
 
 KIND: Final = Kind(build=open_vlmevalkit)

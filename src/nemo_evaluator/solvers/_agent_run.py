@@ -17,6 +17,7 @@ from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
 _SMALLEST_CONTEXT: Final = 1_000
 _CHARS_PER_TOKEN: Final = 4
 _SHORT: Final = 200
+_COUNTS: Final = ("finish_reason", "prompt_tokens", "completion_tokens", "latency_ms")
 
 
 def size_of(messages: Sequence[Message]) -> int:
@@ -102,7 +103,10 @@ class AgentRun:
             calls = self._with_ids(reply.tool_calls, turn)
             self.replies.append(reply)
             self.document.agent(reply, calls)
-            record_turn(_reply_record(turn, reply, calls))
+            called = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls]
+            said = {"content": reply.content, "reasoning_content": reply.reasoning_content, "tool_calls": called}
+            counts = {name: getattr(reply, name) for name in _COUNTS}
+            record_turn({"turn": turn, "event": "model", **said, **counts})
             if not calls:
                 return None
             self.messages.append(_assistant(reply, calls))
@@ -160,10 +164,3 @@ def _assistant(reply: ModelResponse, calls: Sequence[ToolCallInfo]) -> Message:
     pairs = zip(calls, functions, strict=True)
     shown = [{"id": call.id, "type": "function", "function": function} for call, function in pairs]
     return {"role": "assistant", "tool_calls": shown, **({"content": reply.content} if reply.content else {})}
-
-
-def _reply_record(turn: int, reply: ModelResponse, calls: Sequence[ToolCallInfo]) -> JsonDict:
-    called = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls]
-    said = {"content": reply.content, "reasoning_content": reply.reasoning_content, "tool_calls": called}
-    counts = ("finish_reason", "prompt_tokens", "completion_tokens", "latency_ms")
-    return {"turn": turn, "event": "model", **said, **{name: getattr(reply, name) for name in counts}}

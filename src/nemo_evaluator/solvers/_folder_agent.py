@@ -43,14 +43,15 @@ class FolderAgent:
         """Read an agent's folder. Raises UsageError when it is none."""
         if not (folder / RUN).is_file():
             raise UsageError(f"{folder} is not an agent: it has no {RUN}", hint="see docs/agents.md")
-        texts = {name: _text_of(folder / name) for name in (RUN, "install.sh.j2", "agent.toml")}
+        files = [folder / name for name in (RUN, "install.sh.j2", "agent.toml")]
+        texts = {file.name: file.read_text(encoding="utf-8") for file in files if file.is_file()}
         try:
-            settings = tomllib.loads(texts["agent.toml"] or "")
+            settings = tomllib.loads(texts.get("agent.toml", ""))
         except ValueError as error:
             raise UsageError(f"{folder / 'agent.toml'}: {error}", hint="fix the file") from error
         name = str(settings.get("name") or folder.resolve().name)
         env = {str(key): str(value) for key, value in as_dict(settings.get("env")).items()}
-        return cls(name, texts[RUN] or "", texts["install.sh.j2"], as_number(settings.get("timeout_sec")), env)
+        return cls(name, texts[RUN], texts.get("install.sh.j2"), as_number(settings.get("timeout_sec")), env)
 
     async def work(
         self, instruction: str, sandbox: Sandbox, values: Mapping[str, Any], env: Mapping[str, str], timeout: float
@@ -72,10 +73,6 @@ class FolderAgent:
 
 def _exit(done: ExecResult) -> str:
     return f"exit code {done.exit_code}: {(done.stderr or done.stdout).strip()[-500:]}"
-
-
-def _text_of(file: Path) -> str | None:
-    return file.read_text(encoding="utf-8") if file.is_file() else None
 
 
 def _render(text: str, values: Mapping[str, Any]) -> str:

@@ -21,6 +21,7 @@ from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
 # The second is what older versions call it.
 _PATHS: Final = ("/v1/workflow/full", "/generate/full")
 _WORKFLOW: Final = "<workflow>"
+_COUNTS: Final = ("prompt_tokens", "completion_tokens", "total_tokens")
 _ANSWERS: Final = ("output", "value", "response")
 
 
@@ -81,7 +82,10 @@ def _result(task: SeedResult, text: str, where: str) -> SolveResult:
                 raise TransportError(f"{where} reported an error: {str(event)[:500]}")
             answer = next((_text(event[name]) for name in _ANSWERS if name in event), answer)
         elif event.get("event_type") == "LLM_END":
-            replies.append(_reply(event, data))
+            usage = (event.get("usage_info") or {}).get("token_usage") or {}
+            counts: JsonDict = {name: usage.get(name) for name in _COUNTS}
+            counts = counts if any(counts.values()) else {}
+            replies.append(ModelResponse(_text(data.get("output")), str(event.get("name") or ""), **counts))
             builder.agent(replies[-1])
         elif event.get("event_type") == tool_end and event.get("name") != _WORKFLOW:
             call = ToolCallInfo(str(event.get("UUID")), str(event.get("name")), parse_arguments(data.get("input")))
@@ -93,8 +97,8 @@ def _result(task: SeedResult, text: str, where: str) -> SolveResult:
         raise TransportError(f"{where} ended without an answer: {text[-300:]!r}")
     if not replies or replies[-1].content != answer:
         builder.message("assistant", answer)
-    usage = replace(together(replies), content=answer) if replies else None
-    return SolveResult(answer, usage, builder.finish(status="completed"))
+    whole = replace(together(replies), content=answer) if replies else None
+    return SolveResult(answer, whole, builder.finish(status="completed"))
 
 
 def _events(text: str) -> Iterator[tuple[str, JsonDict]]:
@@ -115,13 +119,6 @@ def _events(text: str) -> Iterator[tuple[str, JsonDict]]:
             raise TransportError(f"the agent's stream holds something that is not JSON: {rest[:200]}") from None
         if isinstance(event, dict):
             yield ("data", {"error": event}) if kind == "error" else (kind, event)
-
-
-def _reply(event: JsonDict, data: JsonDict) -> ModelResponse:
-    usage = (event.get("usage_info") or {}).get("token_usage") or {}
-    counts: JsonDict = {name: usage.get(name) for name in ("prompt_tokens", "completion_tokens", "total_tokens")}
-    known = counts if any(counts.values()) else {}
-    return ModelResponse(_text(data.get("output")), str(event.get("name") or ""), **known)
 
 
 def _text(value: Any) -> str:

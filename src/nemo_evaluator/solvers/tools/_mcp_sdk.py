@@ -82,7 +82,10 @@ class McpSession:
                 page = await self._request(asked, types.ListToolsResult, _START_TIMEOUT)
             except (MCPError, TimeoutError) as error:
                 raise TransportError(f"MCP server {self.name!r} does not list its tools: {error!r}") from error
-            tools += [_tool(one) for one in page.get("tools") or []]
+            for one in page.get("tools") or []:
+                name, about = str(one["name"]), one.get("description") or one.get("title") or one["name"]
+                schema = one.get("inputSchema") or {"type": "object", "properties": {}}
+                tools.append(Tool(name, str(about), schema))
             cursor = page.get("nextCursor")
             if not cursor:
                 return tools
@@ -164,11 +167,6 @@ def _first(error: BaseException | None) -> BaseException | None:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-def _tool(given: JsonDict) -> Tool:
-    schema = given.get("inputSchema") or {"type": "object", "properties": {}}
-    return Tool(str(given["name"]), str(given.get("description") or given.get("title") or given["name"]), schema)
 
 
 def _text(result: JsonDict) -> str:

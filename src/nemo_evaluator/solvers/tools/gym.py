@@ -147,7 +147,11 @@ class GymSession:
             return ToolResult(f"The tool timed out after {timeout:g} s.", is_error=True)
         if status >= 400:
             return ToolResult(f"HTTP {status}: {text[:_ERROR_LIMIT]}", is_error=True)
-        return ToolResult(_pretty(text))
+        try:
+            value: Any = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            return ToolResult(text)
+        return ToolResult(value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
 
     async def _post(self, path: str, body: JsonDict, timeout: float) -> tuple[int, str]:
         try:
@@ -205,11 +209,3 @@ def _cookies(task: SeedResult) -> aiohttp.CookieJar:
     if task.row is not None:
         task.cookies.clear()
     return task.cookies
-
-
-def _pretty(text: str) -> str:
-    try:
-        value: Any = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return text
-    return value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()

@@ -32,7 +32,6 @@ _WORDS: Final = 2
 TOOLS: Final = [Tool(**one) for one in read_json(Path(__file__).with_name("sandbox_tools.json"))]
 # Their $1 is the file that keeps the state; where there is no bash, only the working directory is kept.
 _BASH, _SH = (Path(__file__).with_name(name).read_text() for name in ("shell_bash.sh", "shell_sh.sh"))
-SCRIPTS: Final = (_BASH, _SH)
 
 
 class _Refused(Exception):
@@ -55,32 +54,29 @@ class SandboxSession:
 
     async def call(self, tool: str, arguments: JsonDict, timeout: float) -> ToolResult:
         """Run one call; what the model did wrong is told to it."""
-        known = {"bash": self._bash, "file_read": self._file_read, "file_write": self._file_write}
-        run = known.get(tool, self._edit)
         async with self._lock:
             try:
-                return await run(arguments, timeout)
+                if tool == "bash":
+                    return await self._bash(_word(arguments, "command"), timeout)
+                if tool == "file_read":
+                    return ToolResult(await self._read(await self._path(arguments), timeout))
+                if tool == "file_write":
+                    return await self._write(await self._path(arguments), _text(arguments, "content"), timeout)
+                return await self._edit(arguments, timeout)
             except _Refused as refused:
                 return ToolResult(str(refused), is_error=True)
 
     async def close(self) -> None:
         """The sandbox belongs to whoever made it."""
 
-    async def _bash(self, arguments: JsonDict, timeout: float) -> ToolResult:
-        command = _word(arguments, "command").encode()
+    async def _bash(self, command: str, timeout: float) -> ToolResult:
         if self._launch is None:
             found = await self._sandbox.exec(["sh", "-c", "command -v bash"], timeout=60.0)
             if found.timed_out:
                 raise SandboxError("the sandbox did not answer within 60 s")
             self._launch = ["bash", "--norc", "--noprofile", "-c", _BASH] if found.ok else ["sh", "-c", _SH]
         words = [*self._launch, "bash", self._state]
-        return shown(await self._sandbox.exec(words, stdin=command, timeout=timeout, background=True), timeout)
-
-    async def _file_read(self, arguments: JsonDict, timeout: float) -> ToolResult:
-        return ToolResult(await self._read(await self._path(arguments), timeout))
-
-    async def _file_write(self, arguments: JsonDict, timeout: float) -> ToolResult:
-        return await self._write(await self._path(arguments), _text(arguments, "content"), timeout)
+        return shown(await self._sandbox.exec(words, stdin=command.encode(), timeout=timeout, background=True), timeout)
 
     async def _edit(self, arguments: JsonDict, timeout: float) -> ToolResult:
         command, path = _text(arguments, "command"), await self._path(arguments)
@@ -169,7 +165,7 @@ class SandboxTools:
 
     def describe(self) -> JsonDict:
         """What the model is offered and told; there is nothing to set."""
-        return {"kind": "sandbox", "tools": digest([[tool.definition() for tool in TOOLS], SCRIPTS, _WORDS])}
+        return {"kind": "sandbox", "tools": digest([[tool.definition() for tool in TOOLS], (_BASH, _SH), _WORDS])}
 
 
 def shown(result: ExecResult, timeout: float) -> ToolResult:

@@ -76,7 +76,11 @@ class Toolbox:
         started = time.perf_counter()
         session, tool = self.routes.get(call.name, (None, None))
         if session is None or tool is None:
-            result = self._unknown(call.name)
+            # A name may be as long as a model's answer; comparing it would take minutes.
+            given = call.name if len(call.name) <= _SHOWN_NAME else f"{call.name[:_SHOWN_NAME]}..."
+            hint = did_you_mean(given, self.routes, also=f"Available tools: {', '.join(self.routes)}.")
+            said = f"There is no tool named {given!r}. {hint[0].upper()}{hint[1:]}"
+            result = ToolResult(said, is_error=True)
         elif (broken := malformed(call.arguments, tool.parameters)) is not None:
             result = ToolResult(broken, is_error=True)
         else:
@@ -84,12 +88,6 @@ class Toolbox:
         text, source = truncate(result.content, self.limit), session.name if session else ""
         took = round((time.perf_counter() - started) * 1000, 2)
         return Outcome(call.id, call.name, source, text, result.is_error, took)
-
-    def _unknown(self, name: str) -> ToolResult:
-        # A name may be as long as a model's answer; comparing it would take minutes.
-        given = name if len(name) <= _SHOWN_NAME else f"{name[:_SHOWN_NAME]}..."
-        hint = did_you_mean(given, self.routes, also=f"Available tools: {', '.join(self.routes)}.")
-        return ToolResult(f"There is no tool named {given!r}. {hint[0].upper()}{hint[1:]}", is_error=True)
 
 
 def malformed(arguments: JsonDict, schema: JsonDict) -> str | None:
