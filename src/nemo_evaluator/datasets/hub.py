@@ -119,10 +119,7 @@ def _write(target: Path, rows: Iterable[dict[str, Any]]) -> None:
 
 # What the libraries say, in small letters (their classes change, their words are steadier), and what that means.
 _KNOWN = {
-    "gated|401|403": (
-        "{repo} is gated",
-        "accept its terms at {page}, then set HF_TOKEN to a token that may read it",
-    ),
+    "gated|401|403": ("{repo} is gated", "accept its terms at {page}, then set HF_TOKEN to a token that may read it"),
     "builderconfig|config name is missing": ("{repo} has no config {config!r}", "add ?config=...; it has: {listed}"),
     "unknown split|bad split": ("{repo} has no split {split!r}", "it has: {listed}"),
     "404|doesn't exist|notfound": (

@@ -41,11 +41,11 @@ class GymClient:
         self._connector: aiohttp.TCPConnector | None = None
 
     async def get(self, path: str) -> Any:
-        return await self._call("GET", path)
+        return self._parsed(path, await self._reply("GET", path))
 
     async def post(self, path: str, body: JsonDict, cookies: aiohttp.CookieJar | None = None) -> JsonDict:
         """POST a JSON value; ``cookies`` are those of the rollout, and keep what the server sets."""
-        value = await self._call("POST", path, body, cookies)
+        value = self._parsed(path, await self._reply("POST", path, body, cookies))
         if not isinstance(value, dict):
             raise TransportError(f"{self.base}{path} answered with no JSON object: {str(value)[:_SHOWN]}")
         return value
@@ -57,10 +57,7 @@ class GymClient:
         if self._connector is not None:
             await self._connector.close()
 
-    async def _call(
-        self, method: str, path: str, body: JsonDict | None = None, cookies: aiohttp.CookieJar | None = None
-    ) -> Any:
-        raw = await self._reply(method, path, body, cookies)
+    def _parsed(self, path: str, raw: bytes) -> Any:
         try:
             return orjson.loads(raw)
         except orjson.JSONDecodeError as error:
@@ -68,7 +65,7 @@ class GymClient:
             raise TransportError(f"{self.base}{path} answered with something that is not JSON: {text}") from error
 
     async def _reply(
-        self, method: str, path: str, body: JsonDict | None, cookies: aiohttp.CookieJar | None = None
+        self, method: str, path: str, body: JsonDict | None = None, cookies: aiohttp.CookieJar | None = None
     ) -> bytes:
         data = None if body is None else orjson.dumps(body, default=str, option=orjson.OPT_NON_STR_KEYS)
         for pause in self._pauses():

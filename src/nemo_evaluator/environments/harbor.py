@@ -7,7 +7,7 @@ Harbor does it (``params: {verify: shared}``, or ``environment_mode = "shared"``
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -98,18 +98,10 @@ class HarborEnvironment(EvalEnvironment):
     """Tasks that an agent works on in a sandbox, and their own tests."""
 
     def __init__(
-        self,
-        name: str,
-        tasks: Sequence[HarborTask],
-        *,
-        shared: bool = False,
-        scrub: bool = True,
-        hints: bool = True,
-        host: Mapping[str, str] | None = None,
+        self, name: str, tasks: Sequence[HarborTask], *, shared: bool, scrub: bool, hints: bool, host: dict[str, str]
     ) -> None:
-        self.name = name
-        self._dataset = tasks
-        self._shared, self._scrub, self._hints, self._host = shared, scrub, hints, dict(host or {})
+        self.name, self._dataset = name, tasks
+        self._shared, self._scrub, self._hints, self._host = shared, scrub, hints, host
 
     @classmethod
     def facts(cls) -> EnvironmentFacts:
@@ -158,9 +150,8 @@ class HarborEnvironment(EvalEnvironment):
             raise SandboxError("a Harbor task is verified in a sandbox", hint="give the benchmark a sandbox")
         assert seed.folder is not None
         task = HarborTask(seed.folder)
-        script = "test.sh"
-        if not (task.folder / "tests" / script).is_file():
-            raise SeedError(f"task {task.name} has no tests/{script}")
+        if not (task.folder / "tests" / "test.sh").is_file():
+            raise SeedError(f"task {task.name} has no tests/test.sh")
         traces = await sandbox.exec(_FIND_TRACES)
         place, *left = traces.stdout.split("\n")
         # Whatever an agent left there is no verdict.
@@ -172,7 +163,7 @@ class HarborEnvironment(EvalEnvironment):
         if not cleared.ok:
             raise SandboxError(f"cannot prepare the verifier's folders: {cleared.stderr.strip()[-300:]}")
         await sandbox.upload(task.folder / "tests", TESTS)
-        command = f"bash {TESTS}/{script}"
+        command = f"bash {TESTS}/test.sh"
         if limits.get("setup_script"):
             command = f"bash {limits['setup_script']} && {command}"
         env = expand(limits.get("env"), self._host, task.name)

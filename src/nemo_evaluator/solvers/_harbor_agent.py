@@ -120,10 +120,9 @@ class HarborRun:
             if message["op"] == "done":
                 self._ended = message
                 return
-            if message["op"] != "running":
-                task = asyncio.create_task(self._do(child, message))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+            task = asyncio.create_task(self._do(child, message))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def _do(self, child: asyncio.subprocess.Process, asked: JsonDict) -> None:
         """One thing the agent wants of its sandbox."""

@@ -141,7 +141,6 @@ async def _work(job: Json, line: Line, logs: Path) -> Json:
         async with asyncio.timeout(job["setup_timeout"]):
             await agent.setup(environment)
         phase = "run"
-        line.say({"op": "running"})
         async with asyncio.timeout(job["timeout"]):
             await agent.run(job["instruction"], environment, context)
     except TimeoutError:

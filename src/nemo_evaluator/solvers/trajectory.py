@@ -145,13 +145,9 @@ _SOURCES: Final = {"system": "system", "developer": "system", "assistant": "agen
 
 def content_of(content: Any) -> str | list[JsonDict]:
     """An OpenAI message content as an ATIF message: text stays text, parts become text and image parts."""
-    if isinstance(content, str):
-        return content
-    if content is None:
-        return ""
-    if not isinstance(content, list):
-        return str(content)
-    return [_part(part) for part in content]
+    if isinstance(content, list):
+        return [_part(part) for part in content]
+    return "" if content is None else str(content)
 
 
 def _part(part: Any) -> JsonDict:
