@@ -39,21 +39,17 @@ def hub_client() -> Any:
 
 def fetch(ref: DatasetRef, revision: str | None) -> tuple[Rows, str | None]:
     """The rows of a hub split at ``revision`` (the newest when None), and the revision they are from."""
-    if revision is not None:
-        kept = cache_path(ref, revision)
-        if kept.exists():
-            return JsonlRows(kept, ref.key), revision
-    _refuse_offline(ref.key)
-    try:
-        revision = revision or str(hub_client().HfApi().dataset_info(ref.repo, revision=ref.revision).sha)
-        kept = cache_path(ref, revision)
-        if not kept.exists():
-            _write(kept, _download(ref, revision))
-    except UsageError:
-        raise
-    except Exception as error:
-        raise explain(ref, error) from error
-    return JsonlRows(kept, ref.key), revision
+    if revision is None or not cache_path(ref, revision).exists():
+        _refuse_offline(ref.key)
+        try:
+            revision = revision or str(hub_client().HfApi().dataset_info(ref.repo, revision=ref.revision).sha)
+            if not (kept := cache_path(ref, revision)).exists():
+                _write(kept, _download(ref, revision))
+        except UsageError:
+            raise
+        except Exception as error:
+            raise explain(ref, error) from error
+    return JsonlRows(cache_path(ref, revision), ref.key), revision
 
 
 def _refuse_offline(what: str) -> None:

@@ -27,11 +27,12 @@ _WIDEST: Final = 1 << 31
 class JsonlRows(Rows):
     """The rows of a JSON-lines file. Nothing is mapped: resident memory stays flat however many rows are read."""
 
+    _fd = -1
+
     def __init__(self, path: Path, source: str | None = None) -> None:
         self.path = path
         self.source = source or str(path)
         self._starts, self._sizes = _index(path)
-        self._fd = -1
         # What was read last and where it begins, set in one go because several threads may read; and which row a
         # reader in order asks for next.
         self._block, self._next = (b"", 0), 0
@@ -93,8 +94,7 @@ class JsonlRows(Rows):
             self._fd = -1
 
     def __del__(self) -> None:
-        if getattr(self, "_fd", -1) >= 0:
-            os.close(self._fd)
+        self.close()
 
 
 def _index(path: Path) -> tuple[array[int], array[int]]:

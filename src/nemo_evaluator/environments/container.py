@@ -188,9 +188,7 @@ class ContainerEnvironment(EvalEnvironment):
     async def seed(self, idx: int) -> SeedResult:
         return next((row.seed for row in self._known.rows if row.problem_idx == idx), SeedResult("", ""))
 
-    async def verify(
-        self, response: str, expected: str, sandbox: Sandbox | None = None, **metadata: Any
-    ) -> VerifyResult:
+    async def verify(self, response: str, expected: str, sandbox: Sandbox | None = None, **_: Any) -> VerifyResult:
         """Nobody else can judge what the harness has judged."""
         raise SolverError("a harness container judges by itself; its answers cannot be judged again")
 

@@ -139,9 +139,7 @@ class HarborEnvironment(EvalEnvironment):
         specs = [ImageSpec(task.image, {"folder": str(task.folder / "environment")}) for task in built]
         return [ImageBuildRequest(specs)] if specs else None
 
-    async def verify(
-        self, response: str, expected: str, sandbox: Sandbox | None = None, **metadata: Any
-    ) -> VerifyResult:
+    async def verify(self, response: str, expected: str, sandbox: Sandbox | None = None, **_: Any) -> VerifyResult:
         raise ScorerError("a Harbor task is verified with its folder, which only its seed has")
 
     async def verify_answer(self, response: str, seed: SeedResult, sandbox: Sandbox | None = None) -> VerifyResult:

@@ -66,9 +66,7 @@ class InspectEnvironment(EvalEnvironment):
         metadata = {"source": "inspect", "id": sample["id"]}
         return SeedResult(prompt=sample["input"], expected_answer=sample["target"], metadata=metadata)
 
-    async def verify(
-        self, response: str, expected: str, sandbox: Sandbox | None = None, **metadata: Any
-    ) -> VerifyResult:
+    async def verify(self, response: str, expected: str, sandbox: Sandbox | None = None, **_: Any) -> VerifyResult:
         raise ScorerError(f"{self.name} is scored by Inspect while it runs", hint="run it again to score it again")
 
     async def run_batch(self, job: BatchJob) -> AsyncIterator[BatchRow]:

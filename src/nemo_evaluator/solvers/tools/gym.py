@@ -52,12 +52,6 @@ def endpoints_of(document: JsonDict) -> list[Endpoint]:
     return found
 
 
-def request_schema(document: JsonDict, path: str) -> JsonDict | None:
-    """The schema of the body that a path takes; None when the server does not have the path."""
-    operation = as_dict(as_dict(document.get("paths")).get(path)).get("post")
-    return None if operation is None else _body(operation, document)
-
-
 def _body(operation: JsonDict, document: JsonDict) -> JsonDict:
     content = as_dict(as_dict(operation.get("requestBody")).get("content"))
     schema = as_dict(as_dict(content.get("application/json")).get("schema"))
@@ -176,9 +170,9 @@ class GymTools:
         try:
             document = await self._discover(client)
             session = GymSession(self.name, client, _cookies(task), endpoints_of(document))
-            schema = request_schema(document, _SEED)
-            if schema is not None:
-                await session.seed(schema, getattr(task, "row", None) or task.metadata)
+            operation = as_dict(as_dict(document.get("paths")).get(_SEED)).get("post")
+            if operation is not None:
+                await session.seed(_body(operation, document), getattr(task, "row", None) or task.metadata)
         except BaseException:
             await client.close()
             raise
