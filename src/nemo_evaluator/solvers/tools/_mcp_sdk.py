@@ -7,7 +7,7 @@ import ssl
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import IO, Any, Final
+from typing import IO, Any, Final, Self
 
 import httpx2
 import mcp_types as types
@@ -45,7 +45,7 @@ class McpSession:
         self._over = asyncio.Event()
         self._session: ClientSession | None = None
 
-    async def open(self) -> None:
+    async def open(self) -> Self:
         """Connect and shake hands. Raises TransportError."""
         ready: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._hold(ready))
@@ -60,6 +60,7 @@ class McpSession:
         except BaseException:
             await self.close()
             raise
+        return self
 
     async def close(self) -> None:
         """Leave; a program of ours is ended, with everything it started."""

@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from nemo_evaluator.config.fields import EnvMap, Model, Name, no_items
+from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import JsonDict, SeedResult
 from nemo_evaluator.sandbox.base import Sandbox
 from nemo_evaluator.solvers.tools.base import ToolSession
@@ -29,10 +30,8 @@ class McpServer(Model):
 
     async def open(self, task: SeedResult, sandbox: Sandbox | None) -> ToolSession:
         """Connect and shake hands. Raises TransportError when the server does not come up."""
-        from nemo_evaluator.solvers.tools import _mcp_sdk  # noqa: PLC0415 - an extra
-
-        session = _mcp_sdk.McpSession(self)
-        await session.open()
+        # By name: it brings the SDK along, which is an extra.
+        session: ToolSession = await load_object("nemo_evaluator.solvers.tools._mcp_sdk:McpSession")(self).open()
         return session
 
     def describe(self) -> JsonDict:
