@@ -44,12 +44,42 @@ async def main(url, path, concurrency):
 asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
 """
 
+# The command with a clock around what keeps the index; the clock's own time is taken off.
+_INDEXING = """
+import sys, time
+from pathlib import Path
+from nemo_evaluator.cli.main import main
+from nemo_evaluator.runs.index import IndexWriter
+
+clock, spent = time.thread_time, [0.0]
+begun = clock()
+for _ in range(100_000):
+    clock()
+tick = (clock() - begun) / 100_000
+
+def timed(method):
+    def call(*given):
+        begun = clock()
+        try:
+            return method(*given)
+        finally:
+            spent[0] += clock() - begun - tick
+    return call
+
+for name in ("note", "batch", "_write"):
+    setattr(IndexWriter, name, timed(getattr(IndexWriter, name)))
+try:
+    main()
+finally:
+    Path(__file__).with_name("index_share").write_text(str(spent[0] / time.process_time()))
+"""
+
 
 def rows() -> list[dict[str, object]]:
     """The limits of the spine."""
     folder = Path(tempfile.mkdtemp(prefix="nel-bench-"))
     try:
-        return [*_speed(folder), *_delay(folder), *_memory(folder)]
+        return [*_speed(folder), *_index(folder), *_delay(folder), *_memory(folder)]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -69,6 +99,20 @@ def _speed(folder: Path) -> list[dict[str, object]]:
         },
         {"name": "bytes on disk per problem", "value": size / _PROBLEMS / 1000, "unit": "KB", "limit": 5.1},
     ]
+
+
+def _index(folder: Path) -> list[dict[str, object]]:
+    problems = 20_000
+    prepare(folder, problems)
+    script = folder / "indexing.py"
+    script.write_text(_INDEXING)
+    shares = []
+    with server("--answer", _ANSWER) as url:
+        for _ in range(3):
+            evaluate(folder, url, 256, nel=[sys.executable, str(script)])
+            shares.append(float((folder / "index_share").read_text()))
+    name = f"share of the index in the CPU of a run, {problems:,} problems"
+    return [{"name": name, "value": min(shares) * 100, "unit": "%", "limit": 3.0}]
 
 
 def _delay(folder: Path) -> list[dict[str, object]]:
@@ -114,7 +158,7 @@ def _bare(folder: Path, url: str) -> list[str]:
     return [sys.executable, str(script), f"{url}/chat/completions", str(folder / "bodies.jsonl"), "256"]
 
 
-def evaluate(folder: Path, url: str, concurrency: int, *more: str) -> Cost:
+def evaluate(folder: Path, url: str, concurrency: int, *more: str, nel: list[str] | None = None) -> Cost:
     shutil.rmtree(folder / "out", ignore_errors=True)
     config = {
         "services": {
@@ -130,8 +174,8 @@ def evaluate(folder: Path, url: str, concurrency: int, *more: str) -> Cost:
         "output": {"dir": str(folder / "out")},
     }
     (folder / "config.yaml").write_text(json.dumps(config))
-    nel = str(Path(sys.executable).with_name("nel"))
-    return run([nel, "eval", "run", str(folder / "config.yaml"), *more], env={"XDG_DATA_HOME": str(folder / "home")})
+    nel = nel or [str(Path(sys.executable).with_name("nel"))]
+    return run([*nel, "eval", "run", str(folder / "config.yaml"), *more], env={"XDG_DATA_HOME": str(folder / "home")})
 
 
 def prepare(folder: Path, problems: int) -> None:

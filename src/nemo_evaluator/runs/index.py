@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 # How often a run writes what its journal got, in seconds.
 _EVERY: Final = 2.0
 _TRIES: Final = 3
+# So many bytes of records become entries together: one by one, between other work, each would take twice as long.
+_TOGETHER: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +76,27 @@ class IndexWriter:
     def __init__(self, task: TaskPaths) -> None:
         self._task = task
         self._rows, self._entries = JournalEntries(), list[Entry]()
-        self._begin = self._end = 0
+        # Records that are no entries yet begin at ``_entered``.
+        self._noted = list[tuple[int, int, JsonDict]]()
+        self._begin = self._entered = self._end = 0
         self._due = 0.0
         self._lock = threading.Lock()
 
     def note(self, offset: int, length: int, record: JsonDict) -> None:
         """Take in a record of the journal."""
-        entry = self._rows.entry(offset, length, record)
-        if entry is not None:
-            self._entries.append(entry)
+        self._noted.append((offset, length, record))
         self._end = offset + length
+        if self._end - self._entered > _TOGETHER:
+            self._enter()
+
+    def _enter(self) -> None:
+        entry = self._rows.entry
+        self._entries += [found for noted in self._noted if (found := entry(*noted)) is not None]
+        self._noted, self._entered = [], self._end
 
     def take(self, start: int) -> Iterator[_Batch]:
         """Take in what the journal has from a byte on, in batches to be written."""
-        self._begin = self._end = start
+        self._begin = self._entered = self._end = start
         for offset, line in _whole_lines(self._task.journal, start):
             record = open_line(line)
             if record is None:
@@ -100,7 +109,7 @@ class IndexWriter:
 
     def batch(self) -> Callable[[], None] | None:
         """The writing of what was taken in, for another thread to do; None until it is due again."""
-        if not self._entries or time.monotonic() < self._due:
+        if not (self._entries or self._noted) or time.monotonic() < self._due:
             return None
         self._due = time.monotonic() + _EVERY
         return partial(self._write, self._batch())
@@ -110,6 +119,7 @@ class IndexWriter:
         self._write(self._batch())
 
     def _batch(self) -> _Batch:
+        self._enter()
         entries, begin, end = self._entries, self._begin, self._end
         self._entries, self._begin = [], end
         covers = Covers(self._task.journal.name, self._rows.open_from(end), end)

@@ -41,8 +41,10 @@ class JournalEntries:
             flags = TRUNCATED_FLAG if finish in TRUNCATED else 0
             if is_refusal(record.get("response") or "", finish):
                 flags |= REFUSED_FLAG
-            tokens, latency, category = total_tokens(record), record.get("latency_ms"), _clean(category_of(record))
-            facts = offset, _clean(finish), tokens, latency, flags, category, record.get("cost_usd")
+            meta = record.get("metadata")
+            category = meta.get("category") if type(meta) is dict else None
+            tokens, latency, cost = total_tokens(record), record.get("latency_ms"), record.get("cost_usd")
+            facts = offset, _clean(finish), tokens, latency, flags, category, cost
             self._answers[(record["problem_idx"] << REPEAT_BITS) | record["repeat"]] = facts
             return None
         if kind != OUTCOME:
@@ -58,7 +60,7 @@ class JournalEntries:
                 flags |= UNPARSED_FLAG
             if details.get("tripwires"):
                 flags |= TRIPPED_FLAG
-        category = category or _clean(category_of(record))
+        category = _clean(category_of(record) if category is None else category)
         reward = record.get("reward")
         return number, offset, length, answer, reward, cause, category, finish, tokens, latency, flags, cost
 
