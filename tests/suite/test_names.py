@@ -8,7 +8,7 @@ import pytest
 
 from nemo_evaluator.config import load_config
 from nemo_evaluator.core.errors import ConfigError
-from nemo_evaluator.suite.preflight import check_names
+from nemo_evaluator.suite.preflight import check_file
 
 TEXT = """
 services:
@@ -45,9 +45,7 @@ def test_all_unknown_names_are_said_at_once(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(TEXT)
     loaded = load_config(path)
-    with pytest.raises(ConfigError) as caught:
-        check_names(loaded.config, document=loaded.document)
-    said = {problem.path: (problem.line, problem.hint) for problem in caught.value.problems}
+    said = {problem.path: (problem.line, problem.hint) for problem in check_file(loaded)}
     looked = f"looked in {tmp_path} and {Path.cwd()}"
     assert said == {
         "benchmarks[1].name": (16, "did you mean 'gsm8k'?"),
@@ -64,7 +62,7 @@ def test_a_file_that_is_there_is_fine(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     entry = f"{{name: '{bench}:toy', solver: {{type: oracle}}, instruction_template: off}}"
     path.write_text(f"services: {{}}\nbenchmarks: [{entry}]\n")
-    check_names(load_config(path).config)
+    assert not check_file(load_config(path))
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,15 @@ import click
 
 from nemo_evaluator.adapters.in_process import open_client
 from nemo_evaluator.cli._options import config_files, option, say
-from nemo_evaluator.config import check_runtime, load_config
-from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.config import load_config
+from nemo_evaluator.core.errors import ConfigError, UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.terminal import table, terminal_width
 from nemo_evaluator.models import Endpoint
 from nemo_evaluator.scoring.attack import AttackReport, attack_judge
 from nemo_evaluator.scoring.metrics.judge import default_judge
+from nemo_evaluator.suite.preflight import check_file
 from nemo_evaluator.suite.probes import NoiseReport, attack_config, measure_noise
 
 _Report = TypeVar("_Report", NoiseReport, AttackReport)
@@ -42,7 +43,8 @@ def noise(
     The share of answers and verdicts that change is kept beside the run (noise.json), and `nel compare` tells it.
     """
     loaded = load_config(config, list(override), output_dir=output_dir)
-    check_runtime(loaded.config, document=loaded.document)
+    if wrong := check_file(loaded):
+        raise ConfigError(wrong)
     found = asyncio.run(measure_noise(loaded.config, problems, concurrency, say=say))
     _show(found, _noise_text, as_json)
 

@@ -10,8 +10,8 @@ import click
 
 from nemo_evaluator.cli._options import option, run_ids, say
 from nemo_evaluator.cli.runs import run_options
-from nemo_evaluator.config import SNAPSHOT, LoadedConfig, check_runtime, load_config, write_snapshot
-from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.config import SNAPSHOT, LoadedConfig, load_config, write_snapshot
+from nemo_evaluator.core.errors import ConfigError, UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.terminal import harmless, one_line, terminal_width
 from nemo_evaluator.core.types import JsonDict
@@ -19,9 +19,9 @@ from nemo_evaluator.store.lock import folder_lock
 from nemo_evaluator.store.runs import RunMeta, find_run, new_run_id, places, run_in, summary_of
 from nemo_evaluator.suite.console import Console
 from nemo_evaluator.suite.merge import merge_run
-from nemo_evaluator.suite.preflight import check_names
-from nemo_evaluator.suite.rescore import RescoreOptions
+from nemo_evaluator.suite.preflight import check_file
 from nemo_evaluator.suite.rescore import rescore as rescore_run
+from nemo_evaluator.suite.run import SuiteOptions
 from nemo_evaluator.suite.summary import headline, summary_json, summary_text
 
 
@@ -46,10 +46,11 @@ def merge(
     """
     root = Path(folder or output_dir or (_root_of(run_id) if run_id else "eval_results"))
     merged = merge_run(root, repeats=repeats, say=say)
+    bundles = [one.bundle for one in merged.benchmarks if one.bundle is not None]
     if as_json:
-        click.echo(dumps(merged.bundles).decode())
+        click.echo(dumps(bundles).decode())
     else:
-        for bundle in merged.bundles:
+        for bundle in bundles:
             _tell(bundle)
     ctx.exit(merged.exit_code)
 
@@ -96,8 +97,8 @@ def rescore(
     if cwd is not None:
         os.chdir(cwd)
     loaded = load_config(source / SNAPSHOT, list(override), output_dir=target, folder=config_dir)
-    check_runtime(loaded.config, document=loaded.document)
-    check_names(loaded.config, document=loaded.document)
+    if problems := check_file(loaded):
+        raise ConfigError(problems)
     meta = RunMeta(
         run_id=new_run_id(),
         executor="local",
@@ -106,18 +107,20 @@ def rescore(
         config_summary=summary_of([bench.name for bench in loaded.config.benchmarks]),
         details=places(target, cwd=Path.cwd(), config_dir=config_dir or Path.cwd()),
     )
-    options = RescoreOptions(source, target, meta.run_id, old.run_id if old else "")
     with folder_lock(target, run_id=meta.run_id):
-        ctx.exit(_rescore(loaded, meta, options, as_json=as_json, no_progress=no_progress))
+        earlier = old.run_id if old else ""
+        ctx.exit(_rescore(loaded, meta, source, earlier, as_json=as_json, no_progress=no_progress))
 
 
-def _rescore(loaded: LoadedConfig, meta: RunMeta, options: RescoreOptions, *, as_json: bool, no_progress: bool) -> int:
-    target, interval = options.output_dir, loaded.config.output.progress_interval
+def _rescore(
+    loaded: LoadedConfig, meta: RunMeta, source: Path, earlier: str, *, as_json: bool, no_progress: bool
+) -> int:
+    target, interval = Path(meta.output_dir), loaded.config.output.progress_interval
     write_snapshot(loaded, target, run_id=meta.run_id, command=["nel", *sys.argv[1:]])
     meta.save()
     console = Console(target, as_json=as_json, quiet=no_progress, interval=interval, append=False)
-    options.progress, options.say = console.progress(), console.say
-    result = asyncio.run(rescore_run(loaded.config, options))
+    options = SuiteOptions(target, meta.run_id, resume=True, progress=console.progress, say=console.say)
+    result = asyncio.run(rescore_run(loaded.config, options, source, earlier))
     text = harmless(summary_text(result, target, width=terminal_width()))
     click.echo(dumps(summary_json(result, target)).decode() if as_json else text)
     console.close()

@@ -38,7 +38,6 @@ from nemo_evaluator.config.snapshot import snapshot_text as snapshot_text
 from nemo_evaluator.config.snapshot import write_snapshot as write_snapshot
 from nemo_evaluator.config.solver_base import SolverBase as SolverBase
 from nemo_evaluator.config.solver_base import SolverConfig as SolverConfig
-from nemo_evaluator.config.support import check_runtime as check_runtime
 from nemo_evaluator.config.traffic import CacheConfig as CacheConfig
 from nemo_evaluator.config.traffic import GenerationConfig as GenerationConfig
 from nemo_evaluator.config.traffic import InterceptorConfig as InterceptorConfig

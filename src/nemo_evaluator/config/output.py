@@ -141,6 +141,11 @@ class OutputConfig(Model):
         return described
 
     @property
+    def enriched(self) -> bool:
+        """Whether trajectories are written with the traffic that made them."""
+        return self.traffic != "none" and self.trajectories.enrich is not False
+
+    @property
     def exporters(self) -> dict[str, dict[str, Any]]:
         """Exporter names with their settings, in order."""
         return {name: dict(self.export_config.get(name, {})) for name in self.export}

@@ -5,30 +5,23 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from nemo_evaluator.config._document import Document, Path
+from nemo_evaluator.config._document import Path
+from nemo_evaluator.config.cross_check import Finding
 from nemo_evaluator.config.eval_config import EvalConfig
 from nemo_evaluator.config.fields import NotYet
 from nemo_evaluator.config.kinds import KindOf, marks
-from nemo_evaluator.core.errors import ConfigError
 
 
-def check_runtime(config: EvalConfig, *, document: Document | None = None) -> None:
-    """Refuse kinds whose declaration says ``missing``, and settings that are marked ``NotYet``.
-
-    Raises ConfigError. ``document`` (of a LoadedConfig) gives the problems their lines.
-    """
-    place = document or Document({})
-    named = list(config.sandboxes.values())
-    problems = [place.problem(*found) for found in _unsupported(config, (), named)]
-    if problems:
-        raise ConfigError(problems)
+def unsupported(config: EvalConfig) -> Iterator[Finding]:
+    """Kinds whose declaration says ``missing``, and settings that are marked ``NotYet``."""
+    return _unsupported(config, (), list(config.sandboxes.values()))
 
 
-def _unsupported(model: BaseModel, path: Path, named: list[Any]) -> Iterator[tuple[Path, str, str]]:
+def _unsupported(model: BaseModel, path: Path, named: list[Any]) -> Iterator[Finding]:
     groups = {name: mark.kinds for name, mark in marks(type(model), KindOf)}
     for name, mark in marks(type(model), NotYet):
         if name in model.model_fields_set and getattr(model, name):
-            yield (*path, name), f"the setting {name!r} is {mark.reason}", "remove it"
+            yield Finding((*path, name), f"the setting {name!r} is {mark.reason}", "remove it")
     for name in type(model).model_fields:
         for place, one in _models(getattr(model, name), (*path, name)):
             if place[-1] == "sandbox" and one in named:
@@ -37,7 +30,7 @@ def _unsupported(model: BaseModel, path: Path, named: list[Any]) -> Iterator[tup
             kinds, word = groups.get(name), getattr(one, "type", "")
             if kinds is not None and (missing := kinds.get(word).missing) is not None:
                 message = f"{kinds.kind} {word!r} is {missing}"
-                yield (*place, "type"), message, f"supported: {', '.join(kinds.ready())}"
+                yield Finding((*place, "type"), message, f"supported: {', '.join(kinds.ready())}")
             yield from _unsupported(one, place, named)
 
 

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 from nemo_evaluator.adapters.traffic import TrafficLog
 from nemo_evaluator.config import BenchmarkConfig, BudgetConfig, EvalConfig
@@ -40,6 +41,8 @@ class Builder:
         self._detach = detach
         self._benches = {bench.key: bench for bench in config.benchmarks}
         self._services = Services(config.services, running, logged=output.traffic != "none")
+        self._urls = {name: one.url for name, one in running.items()}
+        self._lost = {name: one.lost for name, one in running.items()}
         self._budget = _budget("the run's budget", config.budget)
         self._traffic, self._full_rows, self._run_id = output.traffic, output.rows == "full", run_id
 
@@ -60,88 +63,93 @@ class Builder:
 
         Raises a NelError with the fix when something cannot be had.
         """
-        bench, task_dir = self._benches[key], output_dir / safe_name(key)
-        batches = TaskPaths(task_dir).batches
-        clients = Clients(self._services, bench.max_concurrent, stack, batches=batches, detach=self._detach)
-        template = load_template(bench.instruction_template)
+        bench, task = self._benches[key], TaskPaths(output_dir / safe_name(key))
+        clients = Clients(self._services, bench.max_concurrent, stack, batches=task.batches, detach=self._detach)
+        template, service = load_template(bench.instruction_template), bench.solver.model_service
         # A harness container may be named by its solver alone.
         name = getattr(bench.solver, "uri", None) or bench.name
         environment = get_environment(name, num_fewshot=bench.fewshot, params=bench.params)
         stack.push_async_callback(environment.close)
         environment.full_rows = self._full_rows
-        facts, service = environment.facts(), bench.solver.model_service
         endpoint = clients[service].endpoint if service else None
         _check_solver(bench, environment, endpoint)
         if service:
             await environment.use_model(clients[service])
-        urls = {name: one.url for name, one in self._services.running.items()}
-        lost = {name: one.lost for name, one in self._services.running.items()}
-        solver = SOLVERS.build(bench.solver.type, bench.solver, SolverContext(clients, urls, lost))
+        solver = SOLVERS.build(bench.solver.type, bench.solver, SolverContext(clients, self._urls, self._lost))
         bound = bind_solver(solver)
         if bound.close is not None:
             stack.push_async_callback(bound.close)
-        sandboxes = door = None
-        wanted = None if bench.sandbox.type == "none" else bench.sandbox
-        # Loaded by name: most runs need neither, and starting must stay quick.
-        if wanted is not None or SANDBOX in facts.needs:
-            sandboxes = load_object("nemo_evaluator.sandbox.manager:SandboxManager")(wanted, self._run_id)
-            stack.push_async_callback(sandboxes.close)
-        if service and (MODEL in bound.needs or facts.batch):
-            reached = self._services.endpoint(service, bench.max_concurrent)
-            door = load_object("nemo_evaluator.adapters.outside:AgentDoor")(reached)
-            stack.push_async_callback(door.close)
         settings = bound.settings
-        if SANDBOX in bound.needs and wanted is not None:
+        if SANDBOX in bound.needs and bench.sandbox.type != "none":
             # What an agent's tools can do depends on where they run.
-            settings = settings | {"sandbox": wanted.identity()}
-        stop_rule = build_stop_rule(bench, environment.name, task_dir)
-        described = _facts(bench, settings, endpoint, urls)
-        elsewhere = None
-        if bench.verifier is not None:
-            judge = load_object("nemo_evaluator.environments.gym:GymVerifier")
-            elsewhere = judge(bench.verifier, urls[bench.verifier], lost[bench.verifier])
-            stack.push_async_callback(elsewhere.close)
-        verifier = Verifier(environment, bench.scoring, clients, elsewhere=elsewhere)
-        judges = (getattr(metric, "service", None) for metric in bench.scoring.metrics)
-        used = (self._services.settings[name] for name in (service, *judges) if name)
-        batched = [one.batch for one in used if getattr(one, "batch", None) is not None]
+            settings = settings | {"sandbox": bench.sandbox.identity()}
         return Evaluation(
             environment=environment,
             solver=solver,
-            task_dir=task_dir,
+            task_dir=task.root,
             name=environment.name if key in map(safe_name, (bench.name, environment.name)) else key,
-            verifier=verifier,
+            verifier=Verifier(environment, bench.scoring, clients, elsewhere=self._verifier(bench, stack)),
             service=endpoint.describe() if endpoint else {},
             solver_settings=settings,
-            config=described,
+            config=_facts(bench, settings, endpoint, self._urls),
             repeats=bench.repeats,
             max_problems=bench.max_problems,
             shuffle_seed=bench.shuffle_seed,
             only=bench.only,
             shard=shard,
             max_concurrent=bench.max_concurrent,
-            waiting=max((batch.max_requests for batch in batched), default=0),
+            waiting=self._waiting(bench),
             min_coverage=bench.min_coverage,
             # A step that waits for a batch waits for as long as that may take.
             timeout=None if endpoint is not None and endpoint.batch is not None else bench.timeout,
             max_system_retries=bench.max_system_retries,
             skip_failed=bench.skip_failed,
             template=template,
-            sandboxes=sandboxes,
-            door=door,
+            sandboxes=self._sandboxes(bench, environment, stack),
+            door=self._door(bench, stack) if MODEL in bound.needs or environment.facts().batch else None,
             resume=resume,
-            stop_rule=stop_rule,
+            stop_rule=build_stop_rule(bench, environment.name, task.root),
             budgets=tuple(filter(None, (self._budget, _budget(f"the budget of {key}", bench.budget)))),
             step_limits=StepLimits(**bench.step_limits.model_dump()) if bench.step_limits else None,
-            traffic=self._log_traffic(task_dir, stack),
+            traffic=self._log_traffic(task, stack),
         )
 
-    def _log_traffic(self, task_dir: Path, stack: AsyncExitStack) -> Callable[[JsonDict], None] | None:
+    # Loaded by name: most runs need none of the next three, and starting must stay quick.
+    def _sandboxes(self, bench: BenchmarkConfig, environment: EvalEnvironment, stack: AsyncExitStack) -> Any:
+        wanted = None if bench.sandbox.type == "none" else bench.sandbox
+        if wanted is None and SANDBOX not in environment.facts().needs:
+            return None
+        return _closed_by(stack, load_object("nemo_evaluator.sandbox.manager:SandboxManager")(wanted, self._run_id))
+
+    def _door(self, bench: BenchmarkConfig, stack: AsyncExitStack) -> Any:
+        if not (service := bench.solver.model_service):
+            return None
+        reached = self._services.endpoint(service, bench.max_concurrent)
+        return _closed_by(stack, load_object("nemo_evaluator.adapters.outside:AgentDoor")(reached))
+
+    def _verifier(self, bench: BenchmarkConfig, stack: AsyncExitStack) -> Any:
+        if (name := bench.verifier) is None:
+            return None
+        made = load_object("nemo_evaluator.environments.gym:GymVerifier")
+        return _closed_by(stack, made(name, self._urls[name], self._lost[name]))
+
+    def _waiting(self, bench: BenchmarkConfig) -> int:
+        """How many steps may wait for batches at once."""
+        judges = (getattr(metric, "service", None) for metric in bench.scoring.metrics)
+        used = [self._services.settings[name] for name in (bench.solver.model_service, *judges) if name]
+        return max((one.batch.max_requests for one in used if getattr(one, "batch", None)), default=0)
+
+    def _log_traffic(self, task: TaskPaths, stack: AsyncExitStack) -> Callable[[JsonDict], None] | None:
         if self._traffic == "none":
             return None
-        log = TrafficLog(TaskPaths(task_dir).traffic, keep=self._traffic)
+        log = TrafficLog(task.traffic, keep=self._traffic)
         stack.callback(log.close)
         return log.write
+
+
+def _closed_by(stack: AsyncExitStack, made: Any) -> Any:
+    stack.push_async_callback(made.close)
+    return made
 
 
 def _check_solver(bench: BenchmarkConfig, environment: EvalEnvironment, endpoint: Endpoint | None) -> None:

@@ -5,12 +5,12 @@ import os
 import re
 import shutil
 from contextlib import AsyncExitStack, chdir
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.config import SNAPSHOT, BenchmarkConfig, EvalConfig, load_config
-from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_INVALID, EXIT_OK, NelError, UsageError
+from nemo_evaluator.core.errors import NelError, UsageError
 from nemo_evaluator.core.files import safe_name, write_json
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
@@ -19,36 +19,18 @@ from nemo_evaluator.engine.merge import merge_shards
 from nemo_evaluator.engine.shards import find_shards
 from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.environments.registry import get_environment
-from nemo_evaluator.reports import write_reports, write_trajectories_report
-from nemo_evaluator.runs.bundle import INVALID
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.lock import folder_lock
 from nemo_evaluator.store.runs import FILE as RUN_FILE
 from nemo_evaluator.store.runs import load_run, places, run_in
 from nemo_evaluator.suite.clients import Clients, Services, not_started
 from nemo_evaluator.suite.export import run_exports
-from nemo_evaluator.suite.run import Say, use_datasets
+from nemo_evaluator.suite.run import BenchmarkResult, Say, SuiteResult, use_datasets, write_all_reports
 
 _VARIABLE: Final = re.compile(r"\$\{(\w+)\}")
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
-    """What became of the shards."""
-
-    bundles: list[JsonDict]
-    export_errors: list[str]
-    strict_export: bool = False
-
-    @property
-    def exit_code(self) -> int:
-        """2 a strict export failed, 3 a benchmark is INVALID, else 0: as a run of the whole would exit."""
-        if self.export_errors and self.strict_export:
-            return EXIT_FAILED
-        return EXIT_INVALID if any(one["validity"]["status"] == INVALID for one in self.bundles) else EXIT_OK
-
-
-def merge_run(root: Path, *, repeats: int | None = None, say: Say = print) -> Merged:
+def merge_run(root: Path, *, repeats: int | None = None, say: Say = print) -> SuiteResult:
     """Merge the shards under ``root``, then report and export as their config says. Raises as ``merge_shards`` does.
 
     ``repeats`` is what the caller believes the shards to have: another number is refused.
@@ -63,21 +45,21 @@ def merge_run(root: Path, *, repeats: int | None = None, say: Say = print) -> Me
         return _merge(folder, say)
 
 
-def _merge(folder: Path, say: Say) -> Merged:
+def _merge(folder: Path, say: Say) -> SuiteResult:
     sums = _Sums(folder, say)
-    merged = [
-        settle_status(TaskPaths(path.parent), bundle)
-        for bundle in merge_shards(folder, sums)
-        for path in folder.glob(f"*/{bundle['run_id']}.json")
-    ]
+    merged = SuiteResult(
+        [
+            BenchmarkResult(bundle["benchmark"]["name"], settle_status(TaskPaths(path.parent), bundle))
+            for bundle in merge_shards(folder, sums)
+            for path in folder.glob(f"*/{bundle['run_id']}.json")
+        ]
+    )
     sums.describe_run()
-    if sums.config is None:
-        return Merged(merged, [])
-    output = sums.config.output
-    write_reports(folder, output.report)
-    if output.traffic != "none" and output.trajectories.enrich is not False:
-        write_trajectories_report(folder)
-    return Merged(merged, run_exports(output, folder, say), output.strict_export)
+    if sums.config is not None:
+        output = sums.config.output
+        merged.reports = write_all_reports(output, folder)
+        merged.export_errors, merged.strict_export = run_exports(output, folder, say), output.strict_export
+    return merged
 
 
 class _Sums:

@@ -6,9 +6,10 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
-from nemo_evaluator.config import BenchmarkConfig, Document, EvalConfig, LoadedConfig, ScoringConfig, check_runtime
+from nemo_evaluator.config import BenchmarkConfig, EvalConfig, LoadedConfig, ScoringConfig
 from nemo_evaluator.config.groups import SCHEMES
 from nemo_evaluator.config.load import BrokenConfigError
+from nemo_evaluator.config.support import unsupported
 from nemo_evaluator.core.errors import ConfigError, NelError, Problem, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.kinds import NOT_YET
@@ -77,13 +78,7 @@ def _refused(loaded: LoadedConfig) -> list[Problem]:
 
 def check_file(loaded: LoadedConfig) -> list[Problem]:
     """What is wrong with the file itself: kinds that are not supported yet, and names that nothing answers to."""
-    problems: list[Problem] = []
-    for look in (check_runtime, check_names):
-        try:
-            look(loaded.config, document=loaded.document)
-        except ConfigError as error:
-            problems += error.problems
-    return problems
+    return [loaded.document.problem(*one) for one in (*unsupported(loaded.config), *_unknown(loaded.config))]
 
 
 async def _opened(bench: BenchmarkConfig, path: Path) -> AsyncIterator[Found]:
@@ -167,14 +162,6 @@ def _said(error: NelError, path: Path, hint: str = _NO_HINT) -> Found:
     if isinstance(error.__cause__, NelError) and not error.hint:
         error = error.__cause__
     return path, error.message, error.hint or hint
-
-
-def check_names(config: EvalConfig, *, document: Document | None = None) -> None:
-    """Raise ConfigError with every name that nothing answers to; ``document`` gives the problems their lines."""
-    place = document or Document({})
-    problems = [place.problem(*found) for found in _unknown(config)]
-    if problems:
-        raise ConfigError(problems)
 
 
 def _unknown(config: EvalConfig) -> Iterator[Found]:

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
-from nemo_evaluator.config import DatasetsConfig, EvalConfig
+from nemo_evaluator.config import DatasetsConfig, EvalConfig, OutputConfig
 from nemo_evaluator.core.errors import (
     EXIT_BUDGET,
     EXIT_DETACHED,
@@ -27,6 +27,7 @@ from nemo_evaluator.datasets.settings import DataSettings, configure
 from nemo_evaluator.decisions.stop_words import rule_words
 from nemo_evaluator.engine.evaluation import Finished, evaluate
 from nemo_evaluator.engine.halt import Halt, HaltKind
+from nemo_evaluator.engine.job import Evaluation
 from nemo_evaluator.engine.plan import Shard
 from nemo_evaluator.engine.pool import Pool
 from nemo_evaluator.engine.progress import Progress, SilentProgress
@@ -192,7 +193,7 @@ async def run_suite(config: EvalConfig, options: SuiteOptions) -> SuiteResult:
                         if interrupts.asked:
                             return
                         noted = _Noted(options.progress(), checkpoint, key)
-                        one = await _run_one(key, builder, options, interrupts, noted)
+                        one = await run_one(key, builder, options, interrupts, noted)
                         result.benchmarks.append(one)
                         _note(checkpoint, one, options.say)
 
@@ -214,8 +215,8 @@ def _report(result: SuiteResult, config: EvalConfig, options: SuiteOptions, chec
     folder = options.output_dir
     made_of = [str(path.relative_to(folder)) for path in find_bundles(folder)]
     wanted = {fmt: folder / f"report.{SUFFIXES[fmt]}" for fmt in config.output.report}
-    enriched = config.output.traffic != "none" and config.output.trajectories.enrich is not False
-    files = [*wanted.values(), *filter(Path.is_file, [folder / "trajectories_report.json"] if enriched else [])]
+    more = [folder / "trajectories_report.json"] if config.output.enriched else []
+    files = [*wanted.values(), *filter(Path.is_file, more)]
     if (
         all(one.kept for one in result.benchmarks)
         and checkpoint.reported_of == made_of
@@ -224,10 +225,16 @@ def _report(result: SuiteResult, config: EvalConfig, options: SuiteOptions, chec
     ):
         result.reports = list(wanted.values())
         return
-    result.reports = load_object("nemo_evaluator.reports:write_reports")(folder, config.output.report)
-    if enriched:
-        load_object("nemo_evaluator.reports:write_trajectories_report")(folder)
+    result.reports = write_all_reports(config.output, folder)
     checkpoint.reported(made_of)
+
+
+def write_all_reports(output: OutputConfig, folder: Path) -> list[Path]:
+    """Write the reports that a config asks for. Loaded by name: a run without work needs none of it."""
+    reports: list[Path] = load_object("nemo_evaluator.reports:write_reports")(folder, output.report)
+    if output.enriched:
+        load_object("nemo_evaluator.reports:write_trajectories_report")(folder)
+    return reports
 
 
 def _last_change(result: SuiteResult) -> int:
@@ -249,11 +256,16 @@ class _Noted:
         self._shown.started(name, tally, reuse, todo)
 
 
-async def _run_one(
-    key: str, builder: Builder, options: SuiteOptions, interrupts: Interrupts, progress: Progress
+async def run_one(
+    key: str,
+    builder: Builder,
+    options: SuiteOptions,
+    interrupts: Interrupts,
+    progress: Progress,
+    prepare: Callable[[Evaluation], None] = lambda job: None,
 ) -> BenchmarkResult:
-    result = BenchmarkResult(key)
-    halt = Halt()
+    """Run one benchmark of a suite, whatever becomes of it; ``prepare`` changes its evaluation before it begins."""
+    result, halt = BenchmarkResult(key), Halt()
     interrupts.running.append(halt)
     try:
         async with AsyncExitStack() as stack:
@@ -262,6 +274,7 @@ async def _run_one(
             job.halt, job.progress, job.say, job.fresh = halt, progress, options.say, options.fresh
             if options.pool is not None:
                 job.pool, job.workers = options.pool.of(key, builder.running), options.pool.workers
+            prepare(job)
             finished = await evaluate(job)
         _take(result, finished)
     except (NelError, OSError) as error:
