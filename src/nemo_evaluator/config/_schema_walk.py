@@ -28,8 +28,8 @@ def field_at(root: type[BaseModel], path: Path, data: Any) -> FieldInfo | None:
 def kinds(annotation: Any) -> dict[str, type[BaseModel]]:
     """The words of ``type`` under an annotation, with their classes."""
     found: dict[str, type[BaseModel]] = {}
-    for mark in _kind_marks(annotation):
-        found |= mark.schemas()
+    for mark in _members(annotation):
+        found |= mark.schemas() if isinstance(mark, KindOf) else {}
     for model in _models(annotation):
         if "type" in model.model_fields:
             found |= dict.fromkeys(literal_words(model.model_fields["type"].annotation), model)
@@ -53,21 +53,13 @@ def _walk(annotation: Any, path: Path, data: Any) -> tuple[Any, Any]:
     return annotation, data
 
 
-def _kind_marks(annotation: Any) -> Iterator[KindOf]:
-    for mark in getattr(annotation, "__metadata__", ()):
-        if isinstance(mark, KindOf):
-            yield mark
-    if get_origin(annotation) in (Annotated, Union, types.UnionType):
-        for argument in get_args(annotation):
-            yield from _kind_marks(argument)
-
-
-def _members(annotation: Any) -> list[Any]:
-    if get_origin(annotation) is Annotated:
-        return _members(get_args(annotation)[0])
-    if get_origin(annotation) in (Union, types.UnionType):
-        return [inner for member in get_args(annotation) for inner in _members(member)]
-    return [annotation]
+def _members(annotation: Any) -> Iterator[Any]:
+    """The types that a value may have, and the marks on them."""
+    if get_origin(annotation) not in (Annotated, Union, types.UnionType):
+        yield annotation
+        return
+    for argument in get_args(annotation):
+        yield from _members(argument)
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:
@@ -76,8 +68,9 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
 
 def _choose(annotation: Any, data: Any) -> type[BaseModel] | None:
     word = data.get("type") if isinstance(data, dict) else None
-    for mark in _kind_marks(annotation):
-        return mark.kinds.schema(word) if isinstance(word, str) and word in mark.kinds else None
+    for mark in _members(annotation):
+        if isinstance(mark, KindOf):
+            return mark.kinds.schema(word) if isinstance(word, str) and word in mark.kinds else None
     models = _models(annotation)
     if len(models) == 1:
         return models[0]

@@ -1,5 +1,6 @@
 """Composition: a config file and the files it builds on (``defaults``, ``playbook``), merged into one document."""
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,8 +48,8 @@ def as_mapping(document: Document, path: Path | None) -> Document:
 
 def _compose(path: Path, search: list[Path], above: tuple[Path, ...]) -> Document:
     """Follow ``defaults``. A file that is reached twice by different ways (a diamond) is fine; a loop is not."""
-    resolved = _resolved(path)
     document = as_mapping(read_document(path), path)
+    resolved = path.resolve()
     if resolved in above:
         loop = " -> ".join(step.name for step in (*above[above.index(resolved) :], resolved))
         message = f"files build on each other in a circle: {loop}"
@@ -109,21 +110,8 @@ def _found(name: str, folders: Iterable[Path], document: Document, place: Config
 
 def _find(name: str, folders: Sequence[Path]) -> Path | None:
     tried = (folder / f"{name}{ending}" for folder in folders for ending in _ENDINGS)
-    return next((path for path in tried if _is_file(path)), None)
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False
-
-
-def _resolved(path: Path) -> Path:
-    try:
-        return path.resolve()
-    except (OSError, ValueError, RuntimeError):
-        return path.absolute()
+    # Not Path.is_file: that raises for a name that no file can have.
+    return next((path for path in tried if os.path.isfile(path)), None)  # noqa: PTH113
 
 
 def playbook_names() -> list[str]:

@@ -52,31 +52,19 @@ def number_of(value: Any, default: int) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else default
 
 
-def with_solvers(data: dict[str, Any]) -> dict[str, Any]:
-    """The config with ``solver`` filled in where it is left out, or has no ``type``, or no ``service``."""
-    entries = data.get("benchmarks")
-    if not isinstance(entries, list) or all(_is_whole(entry) for entry in entries):
-        return data
-    return {**data, "benchmarks": [entry if _is_whole(entry) else _filled(entry, data) for entry in entries]}
-
-
-def _is_whole(entry: Any) -> bool:
-    """True when there is nothing to fill in, or the schema is to say what is wrong."""
-    solver = entry.get("solver") if isinstance(entry, dict) else ""
-    if not isinstance(solver, dict):
-        return solver is not None
-    return solver.get("type", "simple") != "simple" or {"type", "service"} <= set(solver)
-
-
-def _filled(entry: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
-    solver = {"type": "simple"} | (entry.get("solver") or {})
-    if "service" not in solver:
+def with_solver(entry: Any, data: dict[str, Any]) -> Any:
+    """A benchmark with ``solver`` filled in where it is left out, or has no ``type``, or no ``service``."""
+    given = entry.get("solver") if isinstance(entry, dict) else ""
+    if given is not None and not isinstance(given, dict):
+        return entry
+    solver = {"type": "simple", **(given or {})}
+    if solver["type"] == "simple" and "service" not in solver:
         models = models_to_ask(data)
         if len(models) != 1:
             # Left as it is: the schema says what is missing, beside everything else that is wrong.
             return entry
         solver["service"] = models[0]
-    return {**entry, "solver": solver}
+    return entry if solver == given else {**entry, "solver": solver}
 
 
 def models_to_ask(data: dict[str, Any]) -> list[str]:

@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from nemo_evaluator.config.benchmarks import BenchmarkConfig, BudgetConfig
 from nemo_evaluator.config.cluster_base import ClusterConfig
-from nemo_evaluator.config.cross_check import cross_check, with_solvers
+from nemo_evaluator.config.cross_check import cross_check, with_solver
 from nemo_evaluator.config.fields import Model, Positive
 from nemo_evaluator.config.groups import CLUSTERS
 from nemo_evaluator.config.kinds import default_kind
@@ -100,18 +100,13 @@ class EvalConfig(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _named_sandboxes(cls, data: Any) -> Any:
-        """Put the named sandbox in the place of its name."""
-        named, benchmarks = (as_dict(data).get(key) for key in ("sandboxes", "benchmarks"))
-        if not isinstance(named, dict) or not isinstance(benchmarks, list):
+    def _filled_in(cls, data: Any) -> Any:
+        """Named sandboxes stand in the place of their names; a benchmark without a solver asks the only model."""
+        benchmarks = as_dict(data).get("benchmarks")
+        if not isinstance(benchmarks, list):
             return data
-        return {**data, "benchmarks": [_with_sandbox(benchmark, named) for benchmark in benchmarks]}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _default_solvers(cls, data: Any) -> Any:
-        """A benchmark that names no solver, or a simple one without a service, asks the only model there is."""
-        return with_solvers(data) if isinstance(data, dict) else data
+        named = as_dict(data.get("sandboxes"))
+        return {**data, "benchmarks": [_with_sandbox(with_solver(one, data), named) for one in benchmarks]}
 
     @model_validator(mode="after")
     def _side_by_side(self) -> Self:

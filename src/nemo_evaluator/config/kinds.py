@@ -67,10 +67,17 @@ def whole(field: FieldInfo) -> Any:
     return Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
 
 
+def parts(annotation: Any) -> Iterator[Any]:
+    """An annotation and all that it is made of, marks included."""
+    yield annotation
+    for argument in get_args(annotation):
+        yield from parts(argument)
+
+
 def marks(model: type[BaseModel], mark: type[M] | type) -> Iterator[tuple[str, Any]]:
     """The fields of a schema that carry an annotation of a class, at any depth of their type."""
     for name, field in model.model_fields.items():
-        found = next((one for one in _metadata(whole(field)) if isinstance(one, mark)), None)
+        found = next((one for one in parts(whole(field)) if isinstance(one, mark)), None)
         if found is not None:
             yield name, found
 
@@ -128,9 +135,3 @@ def with_settings(
     if rules:
         body["allOf"] = rules
     return described
-
-
-def _metadata(annotation: Any) -> Iterator[Any]:
-    yield from getattr(annotation, "__metadata__", ())
-    for argument in get_args(annotation):
-        yield from _metadata(argument)

@@ -3,15 +3,15 @@
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
-    ValidationError,
     field_validator,
     model_validator,
 )
-from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
+from pydantic_core import CoreSchema, PydanticCustomError
 from typing_extensions import TypedDict
 
 from nemo_evaluator.config.fields import Above0, Model, Name, Options, no_items
@@ -42,6 +42,12 @@ def _listed(value: Any) -> Any:
     return [value] if isinstance(value, str | dict) else value
 
 
+def _known(name: str) -> str:
+    check_name(EXPORTERS, name)
+    return name
+
+
+_Exporter = Annotated[Name, AfterValidator(_known)]
 _Exports = Name | ExportBlock | list[Name | ExportBlock]
 
 
@@ -54,7 +60,7 @@ class OutputConfig(Model):
     report: Annotated[
         list[ReportFormat], BeforeValidator(_listed, json_schema_input_type=ReportFormat | list[ReportFormat])
     ] = Field(default_factory=lambda: [*_REPORTS], description="Report formats written at the end.")
-    export: Annotated[list[Name], BeforeValidator(_listed, json_schema_input_type=_Exports)] = Field(
+    export: Annotated[list[_Exporter], BeforeValidator(_listed, json_schema_input_type=_Exports)] = Field(
         default_factory=no_items, description="Exporters: names, or mappings with `type` and settings."
     )
     export_config: dict[str, Options] = Field(default_factory=dict, description="Settings by exporter name.")
@@ -96,19 +102,6 @@ class OutputConfig(Model):
             if own:
                 settings[name] = own
         return {**data, "export": names, "export_config": settings}
-
-    @field_validator("export")
-    @classmethod
-    def _known(cls, names: list[str]) -> list[str]:
-        problems: list[InitErrorDetails] = []
-        for number, name in enumerate(names):
-            try:
-                check_name(EXPORTERS, name)
-            except PydanticCustomError as error:
-                problems.append(InitErrorDetails(type=error, loc=(number,), input=None))
-        if problems:
-            raise ValidationError.from_exception_data("export", problems, hide_input=True)
-        return names
 
     @model_validator(mode="after")
     def _keeps_what_it_enriches_from(self) -> Self:

@@ -13,7 +13,7 @@ from nemo_evaluator.config.cluster_base import ClusterBase
 from nemo_evaluator.config.compose import playbook_names
 from nemo_evaluator.config.eval_config import EvalConfig
 from nemo_evaluator.config.fields import Model
-from nemo_evaluator.config.kinds import whole
+from nemo_evaluator.config.kinds import KindOf, parts, whole
 from nemo_evaluator.config.sandbox_base import SandboxBase
 from nemo_evaluator.config.scoring import MetricBase
 from nemo_evaluator.config.service_base import ServiceBase
@@ -197,11 +197,8 @@ def type_words(annotation: Any) -> str:
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    members = kinds(annotation)
-    if members:
-        yield from members.values()
-        return
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for argument in get_args(annotation):
-        yield from _models(argument)
+    for part in parts(annotation):
+        if isinstance(part, KindOf):
+            yield from part.schemas().values()
+        elif isinstance(part, type) and issubclass(part, BaseModel):
+            yield part

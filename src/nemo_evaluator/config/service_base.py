@@ -1,6 +1,6 @@
 """What the service kinds share."""
 
-from typing import Annotated, ClassVar, Literal, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -84,43 +84,42 @@ class ModelService(ServiceBase):
     @model_validator(mode="after")
     def _fold(self) -> Self:
         """Put the two spellings of one setting in one place, so that readers need to know only that place."""
-        self._fold_interceptors()
-        if self.proxy is not None:
-            self._fold_limits(self.proxy)
+        if self.interceptors is not None or self.proxy_verbose is not None:
+            proxy = self.proxy = self.proxy or ProxyConfig()
+            if self.interceptors is not None:
+                if proxy.interceptors:
+                    raise _twice("interceptors", "proxy.interceptors")
+                proxy.interceptors = self.interceptors
+            if self.proxy_verbose is not None:
+                proxy.verbose = proxy.verbose or self.proxy_verbose
+            self.interceptors = self.proxy_verbose = None
+        for short, place in _PROXY_LIMITS.items():
+            if (given := getattr(self.proxy, short, None)) is not None:
+                block, _, name = place.rpartition(".")
+                owner = getattr(self, block).model_copy() if block else self
+                _set_once(owner, name, given, place, f"proxy.{short}")
+                if block:
+                    setattr(self, block, owner)
         if self.batch is not None and getattr(self, "url", None) is None:
             text = "a server that nel starts has no batch API; batch is for services of type api"
             raise PydanticCustomError("no_batch_api", text)
         return self
 
-    def _fold_interceptors(self) -> None:
-        if self.interceptors is None and self.proxy_verbose is None:
-            return
-        proxy = self.proxy or ProxyConfig()
-        if self.interceptors is not None:
-            if proxy.interceptors:
-                raise _twice("interceptors", "proxy.interceptors")
-            proxy.interceptors = self.interceptors
-        if self.proxy_verbose is not None:
-            proxy.verbose = proxy.verbose or self.proxy_verbose
-        self.proxy, self.interceptors, self.proxy_verbose = proxy, None, None
 
-    def _fold_limits(self, proxy: ProxyConfig) -> None:
-        if proxy.request_timeout is not None:
-            if "total" in self.timeouts.model_fields_set and self.timeouts.total != proxy.request_timeout:
-                raise _twice("timeouts.total", "proxy.request_timeout")
-            self.timeouts = self.timeouts.model_copy(update={"total": proxy.request_timeout})
-        if proxy.max_retries is not None:
-            if "max_retries" in self.retry.model_fields_set and self.retry.max_retries != proxy.max_retries:
-                raise _twice("retry.max_retries", "proxy.max_retries")
-            self.retry = self.retry.model_copy(update={"max_retries": proxy.max_retries})
-        if proxy.retry_on_status is not None:
-            if self.retry.on_status not in (None, proxy.retry_on_status):
-                raise _twice("retry.on_status", "proxy.retry_on_status")
-            self.retry = self.retry.model_copy(update={"on_status": proxy.retry_on_status})
-        if proxy.max_concurrent_upstream is not None:
-            if self.max_concurrent not in (None, proxy.max_concurrent_upstream):
-                raise _twice("max_concurrent", "proxy.max_concurrent_upstream")
-            self.max_concurrent = proxy.max_concurrent_upstream
+# Limits that a proxy block may give, and where they are kept.
+_PROXY_LIMITS = {
+    "request_timeout": "timeouts.total",
+    "max_retries": "retry.max_retries",
+    "retry_on_status": "retry.on_status",
+    "max_concurrent_upstream": "max_concurrent",
+}
+
+
+def _set_once(owner: Model, name: str, given: Any, one: str, other: str) -> None:
+    """Keep in ``owner`` what was given under another name; refuse two that disagree."""
+    if name in owner.model_fields_set and getattr(owner, name) not in (None, given):
+        raise _twice(one, other)
+    setattr(owner, name, given)
 
 
 def _twice(one: str, other: str) -> PydanticCustomError:
@@ -162,13 +161,9 @@ class ManagedService(ModelService):
     @model_validator(mode="after")
     def _instances(self) -> Self:
         for short, long in (("num_instances", "replicas"), ("num_nodes_per_instance", "num_nodes")):
-            given = getattr(self, short)
-            if given is None:
-                continue
-            if long in self.model_fields_set and getattr(self, long) != given:
-                raise _twice(short, long)
-            setattr(self, long, given)
-            setattr(self, short, None)
+            if (given := getattr(self, short)) is not None:
+                _set_once(self, long, given, short, long)
+                setattr(self, short, None)
         if isinstance(self.gpus, list) and len(self.gpus) % self.replicas:
             raise PydanticCustomError("gpu_share", "the GPUs cannot be shared evenly among the replicas")
         given = len(self.gpus) // self.replicas if isinstance(self.gpus, list) else self.gpus
