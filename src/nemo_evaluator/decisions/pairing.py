@@ -29,6 +29,8 @@ PairBy: TypeAlias = Literal["auto", "content", "index"]
 PairedBy: TypeAlias = Literal["content", "index"]
 
 _ROUNDING: Final = 1e-9
+# A comparison on less than half of the smaller side says little about either run.
+_LEAST_SHARE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,13 @@ class Pairing:
         """Paired problems as a share of the smaller side."""
         smaller = min(self.baseline.problems, self.candidate.problems)
         return len(self) / smaller if smaller else 0.0
+
+    @property
+    def scarce(self) -> list[str]:
+        """The doubt where problems pair, and too few of them."""
+        if not len(self) or self.share >= _LEAST_SHARE:
+            return []
+        return [f"only {counted(len(self), 'problem')} paired ({self.share:.0%} of the smaller side)"]
 
 
 def pair(baseline: RowTable, candidate: RowTable, by: PairBy = "auto") -> Pairing:

@@ -12,9 +12,9 @@ import numpy as np
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.core.wording import counted
-from nemo_evaluator.decisions.calibrate.report import labelled_pair
+from nemo_evaluator.decisions.calibrate.report import LabelledPair, labelled_pair
 from nemo_evaluator.decisions.compare.changes import (
+    Shift,
     build_flip_report,
     runtime_deltas,
     score_deltas,
@@ -29,6 +29,7 @@ from nemo_evaluator.decisions.usability import rows_of_run, unfit
 from nemo_evaluator.metrics import (
     Interval,
     PairedTest,
+    Spending,
     detectable_effect,
     joint_spending,
     mcnemar_test,
@@ -49,8 +50,6 @@ if TYPE_CHECKING:
 TestName: TypeAlias = Literal["auto", "mcnemar", "sign", "permutation"]
 
 DEFAULT_MAX_DROP: Final = 0.05
-# A comparison on less than half of the smaller side says little about either run.
-LEAST_SHARE: Final = 0.5
 # More categories than this are labels of problems, not groups.
 _MOST_CATEGORIES: Final = 1000
 # Equal differences are looked at up to this number.
@@ -141,28 +140,30 @@ class Comparison:
     def __init__(
         self, baseline: Bundle, candidate: Bundle, left: RowTable, right: RowTable, options: CompareOptions
     ) -> None:
-        self._runs, self._rows, self._options = (baseline, candidate), (left, right), options
-        self._pairing = pair(left, right, options.pair_by)
-        self._differences = differences(baseline, candidate)
-        self._shifts = shifts(left, right)
-        self._spending = joint_spending(spending_of(baseline.stopped), spending_of(candidate.stopped))
-        self._missing = missing_range(self._runs, self._rows)
-        self._unfit = [unfit(run, rows) for run, rows in zip(self._runs, self._rows, strict=True)]
-        by_index = self._pairing.by == "index"
-        self._labelled, self._label_notes = labelled_pair(baseline, candidate, self._spending, by_index=by_index)
+        self.runs, self.rows, self._options = (baseline, candidate), (left, right), options
+        self.pairing = pair(left, right, options.pair_by)
+        self.differences = differences(baseline, candidate)
+        self.spending = joint_spending(spending_of(baseline.stopped), spending_of(candidate.stopped))
+        self.missing = missing_range(self.runs, self.rows)
+        self._unfit = [unfit(run, rows) for run, rows in zip(self.runs, self.rows, strict=True)]
+        self._labelled, self._label_notes = self.labelled(self.spending)
+
+    def labelled(self, spending: Spending) -> tuple[LabelledPair | None, list[str]]:
+        """Both runs with their labels where both have them, and what a reader must know of it."""
+        return labelled_pair(*self.runs, spending, by_index=self.pairing.by == "index")
 
     def report(self) -> RegressionReport:
         """The verdict, with all that it rests on."""
-        pairing, options, (left, right) = self._pairing, self._options, self._runs
+        pairing, options, (left, right) = self.pairing, self._options, self.runs
         interval, differences, available = self._interval(pairing), pairing.differences, left.dataset_size
         sd = None if len(pairing) < 2 or pairing.alike(differences) else float(differences.std(ddof=1))
         needed = self._needed(interval, sd) if self._labelled is None else None
         found = judge(interval, options.max_drop, needed=needed, available=available, better=options.better)
         judgement = self._guard(found)
-        test, why = _test(pairing, options)
+        moved, (test, why) = shifts(*self.rows), _test(pairing, options)
         gain = options.better * differences
         right_above: Any = {"correct_above": options.correct_above, "lower_is_better": options.better < 0}
-        flips = build_flip_report(*self._rows, pairing, **right_above) if len(pairing) else None
+        flips = build_flip_report(*self.rows, pairing, **right_above) if len(pairing) else None
         return RegressionReport(
             benchmark=left.name,
             baseline=self._side(0),
@@ -184,10 +185,10 @@ class Comparison:
             runtime_deltas=runtime_deltas(left, right),
             category_deltas=self._categories(),
             flips=flips,
-            shifts=self._shifts,
-            differences=self._differences,
-            missing=self._missing,
-            warnings=self._warnings(interval),
+            shifts=moved,
+            differences=self.differences,
+            missing=self.missing,
+            warnings=self._warnings(interval, moved),
             direction=options.direction,
             moved=(int((gain < 0).sum()), int((gain > 0).sum())),
             graded=not pairing.lattice,
@@ -195,7 +196,7 @@ class Comparison:
 
     def _needed(self, interval: Interval, sd: float | None) -> int | None:
         """How many problems would settle it, if the difference seen so far is about the true one."""
-        options, pairing = self._options, self._pairing
+        options, pairing = self._options, self.pairing
         distance = abs(options.better * interval.value + options.max_drop) if interval.n else 0.0
         if distance == 0.0:
             return None
@@ -203,7 +204,7 @@ class Comparison:
             return problems_needed(distance, sd, alpha=options.alpha)
 
         def settles(n: int) -> bool:
-            found = pairing.reading(np.full(n, interval.value), self._spending).interval(options.confidence)
+            found = pairing.reading(np.full(n, interval.value), self.spending).interval(options.confidence)
             return judge(found, options.max_drop, better=options.better).verdict is not Verdict.INCONCLUSIVE
 
         return first(settles, len(pairing) + 1, _MOST_EQUAL)
@@ -211,16 +212,14 @@ class Comparison:
     def _guard(self, judgement: Judgement) -> Judgement:
         """What no interval can make good: invalid runs, hardly any pairs, another scorer."""
         reasons = [f"{word} {reason}" for word, run in zip(WORDS, self._unfit, strict=True) for reason in run]
-        if len(self._pairing) and self._pairing.share < LEAST_SHARE:
-            share = f"{self._pairing.share:.0%} of the smaller side"
-            reasons.append(f"only {counted(len(self._pairing), 'problem')} paired ({share})")
+        reasons += self.pairing.scarce
         if reasons and judgement.verdict is not Verdict.BLOCK:
             return Judgement(Verdict.INCONCLUSIVE, judgement.relation, (*reasons, *judgement.reasons))
-        if self._missing and not self._holds(judgement.verdict):
+        if self.missing and not self._holds(judgement.verdict):
             calmer = Verdict.INCONCLUSIVE if judgement.verdict is Verdict.PASS else Verdict.WARN
             why = "rows that failed leave this open: it does not hold however they would have scored"
             return Judgement(calmer, judgement.relation, (why, *judgement.reasons, *reasons))
-        scorer = [str(item) for item in self._differences if item.kind == "scorer"]
+        scorer = [str(item) for item in self.differences if item.kind == "scorer"]
         if scorer and judgement.verdict is Verdict.PASS:
             return Judgement(Verdict.WARN, judgement.relation, (*scorer, *judgement.reasons))
         return Judgement(judgement.verdict, judgement.relation, (*judgement.reasons, *reasons))
@@ -231,28 +230,28 @@ class Comparison:
             return True
         options = self._options
         against = options.better if verdict is Verdict.PASS else -options.better
-        pairing = imagined(self._runs, self._rows, self._pairing, against)
+        pairing = imagined(self.runs, self.rows, self.pairing, against)
         found = self._interval(pairing)
         return judge(found, options.max_drop, better=options.better).verdict is verdict
 
     def _interval(self, pairing: Pairing) -> Interval:
         """The difference, corrected where both sides have labels; imagined rows move it as far as they move the raw."""
-        reading = pairing.reading(pairing.differences, self._spending)
+        reading = pairing.reading(pairing.differences, self.spending)
         if self._labelled is None:
             return reading.interval(self._options.confidence)
-        moved = float(pairing.differences.mean() - self._pairing.differences.mean())
+        moved = float(pairing.differences.mean() - self.pairing.differences.mean())
         return shifted(self._labelled.difference().interval(self._options.confidence), moved)
 
     def _side(self, at: int) -> RunSide:
-        run, rows, side = self._runs[at], self._rows[at], self._pairing.sides[at]
+        run, rows, side = self.runs[at], self.rows[at], self.pairing.sides[at]
         score, failed = Interval(math.nan, None, None, "none", 0), int((~rows.scored).sum())
         if len(side.rewards):
             answers, level = int(side.answers.sum()), self._options.confidence
-            score = self._spending.mean_interval(side.rewards, answers=answers, binary=side.binary, confidence=level)
+            score = self.spending.mean_interval(side.rewards, answers=answers, binary=side.binary, confidence=level)
         return RunSide(run.run_id, run.config, str(run.path), score, side.problems, len(rows), failed, self._unfit[at])
 
     def _categories(self) -> dict[str, JsonDict]:
-        left, pairing = self._rows[0], self._pairing
+        left, pairing = self.rows[0], self.pairing
         if not left.has_categories or not len(pairing) or len(left.categories) > _MOST_CATEGORIES:
             return {}
         codes = left.category[pairing.baseline.first]
@@ -261,7 +260,7 @@ class Comparison:
         out = {}
         for code, at in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
             before, after = pairing.baseline.rewards[at], pairing.candidate.rewards[at]
-            interval = pairing.reading(after - before, self._spending).interval(self._options.confidence)
+            interval = pairing.reading(after - before, self.spending).interval(self._options.confidence)
             out[left.categories[code]] = {
                 "baseline": round(float(before.mean()), 6),
                 "candidate": round(float(after.mean()), 6),
@@ -272,15 +271,15 @@ class Comparison:
             }
         return out
 
-    def _warnings(self, difference: Interval) -> list[str]:
-        options, categories = self._options, len(self._rows[0].categories)
-        found = [*self._label_notes, *caveats(self._runs, self._rows, self._pairing, self._differences)]
+    def _warnings(self, difference: Interval, moved: list[Shift]) -> list[str]:
+        options, categories = self._options, len(self.rows[0].categories)
+        found = [*self._label_notes, *caveats(self.runs, self.rows, self.pairing, self.differences)]
         if categories > _MOST_CATEGORIES:
             found.append(f"{categories:,} categories are too many to be compared one by one")
-        found += [*shift_warnings(self._shifts), *hidden_loss(self._missing, options.max_drop, options.better)]
+        found += [*shift_warnings(moved), *hidden_loss(self.missing, options.max_drop, options.better)]
         gain = difference if options.better > 0 else mirrored(difference)
         # A gain that no small change brings is more often a fault of the set-up.
-        if gain.lower is not None and gain.lower > _SUSPICIOUS_GAIN * self._pairing.scale:
+        if gain.lower is not None and gain.lower > _SUSPICIOUS_GAIN * self.pairing.scale:
             found.append("the candidate is better by an unusual amount: make sure that both runs are what they seem")
         return found
 

@@ -6,36 +6,32 @@ and the policy's correction applies, within each tier: a critical benchmark is n
 """
 
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
-from nemo_evaluator.config.gate_policy import GatePolicy, PolicyDefaults, default_policy, load_gate_policy
+from nemo_evaluator.config.gate_policy import GATED_METRICS, GatePolicy, PolicyDefaults, load_gate_policy
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import nearest
 from nemo_evaluator.core.wording import counted
-from nemo_evaluator.decisions.calibrate.report import labelled_pair
-from nemo_evaluator.decisions.compare.comparability import WORDS, caveats, differences, unanswered_words
-from nemo_evaluator.decisions.compare.runs import LEAST_SHARE, CompareOptions, Comparison
+from nemo_evaluator.decisions.compare.comparability import WORDS, caveats, unanswered_words
+from nemo_evaluator.decisions.compare.runs import CompareOptions, Comparison
 from nemo_evaluator.decisions.gate.data_needed import remedy_for
 from nemo_evaluator.decisions.gate.report import BenchmarkGate, GateReport, GateVerdict, Remedy, Status
 from nemo_evaluator.decisions.gate.thresholds import Measured, Measurement, corrected, measure, settle
 from nemo_evaluator.decisions.match import discover_bundles, match_bundles
-from nemo_evaluator.decisions.pairing import Pairing, hidden_loss, imagined, missing_range, missing_rows, pair
+from nemo_evaluator.decisions.pairing import Pairing, hidden_loss, imagined, missing_rows
 from nemo_evaluator.decisions.usability import rows_of_run, unfit
-from nemo_evaluator.metrics import ANYTIME, joint_spending, spending_of
+from nemo_evaluator.metrics import ANYTIME
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.row_table import RowTable
 from nemo_evaluator.runs.unfinished import find_unfinished
-
-_GATED: Final = ("mean_reward", "pass@1")
 
 
 def gate_runs(
     baseline: Path | str, candidate: Path | str, policy: GatePolicy | Path | str | None = None, *, details: bool = True
 ) -> GateReport:
     """Decide on a candidate. ``details`` attaches the full comparison of each benchmark."""
-    rules = policy if isinstance(policy, GatePolicy) else load_gate_policy(policy) if policy else default_policy()
+    rules = policy if isinstance(policy, GatePolicy) else load_gate_policy(policy) if policy else GatePolicy()
     return _Gate(Path(baseline), Path(candidate), rules, details).report()
 
 
@@ -92,72 +88,77 @@ class _Gate:
 
     def _entry(self, name: str) -> BenchmarkGate:
         limits = self._policy.resolve(name)
-        if limits.tier != "advisory" and limits.metric not in (None, *_GATED):
-            hint = f"use {' or '.join(_GATED)}, or make the tier advisory"
+        if limits.tier != "advisory" and limits.metric not in (None, *GATED_METRICS):
+            hint = f"use {' or '.join(GATED_METRICS)}, or make the tier advisory"
             raise UsageError(f"{name}: metric {limits.metric!r} cannot be gated", hint=hint)
         terms = limits.metric, limits.direction, limits.max_drop, limits.max_relative_drop
         return BenchmarkGate(name, limits.tier, Status.INSUFFICIENT, *terms)
 
     def _measure(self, entry: BenchmarkGate, left: Bundle, right: Bundle) -> Measurement | None:
-        policy, limits = self._policy, self._policy.resolve(entry.benchmark)
-        options = CompareOptions(
+        """The evidence on one benchmark; None where it decides nothing, and the entry says why."""
+        limits, policy = self._policy.resolve(entry.benchmark), self._policy
+        terms = CompareOptions(
             limits.max_drop, confidence=policy.confidence, seed=policy.seed, direction=limits.direction
         )
-        scorer = limits.metric if limits.metric and limits.metric not in _GATED else None
-        better = options.better
-        rows = _rows(left, limits.metric, scorer, better), _rows(right, limits.metric, scorer, better)
+        scorer = limits.metric if limits.metric not in (None, *GATED_METRICS) else None
+        rows = [_rows(run, limits.metric, scorer, terms.better) for run in (left, right)]
         if scorer is not None and not any(side.scored.any() for side in rows):
             entry.reasons.append(f"no row has a reward of {scorer!r}")
             return None
-        pairing = pair(rows[0], rows[1])
-        unlike = differences(left, right)
-        notes = caveats((left, right), rows, pairing, unlike)
-        notes += hidden_loss(missing_range((left, right), rows), limits.max_drop, better)
-        self._warnings += [f"{entry.benchmark}: {note}" for note in notes]
+        compared = Comparison(left, right, rows[0], rows[1], terms)
+        pairing = compared.pairing
+        self._warn(entry, caveats(compared.runs, compared.rows, pairing, compared.differences))
+        self._warn(entry, hidden_loss(compared.missing, limits.max_drop, terms.better))
         if self._details and scorer is None:
-            entry.regression = Comparison(left, right, *rows, options).report()
+            entry.regression = compared.report()
         entry.metric = limits.metric or ("pass@1" if pairing.lattice else "mean_reward")
         entry.n_paired = len(pairing)
-        invalid = _unfit(left, right, rows, limits)
-        if invalid:
+        if invalid := _unfit(compared, limits):
             entry.status, entry.reasons = Status.INVALID, invalid
         if len(pairing) < limits.min_paired:
             _too_few(entry, limits)
             return None
-        spending = joint_spending(spending_of(left.stopped), spending_of(right.stopped))
-        if policy.sequential:
-            spending = ANYTIME
-        labelled, said = labelled_pair(left, right, spending, by_index=pairing.by == "index")
-        graded = limits.metric == "pass@1" and not pairing.lattice
-        labelled = None if scorer is not None or graded else labelled
-        self._warnings += [f"{entry.benchmark}: {note}" for note in said if scorer is None and not graded]
+        found = self._evidence(entry, compared, limits, terms.better, by_rows=scorer is None)
+        return None if invalid else found
+
+    def _evidence(
+        self, entry: BenchmarkGate, compared: Comparison, limits: PolicyDefaults, better: float, *, by_rows: bool
+    ) -> Measurement:
+        """The margins, what keeps them from being proof, and what rows that failed could hide."""
+        pairing, confidence = compared.pairing, self._policy.confidence
+        spending = ANYTIME if self._policy.sequential else compared.spending
+        labelled = None
+        if by_rows and (limits.metric != "pass@1" or pairing.lattice):
+            labelled, said = compared.labelled(spending)
+            self._warn(entry, said)
 
         def read(pairs: Pairing) -> Measured:
-            found = measure(pairs, limits, confidence=policy.confidence, spending=spending)
+            found = measure(pairs, limits, confidence=confidence, spending=spending)
             if labelled is None:
                 return found
             moved = float(pairs.differences.mean() - pairing.differences.mean())
-            return corrected(found, labelled, better, policy.confidence, moved)
+            return corrected(found, labelled, better, confidence, moved)
 
-        found = Measurement(entry, read(pairing), pairing, rows=rows, labelled=labelled is not None)
-        self._warnings += [f"{entry.benchmark}: {note}" for note in found.measured.notes]
+        found = Measurement(entry, read(pairing), pairing, rows=compared.rows, labelled=labelled is not None)
+        self._warn(entry, found.measured.notes)
         _fill(entry, found.measured, pairing)
-        found.doubts = [str(item) for item in unlike if item.kind == "scorer"]
-        for word, side in zip(WORDS, rows, strict=True):
+        found.doubts = [str(item) for item in compared.differences if item.kind == "scorer"]
+        for word, side in zip(WORDS, compared.rows, strict=True):
             if side.unanswered_share > limits.max_unanswered:
                 found.doubts.append(unanswered_words(word, side))
-        if pairing.share < LEAST_SHARE:
-            share = f"{pairing.share:.0%} of the smaller side"
-            found.doubts.append(f"only {counted(len(pairing), 'problem')} paired ({share})")
-        lost = missing_rows((left, right), rows)
-        if scorer is None and any(lost) and not pairing.bounded:
+        found.doubts += pairing.scarce
+        lost = missing_rows(compared.runs, compared.rows)
+        if by_rows and any(lost) and not pairing.bounded:
             unbounded = "rewards beyond [0, 1] set no bound to what they hide"
             found.doubts.append(f"{counted(sum(lost), 'row')} failed, and {unbounded}")
-        elif scorer is None and any(lost):
-            found.worst = read(imagined((left, right), rows, pairing, better))
-            found.best = read(imagined((left, right), rows, pairing, -better))
+        elif by_rows and any(lost):
+            found.worst = read(imagined(compared.runs, compared.rows, pairing, better))
+            found.best = read(imagined(compared.runs, compared.rows, pairing, -better))
             found.note_missing(lost, self._alpha)
-        return None if invalid else found
+        return found
+
+    def _warn(self, entry: BenchmarkGate, notes: list[str]) -> None:
+        self._warnings += [f"{entry.benchmark}: {note}" for note in notes]
 
 
 def _too_few(entry: BenchmarkGate, limits: PolicyDefaults) -> None:
@@ -201,11 +202,12 @@ def _fill(entry: BenchmarkGate, measured: Measured, pairing: Pairing) -> None:
     entry.delta_ci_lower, entry.delta_ci_upper, entry.ci_method = delta.lower, delta.upper, delta.method
 
 
-def _unfit(left: Bundle, right: Bundle, rows: tuple[RowTable, RowTable], limits: PolicyDefaults) -> list[str]:
+def _unfit(compared: Comparison, limits: PolicyDefaults) -> list[str]:
     """Why the numbers of a benchmark must not be used, whatever they are."""
+    rows = compared.rows
     reasons = [
         f"{word} {reason}"
-        for word, run, side in zip(WORDS, (left, right), rows, strict=True)
+        for word, run, side in zip(WORDS, compared.runs, rows, strict=True)
         for reason in unfit(run, side, min_coverage=limits.min_coverage)
     ]
     answers = rows[1].truncated[rows[1].scored]
