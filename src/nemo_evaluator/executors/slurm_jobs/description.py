@@ -6,13 +6,12 @@ from dataclasses import asdict, replace
 from typing import Any, Final
 
 from nemo_evaluator.core.errors import NelError
-from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted, folded
 from nemo_evaluator.executors.base import Job
 from nemo_evaluator.executors.slurm import SlurmCluster
-from nemo_evaluator.executors.slurm_jobs.host import text_of
+from nemo_evaluator.executors.slurm_jobs.host import filled
 from nemo_evaluator.executors.slurm_jobs.plan import SCRIPT, JobPlan, pool_of
 from nemo_evaluator.services.base import is_managed, plan_service, replicas_of
 from nemo_evaluator.services.forms import srun_argv
@@ -33,12 +32,10 @@ def describe(job: Job, plan: JobPlan) -> tuple[str, JsonDict]:
         for one in config.benchmarks
     ]
     words = {name: _service(one, plan) for name, one in config.services.items()}
-    # Loaded by name: nothing but a dry run needs the library.
-    page = load_object("jinja2:Template")(
-        text_of("plan.txt.j2"), undefined=load_object("jinja2:StrictUndefined"), trim_blocks=True, lstrip_blocks=True
+    shown_plan = filled(
+        "plan.txt.j2", plan=plan, cluster=config.cluster, services=words, benchmarks=benchmarks, many=counted
     )
-    shown_plan = page.render(plan=plan, cluster=config.cluster, services=words, benchmarks=benchmarks, many=counted)
-    text = [folded(shown_plan, _WIDTH)]
+    text = [folded(shown_plan.removesuffix("\n"), _WIDTH)]
     array = [f"--array=0-{plan.shards - 1}"] if plan.shards else []
     shown = [["sbatch", *array, str(plan.root / SCRIPT)], [*plan.container, *plan.worker]]
     shown += [found[0] for found in commands.values()]

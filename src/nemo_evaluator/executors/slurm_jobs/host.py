@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.errors import TransportError, UsageError
+from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.secrets import looks_secret
 
 _TIMEOUT: Final = 60.0
@@ -32,6 +33,22 @@ def text_of(name: str) -> str:
 def script(name: str, *words: str) -> str:
     """A script beside this one, with its arguments."""
     return f"set -- {shlex.join(words)}\n{text_of(name)}"
+
+
+def filled(name: str, **given: object) -> str:
+    """A template beside this file, filled in. Its library is loaded by name: only what is submitted or shown needs it.
+
+    Filters: ``sh`` quotes a value for a shell, ``words`` makes the elements of an array.
+    """
+    rules = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
+    made = load_object("jinja2:Environment")(undefined=load_object("jinja2:StrictUndefined"), **rules)
+    made.filters |= {"sh": lambda value: shlex.quote(str(value)), "words": lambda words: " ".join(map(_element, words))}
+    return str(made.from_string(text_of(name)).render(**given))
+
+
+def _element(word: str) -> str:
+    # A comma outside quotes looks like a slip of somebody who writes arrays in another language.
+    return f"'{word}'" if "," in word and shlex.quote(word) == word else shlex.quote(word)
 
 
 @dataclass(frozen=True, slots=True)

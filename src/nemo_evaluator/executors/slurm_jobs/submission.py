@@ -3,7 +3,7 @@
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 
@@ -15,8 +15,8 @@ from nemo_evaluator.core.secrets import MASK, looks_secret
 from nemo_evaluator.executors.base import Job
 from nemo_evaluator.executors.request import RunRequest
 from nemo_evaluator.executors.slurm import SlurmCluster
-from nemo_evaluator.executors.slurm_jobs.host import Host, Upload, script, text_of
-from nemo_evaluator.executors.slurm_jobs.plan import SCRIPT, SECRETS, Directive, JobPlan, Pool
+from nemo_evaluator.executors.slurm_jobs.host import Host, Upload, filled, script, text_of
+from nemo_evaluator.executors.slurm_jobs.plan import SCRIPT, SECRETS, JobPlan
 from nemo_evaluator.services.servers import NODES, SHARED, STEP
 from nemo_evaluator.store.layout import OWN
 from nemo_evaluator.store.runs import FILE as RUN_FILE
@@ -114,71 +114,6 @@ def files_of(job: Job, plan: JobPlan) -> dict[str, Upload]:
 
 def render(plan: JobPlan) -> str:
     """The text of the script. It holds no secret."""
-    lines = ["#!/bin/bash", *_header(plan), "", f"# Run {plan.run_id}; `nel eval resume` writes this file anew."]
-    lines += _variables(plan)
-    lines += _function("activate", _activate(plan.conda_env))
-    lines += _function("place", _place(plan.pools))
-    return "\n".join([*lines, "", text_of("job.sh")])
-
-
-def _header(plan: JobPlan) -> Iterable[str]:
-    common: list[Directive] = [
-        ("job-name", plan.name),
-        ("output", f"{plan.root}/logs/slurm-%j.log"),
-        ("open-mode", "append"),
-        # Follow-up jobs take its place: they start at once, and elsewhere.
-        ("no-requeue", None),
-        ("signal", f"B:USR1@{plan.closing}"),
-        *plan.directives,
-    ]
-    for number, pool in enumerate(plan.pools):
-        yield from () if number == 0 else ["#SBATCH hetjob"]
-        for flag, value in [*(common if number == 0 else ()), *pool.directives]:
-            yield f"#SBATCH --{flag}" + ("" if value is None else f"={shlex.quote(value)}")
-
-
-def _variables(plan: JobPlan) -> Iterable[str]:
-    values = {
-        "root": str(plan.root),
-        "run_id": plan.run_id,
-        "secrets": SECRETS,
-        "shards": plan.shards,
-        "auto_resume": int(plan.auto_resume),
-        "max_retries": plan.max_retries,
-        "walltime": plan.walltime,
-        "max_walltime": plan.max_walltime,
-    }
-    yield from (f"{name}={shlex.quote(str(value))}" for name, value in values.items())
     step = {"container": plan.step.container, "mounts": plan.step.mounts, "mount_home": plan.step.mount_home}
-    shared = " ".join(plan.container_env)
-    yield f"export {STEP}={shlex.quote(dumps(step).decode())} {SHARED}={shlex.quote(shared)}"
-    for name, words in {"step": plan.container, "worker": plan.worker, "merge": plan.merge}.items():
-        # A comma outside quotes looks like a slip of somebody who writes arrays in another language.
-        quoted = (f"'{word}'" if "," in word and shlex.quote(word) == word else shlex.quote(word) for word in words)
-        yield f"{name}=({' '.join(quoted)})"
-
-
-def _activate(conda_env: str | None) -> list[str]:
-    if conda_env is None:
-        return [":"]
-    return [
-        "# shellcheck source=/dev/null",
-        '. "$(conda info --base)/etc/profile.d/conda.sh"',
-        f"conda activate {shlex.quote(conda_env)}",
-    ]
-
-
-def _place(pools: tuple[Pool, ...]) -> Iterable[str]:
-    """The nodes of each pool as ``services/servers.py`` reads them, and those for sandboxes."""
-    yield f"export {NODES}="
-    for pool in pools:
-        variable = "SLURM_JOB_NODELIST" + ("" if pool.group is None else f"_HET_GROUP_{pool.group}")
-        group = "" if pool.group is None else str(pool.group)
-        yield f'{NODES}+={shlex.quote(f"{pool.name}={group}:")}"$(nodes_of "${variable}")"$\'\\n\''
-        if pool.sandboxes:
-            yield f'NEL_SANDBOX_NODES=$(scontrol show hostnames "${variable}" | paste -sd, -)'
-            yield f"export NEL_SANDBOX_NODES NEL_SANDBOX_HET_GROUP={group}"
-
-
-def _function(name: str, lines: Iterable[str]) -> list[str]:
-    return [f"{name}() {{", *(f"  {line}" for line in lines), "}"]
+    words = {"step": dumps(step).decode(), "secrets": SECRETS, "STEP": STEP, "SHARED": SHARED, "NODES": NODES}
+    return filled("job_head.sh.j2", plan=plan, **words) + text_of("job.sh")
