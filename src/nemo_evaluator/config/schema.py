@@ -2,8 +2,10 @@
 
 import types
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
@@ -21,59 +23,42 @@ from nemo_evaluator.config.solver_base import SolverBase
 from nemo_evaluator.core.secrets import Secret
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_REFERENCE = {"type": "string", "pattern": r"\$\{.+\}", "description": "A reference, such as ${VARIABLE}."}
+_NOT_TEXT = ("integer", "number", "boolean")
+_COMPOSITION = Path(__file__).parent / "data" / "composition.yaml"
 
 
 def config_schema() -> dict[str, Any]:
     """What a config file may hold, composition keys and ``${...}`` references included."""
     schema = EvalConfig.model_json_schema(mode="validation")
-    _allow_references(schema)
-    # A file that builds on others need not hold everything itself.
-    schema.pop("required", None)
+    more = yaml.safe_load(_COMPOSITION.read_text(encoding="utf-8"))
+    _allow_references(schema, more["reference"])
     benchmark = schema["$defs"]["BenchmarkConfig"]
-    benchmark["properties"]["playbook"] = {
-        "description": "Playbook that this entry builds on.",
-        "anyOf": [{"enum": playbook_names()}, {"type": "string"}],
-    }
-    benchmark.pop("required", None)
-    schema["properties"]["defaults"] = {
-        "description": "Files that this one builds on: group/name, _base_: name, _self_.",
-        "type": "array",
-        "items": {
-            "anyOf": [
-                {"type": "string"},
-                {
-                    "type": "object",
-                    "properties": {"_base_": {"type": "string"}},
-                    "required": ["_base_"],
-                    "additionalProperties": False,
-                },
-            ]
-        },
-    }
-    schema["patternProperties"] = {"^_": {"description": "A variable, used as ${._name}."}}
+    # A file that builds on others need not hold everything itself.
+    for part in (schema, benchmark):
+        part.pop("required", None)
+    more["playbook"]["anyOf"][0]["enum"] = playbook_names()
+    benchmark["properties"]["playbook"] = more["playbook"]
+    schema["properties"]["defaults"] = more["defaults"]
+    schema["patternProperties"] = more["variables"]
     return {"$schema": DIALECT, "title": "nel evaluation config", **{k: v for k, v in schema.items() if k != "title"}}
 
 
-def _allow_references(node: Any) -> None:
+def _allow_references(node: Any, reference: dict[str, Any]) -> None:
     """Wherever a number or a switch is expected, ``${VARIABLE}`` is right too."""
     if isinstance(node, list):
         for item in node:
-            _allow_references(item)
-        return
-    if not isinstance(node, dict):
-        return
-    for key, value in list(node.items()):
+            _allow_references(item, reference)
+    for key, value in list(node.items()) if isinstance(node, dict) else ():
         if key in ("default", "enum", "const", "examples", "discriminator"):
             continue
-        if isinstance(value, dict) and value.get("type") in ("integer", "number", "boolean"):
+        if isinstance(value, dict) and value.get("type") in _NOT_TEXT:
             about = {name: value.pop(name) for name in ("title", "description", "default") if name in value}
-            node[key] = {**about, "anyOf": [value, _REFERENCE]}
+            node[key] = {**about, "anyOf": [value, reference]}
         elif key == "anyOf" and isinstance(value, list):
-            if any(isinstance(one, dict) and one.get("type") in ("integer", "number", "boolean") for one in value):
-                value.append(_REFERENCE)
+            if any(isinstance(one, dict) and one.get("type") in _NOT_TEXT for one in value):
+                value.append(reference)
         else:
-            _allow_references(value)
+            _allow_references(value, reference)
 
 
 _PLAIN = {str: "text", int: "whole number", float: "number", bool: "true/false", Secret: "secret", Any: "anything"}
