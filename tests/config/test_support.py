@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from nemo_evaluator.config import groups, load_config, parse_eval_config
-from nemo_evaluator.config.support import unsupported
 from nemo_evaluator.core.kinds import Kind, Kinds
+from nemo_evaluator.suite.preflight import unsupported
 
 TEXT = """
 services:

@@ -28,11 +28,12 @@ def _texts() -> dict[str, dict[str, str]]:
 
 def explain(error: ValidationError, document: Document, root: type[BaseModel]) -> list[Problem]:
     """One Problem per schema error, in the order of the file."""
-    problems = [
-        _Explainer(item, document, root).problem()
-        for item in error.errors(include_url=False)
-        if item["type"] != "references"
-    ]
+    problems = []
+    for item in error.errors(include_url=False):
+        if item["type"] != "references":
+            found = _Explainer(item, document, root)
+            message, hint = found.words()
+            problems.append(document.problem(found.path, message, hint))
     # A value that may be of several types fails once for each; one word about it is enough.
     distinct = list({problem.path: problem for problem in reversed(problems)}.values())
     return sorted(distinct, key=lambda problem: (problem.line is None, problem.line or 0))
@@ -58,11 +59,8 @@ class _Explainer:
         self.path = _yaml_path(item["loc"], document.value)
         self.value = value_at(document.value, self.path)
 
-    def problem(self) -> Problem:
-        message, hint = self._words()
-        return self.document.problem(self.path, message, hint)
-
-    def _words(self) -> tuple[str, str]:
+    def words(self) -> tuple[str, str]:
+        """What is wrong, and how to mend it; may move ``path`` to the key that is meant."""
         if self.kind in _WORDS:
             return _WORDS[self.kind](self)
         if "hint" in self.context:
@@ -73,7 +71,8 @@ class _Explainer:
             return f"{what} is expected, found {self._found()}", hint
         if self.kind in texts["hints"]:
             return self.message, texts["hints"][self.kind]
-        return self._lowered(), self._fallback()
+        message = scrub(self.message)
+        return message if message[:2].isupper() else message[:1].lower() + message[1:], self._fallback()
 
     def extra(self) -> tuple[str, str]:
         name = str(self.path[-1]) if self.path else ""
@@ -162,10 +161,6 @@ class _Explainer:
             return "empty text" if value == "" and not secret else kind_of(value)
         shown = _shorten(scrub(str(value)))
         return repr(shown) if isinstance(value, str) else str(shown).lower()
-
-    def _lowered(self) -> str:
-        message = scrub(self.message)
-        return message[:1].lower() + message[1:] if not message[:2].isupper() else message
 
     def _fallback(self) -> str:
         path = self.path

@@ -80,7 +80,10 @@ def _layers(document: Document, path: Path, search: list[Path], above: tuple[Pat
                 found = _found(entry["_base_"], [path.parent, *search], document, place)
                 layers.append(_compose(found, search, above))
             elif isinstance(entry, str) and entry:
-                layers.append(_fragment(entry, _found(entry, search, document, place)))
+                found = _found(entry, search, document, place)
+                fragment, (group, slash, _) = read_document(found), entry.partition("/")
+                under = (_GROUP_KEYS.get(group, group),)
+                layers.append(fragment.under(under) if slash else as_mapping(fragment, found))
             else:
                 raise document.error(place, "is not an entry of defaults", _ENTRIES)
         except ConfigError as error:
@@ -89,12 +92,6 @@ def _layers(document: Document, path: Path, search: list[Path], above: tuple[Pat
         raise ConfigError(problems, source=str(path))
     layers.insert(len(layers) if own_place is None else own_place, body)
     return layers
-
-
-def _fragment(name: str, path: Path) -> Document:
-    fragment = read_document(path)
-    group, slash, _ = name.partition("/")
-    return fragment.under((_GROUP_KEYS.get(group, group),)) if slash else as_mapping(fragment, path)
 
 
 def _found(name: str, folders: Iterable[Path], document: Document, place: ConfigPath) -> Path:

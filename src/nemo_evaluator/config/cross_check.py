@@ -11,10 +11,9 @@ from pydantic import BaseModel
 
 from nemo_evaluator.config._document import Path as Path
 from nemo_evaluator.config._document import show_path
-from nemo_evaluator.config.fields import STEP_TIMEOUT, Refers, Role
+from nemo_evaluator.config.fields import STEP_TIMEOUT, Refers, Role, protocol_of_url
 from nemo_evaluator.config.groups import CLUSTERS, METRICS, SERVICES, SOLVERS
 from nemo_evaluator.config.kinds import marks
-from nemo_evaluator.config.urls import protocol_of_url
 from nemo_evaluator.core.json_coerce import as_dict, as_list
 from nemo_evaluator.core.kinds import Kinds
 from nemo_evaluator.core.registry import did_you_mean

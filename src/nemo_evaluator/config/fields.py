@@ -2,6 +2,7 @@
 
 import re
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator
 from pydantic import WithJsonSchema as _WithJsonSchema
@@ -14,6 +15,11 @@ from nemo_evaluator.core.values import dataclass
 
 SERVICE_PROTOCOLS = ("chat_completions", "completions", "responses")
 Protocol = Literal["chat_completions", "completions", "responses"]
+PROTOCOL_OF_PATH: dict[str, Protocol] = {
+    "/chat/completions": "chat_completions",
+    "/completions": "completions",
+    "/responses": "responses",
+}
 
 _SIZE = re.compile(r"\d+(\.\d+)?\s*([kmgt]i?)?b?", re.IGNORECASE)
 
@@ -82,6 +88,31 @@ def _regex(value: str) -> str:
     return value
 
 
+def _url(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        named = parts.username is not None or parts.password is not None
+        ok = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        ok = named = False
+    if named:
+        text = "a URL must not hold a user name or password: give the key as api_key, or as a header under "
+        text += "proxy.extra_headers, from an environment variable"
+        raise PydanticCustomError("url_with_password", text)
+    if not ok:
+        raise PydanticCustomError("bad_url", "a URL that starts with http:// or https:// is expected")
+    return value
+
+
+def protocol_of_url(url: str) -> Protocol | None:
+    """The protocol that the path of a URL speaks of, if it speaks of one."""
+    try:
+        path = urlsplit(url).path.rstrip("/")
+    except ValueError:
+        return None
+    return next((protocol for ending, protocol in PROTOCOL_OF_PATH.items() if path.endswith(ending)), None)
+
+
 def _size(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return str(value)
@@ -112,6 +143,7 @@ Confidence = Annotated[float, Field(ge=0.5, lt=1), NotBool]
 Name = Annotated[str, Field(min_length=1)]
 HashPrefix = Annotated[str, Field(pattern="^[0-9a-f]{4,64}$")]
 Regex = Annotated[str, AfterValidator(_regex)]
+Url = Annotated[str, AfterValidator(_url)]
 Size = Annotated[str, BeforeValidator(_size)]
 Digits = Annotated[str, BeforeValidator(_number_as_text)]
 SecretText = Annotated[

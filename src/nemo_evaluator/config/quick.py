@@ -7,7 +7,7 @@ from typing import Any, Final
 import yaml
 
 from nemo_evaluator.config._references import escape
-from nemo_evaluator.config.urls import PROTOCOL_OF_PATH
+from nemo_evaluator.config.fields import PROTOCOL_OF_PATH
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.values import dataclass

@@ -1,7 +1,5 @@
 """What vendors say of the batches that a run left with them."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The head's side of a Ray cluster: workers, and what is done when one of them is lost."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

@@ -96,8 +96,15 @@ class SlurmCluster(ClusterBase):
     def findings(cls, data: dict[str, Any]) -> Iterator[Finding]:
         """Pools that do not exist or are too small, shards over several pools, an output folder that is nowhere."""
         yield from _node_pools(data)
-        yield from _shards(data)
-        yield from _remote_output(data)
+        used = {owner.get("node_pool") for _, owner in _pool_users(data) if isinstance(owner.get("node_pool"), str)}
+        if get_in(data, "cluster", "shards") and len(used) > 1:
+            message = f"sharding allows one node pool, this config uses {', '.join(sorted(map(str, used)))}"
+            yield Finding(("cluster", "shards"), message, "use one pool")
+        folder = get_in(data, "output", "dir")
+        relative = folder is None or (isinstance(folder, str) and not PurePosixPath(folder).is_absolute())
+        if get_in(data, "cluster", "hostname") and relative:
+            message = "must be an absolute path when the cluster is reached over ssh"
+            yield Finding(("output", "dir"), message, "write a path that begins with /")
 
     def cautions(self, services: Mapping[str, Any], benchmarks: Sequence[BenchmarkConfig]) -> list[str]:
         """Steps that cannot end within the walltime."""
@@ -167,24 +174,6 @@ def _gpus(gres: object, counted: int | None) -> int | None:
 def _count(owner: dict[str, Any], *keys: str, default: int = 1) -> int:
     """A whole number under the first of these names that is given."""
     return next((number_of(owner[key], default) for key in keys[::-1] if owner.get(key) is not None), default)
-
-
-def _shards(data: dict[str, Any]) -> Iterator[Finding]:
-    if not get_in(data, "cluster", "shards"):
-        return
-    used = {owner.get("node_pool") for _, owner in _pool_users(data) if isinstance(owner.get("node_pool"), str)}
-    if len(used) > 1:
-        shown = ", ".join(sorted(map(str, used)))
-        yield Finding(("cluster", "shards"), f"sharding allows one node pool, this config uses {shown}", "use one pool")
-
-
-def _remote_output(data: dict[str, Any]) -> Iterator[Finding]:
-    if not get_in(data, "cluster", "hostname"):
-        return
-    folder = get_in(data, "output", "dir")
-    if folder is None or (isinstance(folder, str) and not PurePosixPath(folder).is_absolute()):
-        message = "must be an absolute path when the cluster is reached over ssh"
-        yield Finding(("output", "dir"), message, "write a path that begins with /")
 
 
 def _pool_users(data: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:

@@ -4,7 +4,7 @@ import math
 import shlex
 from typing import Any, ClassVar, Final
 
-from nemo_evaluator.config.urls import protocol_of_url
+from nemo_evaluator.config.fields import protocol_of_url
 from nemo_evaluator.core.json_coerce import as_dict, as_list
 from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.types import JsonDict

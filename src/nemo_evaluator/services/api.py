@@ -5,9 +5,8 @@ from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from nemo_evaluator.config.fields import Later, SecretText
+from nemo_evaluator.config.fields import Later, SecretText, Url, protocol_of_url
 from nemo_evaluator.config.service_base import ModelService
-from nemo_evaluator.config.urls import Url, protocol_of_url
 from nemo_evaluator.core.kinds import Kind
 
 

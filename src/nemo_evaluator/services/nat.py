@@ -6,9 +6,8 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
-from nemo_evaluator.config.fields import Role
+from nemo_evaluator.config.fields import Role, Url
 from nemo_evaluator.config.service_base import HelperService
-from nemo_evaluator.config.urls import Url
 from nemo_evaluator.core.errors import UsageError, install_line
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict

@@ -41,24 +41,18 @@ def merge_run(root: Path, *, repeats: int | None = None, say: Say = print) -> Su
         if repeats is not None and found != repeats:
             hint = "leave --repeats out"
             raise UsageError(f"{name} was run with {counted(found, 'repeat')}, not {repeats}", hint=hint)
+    merged = SuiteResult()
     with folder_lock(folder, say=say):
-        return _merge(folder, say)
-
-
-def _merge(folder: Path, say: Say) -> SuiteResult:
-    sums = _Sums(folder, say)
-    merged = SuiteResult(
-        [
-            BenchmarkResult(bundle["benchmark"]["name"], settle_status(TaskPaths(path.parent), bundle))
-            for bundle in merge_shards(folder, sums)
-            for path in folder.glob(f"*/{bundle['run_id']}.json")
-        ]
-    )
-    sums.describe_run()
-    if sums.config is not None:
-        output = sums.config.output
-        merged.reports = write_all_reports(output, folder)
-        merged.export_errors, merged.strict_export = run_exports(output, folder, say), output.strict_export
+        sums = _Sums(folder, say)
+        for bundle in merge_shards(folder, sums):
+            for path in folder.glob(f"*/{bundle['run_id']}.json"):
+                settled = settle_status(TaskPaths(path.parent), bundle)
+                merged.benchmarks.append(BenchmarkResult(bundle["benchmark"]["name"], settled))
+        sums.describe_run()
+        if sums.config is not None:
+            output = sums.config.output
+            merged.reports = write_all_reports(output, folder)
+            merged.export_errors, merged.strict_export = run_exports(output, folder, say), output.strict_export
     return merged
 
 

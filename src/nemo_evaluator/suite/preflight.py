@@ -5,11 +5,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import Any
+
+from pydantic import BaseModel
 
 from nemo_evaluator.config import BenchmarkConfig, EvalConfig, LoadedConfig, ScoringConfig
+from nemo_evaluator.config.fields import NotYet
 from nemo_evaluator.config.groups import SCHEMES
+from nemo_evaluator.config.kinds import KindOf, marks
 from nemo_evaluator.config.load import BrokenConfigError
-from nemo_evaluator.config.support import unsupported
 from nemo_evaluator.core.errors import ConfigError, NelError, Problem, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.kinds import NOT_YET
@@ -79,6 +83,40 @@ def _refused(loaded: LoadedConfig) -> list[Problem]:
 def check_file(loaded: LoadedConfig) -> list[Problem]:
     """What is wrong with the file itself: kinds that are not supported yet, and names that nothing answers to."""
     return [loaded.document.problem(*one) for one in (*unsupported(loaded.config), *_unknown(loaded.config))]
+
+
+def unsupported(config: EvalConfig) -> Iterator[Found]:
+    """Kinds whose declaration says ``missing``, and settings that are marked ``NotYet``."""
+    return _unsupported(config, (), list(config.sandboxes.values()))
+
+
+def _unsupported(model: BaseModel, path: Path, named: list[Any]) -> Iterator[Found]:
+    groups = {name: mark.kinds for name, mark in marks(type(model), KindOf)}
+    for name, mark in marks(type(model), NotYet):
+        if name in model.model_fields_set and getattr(model, name):
+            yield (*path, name), f"the setting {name!r} is {mark.reason}", "remove it"
+    for name in type(model).model_fields:
+        for place, one in _models(getattr(model, name), (*path, name)):
+            if place[-1] == "sandbox" and one in named:
+                # Spoken of where it is defined.
+                continue
+            kinds, word = groups.get(name), getattr(one, "type", "")
+            if kinds is not None and (missing := kinds.get(word).missing) is not None:
+                message = f"{kinds.kind} {word!r} is {missing}"
+                yield (*place, "type"), message, f"supported: {', '.join(kinds.ready())}"
+            yield from _unsupported(one, place, named)
+
+
+def _models(value: Any, path: Path) -> Iterator[tuple[Path, BaseModel]]:
+    """The schema objects in a field, in lists and in mappings."""
+    if isinstance(value, BaseModel):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _models(item, (*path, str(key)))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _models(item, (*path, number))
 
 
 async def _opened(bench: BenchmarkConfig, path: Path) -> AsyncIterator[Found]:

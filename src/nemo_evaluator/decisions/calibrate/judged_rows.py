@@ -1,7 +1,5 @@
 """The scored rows of a run as judges saw them, how sure they were, and which of the rows people should label."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 

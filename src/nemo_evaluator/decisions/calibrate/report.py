@@ -1,7 +1,5 @@
 """``nel judge calibrate``: what labels say of each judge of a run, and the score that they correct."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a budget buys when a judge's scores are corrected by labels: more problems, or more labels."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
