@@ -4,7 +4,7 @@ import copy
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import yaml
 
@@ -127,71 +127,76 @@ def _syntax_problem(error: yaml.YAMLError, source: str, text: str) -> Problem:
     return Problem(WHOLE_FILE, f"is not valid YAML: {what}", hint, line, source)
 
 
+_Trail: TypeAlias = list[tuple[_document.Path, Mark]]
+
+
 class _Builder:
     """Builds values from parser events. Depth and size are bounded: a config is never a bomb."""
 
     def __init__(self, source: str) -> None:
         self.source = source
         self.problems: list[Problem] = []
-        self._anchors: dict[str, tuple[Any, dict[_document.Path, Mark]]] = {}
+        # Every part in the order of the file; of a path that is there twice (a key and its value) the first counts.
+        self._trail: _Trail = [((), Mark(source, 1))]
+        self._anchors: dict[str, tuple[Any, _Trail]] = {}
         self._nodes = 0
 
     def build(self, events: Iterator[Any]) -> Document:
-        document = Document(None, {(): Mark(self.source, 1)})
-        seen = 0
+        value, seen = None, 0
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
                 seen += 1
                 if seen > 1:
                     self._report((), event, "holds more than one YAML document", "keep one; remove the --- line")
-                    return document
+                    break
             elif isinstance(event, yaml.NodeEvent):
-                document.value = self._node(event, events, (), document.marks)
-        return document
+                value = self._node(event, events, ())
+        return Document(value, dict(reversed(self._trail)))
 
-    def _node(self, event: Any, events: Iterator[Any], path: _document.Path, marks: dict[_document.Path, Mark]) -> Any:
+    def _node(self, event: Any, events: Iterator[Any], path: _document.Path) -> Any:
         self._nodes += 1
         if self._nodes > MAX_NODES or len(path) > MAX_DEPTH:
             raise yaml.MarkedYAMLError(problem="nested too deeply or too large", problem_mark=event.start_mark)
-        marks.setdefault(path, Mark(self.source, self._line(event)))
+        self._mark(path, event)
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(event, path, marks)
-        inner: dict[_document.Path, Mark] = {}
-        value = self._value(event, events, path, inner)
-        for below, mark in inner.items():
-            marks.setdefault(below, mark)
+            return self._alias(event, path)
+        begin, value = len(self._trail), self._value(event, events, path)
         if event.anchor:
-            depth = len(path)
-            self._anchors[event.anchor] = (value, {below[depth:]: mark for below, mark in inner.items()})
+            below = [(inner[len(path) :], mark) for inner, mark in self._trail[begin:]]
+            self._anchors[event.anchor] = (value, below)
         return value
 
-    def _value(self, event: Any, events: Iterator[Any], path: _document.Path, inner: dict[_document.Path, Mark]) -> Any:
+    def _value(self, event: Any, events: Iterator[Any], path: _document.Path) -> Any:
+        tag = event.tag or ""
+        if tag and tag != "!" and tag.removeprefix("tag:yaml.org,2002:") not in _TAGS:
+            shown = tag.replace("tag:yaml.org,2002:", "!!")
+            self._report(path, event, f"YAML tag {shown} is not allowed", "remove the tag; plain values only")
         if isinstance(event, yaml.ScalarEvent):
-            return self._scalar(event, path)
-        self._check_tag(event, path)
+            quoted = tag.endswith(":str") or (not event.implicit[0] and not tag)
+            return event.value if quoted else plain_scalar(event.value)
         if isinstance(event, yaml.SequenceStartEvent):
             items: list[Any] = []
             while not isinstance(item := next(events), yaml.SequenceEndEvent):
-                items.append(self._node(item, events, (*path, len(items)), inner))
+                items.append(self._node(item, events, (*path, len(items))))
             return items
-        return self._mapping(events, path, inner)
+        return self._mapping(events, path)
 
-    def _mapping(self, events: Iterator[Any], path: _document.Path, marks: dict[_document.Path, Mark]) -> Any:
+    def _mapping(self, events: Iterator[Any], path: _document.Path) -> Any:
         own: dict[str, Any] = {}
         merged: dict[str, Any] = {}
         key: Any
         while not isinstance(key := next(events), yaml.MappingEndEvent):
             if not isinstance(key, yaml.ScalarEvent):
                 self._report(path, key, "a key must be a plain word", "quote the key")
-                self._node(key, events, path, {})
-                self._node(next(events), events, path, {})
+                self._node(key, events, path)
+                self._node(next(events), events, path)
                 continue
-            name, line = key.value, self._line(key)
+            name = key.value
             below = (*path, name)
             if name in own:
                 self._report(below, key, f"the key {name!r} is there twice", "keep one of the two")
-            marks[below] = Mark(self.source, line)
-            value = self._node(next(events), events, below, marks)
+            self._mark(below, key)
+            value = self._node(next(events), events, below)
             if name == "<<" and key.implicit[0]:
                 merged = {**self._merge_key(value, key, path), **merged}
             else:
@@ -208,34 +213,19 @@ class _Builder:
                 self._report(path, event, "<< must name a mapping", "write <<: *anchor")
         return merged
 
-    def _alias(self, event: Any, path: _document.Path, marks: dict[_document.Path, Mark]) -> Any:
+    def _alias(self, event: Any, path: _document.Path) -> Any:
         known = self._anchors.get(event.anchor)
         if known is None:
             self._report(path, event, f"nothing is called *{event.anchor}", f"put &{event.anchor} before the value")
             return None
         value, inner = known
         self._nodes += len(inner)
-        for below, mark in inner.items():
-            marks.setdefault(path + below, mark)
+        self._trail += [(path + below, mark) for below, mark in inner]
         return copy.deepcopy(value)
 
-    def _scalar(self, event: Any, path: _document.Path) -> Any:
-        self._check_tag(event, path)
-        tag = event.tag or ""
-        if tag.endswith(":str") or (not event.implicit[0] and not tag):
-            return event.value
-        return plain_scalar(event.value)
-
-    def _check_tag(self, event: Any, path: _document.Path) -> None:
-        tag = event.tag
-        if tag and tag != "!" and tag.removeprefix("tag:yaml.org,2002:") not in _TAGS:
-            shown = tag.replace("tag:yaml.org,2002:", "!!")
-            self._report(path, event, f"YAML tag {shown} is not allowed", "remove the tag; plain values only")
+    def _mark(self, path: _document.Path, event: Any) -> None:
+        self._trail.append((path, Mark(self.source, event.start_mark.line + 1)))
 
     def _report(self, path: _document.Path, event: Any, message: str, hint: str) -> None:
-        self.problems.append(Problem(_document.show_path(path), message, hint, self._line(event), self.source))
-
-    @staticmethod
-    def _line(event: Any) -> int:
-        line: int = event.start_mark.line
-        return line + 1
+        line = event.start_mark.line + 1
+        self.problems.append(Problem(_document.show_path(path), message, hint, line, self.source))
