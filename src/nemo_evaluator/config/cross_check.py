@@ -4,7 +4,8 @@ Works on plain data, so that it can look at a config that the schema has refused
 role it must have, is said by the schema of each kind (``Refers``).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple, cast
 
 from pydantic import BaseModel
@@ -151,24 +152,13 @@ def _dependencies(data: dict[str, Any]) -> Iterator[Finding]:
                 yield Finding(path, f"{name!r} depends on itself", "remove it")
             elif target not in services:
                 yield Finding(path, f"no service is called {target!r}", did_you_mean(target, services))
-    circle = _circle(graph)
-    if circle:
+    try:
+        TopologicalSorter({name: [one for one in graph[name] if one != name] for name in graph}).prepare()
+    except CycleError as error:
+        # Each waits for the one before it.
+        circle = error.args[1][::-1]
         message = f"services wait for each other: {' -> '.join(circle)}"
         yield Finding(("services", circle[0], "depends_on"), message, "remove one of these depends_on entries")
-
-
-def _circle(graph: Mapping[str, list[str]]) -> list[str] | None:
-    """A circle of two or more names, if there is one: what is left when those that wait for nobody are taken away."""
-    left = {name: [target for target in targets if target != name] for name, targets in graph.items()}
-    while free := [name for name, targets in left.items() if left.keys().isdisjoint(targets)]:
-        for name in free:
-            del left[name]
-    if not left:
-        return None
-    trail = [next(iter(left))]
-    while trail[-1] not in trail[:-1]:
-        trail.append(next(target for target in left[trail[-1]] if target in left))
-    return trail[trail.index(trail[-1]) :]
 
 
 def _stop_rules(data: dict[str, Any]) -> Iterator[Finding]:

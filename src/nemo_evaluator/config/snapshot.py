@@ -23,11 +23,11 @@ INNER = "NEL_INNER_EXECUTION"
 
 
 def write_snapshot(
-    loaded: LoadedConfig, folder: Path, *, run_id: str | None = None, command: Sequence[str] = (), keep: bool = False
+    loaded: LoadedConfig, folder: Path, *, run_id: str | None = None, command: Sequence[str] = ()
 ) -> Path | None:
-    """Write the snapshot; with ``keep`` (a resumed run) an existing one stays. None when nothing was written."""
+    """Write the snapshot; None when nothing was written, as inside another execution."""
     target = folder / SNAPSHOT
-    if os.environ.get(INNER) == "1" or (keep and target.exists()):
+    if os.environ.get(INNER) == "1":
         return None
     write_atomic(target, snapshot_text(loaded, run_id=run_id, command=command))
     return target
