@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from nemo_evaluator.models.budget import Budget
 from nemo_evaluator.services import RunningService
 from nemo_evaluator.solvers.base import MODEL, SANDBOX, SolverContext, bind_solver
 from nemo_evaluator.store.layout import TaskPaths
-from nemo_evaluator.suite.clients import Clients, Services
+from nemo_evaluator.suite.clients import Clients
 from nemo_evaluator.suite.stop_rule import build_stop_rule
 
 _log = logging.getLogger(__name__)
@@ -37,24 +38,19 @@ class Builder:
     def __init__(
         self, config: EvalConfig, running: Mapping[str, RunningService], run_id: str, *, detach: bool = False
     ) -> None:
-        output = config.output
-        self._detach = detach
         self._benches = {bench.key: bench for bench in config.benchmarks}
-        self._services = Services(config.services, running, logged=output.traffic != "none")
+        self._settings, self.running, self._run_id = config.services, running, run_id
+        logged = config.output.traffic != "none"
+        self._clients = partial(Clients, config.services, running, logged=logged, detach=detach)
         self._urls = {name: one.url for name, one in running.items()}
         self._lost = {name: one.lost for name, one in running.items()}
         self._budget = _budget("the run's budget", config.budget)
-        self._traffic, self._full_rows, self._run_id = output.traffic, output.rows == "full", run_id
+        self._traffic, self._full_rows = config.output.traffic, config.output.rows == "full"
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The benchmarks, in the order of the config."""
         return tuple(self._benches)
-
-    @property
-    def running(self) -> Mapping[str, RunningService]:
-        """Where its services are reached."""
-        return self._services.running
 
     async def build(
         self, key: str, output_dir: Path, stack: AsyncExitStack, *, resume: bool, shard: Shard | None
@@ -64,7 +60,7 @@ class Builder:
         Raises a NelError with the fix when something cannot be had.
         """
         bench, task = self._benches[key], TaskPaths(output_dir / safe_name(key))
-        clients = Clients(self._services, bench.max_concurrent, stack, batches=task.batches, detach=self._detach)
+        clients = self._clients(bench.max_concurrent, stack, batches=task.batches)
         template, service = load_template(bench.instruction_template), bench.solver.model_service
         # A harness container may be named by its solver alone.
         name = getattr(bench.solver, "uri", None) or bench.name
@@ -106,7 +102,7 @@ class Builder:
             skip_failed=bench.skip_failed,
             template=template,
             sandboxes=self._sandboxes(bench, environment, stack),
-            door=self._door(bench, stack) if MODEL in bound.needs or environment.facts().batch else None,
+            door=_door(bench, clients, stack) if MODEL in bound.needs or environment.facts().batch else None,
             resume=resume,
             stop_rule=build_stop_rule(bench, environment.name, task.root),
             budgets=tuple(filter(None, (self._budget, _budget(f"the budget of {key}", bench.budget)))),
@@ -114,18 +110,12 @@ class Builder:
             traffic=self._log_traffic(task, stack),
         )
 
-    # Loaded by name: most runs need none of the next three, and starting must stay quick.
+    # Loaded by name, as the door below: most runs need none of it, and starting must stay quick.
     def _sandboxes(self, bench: BenchmarkConfig, environment: EvalEnvironment, stack: AsyncExitStack) -> Any:
         wanted = None if bench.sandbox.type == "none" else bench.sandbox
         if wanted is None and SANDBOX not in environment.facts().needs:
             return None
         return _closed_by(stack, load_object("nemo_evaluator.sandbox.manager:SandboxManager")(wanted, self._run_id))
-
-    def _door(self, bench: BenchmarkConfig, stack: AsyncExitStack) -> Any:
-        if not (service := bench.solver.model_service):
-            return None
-        reached = self._services.endpoint(service, bench.max_concurrent)
-        return _closed_by(stack, load_object("nemo_evaluator.adapters.outside:AgentDoor")(reached))
 
     def _verifier(self, bench: BenchmarkConfig, stack: AsyncExitStack) -> Any:
         if (name := bench.verifier) is None:
@@ -136,8 +126,9 @@ class Builder:
     def _waiting(self, bench: BenchmarkConfig) -> int:
         """How many steps may wait for batches at once."""
         judges = (getattr(metric, "service", None) for metric in bench.scoring.metrics)
-        used = [self._services.settings[name] for name in (bench.solver.model_service, *judges) if name]
-        return max((one.batch.max_requests for one in used if getattr(one, "batch", None)), default=0)
+        used = [self._settings[name] for name in (bench.solver.model_service, *judges) if name]
+        batches = [getattr(service, "batch", None) for service in used]
+        return max((batch.max_requests for batch in batches if batch is not None), default=0)
 
     def _log_traffic(self, task: TaskPaths, stack: AsyncExitStack) -> Callable[[JsonDict], None] | None:
         if self._traffic == "none":
@@ -145,6 +136,12 @@ class Builder:
         log = TrafficLog(task.traffic, keep=self._traffic)
         stack.callback(log.close)
         return log.write
+
+
+def _door(bench: BenchmarkConfig, clients: Clients, stack: AsyncExitStack) -> Any:
+    if not (service := bench.solver.model_service):
+        return None
+    return _closed_by(stack, load_object("nemo_evaluator.adapters.outside:AgentDoor")(clients.endpoint(service)))
 
 
 def _closed_by(stack: AsyncExitStack, made: Any) -> Any:

@@ -23,7 +23,7 @@ from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.lock import folder_lock
 from nemo_evaluator.store.runs import FILE as RUN_FILE
 from nemo_evaluator.store.runs import load_run, places, run_in
-from nemo_evaluator.suite.clients import Clients, Services, not_started
+from nemo_evaluator.suite.clients import Clients, not_started
 from nemo_evaluator.suite.export import run_exports
 from nemo_evaluator.suite.run import BenchmarkResult, Say, SuiteResult, use_datasets, write_all_reports
 
@@ -101,11 +101,11 @@ class _Sums:
 
 async def _aggregate(config: EvalConfig, bench: BenchmarkConfig, results: Path) -> JsonDict:
     use_datasets(config.datasets)
-    services = Services(config.services, {name: not_started(name, one) for name, one in config.services.items()})
+    idle = {name: not_started(name, one) for name, one in config.services.items()}
     async with AsyncExitStack() as stack:
         environment = get_environment(bench.name, num_fewshot=bench.fewshot, params=bench.params)
         stack.push_async_callback(environment.close)
-        clients = Clients(services, bench.max_concurrent, stack)
+        clients = Clients(config.services, idle, bench.max_concurrent, stack)
         return Verifier(environment, bench.scoring, clients, allow_fallback=True).aggregate(results)
 
 

@@ -25,7 +25,7 @@ from nemo_evaluator.scoring.metrics.pairwise_judge import PairwiseJudge, Pairwis
 from nemo_evaluator.services import start_services
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.suite.build import Builder
-from nemo_evaluator.suite.clients import Clients, Services
+from nemo_evaluator.suite.clients import Clients
 from nemo_evaluator.suite.run import Say, use_datasets
 
 
@@ -142,7 +142,7 @@ async def attack_config(config: EvalConfig, *, problems: int | None, say: Say) -
     needed = config.only(name for one in found.values() for name in one.asked(judges=True))
     with tempfile.TemporaryDirectory(prefix="nel-attack-") as folder:
         async with AsyncExitStack() as stack, start_services(needed, Path(folder), say=say) as running:
-            clients = Clients(Services(needed.services, running, logged=False), 8, stack)
+            clients = Clients(needed.services, running, 8, stack, logged=False)
             return [
                 await attack_judge(name, _built(one, clients), high=float(one.max_score), problems=problems)
                 for name, one in found.items()
