@@ -40,12 +40,9 @@ class Document:
         """The error of a document with one problem, in the file ``source``."""
         return ConfigError([self.problem(path, message, hint)], source=str(source) if source else None)
 
-    def under(self, prefix: Path) -> Document:
-        """This document as the part at ``prefix`` of a larger one."""
-        value = self.value
-        for key in reversed(prefix):
-            value = {key: value}
-        return Document(value, {prefix + path: mark for path, mark in self.marks.items()})
+    def under(self, key: str) -> Document:
+        """This document as the part of a larger one."""
+        return Document({key: self.value}, {(key, *path): mark for path, mark in self.marks.items()})
 
     def over(self, base: Document) -> Document:
         """This document laid over ``base``: mappings merge, everything else is replaced whole."""

@@ -82,8 +82,8 @@ def _layers(document: Document, path: Path, search: list[Path], above: tuple[Pat
             elif isinstance(entry, str) and entry:
                 found = _found(entry, search, document, place)
                 fragment, (group, slash, _) = read_document(found), entry.partition("/")
-                under = (_GROUP_KEYS.get(group, group),)
-                layers.append(fragment.under(under) if slash else as_mapping(fragment, found))
+                group = _GROUP_KEYS.get(group, group)
+                layers.append(fragment.under(group) if slash else as_mapping(fragment, found))
             else:
                 raise document.error(place, "is not an entry of defaults", _ENTRIES)
         except ConfigError as error:

@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nemo_evaluator.core.types import Document, JsonDict
-from nemo_evaluator.decisions.pairing import Pairing, keys_of, pair
+from nemo_evaluator.decisions.pairing import PairedBy, Pairing, Side, keys_of, pair
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.row import category_of
 from nemo_evaluator.runs.row_table import Ints, RowTable, table_of
@@ -82,18 +80,14 @@ def build_flip_report(
         "candidate_only_correct": len(won),
         "both_wrong": int((~before & ~after).sum()),
     }
-    reader = _Texts(baseline, candidate, pairing, correct_above)
-    return FlipReport(
-        contingency,
-        [reader.flip(at) for at in _by_index(lost, baseline, pairing)[:most]],
-        [reader.flip(at) for at in _by_index(won, baseline, pairing)[:most]],
-        _summary(contingency, baseline, pairing, lost, won, most),
-    )
-
-
-def _by_index(at: Ints, baseline: RowTable, pairing: Pairing) -> list[int]:
-    order = np.argsort(baseline.problem[pairing.baseline.first[at]], kind="stable")
-    return [int(i) for i in at[order]]
+    flips = [at[np.argsort(baseline.problem[pairing.baseline.first[at]], kind="stable")][:most] for at in (lost, won)]
+    showing = [
+        _showing(rows, side, np.r_[flips[0], flips[1]], pairing.by, correct_above)
+        for rows, side in zip((baseline, candidate), pairing.sides, strict=True)
+    ]
+    found = [_flip(baseline, candidate, *shown) for shown in zip(*showing, strict=True)]
+    summary = _summary(contingency, baseline, pairing, lost, won, most)
+    return FlipReport(contingency, found[: len(flips[0])], found[len(flips[0]) :], summary)
 
 
 def _summary(
@@ -119,46 +113,40 @@ def _summary(
     }
 
 
-class _Texts:
-    """Finds, for a problem that flipped, the answers that show it: one that was right, one that was wrong."""
+def _showing(rows: RowTable, side: Side, flipped: Ints, by: PairedBy, threshold: float) -> list[tuple[int, float]]:
+    """The rows that show what became of problems, each the first whose reward is on the side of the mean; the means."""
+    keys = keys_of(rows, by)
+    order = np.argsort(keys, kind="stable") if len(flipped) else np.zeros(0, np.int64)
+    begins, ends = (np.searchsorted(keys[order], side.keys[flipped], end) for end in ("left", "right"))
+    shown = []
+    for at, begin, end in zip(flipped.tolist(), begins.tolist(), ends.tolist(), strict=True):
+        mine, mean = order[begin:end], float(side.rewards[at])
+        reward = rows.reward[mine]
+        fitting = mine[reward > threshold if mean > threshold else reward <= threshold]
+        shown.append((int(fitting[0] if len(fitting) else mine[0]), mean))
+    return shown
 
-    def __init__(self, baseline: RowTable, candidate: RowTable, pairing: Pairing, threshold: float) -> None:
-        self._rows, self._pairing, self._threshold = (baseline, candidate), pairing, threshold
 
-    @cached_property
-    def _orders(self) -> list[tuple[NDArray[Any], Ints]]:
-        """The keys of each side's rows, sorted, and their order; only worked out when a flip is looked up."""
-        keys = [keys_of(rows, self._pairing.by) for rows in self._rows]
-        return [(one[order], order) for one in keys for order in (np.argsort(one, kind="stable"),)]
-
-    def _showing(self, side: int, at: int) -> int:
-        """The row that shows what became of a problem: the first whose reward is on the side of the mean."""
-        found, (keys, order) = self._pairing.sides[side], self._orders[side]
-        rows = order[np.searchsorted(keys, found.keys[at], "left") : np.searchsorted(keys, found.keys[at], "right")]
-        reward, threshold = self._rows[side].reward[rows], self._threshold
-        fitting = rows[reward > threshold if found.rewards[at] > threshold else reward <= threshold]
-        return int(fitting[0]) if len(fitting) else int(rows[0])
-
-    def flip(self, at: int) -> Flip:
-        (left, right), found = self._rows, [self._showing(side, at) for side in (0, 1)]
-        before, after = left.full(found[0]), right.full(found[1])
-        return Flip(
-            problem_idx=int(left.problem[found[0]]),
-            repeat=int(left.repeat[found[0]]),
-            expected_answer=_text(before.get("expected_answer")) or "",
-            baseline_reward=round(float(self._pairing.baseline.rewards[at]), 6),
-            candidate_reward=round(float(self._pairing.candidate.rewards[at]), 6),
-            category=category_of(before),
-            baseline_response=_text(before.get("model_response")) or "",
-            candidate_response=_text(after.get("model_response")) or "",
-            baseline_answer=_text(before.get("extracted_answer")),
-            candidate_answer=_text(after.get("extracted_answer")),
-            prompt=_text(before.get("prompt")) or "",
-            scoring_details=before.get("scoring_details") or {},
-            candidate_scoring_details=after.get("scoring_details") or {},
-            candidate_problem_idx=int(right.problem[found[1]]),
-            candidate_repeat=int(right.repeat[found[1]]),
-        )
+def _flip(baseline: RowTable, candidate: RowTable, one: tuple[int, float], two: tuple[int, float]) -> Flip:
+    (left, reward), (right, other) = one, two
+    before, after = baseline.full(left), candidate.full(right)
+    return Flip(
+        problem_idx=int(baseline.problem[left]),
+        repeat=int(baseline.repeat[left]),
+        expected_answer=_text(before.get("expected_answer")) or "",
+        baseline_reward=round(reward, 6),
+        candidate_reward=round(other, 6),
+        category=category_of(before),
+        baseline_response=_text(before.get("model_response")) or "",
+        candidate_response=_text(after.get("model_response")) or "",
+        baseline_answer=_text(before.get("extracted_answer")),
+        candidate_answer=_text(after.get("extracted_answer")),
+        prompt=_text(before.get("prompt")) or "",
+        scoring_details=before.get("scoring_details") or {},
+        candidate_scoring_details=after.get("scoring_details") or {},
+        candidate_problem_idx=int(candidate.problem[right]),
+        candidate_repeat=int(candidate.repeat[right]),
+    )
 
 
 def _text(value: Any) -> str | None:
