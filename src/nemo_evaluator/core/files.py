@@ -86,6 +86,15 @@ def iter_jsonl(path: Path) -> Iterator[Any]:
                         raise
 
 
+def lines_from(path: Path, start: int = 0) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file from a byte on, each with where it begins."""
+    with path.open("rb", buffering=1 << 20) as file:
+        file.seek(start)
+        for line in file:
+            yield start, line
+            start += len(line)
+
+
 def files_under(root: Path, pattern: str) -> list[Path]:
     """Files at any depth whose name fits, sorted. A folder that vanishes meanwhile is passed over."""
     walked = os.walk(root)

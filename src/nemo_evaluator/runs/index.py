@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from nemo_evaluator.core.files import lines_from
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.core.values import dataclass
 from nemo_evaluator.runs.index_apart import LARGE, entries_of, pieces_apart
 from nemo_evaluator.runs.index_entry import Entry, JournalEntries
 from nemo_evaluator.runs.index_file import (
@@ -29,9 +29,9 @@ from nemo_evaluator.runs.index_file import (
     TABLES,
     VERSION,
     Covers,
+    append_rows,
     connect,
     opened,
-    put_rows,
     said_of,
 )
 from nemo_evaluator.runs.index_piece import MOST_ROWS, Codes, Piece, packed
@@ -46,28 +46,8 @@ _EVERY: Final = 2.0
 _TRIES: Final = 3
 # So many bytes of records become entries together: one by one, between other work, each would take twice as long.
 _TOGETHER: Final = 1 << 16
-
-
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """Rows of a stretch of the source, and what the index covers with them."""
-
-    rows: Callable[[Codes], Piece]
-    begin: int
-    covers: Covers
-
-    def append(self, db: sqlite3.Connection) -> bool:
-        """Write them where they follow on what the index has; False where they do not."""
-        with db:
-            db.execute("BEGIN IMMEDIATE")
-            there = said_of(db)
-            if there.name != self.covers.name or there.known < self.begin:
-                return False
-            if there.known < self.covers.known or self.covers.stamp:
-                put_rows(db, self.rows)
-                new = self.covers.upto, self.covers.known, self.covers.stamp
-                db.execute("UPDATE source SET upto = ?, known = ?, stamp = ?", new)
-            return True
+# Where a stretch of the source begins, what the index covers with it, and its rows, given the words.
+_Batch: TypeAlias = tuple[int, Covers, Callable[[Codes], Piece]]
 
 
 class IndexWriter:
@@ -97,12 +77,12 @@ class IndexWriter:
     def take(self, start: int) -> Iterator[_Batch]:
         """Take in what the journal has from a byte on, in batches to be written."""
         self._begin = self._entered = self._end = start
-        for offset, line in _whole_lines(self._task.journal, start):
-            record = open_line(line)
-            if record is None:
-                self._end = offset + len(line)
-            else:
+        for offset, line in lines_from(self._task.journal, start):
+            if not line.endswith(b"\n"):
+                break
+            if (record := open_line(line)) is not None:
                 self.note(offset, len(line), record)
+            self._end = offset + len(line)
             if len(self._entries) >= MOST_ROWS:
                 yield self._batch()
         yield self._batch()
@@ -123,12 +103,12 @@ class IndexWriter:
         entries, begin, end = self._entries, self._begin, self._end
         self._entries, self._begin = [], end
         covers = Covers(self._task.journal.name, self._rows.open_from(end), end)
-        return _Batch(partial(packed, entries), begin, covers)
+        return begin, covers, partial(packed, entries)
 
     def _write(self, batch: _Batch) -> None:
         # What is not written is safe in its file: whoever reads next goes on from where the index ends.
         with self._lock, suppress(sqlite3.Error), opened(self._task.index) as db:
-            batch.append(db)
+            append_rows(db, *batch)
 
 
 def open_index(task: TaskPaths) -> tuple[sqlite3.Connection, Path]:
@@ -139,7 +119,7 @@ def open_index(task: TaskPaths) -> tuple[sqlite3.Connection, Path]:
     memory = connect(":memory:")
     memory.executescript(SCHEMA + BEGIN.format(source.name))
     for batch in _batches(task, source, 0):
-        batch.append(memory)
+        append_rows(memory, *batch)
     return memory, source
 
 
@@ -196,7 +176,7 @@ def _refresh(task: TaskPaths, source: Path) -> bool:
             if not source.is_file() or covers.known == source.stat().st_size:
                 return True
             with opened(task.index) as db:
-                return all(batch.append(db) for batch in _batches(task, source, covers.upto))
+                return all(append_rows(db, *batch) for batch in _batches(task, source, covers.upto))
     except (sqlite3.Error, OSError):
         return False
 
@@ -242,7 +222,7 @@ def _batches(task: TaskPaths, source: Path, start: int) -> Iterator[_Batch]:
     begin = start
     if state.st_size - start > LARGE:
         for piece, end in pieces_apart(source, start, state.st_size):
-            yield _Batch(piece, begin, Covers(source.name, end, end))
+            yield begin, Covers(source.name, end, end), piece
             begin = end
     entries = list[Entry]()
     end = begin
@@ -250,9 +230,9 @@ def _batches(task: TaskPaths, source: Path, start: int) -> Iterator[_Batch]:
         if entry is not None:
             entries.append(entry)
         if len(entries) == MOST_ROWS:
-            yield _Batch(partial(packed, entries), begin, Covers(source.name, end, end))
+            yield begin, Covers(source.name, end, end), partial(packed, entries)
             entries, begin = [], end
-    yield _Batch(partial(packed, entries), begin, Covers(source.name, state.st_size, state.st_size, state.st_mtime_ns))
+    yield begin, Covers(source.name, state.st_size, state.st_size, state.st_mtime_ns), partial(packed, entries)
 
 
 def _fits(task: TaskPaths, source: Path, covers: Covers) -> bool:
@@ -273,13 +253,3 @@ def _covers(task: TaskPaths) -> Covers:
             if db.execute("PRAGMA user_version").fetchone() == (VERSION,) and {sql for (sql,) in tables} == TABLES:
                 return said_of(db)
     return Covers()
-
-
-def _whole_lines(path: Path, start: int) -> Iterator[tuple[int, bytes]]:
-    offset = start
-    with path.open("rb", buffering=1 << 20) as file:
-        file.seek(start)
-        for line in file:
-            if line.endswith(b"\n"):
-                yield offset, line
-            offset += len(line)

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 import orjson
 
-from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.files import lines_from
 from nemo_evaluator.runs.index_entry import Entry, row_entry
 from nemo_evaluator.runs.index_piece import Codes, Piece, packed, unpacked
 
@@ -34,10 +34,13 @@ def pieces_apart(path: Path, start: int, end: int) -> Iterator[tuple[Callable[[C
         words: list[list[str | None]] = [[None] for _ in pipes]
         stretches = range(start, end, _STRETCH)
         for at in range(len(stretches)):
-            found = _read(pipes[at % number].stdout)
-            if found is None:
-                break
-            said, piece = found
+            pipe = pipes[at % number].stdout
+            assert pipe is not None
+            try:
+                said = orjson.loads(pipe.readline())
+                piece = unpacked([pipe.read(size) for size in said["sizes"]])
+            except ValueError:
+                return  # The process was lost.
             words[at % number] += said["words"]
             yield partial(piece.recoded, words[at % number]), said["end"]
 
@@ -48,31 +51,20 @@ def _process(path: Path, first: int, step: int, start: int, end: int) -> subproc
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
 
 
-def _read(pipe: IO[bytes] | None) -> tuple[JsonDict, Piece] | None:
-    assert pipe is not None
-    try:
-        said = orjson.loads(pipe.readline())
-        return said, unpacked([pipe.read(size) for size in said["sizes"]])
-    except (orjson.JSONDecodeError, ValueError):
-        return None
-
-
 def entries_of(path: Path, start: int, end: int) -> Iterator[tuple[int, Entry | None]]:
     """Each line that begins within a stretch, as where it ends and its entry; None for a line that is no row."""
-    with path.open("rb", buffering=1 << 20) as file:
-        offset = start
-        if start:
-            file.seek(start - 1)
-            offset += len(file.readline()) - 1
-        for line in file:
-            if offset >= end:
-                return
-            try:
-                data = orjson.loads(line)
-            except orjson.JSONDecodeError:
-                data = None
-            yield offset + len(line), row_entry(offset, len(line), data) if type(data) is dict else None
-            offset += len(line)
+    lines = lines_from(path, max(0, start - 1))
+    if start:
+        # What is left of the line that a stretch before this one began.
+        next(lines, None)
+    for offset, line in lines:
+        if offset >= end:
+            return
+        try:
+            data = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            data = None
+        yield offset + len(line), row_entry(offset, len(line), data) if type(data) is dict else None
 
 
 def main() -> None:

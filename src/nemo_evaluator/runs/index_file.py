@@ -42,7 +42,21 @@ class Covers:
     stamp: int = 0
 
 
-def put_rows(db: sqlite3.Connection, make: Callable[[Codes], Piece]) -> None:
+def append_rows(db: sqlite3.Connection, begin: int, covers: Covers, make: Callable[[Codes], Piece]) -> bool:
+    """Write the rows of a stretch of the source where they follow on what the index has; False where they do not."""
+    with db:
+        db.execute("BEGIN IMMEDIATE")
+        there = said_of(db)
+        if there.name != covers.name or there.known < begin:
+            return False
+        if there.known < covers.known or covers.stamp:
+            _put_rows(db, make)
+            new = covers.upto, covers.known, covers.stamp
+            db.execute("UPDATE source SET upto = ?, known = ?, stamp = ?", new)
+        return True
+
+
+def _put_rows(db: sqlite3.Connection, make: Callable[[Codes], Piece]) -> None:
     """Write a piece: rows that are there already are taken out first, and a small last piece is filled up."""
     words = read_words(db)
     known = len(words)

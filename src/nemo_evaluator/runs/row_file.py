@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 import orjson
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import iter_jsonl
+from nemo_evaluator.core.files import iter_jsonl, lines_from
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.row import Row
 from nemo_evaluator.store.sealed import open_line, read_record
@@ -57,16 +57,13 @@ class RowReader:
 
 def scan_rows(path: Path, start: int = 0) -> Iterator[tuple[int, Any]]:
     """Every line that is not blank with its offset; None where it is not JSON. Raises UsageError for a changed file."""
-    loads, offset = orjson.loads, start
-    with verified(path).open("rb") as file:
-        file.seek(start)
-        for line in file:
-            try:
-                yield offset, loads(line)
-            except orjson.JSONDecodeError:
-                if line.strip():
-                    yield offset, None
-            offset += len(line)
+    loads = orjson.loads
+    for offset, line in lines_from(verified(path), start):
+        try:
+            yield offset, loads(line)
+        except orjson.JSONDecodeError:
+            if line.strip():
+                yield offset, None
 
 
 def read_rows(path: Path, *, lenient: bool = False) -> Iterator[Row]:
@@ -84,10 +81,9 @@ def read_rows(path: Path, *, lenient: bool = False) -> Iterator[Row]:
 def answer_of(journal: Path, key: tuple[int, int]) -> JsonDict | None:
     """The last answer of a step in a journal, found without the index: no other line is parsed."""
     begins, found = b'{"kind":"answer","problem_idx":%d,"repeat":%d,' % key, None
-    with journal.open("rb", buffering=1 << 20) as file:
-        for line in file:
-            if line.startswith(begins):
-                found = open_line(line) or found
+    for _, line in lines_from(journal):
+        if line.startswith(begins):
+            found = open_line(line) or found
     return found
 
 
@@ -113,14 +109,13 @@ def trajectories_of(path: Path, wanted: set[tuple[int, int]]) -> Iterator[Row]:
     left = set(wanted)
     if not left or not path.is_file():
         return
-    with verified(path).open("rb") as file:
-        for line in file:
-            place = _PLACE.search(line, 0, _PLACE_WITHIN)
-            if place is not None and (key := (int(place[1]), int(place[2]))) in left:
-                left.remove(key)
-                yield Row(orjson.loads(line))
-                if not left:
-                    return
+    for _, line in lines_from(verified(path)):
+        place = _PLACE.search(line, 0, _PLACE_WITHIN)
+        if place is not None and (key := (int(place[1]), int(place[2]))) in left:
+            left.remove(key)
+            yield Row(orjson.loads(line))
+            if not left:
+                return
 
 
 def with_trajectories(rows: Iterator[Row], path: Path) -> Iterator[Row]:

@@ -4,6 +4,7 @@ from collections import deque
 from pathlib import Path
 from typing import Final
 
+from nemo_evaluator.core.files import lines_from
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.store.records import RUN
 from nemo_evaluator.store.sealed import Damage, open_line, scan_records
@@ -15,8 +16,7 @@ def sessions(journal: Path) -> list[JsonDict]:
     """The records that begin a session, in their order; none where there is no journal. Only their lines are parsed."""
     if not journal.is_file():
         return []
-    with journal.open("rb", buffering=1 << 20) as file:
-        found = [open_line(line) for line in file if line.startswith(_MARK) and line.endswith(b"\n")]
+    found = [open_line(line) for _, line in lines_from(journal) if line.startswith(_MARK) and line.endswith(b"\n")]
     return [record for record in found if record is not None]
 
 

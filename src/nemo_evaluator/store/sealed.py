@@ -18,11 +18,10 @@ from zlib import crc32
 import orjson
 
 from nemo_evaluator.core.errors import NelError
-from nemo_evaluator.core.files import dumps, scrub_json
+from nemo_evaluator.core.files import dumps, lines_from, scrub_json
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.core.values import dataclass
 
-_CHUNK: Final = 1 << 20
 _MARK: Final = b',"crc":"'
 _TAIL: Final = len(_MARK) + len('00000000"}\n')
 _ABOUT: Final = re.compile(rb'"kind":"(\w+)","problem_idx":(\d{1,12}),"repeat":(\d{1,12}),')
@@ -73,17 +72,15 @@ def open_line(line: bytes) -> JsonDict | None:
 
 def scan_records(path: Path, damaged: Callable[[Damage], None] | None = None) -> Iterator[tuple[int, JsonDict]]:
     """Every whole record of a journal file with its offset; damaged lines are handed to ``damaged``."""
-    offset, sealed = 0, False
-    with path.open("rb", buffering=_CHUNK) as file:
-        for number, line in enumerate(file, 1):
-            if line.endswith(b"\n"):
-                record = open_line(line) if not sealed or is_sealed(line) else None
-                if record is not None:
-                    sealed = sealed or "crc" in record
-                    yield offset, record
-                elif damaged is not None:
-                    damaged(_damage(path, number, line))
-            offset += len(line)
+    sealed = False
+    for number, (offset, line) in enumerate(lines_from(path), 1):
+        if line.endswith(b"\n"):
+            record = open_line(line) if not sealed or is_sealed(line) else None
+            if record is not None:
+                sealed = sealed or "crc" in record
+                yield offset, record
+            elif damaged is not None:
+                damaged(_damage(path, number, line))
 
 
 def read_record(fd: int, offset: int) -> JsonDict:
