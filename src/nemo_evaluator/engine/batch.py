@@ -13,7 +13,8 @@ from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.types import Step
 from nemo_evaluator.engine.agents import real_cause
 from nemo_evaluator.engine.halt import Halt, HaltKind
-from nemo_evaluator.engine.step import StepContext, StepRunner
+from nemo_evaluator.engine.job import StepContext
+from nemo_evaluator.engine.step import StepRunner
 from nemo_evaluator.environments.base import BatchJob, RunsFirst, WholeRun
 
 if TYPE_CHECKING:
@@ -56,18 +57,18 @@ async def _until_halt(work: Coroutine[Any, Any, None], halt: Halt) -> bool:
     return True
 
 
-async def run_batch(context: StepContext, steps: Sequence[Step], folder: Path) -> None:
+async def run_batch(runner: StepRunner, context: StepContext, steps: Sequence[Step], folder: Path) -> None:
     """Let the environment work on ``steps``; an interrupt ends it, and what it gave until then is kept.
 
     All its model calls belong to one session: nobody but the environment knows which problem a call is about.
     """
-    runner, planned = StepRunner(context), set(steps)
+    planned = set(steps)
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         session = None
-        if context.door is not None:
+        if context.job.door is not None:
             scope = context.scopes.enter(steps[0], f"batch{context.prints.answer('batch', steps[0])[:12]}")
-            session = stack.enter_context(context.door.session(scope))
+            session = stack.enter_context(context.job.door.session(scope))
         job = BatchJob(steps, session.access if session is not None else None, folder)
 
         async def work() -> None:

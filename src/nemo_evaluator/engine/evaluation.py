@@ -17,13 +17,13 @@ from nemo_evaluator.core.wording import counted
 from nemo_evaluator.engine.agents import endpoints_of
 from nemo_evaluator.engine.batch import run_batch, run_whole
 from nemo_evaluator.engine.halt import Halt, HaltKind
-from nemo_evaluator.engine.job import Evaluation, fingerprints_of, open_steps, step_context, verifier_of
+from nemo_evaluator.engine.job import Evaluation, StepContext, open_steps
 from nemo_evaluator.engine.kept import kept_bundle
 from nemo_evaluator.engine.loop import Loop
 from nemo_evaluator.engine.ordered_stop import OrderedStop, unused_answers
 from nemo_evaluator.engine.plan import Plan, chosen_problems, make_plan
 from nemo_evaluator.engine.pool import Ledger
-from nemo_evaluator.engine.resume import ASK, REUSE, VERIFY, Reuse, ReusePlan, adopt_answers, fresh_plan
+from nemo_evaluator.engine.resume import ASK, REUSE, VERIFY, Reuse, ReusePlan, adopt_answers
 from nemo_evaluator.engine.scope import Scopes
 from nemo_evaluator.engine.step import StepRunner
 from nemo_evaluator.engine.tally import Tally
@@ -121,12 +121,12 @@ class _Session:
 
     def __init__(self, job: Evaluation, plan: Plan, task: TaskPaths, journal: Journal) -> None:
         self._job, self._plan, self._task, self._journal = job, plan, task, journal
-        self._index = StepIndex(plan.dataset_size, plan.repeats)
         self._tally = Tally(planned=len(plan))
         self._halt = job.halt if job.halt is not None else Halt()
-        self._verifier, self._prints = verifier_of(job), fingerprints_of(job)
-        at_once = job.max_concurrent * job.workers
-        self._stop = OrderedStop(job.stop_rule, plan, at_once) if job.stop_rule is not None else None
+        self._ctx = StepContext(job, plan, journal, self._halt, self._tally)
+        self._verifier, self._prints = self._ctx.verifier, self._ctx.prints
+        if job.stop_rule is not None:
+            self._ctx.stop = OrderedStop(job.stop_rule, plan, job.max_concurrent * job.workers)
         # Where the run ends at the latest, and where it was to end in earlier sessions that a rule has looked at.
         rule, planned = job.stop_rule, len(plan.problems)
         self._planned_end = planned if rule is None else rule.end(planned)
@@ -155,7 +155,7 @@ class _Session:
         try:
             if todo and not self._halt:
                 with kept_index(self._task, self._journal):
-                    await self._loop(reuse)
+                    await self._loop()
         finally:
             self._journal.flush()
             progress.finished(self._tally)
@@ -179,9 +179,8 @@ class _Session:
 
     def _say_choices(self) -> None:
         """What a reader of the score might take otherwise: which problems it is over, and whose reward it is."""
-        config = self._plan.describe()
-        if self._job.max_problems is not None and (selection := config["shuffle"].get("selection")):
-            self._job.say(f"{self._name}: {selection}")
+        if self._job.max_problems is not None and self._plan.selection:
+            self._job.say(f"{self._name}: {self._plan.selection}")
         if beside := self._verifier.beside:
             self._job.say(
                 f"{self._name}: the reward is the benchmark's own scorer's; beside it stand {', '.join(beside)}. "
@@ -190,15 +189,15 @@ class _Session:
 
     def _load(self) -> History:
         """What the journal holds; damaged records are named and set aside, and their steps are done again."""
-        history = self._index.load(self._journal)
+        history = self._ctx.index.load(self._journal)
         if history.damage:
             for found in history.damage[:_SHOWN]:
                 self._job.say(f"{found}; its step is done again")
             if len(history.damage) > _SHOWN:
                 self._job.say(f"{self._task.journal}: {len(history.damage)} damaged records in all")
             self._journal.set_damage_aside(history.damage)
-            self._index = StepIndex(self._plan.dataset_size, self._plan.repeats)
-            history = replace(self._index.load(self._journal), damage=history.damage)
+            self._ctx.index = StepIndex(self._plan.dataset_size, self._plan.repeats)
+            history = replace(self._ctx.index.load(self._journal), damage=history.damage)
         return history
 
     def _session_record(self) -> JsonDict:
@@ -232,57 +231,34 @@ class _Session:
 
     async def _decide(self, history: History) -> ReusePlan:
         if not self._job.resume:
-            return fresh_plan(self._plan)
+            return self._ctx.reuse
         past = [] if history.fresh else previous_journals(self._task)
-        adopted = adopt_answers(past, self._plan, self._journal, self._index, self._prints) if past else 0
+        adopted = adopt_answers(self._ctx, past, self._plan)
         if adopted:
             where = self._task.root / PREVIOUS
             self._job.say(f"{self._name}: {counted(adopted, 'answer')} of earlier runs in {where}/ can be used")
-        reuse = Reuse(
-            environment=self._job.environment,
-            journal=self._journal,
-            index=self._index,
-            prints=self._prints,
-            tally=self._tally,
-            old_parts=history.fingerprints,
-            damaged=frozenset(found.step for found in history.damage if found.step is not None),
-            on_reward=self._reused,
-        )
-        return await reuse.decide(self._plan)
+        return await Reuse(self._ctx, history).decide(self._plan)
 
-    def _reused(self, step: Step, problem: str, reward: float) -> None:
-        if self._stop is not None and (reason := self._stop.ended(step, problem, reward, fresh=False)) is not None:
-            self._halt.set(HaltKind.RULE, reason)
-
-    async def _loop(self, reuse: ReusePlan) -> None:
-        job = self._job
-        context = step_context(
-            job,
-            journal=self._journal,
-            index=self._index,
-            prints=self._prints,
-            halt=self._halt,
-            tally=self._tally,
-            reuse=reuse,
-            stop=self._stop,
-        )
+    async def _loop(self) -> None:
+        job, context, todo = self._job, self._ctx, self._ctx.reuse.todo(self._plan)
         batch = job.environment.facts().batch
         if job.pool is not None and not batch:
-            await job.pool(Ledger(context, reuse.todo(self._plan), job.max_concurrent, job.budgets, job.traffic))
+            await job.pool(Ledger(context, todo))
             return
         if job.pool is not None:
             job.say(f"{self._name}: runs itself, so it runs here and not on the workers")
+        runner = StepRunner(context)
         await open_steps(job)
         if batch:
-            await run_batch(context, list(reuse.todo(self._plan)), self._task.root / "batch")
+            await run_batch(runner, context, list(todo), self._task.root / "batch")
             return
         await Loop(
-            self._announced(reuse.todo(self._plan)) if self._plan.shuffled else reuse.todo(self._plan),
-            StepRunner(context).run,
+            self._announced(todo) if self._plan.shuffled else todo,
+            runner.run,
             max_concurrent=job.max_concurrent,
             halt=self._halt,
             tally=self._tally,
-            room=self._stop.room if self._stop is not None else None,
+            room=context.stop.room if context.stop is not None else None,
             waiting=job.waiting,
             clear=context.scopes.leave,
         ).run()
@@ -300,9 +276,9 @@ class _Session:
 
         job, halt = self._job, self._halt
         # Answers that were under way when the rule stopped the run stay in the journal, and out of the score.
-        used = self._plan.first(self._stop.problems) if self._ruled and self._stop is not None else self._plan
+        used = self._plan.first(self._ctx.stop.problems) if self._ruled and self._ctx.stop is not None else self._plan
         full = job.environment.full_rows
-        columns = write_views(self._task, used, self._journal, self._index, full=full)
+        columns = write_views(self._task, used, self._journal, self._ctx.index, full=full)
         settle_index(self._task, columns.scored + columns.failed)
         if halt.kind is HaltKind.BUDGET and not self._ruled:
             columns.planned = columns.scored + columns.failed
@@ -349,9 +325,9 @@ class _Session:
             return facts | {"note": "an earlier session of this run had a rule"} if history.looked_at else {}
         facts |= job.stop_rule.summary(ended=self._halt.kind is None and not self._moved)
         facts |= {"planned": planned, "saved_share": 0.0}
-        if self._ruled and self._stop is not None:
-            unused = unused_answers(self._plan, self._stop.problems, self._index, self._journal)
-            steps = self._stop.problems * self._plan.repeats + unused["answers"]
+        if self._ruled and self._ctx.stop is not None:
+            unused = unused_answers(self._plan, self._ctx.stop.problems, self._ctx.index, self._journal)
+            steps = self._ctx.stop.problems * self._plan.repeats + unused["answers"]
             facts |= {"unused": unused, "saved_share": round(max(0.0, 1 - steps / len(self._plan)), 4)}
         return facts
 

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.core.values import dataclass, field
-from nemo_evaluator.engine.halt import Halt
+from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.ordered_stop import OrderedStop
-from nemo_evaluator.engine.plan import Shard
-from nemo_evaluator.engine.pool import Pool
+from nemo_evaluator.engine.plan import Plan, Shard
 from nemo_evaluator.engine.progress import Progress, SilentProgress
 from nemo_evaluator.engine.resume import ReusePlan
 from nemo_evaluator.engine.scope import Scopes, StepLimits
-from nemo_evaluator.engine.step import StepContext
 from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.engine.template import InstructionTemplate
 from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.environments.base import EvalEnvironment
-from nemo_evaluator.solvers.base import bind_solver
+from nemo_evaluator.solvers.base import BoundSolver, bind_solver
 from nemo_evaluator.store.fingerprints import RunFingerprints
 from nemo_evaluator.store.index import StepIndex
 from nemo_evaluator.store.journal import Journal
@@ -29,11 +28,14 @@ from nemo_evaluator.store.records import turn_record
 
 if TYPE_CHECKING:
     from nemo_evaluator.adapters.outside import AgentDoor
+    from nemo_evaluator.engine.pool import Pool
     from nemo_evaluator.metrics.stop_rule import StopRule
     from nemo_evaluator.models.budget import Budget
     from nemo_evaluator.sandbox.manager import SandboxManager
 
 _log = logging.getLogger(__name__)
+# A rule that has decided, or a budget that is spent, lets the requests in flight finish: they are paid for.
+DRAIN: Final = 60.0
 
 
 @dataclass(slots=True)
@@ -99,36 +101,16 @@ def verifier_of(job: Evaluation) -> Verifier:
     return job.verifier
 
 
-def step_context(
-    job: Evaluation,
-    *,
-    journal: Journal,
-    index: StepIndex,
-    prints: RunFingerprints,
-    halt: Halt,
-    tally: Tally,
-    reuse: ReusePlan | None = None,
-    stop: OrderedStop | None = None,
-) -> StepContext:
+class StepContext:
     """What the steps of a benchmark share, in whichever process they run."""
-    return StepContext(
-        environment=job.environment,
-        solver=bind_solver(job.solver),
-        verifier=verifier_of(job),
-        journal=journal,
-        index=index,
-        prints=prints,
-        halt=halt,
-        tally=tally,
-        template=InstructionTemplate(job.template) if job.template else None,
-        sandboxes=job.sandboxes,
-        timeout=job.timeout,
-        max_attempts=max(1, job.max_system_retries),
-        skip_failed=job.skip_failed,
-        reuse=reuse,
-        stop=stop,
-        door=job.door,
-        scopes=Scopes(
+
+    def __init__(self, job: Evaluation, plan: Plan, journal: Journal, halt: Halt, tally: Tally) -> None:
+        self.job, self.environment, self.verifier = job, job.environment, verifier_of(job)
+        self.journal, self.halt, self.tally = journal, halt, tally
+        self.index, self.prints = StepIndex(plan.dataset_size, plan.repeats), fingerprints_of(job)
+        self.reuse = ReusePlan(plan.repeats, bytearray(plan.dataset_size * plan.repeats))
+        self.stop: OrderedStop | None = None
+        self.scopes = Scopes(
             job.name or job.environment.name,
             job.budgets,
             job.step_limits,
@@ -136,8 +118,22 @@ def step_context(
             lambda: halt.interrupted,
             tally.health,
             lambda step, turn: journal.append(turn_record(step, turn)),
-        ),
-    )
+        )
+
+    @cached_property
+    def solver(self) -> BoundSolver:
+        """Who answers."""
+        return bind_solver(self.job.solver)
+
+    @cached_property
+    def template(self) -> InstructionTemplate | None:
+        """What stands around every problem."""
+        return InstructionTemplate(self.job.template) if self.job.template else None
+
+    def ended(self, step: Step, problem: str, reward: float | None, *, fresh: bool = True) -> None:
+        """Let the stop rule, if there is one, see how a step ended (see ``OrderedStop.ended``)."""
+        if self.stop is not None and (reason := self.stop.ended(step, problem, reward, fresh=fresh)) is not None:
+            self.halt.set(HaltKind.RULE, reason, drain=DRAIN if fresh else 0.0)
 
 
 async def open_steps(job: Evaluation) -> None:

@@ -8,16 +8,15 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol, Self
 
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.engine.halt import Halt, HaltKind
-from nemo_evaluator.engine.step import DRAIN, StepContext
+from nemo_evaluator.engine.job import DRAIN, StepContext
 from nemo_evaluator.engine.tally import Tally
-from nemo_evaluator.models.budget import Budget
 from nemo_evaluator.store.records import ANSWER, OUTCOME, total_tokens
 
 # How often somebody who waits looks whether the run was stopped.
@@ -65,20 +64,13 @@ def spent_beyond(now: JsonDict, before: JsonDict) -> JsonDict:
 class Ledger:
     """The queue of a benchmark and the only writer of its journal, while others run its steps."""
 
-    def __init__(
-        self,
-        context: StepContext,
-        steps: Iterator[Step],
-        max_concurrent: int,
-        budgets: Sequence[Budget] = (),
-        traffic: Callable[[JsonDict], None] | None = None,
-    ) -> None:
-        self._ctx, self._steps, self._budgets, self._traffic = context, steps, budgets, traffic
-        self.max_concurrent = max_concurrent
+    def __init__(self, context: StepContext, steps: Iterator[Step]) -> None:
+        self._ctx, self._steps = context, steps
+        self._budgets, self.max_concurrent = context.job.budgets, context.job.max_concurrent
         self.halt, self.fingerprints = context.halt, context.prints.parts
         self._back: deque[Step] = deque()
         self._out = self.ended = 0
-        self._spent_before = [budget.spent() for budget in budgets]
+        self._spent_before = [budget.spent() for budget in self._budgets]
         # True when all steps have ended.
         self.done = False
         self._changed = asyncio.Event()
@@ -140,8 +132,8 @@ class Ledger:
         for record in reply.records:
             self._take(record)
         for entry in reply.traffic:
-            if self._traffic is not None:
-                self._traffic(entry)
+            if self._ctx.job.traffic is not None:
+                self._ctx.job.traffic(entry)
         for budget, before, now in zip(self._budgets, charged, reply.spent, strict=True):
             budget.resume(**spent_beyond(now, before))
             if (limit := budget.reached()) is not None:
@@ -193,13 +185,10 @@ class Ledger:
             context.journal.append(record)
 
     def _look(self, step: Step, record: JsonDict) -> None:
-        stop = self._ctx.stop
-        if stop is None:
-            return
-        offset = self._ctx.index.answer(step)
-        problem = (self._ctx.journal.read_at(offset) if offset is not None else record).get("problem_hash", "")
-        if (reason := stop.ended(step, problem, record.get("reward"))) is not None:
-            self.halt.set(HaltKind.RULE, reason, drain=DRAIN)
+        if self._ctx.stop is not None:
+            offset = self._ctx.index.answer(step)
+            asked = self._ctx.journal.read_at(offset) if offset is not None else record
+            self._ctx.ended(step, asked.get("problem_hash", ""), record.get("reward"))
 
 
 class Pool(Protocol):

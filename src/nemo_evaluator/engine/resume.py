@@ -1,23 +1,25 @@
 """What an earlier run's journal saves us: each step is reused, verified again, or asked again, with the reason."""
 
+from __future__ import annotations
+
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from nemo_evaluator.core.errors import BoundaryError, boundary
 from nemo_evaluator.core.failures import POLICY, Cause, Redo
 from nemo_evaluator.core.types import JsonDict, SeedResult, Step
 from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.engine.plan import Plan
-from nemo_evaluator.engine.tally import Tally
-from nemo_evaluator.environments.base import EvalEnvironment
 from nemo_evaluator.store.fingerprints import VERDICT_DIGITS, RunFingerprints, problem_hash
 from nemo_evaluator.store.index import History, StepIndex
-from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.sealed import read_record, scan_records
+
+if TYPE_CHECKING:
+    from nemo_evaluator.engine.job import StepContext
 
 ASK: Final = 0
 VERIFY: Final = 1
@@ -51,34 +53,24 @@ class ReusePlan:
         return sum(1 for step in plan.steps() if self.decision(step) == decision)
 
 
-def fresh_plan(plan: Plan) -> ReusePlan:
-    """Nothing is reused."""
-    return ReusePlan(plan.repeats, bytearray(plan.dataset_size * plan.repeats))
-
-
 @dataclass(slots=True)
 class Reuse:
-    """Compares an earlier journal with the run that is about to start."""
+    """Compares an earlier journal, and its history, with the run that is about to start."""
 
-    environment: EvalEnvironment
-    journal: Journal
-    index: StepIndex
-    prints: RunFingerprints
-    tally: Tally
-    old_parts: JsonDict = field(default_factory=dict)
-    damaged: frozenset[Step] = frozenset()
-    # Told of every reused reward: a stop rule may be satisfied by what is there already.
-    on_reward: Callable[[Step, str, float], None] | None = None
+    context: StepContext
+    history: History
 
     async def decide(self, plan: Plan) -> ReusePlan:
-        """Look at every step once. Reused outcomes are counted in the tally."""
-        reuse = fresh_plan(plan)
+        """Look at every step once. Reused outcomes are counted in the tally, and seen by a stop rule: it may be
+        satisfied by what is there already."""
+        reuse, index = self.context.reuse, self.context.index
+        damaged = {found.step for found in self.history.damage}
         problem, seed = -1, None
         for number, step in enumerate(plan.steps()):
             if number % _BREATHE == 0:
                 await asyncio.sleep(0)
-            if self.index.answer(step) is None and self.index.outcome(step) is None:
-                reuse.reasons["damaged record" if step in self.damaged else "new"] += 1
+            if index.answer(step) is None and index.outcome(step) is None:
+                reuse.reasons["damaged record" if step in damaged else "new"] += 1
                 continue
             if step.problem_idx != problem:
                 problem, seed = step.problem_idx, await self._seed(step.problem_idx)
@@ -86,13 +78,13 @@ class Reuse:
             reuse.decisions[step.problem_idx * plan.repeats + step.repeat] = decision
             reuse.reasons[reason] += 1
             if decision == ASK:
-                self.index.forget(step)
+                index.forget(step)
         return reuse
 
     async def _seed(self, problem_idx: int) -> SeedResult | None:
         try:
             with boundary(Cause.SEED):
-                return await self.environment.seed(problem_idx)
+                return await self.context.environment.seed(problem_idx)
         except BoundaryError:
             return None
 
@@ -100,16 +92,16 @@ class Reuse:
         if seed is None:
             return ASK, "the problem could not be read"
         problem = problem_hash(seed)
-        fingerprint = self.prints.answer(problem, step)
-        answer = self._read(self.index.answer(step))
-        outcome = self._read(self.index.outcome(step))
+        fingerprint = self.context.prints.answer(problem, step)
+        answer = self._read(self.context.index.answer(step))
+        outcome = self._read(self.context.index.outcome(step))
         if answer is not None and answer["fp"] != fingerprint:
             return ASK, self._why_changed(answer)
         if outcome is None:
             return (VERIFY, "answered, not yet verified") if self._stands_alone(step, answer) else (ASK, "sandbox lost")
         if outcome["status"] == "failed":
             return self._decide_failed(step, answer, Cause(outcome["failure"]["cause"]))
-        if outcome["fp"][:VERDICT_DIGITS] != self.prints.verdict(fingerprint, seed):
+        if outcome["fp"][:VERDICT_DIGITS] != self.context.prints.verdict(fingerprint, seed):
             if answer is None:
                 return ASK, self._why_changed(outcome)
             return (
@@ -117,17 +109,16 @@ class Reuse:
                 if self._stands_alone(step, answer)
                 else (ASK, "scorer changed, sandbox gone")
             )
-        self.tally.add_scored(outcome["reward"])
-        self.tally.reused += 1
-        if self.on_reward is not None:
-            self.on_reward(step, problem, outcome["reward"])
+        self.context.tally.add_scored(outcome["reward"])
+        self.context.tally.reused += 1
+        self.context.ended(step, problem, outcome["reward"], fresh=False)
         return REUSE, "unchanged"
 
     def _decide_failed(self, step: Step, answer: JsonDict | None, cause: Cause) -> tuple[int, str]:
         reason = f"failed before ({cause})"
         if POLICY[cause].redo is Redo.NOTHING:
-            self.tally.failed[cause] += 1
-            self.tally.reused += 1
+            self.context.tally.failed[cause] += 1
+            self.context.tally.reused += 1
             return REUSE, "unchanged"
         return (VERIFY, reason) if self._stands_alone(step, answer) else (ASK, reason)
 
@@ -135,28 +126,27 @@ class Reuse:
         """True when a stored answer can be verified: without the sandbox it came from, or with the work kept of it."""
         if answer is None or not answer.get("sandbox_used"):
             return answer is not None
-        return TaskPaths(self.journal.path.parent).workspace(step, answer.get("crc", "")).is_file()
+        return TaskPaths(self.context.journal.path.parent).workspace(step, answer.get("crc", "")).is_file()
 
     def _why_changed(self, record: JsonDict) -> str:
+        old, new = self.history.fingerprints, self.context.prints.parts
         for part, word in (("service", "service changed"), ("solver", "solver or generation settings changed")):
-            if self.old_parts.get(part) and self.old_parts[part] != self.prints.parts.get(part):
+            if old.get(part) and old[part] != new.get(part):
                 return word
-        if self.old_parts.get("template") != self.prints.parts.get("template"):
+        if old.get("template") != new.get("template"):
             return "instruction template changed"
         return "problem changed" if record.get("problem_hash") else "settings changed"
 
     def _read(self, offset: int | None) -> JsonDict | None:
-        return None if offset is None else self.journal.read_at(offset)
+        return None if offset is None else self.context.journal.read_at(offset)
 
 
-def adopt_answers(
-    journals: Sequence[Path], plan: Plan, journal: Journal, index: StepIndex, prints: RunFingerprints
-) -> int:
+def adopt_answers(context: StepContext, journals: Sequence[Path], plan: Plan) -> int:
     """Copy what fits, with its verdict, to the end of ``journal``; returns how many answers were taken over.
 
     An answer fits when it was given under the settings of this run, and the run has none of its own.
     """
-    adopted = 0
+    adopted, journal, index, prints = 0, context.journal, context.index, context.prints
     for path in journals:
         past = StepIndex(plan.dataset_size, plan.repeats)
         past.take(scan_records(path), History())

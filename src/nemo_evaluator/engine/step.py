@@ -35,27 +35,20 @@ from nemo_evaluator.core.types import (
 from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.engine.agents import TRIPWIRES, check_reached, endpoints_of, noted, real_cause, tripped, with_calls
 from nemo_evaluator.engine.given import checked_answer
-from nemo_evaluator.engine.halt import Halt, HaltKind
+from nemo_evaluator.engine.halt import HaltKind
+from nemo_evaluator.engine.job import DRAIN, StepContext
 from nemo_evaluator.engine.loop import Deadlines
-from nemo_evaluator.engine.ordered_stop import OrderedStop
-from nemo_evaluator.engine.resume import VERIFY, ReusePlan
-from nemo_evaluator.engine.scope import Scopes
-from nemo_evaluator.engine.tally import Tally
-from nemo_evaluator.engine.template import InstructionTemplate
-from nemo_evaluator.engine.verify import Verifier
-from nemo_evaluator.environments.base import BatchRow, EvalEnvironment
-from nemo_evaluator.solvers.base import SANDBOX, BoundSolver
-from nemo_evaluator.store.fingerprints import RunFingerprints, problem_hash
-from nemo_evaluator.store.index import StepIndex
-from nemo_evaluator.store.journal import Journal
+from nemo_evaluator.engine.resume import VERIFY
+from nemo_evaluator.environments.base import BatchRow
+from nemo_evaluator.solvers.base import SANDBOX
+from nemo_evaluator.store.fingerprints import problem_hash
 from nemo_evaluator.store.layout import ERRORS, TaskPaths
 from nemo_evaluator.store.records import answer_record, outcome_record, unanswered
 
 if TYPE_CHECKING:
-    from nemo_evaluator.adapters.outside import AgentDoor, AgentSession
+    from nemo_evaluator.adapters.outside import AgentSession
     from nemo_evaluator.models.types import CallScope
     from nemo_evaluator.sandbox.base import Sandbox
-    from nemo_evaluator.sandbox.manager import SandboxManager
 
 # Causes that are raised by code of benchmarks, scorers and solvers; how many tracebacks of them are kept.
 _OWN_CODE: Final = (Cause.SCORER, Cause.SOLVER, Cause.SEED)
@@ -65,40 +58,9 @@ _BACKOFF_CAP: Final = 30.0
 # The benchmark stops when this many first answers are all refusals of the request as such.
 _FIRST_REJECTIONS: Final = 8
 _NO_ANSWER: Final = "check the URL, the model and the server's log, then run the same command with --resume"
-# A rule that has decided, or a budget that is spent, lets the requests in flight finish: they are paid for.
-DRAIN: Final = 60.0
 _SEED: Final = boundary(Cause.SEED)
 _UNSEEDED: Final = SeedResult(prompt="", expected_answer="")
 _SOLVER: Final = boundary(Cause.SOLVER)
-
-
-@dataclass(slots=True)
-class StepContext:
-    """What every step of a benchmark shares."""
-
-    environment: EvalEnvironment
-    solver: BoundSolver
-    verifier: Verifier
-    journal: Journal
-    index: StepIndex
-    prints: RunFingerprints
-    halt: Halt
-    tally: Tally
-    template: InstructionTemplate | None = None
-    sandboxes: SandboxManager | None = None
-    timeout: float | None = None
-    max_attempts: int = 3
-    skip_failed: bool = False
-    reuse: ReusePlan | None = None
-    stop: OrderedStop | None = None
-    scopes: Scopes = field(default_factory=lambda: Scopes(""))
-    door: AgentDoor | None = None
-
-    @property
-    def time_limit(self) -> float | None:
-        """The shorter of the benchmark's timeout and the step's own limit."""
-        own = self.scopes.limits.seconds if self.scopes.limits else None
-        return min((limit for limit in (self.timeout, own) if limit is not None), default=None)
 
 
 @dataclass(slots=True)
@@ -128,8 +90,10 @@ class StepRunner:
         # Solvers that raised since a row was last scored.
         self._crashes = 0
         self._tracebacks = 0
-        limit = context.time_limit
-        self._deadlines = Deadlines(limit) if limit is not None else None
+        # The shorter of the benchmark's timeout and the step's own limit.
+        own = context.job.step_limits.seconds if context.job.step_limits else None
+        limits = [limit for limit in (context.job.timeout, own) if limit is not None]
+        self._deadlines = Deadlines(min(limits)) if limits else None
 
     async def run(self, step: Step) -> None:
         """Bring one step to its outcome."""
@@ -148,7 +112,7 @@ class StepRunner:
         work.problem = problem_hash(raw)
         work.fingerprint = ctx.prints.answer(work.problem, step)
         work.timing["seed_ms"] = _since(work.started)
-        if ctx.reuse is not None and ctx.reuse.decision(step) == VERIFY:
+        if ctx.reuse.decision(step) == VERIFY:
             work.answer, work.label, work.sealed = self._stored_answer(step)
         await self._attempts(work)
 
@@ -167,10 +131,10 @@ class StepRunner:
                 # With its number: equal problems are asked side by side.
                 name = f"{work.fingerprint[:12]}{work.attempts:04x}{work.step.problem_idx:x}"
                 scope = self._ctx.scopes.enter(work.step, name)
-                if self._ctx.door is None or work.answer is not None:
+                if self._ctx.job.door is None or work.answer is not None:
                     await self._once(work, scope, None)
                 else:
-                    with self._ctx.door.session(scope) as session:
+                    with self._ctx.job.door.session(scope) as session:
                         await self._once(work, scope, session)
                 return
             except BoundaryError as error:
@@ -186,7 +150,7 @@ class StepRunner:
         work.attempts += error.attempts
         if self._ctx.halt.interrupted and POLICY[error.cause].retry:
             return False  # A retry would be a new request.
-        if error.final or not POLICY[error.cause].retry or work.attempts >= self._ctx.max_attempts:
+        if error.final or not POLICY[error.cause].retry or work.attempts >= max(1, self._ctx.job.max_system_retries):
             self._settle(work, error)
             return False
         async with lent_slot():
@@ -195,12 +159,13 @@ class StepRunner:
         return True
 
     async def _once(self, work: _Work, scope: CallScope, agent: AgentSession | None) -> None:
-        if self._ctx.sandboxes is None:
+        sandboxes = self._ctx.job.sandboxes
+        if sandboxes is None:
             if work.answer is None:
                 await self._ask(work, scope, None, agent)
             await self._judge(work, None)
             return
-        async with self._ctx.sandboxes.session(work.seed, outside_endpoints=endpoints_of(agent)) as session:
+        async with sandboxes.session(work.seed, outside_endpoints=endpoints_of(agent)) as session:
             asked = work.answer is None
             if asked:
                 await self._ask(work, scope, session.agent, agent)
@@ -265,7 +230,7 @@ class StepRunner:
         return answer
 
     def _too_late(self, error: TimeoutError) -> Exception:
-        limits, timeout = self._ctx.scopes.limits, self._ctx.timeout
+        limits, timeout = self._ctx.job.step_limits, self._ctx.job.timeout
         if limits is not None and limits.seconds is not None and (timeout is None or limits.seconds < timeout):
             return BudgetError(f"the step's {limits.seconds:g} s are used up")
         if timeout is None:
@@ -325,7 +290,7 @@ class StepRunner:
                 word, hint = ("rejected", error.hint) if rejected else ("without an answer", error.hint or _NO_ANSWER)
                 told = type(error)(f"the first requests were all {word}: {error.message}", hint=hint)
                 self._ctx.halt.set(HaltKind.ERROR, told.message, error=told)
-        if error.cause is Cause.SOLVER and not self._ctx.skip_failed:
+        if error.cause is Cause.SOLVER and not self._ctx.job.skip_failed:
             self._crashes += 1
             # An agent may well break over one task; when all of them do, it is not the task.
             systematic = min(_FIRST_REJECTIONS, max(1, tally.planned))
@@ -352,10 +317,7 @@ class StepRunner:
         if isinstance(outcome, Scored):
             self._crashes = 0
         if self._ctx.stop is not None:
-            reward = outcome.verdict.reward if isinstance(outcome, Scored) else None
-            reason = self._ctx.stop.ended(work.step, work.problem, reward)
-            if reason is not None:
-                self._ctx.halt.set(HaltKind.RULE, reason, drain=DRAIN)
+            self._ctx.ended(work.step, work.problem, outcome.verdict.reward if isinstance(outcome, Scored) else None)
 
     def _stored_answer(self, step: Step) -> tuple[SolveResult, Cause | None, str]:
         offset = self._ctx.index.answer(step)

@@ -10,13 +10,12 @@ from typing import Final
 from nemo_evaluator.core.slots import Slots, current_slots
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.engine.halt import Halt, HaltKind
-from nemo_evaluator.engine.job import Evaluation, fingerprints_of, open_steps, step_context
+from nemo_evaluator.engine.job import Evaluation, StepContext, open_steps
 from nemo_evaluator.engine.plan import make_plan
 from nemo_evaluator.engine.pool import Halted, Lease, Reply, spent_beyond
-from nemo_evaluator.engine.resume import VERIFY, fresh_plan
+from nemo_evaluator.engine.resume import VERIFY
 from nemo_evaluator.engine.step import StepRunner
 from nemo_evaluator.engine.tally import Tally
-from nemo_evaluator.store.index import StepIndex
 from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.sealed import seal
@@ -71,25 +70,17 @@ class StepHost:
 
         ``scored`` and ``reused`` are the counts so far: a server is not judged by the first answers of each worker.
         """
-        job, prints = self._job, fingerprints_of(self._job)
+        job = self._job
         plan = make_plan(await job.environment.dataset_size(), repeats=job.repeats)
-        self._index, self._stored = StepIndex(plan.dataset_size, plan.repeats), fresh_plan(plan)
         job.traffic = (lambda entry: self._reply.traffic.append(entry)) if job.traffic is not None else None
-        context = step_context(
-            job,
-            journal=self._outbox,
-            index=self._index,
-            prints=prints,
-            halt=self._halt,
-            tally=Tally(planned=len(plan), scored=scored, reused=reused),
-            reuse=self._stored,
-        )
+        tally = Tally(planned=len(plan), scored=scored, reused=reused)
+        self._ctx = StepContext(job, plan, self._outbox, self._halt, tally)
         await open_steps(job)
-        self._runner = StepRunner(context)
+        self._runner = StepRunner(self._ctx)
         current_slots.set(self._slots)
         # Steps run in the context in which their benchmark was built.
         self._context = contextvars.copy_context()
-        return dict(prints.parts)
+        return dict(self._ctx.prints.parts)
 
     async def exchange(
         self, leases: Sequence[Lease], halted: Halted | None, elsewhere: Sequence[JsonDict] = ()
@@ -107,8 +98,8 @@ class StepHost:
             at = step.problem_idx * self._job.repeats + step.repeat
             if answer is not None:
                 self._outbox.store(at, answer)
-                self._index.set_answer(step, at)
-                self._stored.decisions[at] = VERIFY
+                self._ctx.index.set_answer(step, at)
+                self._ctx.reuse.decisions[at] = VERIFY
             task = asyncio.create_task(self._run(step), context=self._context.copy())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
