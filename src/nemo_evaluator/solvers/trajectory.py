@@ -46,7 +46,7 @@ def single_turn(prompt: str, content: str, answer: JsonDict) -> list[JsonDict]:
         agent["metrics"] = metrics
     about = {"name": AGENT_NAME, "version": __version__, "model_name": model}
     # The same whenever the same stored answer is looked at again.
-    return [_document(f"{get('fp')}|{get('at')}", about, steps, final)]
+    return [_document(f"{get('fp')}|{content[-_TAIL:]}", about, steps, final)]
 
 
 class TrajectoryBuilder:
