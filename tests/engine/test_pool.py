@@ -66,7 +66,7 @@ def views(folder: Path) -> list[JsonDict]:
 async def test_a_lost_workers_steps_go_to_another_and_the_rows_are_those_of_one_process(tmp_path: Path) -> None:
     elsewhere, here = Scripted(), Scripted()
     pool = Workers(tmp_path, elsewhere, lost_after=4)
-    await evaluate(Evaluation(Sums(40), elsewhere, tmp_path / "a", pool=pool))
+    await evaluate(Evaluation(Sums(40), elsewhere, tmp_path / "a"), pool)
     await evaluate(Evaluation(Sums(40), here, tmp_path / "b"))
     assert pool.hosts == 3
     assert Counter(one["problem_idx"] for one in records(tmp_path / "a", "outcome")) == Counter(range(40))
@@ -98,7 +98,7 @@ async def test_an_answer_that_had_arrived_is_not_asked_again(tmp_path: Path) -> 
                 ledger.take(held, await second.exchange(leases, None), [])
                 leases = []
 
-    await evaluate(Evaluation(Sums(40), solver, tmp_path / "a", pool=pool, max_problems=8))
+    await evaluate(Evaluation(Sums(40), solver, tmp_path / "a", max_problems=8), pool)
     assert taken == 3 and len(solver.asked) == 8
     assert len(records(tmp_path / "a", "answer")) == len(records(tmp_path / "a", "outcome")) == 8
     assert [row["reward"] for row in views(tmp_path / "a")] == [1.0] * 8
@@ -107,7 +107,7 @@ async def test_an_answer_that_had_arrived_is_not_asked_again(tmp_path: Path) -> 
 async def test_what_ends_one_worker_ends_the_benchmark(tmp_path: Path) -> None:
     solver = Scripted(lambda prompt: AuthError("the key is wrong", hint="another key"))
     with pytest.raises(AuthError, match="the key is wrong"):
-        await evaluate(Evaluation(Sums(40), solver, tmp_path / "a", pool=Workers(tmp_path, solver)))
+        await evaluate(Evaluation(Sums(40), solver, tmp_path / "a"), Workers(tmp_path, solver))
     assert len(solver.asked) <= 12 and records(tmp_path / "a", "outcome") == []
 
 
@@ -115,7 +115,7 @@ async def test_some_rejected_requests_are_rows_and_no_reason_to_stop(tmp_path: P
     """Only when the first are all rejected is it the server's doing; a worker must know what was scored before."""
     solver = Scripted(lambda prompt: RequestRejectedError("no") if int(prompt.split()[-1][:-1]) % 3 == 0 else "1")
     pool = Workers(tmp_path, solver, lost_after=20)
-    done = await evaluate(Evaluation(Sums(40), solver, tmp_path / "a", pool=pool))
+    done = await evaluate(Evaluation(Sums(40), solver, tmp_path / "a"), pool)
     assert done.halt.kind is None
     assert Counter(row["status"] for row in views(tmp_path / "a")) == {"scored": 26, "failed": 14}
 
@@ -140,7 +140,7 @@ async def test_what_was_done_when_a_worker_is_closed_is_not_lost(tmp_path: Path)
         assert not held
         ledger.halt.set(HaltKind.INTERRUPT, "enough")
 
-    await evaluate(Evaluation(Sums(40), solver, tmp_path / "a", pool=pool))
+    await evaluate(Evaluation(Sums(40), solver, tmp_path / "a"), pool)
     assert len(solver.asked) == len(records(tmp_path / "a", "answer")) == 6
 
 
@@ -181,7 +181,7 @@ class PaidWorkers(Workers):
 @pytest.mark.parametrize("limit", [{"requests": 10}, {"usd": 0.3}, {"tokens": 200}])
 async def test_workers_share_a_budget_to_the_last_call(limit: dict[str, float], tmp_path: Path) -> None:
     pool, ours = PaidWorkers(tmp_path, limit, 1), Budget("b", **limit)  # type: ignore[arg-type]
-    done = await evaluate(Evaluation(Sums(40), Scripted(), tmp_path / "a", pool=pool, budgets=(ours,)))
+    done = await evaluate(Evaluation(Sums(40), Scripted(), tmp_path / "a", budgets=(ours,)), pool)
     assert done.halt.kind is HaltKind.BUDGET and isinstance(done.halt.error, BoundaryError)
     assert ours.spent_requests == sum(len(solver.asked) for solver in pool.solvers) == 10
     assert len(records(tmp_path / "a", "outcome")) == 10
@@ -190,7 +190,7 @@ async def test_workers_share_a_budget_to_the_last_call(limit: dict[str, float], 
 async def test_a_worker_is_told_what_others_have_spent(tmp_path: Path) -> None:
     """A step of many calls ends when the run's budget does, not when its worker alone has spent it."""
     pool, ours = PaidWorkers(tmp_path, {"requests": 600}, 1000), Budget("b", requests=600)
-    done = await evaluate(Evaluation(Sums(40), Scripted(), tmp_path / "a", pool=pool, budgets=(ours,)))
+    done = await evaluate(Evaluation(Sums(40), Scripted(), tmp_path / "a", budgets=(ours,)), pool)
     assert done.halt.kind is HaltKind.BUDGET
     # Each worker alone would have spent 600.
     assert ours.spent_requests < 1400

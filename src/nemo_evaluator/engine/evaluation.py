@@ -21,9 +21,9 @@ from nemo_evaluator.engine.job import Evaluation, StepContext, open_steps
 from nemo_evaluator.engine.kept import kept_bundle
 from nemo_evaluator.engine.loop import Loop
 from nemo_evaluator.engine.ordered_stop import OrderedStop, unused_answers
-from nemo_evaluator.engine.plan import Plan, chosen_problems, make_plan
-from nemo_evaluator.engine.pool import Ledger
-from nemo_evaluator.engine.resume import ASK, REUSE, VERIFY, Reuse, ReusePlan, adopt_answers
+from nemo_evaluator.engine.plan import ASK, REUSE, VERIFY, Plan, ReusePlan, chosen_problems, make_plan
+from nemo_evaluator.engine.pool import Ledger, Pool
+from nemo_evaluator.engine.resume import Reuse, adopt_answers
 from nemo_evaluator.engine.scope import Scopes
 from nemo_evaluator.engine.step import StepRunner
 from nemo_evaluator.engine.tally import Tally
@@ -63,8 +63,8 @@ class Finished:
     written: WrittenRows | None = None
 
 
-async def evaluate(job: Evaluation) -> Finished:
-    """Run one benchmark. Raises only when nothing at all could be measured."""
+async def evaluate(job: Evaluation, pool: Pool | None = None) -> Finished:
+    """Run one benchmark, in this process or in those of a pool. Raises only when nothing at all could be measured."""
     if isinstance(job.environment, RunsFirst):
         with folder_lock(TaskPaths(job.task_dir).root, say=job.say):
             await _run_first(job, job.environment)
@@ -85,7 +85,7 @@ async def evaluate(job: Evaluation) -> Finished:
             job.say(f"{moved}; --resume would have reused it")
         journal = Journal(task.journal)
         try:
-            return await _Session(job, plan, task, journal).run()
+            return await _Session(job, plan, task, journal).run(pool)
         finally:
             journal.close()
 
@@ -134,7 +134,7 @@ class _Session:
         self._canaries: JsonDict = {}
         self._started = time.monotonic()
 
-    async def run(self) -> Finished:
+    async def run(self, pool: Pool | None) -> Finished:
         history = self._load()
         for budget in self._job.budgets:
             budget.resume(usd=history.usd, tokens=history.tokens, requests=history.requests, seconds=history.elapsed)
@@ -155,7 +155,7 @@ class _Session:
         try:
             if todo and not self._halt:
                 with kept_index(self._task, self._journal):
-                    await self._loop()
+                    await self._loop(pool)
         finally:
             self._journal.flush()
             progress.finished(self._tally)
@@ -239,13 +239,13 @@ class _Session:
             self._job.say(f"{self._name}: {counted(adopted, 'answer')} of earlier runs in {where}/ can be used")
         return await Reuse(self._ctx, history).decide(self._plan)
 
-    async def _loop(self) -> None:
+    async def _loop(self, pool: Pool | None) -> None:
         job, context, todo = self._job, self._ctx, self._ctx.reuse.todo(self._plan)
         batch = job.environment.facts().batch
-        if job.pool is not None and not batch:
-            await job.pool(Ledger(context, todo))
+        if pool is not None and not batch:
+            await pool(Ledger(context, todo))
             return
-        if job.pool is not None:
+        if pool is not None:
             job.say(f"{self._name}: runs itself, so it runs here and not on the workers")
         runner = StepRunner(context)
         await open_steps(job)

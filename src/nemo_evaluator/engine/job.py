@@ -12,9 +12,8 @@ from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.ordered_stop import OrderedStop
-from nemo_evaluator.engine.plan import Plan, Shard
+from nemo_evaluator.engine.plan import Plan, ReusePlan, Shard
 from nemo_evaluator.engine.progress import Progress, SilentProgress
-from nemo_evaluator.engine.resume import ReusePlan
 from nemo_evaluator.engine.scope import Scopes, StepLimits
 from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.engine.template import InstructionTemplate
@@ -28,7 +27,6 @@ from nemo_evaluator.store.records import turn_record
 
 if TYPE_CHECKING:
     from nemo_evaluator.adapters.outside import AgentDoor
-    from nemo_evaluator.engine.pool import Pool
     from nemo_evaluator.metrics.stop_rule import StopRule
     from nemo_evaluator.models.budget import Budget
     from nemo_evaluator.sandbox.manager import SandboxManager
@@ -78,8 +76,7 @@ class Evaluation:
     step_limits: StepLimits | None = None
     traffic: Callable[[JsonDict], None] | None = None
     halt: Halt | None = None
-    # Where the steps run, if not in this process, and in how many.
-    pool: Pool | None = None
+    # In how many processes the steps run.
     workers: int = 1
     progress: Progress = field(default_factory=SilentProgress)
     # Told what was moved aside, taken over or found damaged.

@@ -2,15 +2,21 @@
 
 import random
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Self
+from typing import Final, Self
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict, Step
-from nemo_evaluator.core.values import dataclass, replace
+from nemo_evaluator.core.values import dataclass, field, replace
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.environments.base import EvalEnvironment
 from nemo_evaluator.store.fingerprints import problem_hash
+
+# What is done with a step that an earlier run has begun.
+ASK: Final = 0
+VERIFY: Final = 1
+REUSE: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +128,32 @@ def make_plan(
         start, end = shard.bounds(selected)
         order = order[start:end]
     return Plan(dataset_size, order, repeats, selected, shuffle_seed if shuffled else None, shuffled, shard, only)
+
+
+@dataclass(slots=True)
+class ReusePlan:
+    """The decision for every step of a plan, one byte each, and the counts by reason."""
+
+    repeats: int
+    decisions: bytearray
+    reasons: Counter[str] = field(default_factory=Counter)
+
+    def decision(self, step: Step) -> int:
+        """ASK, VERIFY or REUSE."""
+        return self.decisions[step.problem_idx * self.repeats + step.repeat]
+
+    def todo(self, plan: Plan) -> Iterator[Step]:
+        """The steps that still need work."""
+        for problem in plan.problems:
+            for repeat in range(self.repeats):
+                if self.decisions[problem * self.repeats + repeat] != REUSE:
+                    yield Step(problem, repeat)
+
+    def count(self, decision: int, plan: Plan) -> int:
+        """How many steps of the plan have a decision."""
+        if len(plan) == len(self.decisions):
+            return self.decisions.count(decision)
+        return sum(1 for step in plan.steps() if self.decision(step) == decision)
 
 
 async def chosen_problems(environment: EvalEnvironment, only: Sequence[int | str] | None) -> list[int] | None:

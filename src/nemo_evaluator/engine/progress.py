@@ -17,7 +17,7 @@ from nemo_evaluator.core.wording import counted
 from nemo_evaluator.engine.tally import Tally
 
 if TYPE_CHECKING:
-    from nemo_evaluator.engine.resume import ReusePlan
+    from nemo_evaluator.engine.plan import ReusePlan
 
 
 _WIDTH: Final = 80

@@ -1,56 +1,22 @@
 """What an earlier run's journal saves us: each step is reused, verified again, or asked again, with the reason."""
 
-from __future__ import annotations
-
 import asyncio
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from nemo_evaluator.core.errors import BoundaryError, boundary
 from nemo_evaluator.core.failures import POLICY, Cause, Redo
 from nemo_evaluator.core.types import JsonDict, SeedResult, Step
-from nemo_evaluator.core.values import dataclass, field
-from nemo_evaluator.engine.plan import Plan
+from nemo_evaluator.core.values import dataclass
+from nemo_evaluator.engine.job import StepContext
+from nemo_evaluator.engine.plan import ASK, REUSE, VERIFY, Plan, ReusePlan
 from nemo_evaluator.store.fingerprints import VERDICT_DIGITS, RunFingerprints, problem_hash
 from nemo_evaluator.store.index import History, StepIndex
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.sealed import read_record, scan_records
 
-if TYPE_CHECKING:
-    from nemo_evaluator.engine.job import StepContext
-
-ASK: Final = 0
-VERIFY: Final = 1
-REUSE: Final = 2
 _BREATHE: Final = 500
-
-
-@dataclass(slots=True)
-class ReusePlan:
-    """The decision for every step of a plan, one byte each, and the counts by reason."""
-
-    repeats: int
-    decisions: bytearray
-    reasons: Counter[str] = field(default_factory=Counter)
-
-    def decision(self, step: Step) -> int:
-        """ASK, VERIFY or REUSE."""
-        return self.decisions[step.problem_idx * self.repeats + step.repeat]
-
-    def todo(self, plan: Plan) -> Iterator[Step]:
-        """The steps that still need work."""
-        for problem in plan.problems:
-            for repeat in range(self.repeats):
-                if self.decisions[problem * self.repeats + repeat] != REUSE:
-                    yield Step(problem, repeat)
-
-    def count(self, decision: int, plan: Plan) -> int:
-        """How many steps of the plan have a decision."""
-        if len(plan) == len(self.decisions):
-            return self.decisions.count(decision)
-        return sum(1 for step in plan.steps() if self.decision(step) == decision)
 
 
 @dataclass(slots=True)

@@ -38,7 +38,7 @@ from nemo_evaluator.engine.given import checked_answer
 from nemo_evaluator.engine.halt import HaltKind
 from nemo_evaluator.engine.job import DRAIN, StepContext
 from nemo_evaluator.engine.loop import Deadlines
-from nemo_evaluator.engine.resume import VERIFY
+from nemo_evaluator.engine.plan import VERIFY
 from nemo_evaluator.environments.base import BatchRow
 from nemo_evaluator.solvers.base import SANDBOX
 from nemo_evaluator.store.fingerprints import problem_hash

@@ -11,9 +11,8 @@ from nemo_evaluator.core.slots import Slots, current_slots
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.job import Evaluation, StepContext, open_steps
-from nemo_evaluator.engine.plan import make_plan
+from nemo_evaluator.engine.plan import VERIFY, make_plan
 from nemo_evaluator.engine.pool import Halted, Lease, Reply, spent_beyond
-from nemo_evaluator.engine.resume import VERIFY
 from nemo_evaluator.engine.step import StepRunner
 from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.store.journal import Journal

@@ -9,8 +9,8 @@ from typing import TextIO, cast
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.terminal import harmless, terminal_width
 from nemo_evaluator.core.wording import folded
+from nemo_evaluator.engine.plan import ReusePlan
 from nemo_evaluator.engine.progress import JsonProgress, LineProgress, Progress, SilentProgress
-from nemo_evaluator.engine.resume import ReusePlan
 from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.store.layout import LOG
 

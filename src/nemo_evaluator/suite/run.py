@@ -28,10 +28,9 @@ from nemo_evaluator.decisions.stop_words import rule_words
 from nemo_evaluator.engine.evaluation import Finished, evaluate
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.job import Evaluation
-from nemo_evaluator.engine.plan import Shard
+from nemo_evaluator.engine.plan import ReusePlan, Shard
 from nemo_evaluator.engine.pool import Pool
 from nemo_evaluator.engine.progress import Progress, SilentProgress
-from nemo_evaluator.engine.resume import ReusePlan
 from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.reports.names import SUFFIXES
 from nemo_evaluator.runs.bundle import INVALID
@@ -273,9 +272,10 @@ async def run_one(
             result.task_dir = job.task_dir
             job.halt, job.progress, job.say, job.fresh = halt, progress, options.say, options.fresh
             if options.pool is not None:
-                job.pool, job.workers = options.pool.of(key, builder.running), options.pool.workers
+                job.workers = options.pool.workers
             prepare(job)
-            finished = await evaluate(job)
+            pool = options.pool.of(key, builder.running) if options.pool is not None else None
+            finished = await evaluate(job, pool)
         _take(result, finished)
     except (NelError, OSError) as error:
         result.error = error if isinstance(error, NelError) else storage_error(error)
