@@ -140,19 +140,15 @@ def _row(row: JsonDict, number: int) -> BatchRow:
     return BatchRow(int(row.get("problem_idx", number)), seed, answer, outcome, int(row.get("repeat", 0)))
 
 
-def open_container(uri: str, num_examples: int | None = None, **params: Any) -> EvalEnvironment:
-    """The environment of a ``container://`` URI; ``params`` are the harness's own (``config.params``)."""
-    image, _, task = uri.partition("://")[2].rpartition("#")
-    if not image or not task:
-        raise UsageError(f"{uri} names no image and task", hint="write container://IMAGE#TASK")
-    return ContainerEnvironment(image, task, params)
-
-
 class ContainerEnvironment(EvalEnvironment):
-    """One run of the harness gives all rows; they are known only when it has ended."""
+    """One run of the harness gives all rows; they are known only when it has ended. ``params`` are the harness's own
+    (``config.params``)."""
 
-    def __init__(self, image: str, task: str, params: JsonDict) -> None:
-        self.name, self._image, self._task, self._params = f"container/{safe_name(task)}", image, task, params
+    def __init__(self, uri: str, num_examples: int | None = None, **params: Any) -> None:
+        self._image, _, self._task = uri.partition("://")[2].rpartition("#")
+        if not self._image or not self._task:
+            raise UsageError(f"{uri} names no image and task", hint="write container://IMAGE#TASK")
+        self.name, self._params = f"container/{safe_name(self._task)}", params
         self._results: HarnessResults | None = None
 
     @classmethod
@@ -265,4 +261,4 @@ class ContainerEnvironment(EvalEnvironment):
         raise SolverError(f"the container {self._image} {why}:\n{tail}", hint=f"full log: {log}")
 
 
-KIND: Final = Kind(build=open_container)
+KIND: Final = Kind(build=ContainerEnvironment)

@@ -113,39 +113,6 @@ def managed_server(uri: str, token: Secret | None, startup_timeout: float) -> Gy
     return GymServer("", token, words, startup_timeout)
 
 
-def open_gym(
-    uri: str,
-    num_examples: int | None = None,
-    protocol: Protocol | None = None,
-    data: str | None = None,
-    token: str | None = None,
-    timeout: float = 120.0,
-    startup_timeout: float = 60.0,
-) -> EvalEnvironment:
-    """The environment of a ``gym://`` URI.
-
-    ``protocol`` is ``evaluator`` (that of ``nel serve``; the default) or ``native`` (NeMo Gym's own; the default when
-    there is ``data``, a file of its rows). ``token`` is what the server asks for; else NEL_SERVE_TOKEN.
-    """
-    place, _, query = uri.partition("://")[2].partition("?")
-    where = _PLACE.fullmatch(place)
-    if where is not None and query:
-        asked = {name: values[-1] for name, values in parse_qs(query).items()}
-        if unknown := sorted(set(asked) - set(_QUERY)):
-            raise UsageError(f"{uri}: unknown setting {unknown[0]!r}", hint=f"known: {', '.join(_QUERY)}")
-        protocol, data = asked.get("protocol", protocol), asked.get("data", data)  # type: ignore[assignment]
-    if protocol not in (None, "evaluator", "native"):
-        raise UsageError(f"{uri}: there is no protocol {protocol!r}", hint="protocol is evaluator or native")
-    native = protocol == "native" or (protocol is None and data is not None)
-    if native and data is None:
-        raise UsageError(f"{uri} has no problems", hint=_DATA_HINT)
-    given = token or os.environ.get(TOKEN)
-    key = Secret(given) if given else None
-    server = GymServer(f"http://{place.rstrip('/')}", key) if where else managed_server(uri, key, startup_timeout)
-    name = f"gym_{safe_name(uri.partition('://')[2])}"
-    return GymEnvironment(name, server, timeout, data if native else None, num_examples)
-
-
 async def verify_native(client: GymClient, response: str, seed: SeedResult, jar: CookieJar) -> VerifyResult:
     """NeMo Gym's verdict on a text. A session that no tool has begun is begun here."""
     row = native_row(seed)
@@ -173,15 +140,42 @@ class GymVerifier:
 
 
 class GymEnvironment(EvalEnvironment):
-    """Problems and verdicts over HTTP; with ``data``, the problems are rows of a file and the server is native."""
+    """Problems and verdicts over HTTP; with ``data``, the problems are rows of a file and the server is native.
+
+    ``protocol`` is ``evaluator`` (that of ``nel serve``; the default) or ``native`` (NeMo Gym's own; the default when
+    there is ``data``, a file of its rows). ``token`` is what the server asks for; else NEL_SERVE_TOKEN.
+    """
 
     def __init__(
-        self, name: str, server: GymServer, timeout: float, data: str | None, num_examples: int | None
+        self,
+        uri: str,
+        num_examples: int | None = None,
+        protocol: Protocol | None = None,
+        data: str | None = None,
+        token: str | None = None,
+        timeout: float = 120.0,
+        startup_timeout: float = 60.0,
     ) -> None:
-        self.name, self._server, self._limit = name, server, num_examples
+        name = uri.partition("://")[2]
+        place, _, query = name.partition("?")
+        where = _PLACE.fullmatch(place)
+        if where is not None and query:
+            asked = {key: values[-1] for key, values in parse_qs(query).items()}
+            if unknown := sorted(set(asked) - set(_QUERY)):
+                raise UsageError(f"{uri}: unknown setting {unknown[0]!r}", hint=f"known: {', '.join(_QUERY)}")
+            protocol, data = asked.get("protocol", protocol), asked.get("data", data)  # type: ignore[assignment]
+        if protocol not in (None, "evaluator", "native"):
+            raise UsageError(f"{uri}: there is no protocol {protocol!r}", hint="protocol is evaluator or native")
+        native = protocol == "native" or (protocol is None and data is not None)
+        if native and data is None:
+            raise UsageError(f"{uri} has no problems", hint=_DATA_HINT)
+        given = token or os.environ.get(TOKEN)
+        key = Secret(given) if given else None
+        server = GymServer(f"http://{place.rstrip('/')}", key) if where else managed_server(uri, key, startup_timeout)
+        self.name, self._server, self._limit = f"gym_{safe_name(name)}", server, num_examples
         self._client = GymClient(server.url, token=server.token, timeout=timeout, lost=server.lost)
         self._rows = None
-        if data is not None:
+        if native and data is not None:
             self._dataset = self._rows = open_rows(Path(data), config_folder.get())[:num_examples]
 
     async def dataset_size(self) -> int:
@@ -240,4 +234,4 @@ class GymEnvironment(EvalEnvironment):
         await self._server.stop()
 
 
-KIND: Final = Kind(build=open_gym)
+KIND: Final = Kind(build=GymEnvironment)

@@ -49,59 +49,51 @@ _NETWORK: Final = {
 }
 
 
-def build(
-    uri: str,
-    num_examples: int | None = None,
-    tasks: Sequence[str] | None = None,
-    verify: Literal["fresh", "shared"] | None = None,
-    scrub_git_history: bool | None = None,
-    keep_swebench_multilingual_hints: bool = True,
-    pass_env: Sequence[str] = (),
-) -> EvalEnvironment:
-    """Open ``harbor://PATH`` or ``harbor://NAME[@VERSION]``.
+class HarborEnvironment(EvalEnvironment):
+    """Tasks that an agent works on in a sandbox, and their own tests: ``harbor://PATH`` or ``harbor://NAME[@VERSION]``.
 
     ``tasks`` keeps the named ones. ``verify`` says where the tests run: in a ``fresh`` sandbox with the working
     directory carried over (default), or in the agent's own (``shared``). ``scrub_git_history`` removes what a
     repository knows of its own future (default: on, unless the dataset is about git). ``pass_env`` names the variables
     of this machine that tasks may be given: they come from others, and ask for what they like.
     """
-    place = uri.partition("://")[2]
-    path = Path(place).expanduser()
-    named: JsonDict = {}
-    if path.is_dir():
-        found = tasks_in(path.resolve())
-    else:
-        name, _, version = place.partition("@")
-        if place.startswith((".", "/", "~")):
-            raise UsageError(f"{uri}: {path} is not a folder", hint="name a folder of tasks, each with instruction.md")
-        named = harbor_names().get(name, {})
-        dataset, _, pinned = str(named.get("dataset", name)).partition("@")
-        found = fetch(dataset, version or pinned or None, tasks or named.get("tasks"))
-    if tasks:
-        have = [task.name for task in found]
-        for absent in [name for name in tasks if name not in have]:
-            raise UsageError(f"{uri} has no task {absent!r}", hint=did_you_mean(absent, have, "") or None)
-        found = [task for task in found if task.name in tasks]
-    if not found:
-        raise UsageError(f"{uri} has no tasks", hint=f"a task is a folder with {INSTRUCTION}")
-    return HarborEnvironment(
-        f"harbor_{safe_name(path.resolve().name if path.is_dir() else place)}",
-        found[:num_examples],
-        shared=(verify or named.get("verify")) == "shared",
-        scrub=bool(named.get("scrub_git_history", True) if scrub_git_history is None else scrub_git_history),
-        hints=keep_swebench_multilingual_hints or "multilingual" not in place,
-        host={name: Secret(os.environ[name]).reveal() for name in pass_env if name in os.environ},
-    )
-
-
-class HarborEnvironment(EvalEnvironment):
-    """Tasks that an agent works on in a sandbox, and their own tests."""
 
     def __init__(
-        self, name: str, tasks: Sequence[HarborTask], *, shared: bool, scrub: bool, hints: bool, host: dict[str, str]
+        self,
+        uri: str,
+        num_examples: int | None = None,
+        tasks: Sequence[str] | None = None,
+        verify: Literal["fresh", "shared"] | None = None,
+        scrub_git_history: bool | None = None,
+        keep_swebench_multilingual_hints: bool = True,
+        pass_env: Sequence[str] = (),
     ) -> None:
-        self.name, self._dataset = name, tasks
-        self._shared, self._scrub, self._hints, self._host = shared, scrub, hints, host
+        place = uri.partition("://")[2]
+        path = Path(place).expanduser()
+        named: JsonDict = {}
+        if path.is_dir():
+            found = tasks_in(path.resolve())
+        else:
+            name, _, version = place.partition("@")
+            if place.startswith((".", "/", "~")):
+                hint = "name a folder of tasks, each with instruction.md"
+                raise UsageError(f"{uri}: {path} is not a folder", hint=hint)
+            named = harbor_names().get(name, {})
+            dataset, _, pinned = str(named.get("dataset", name)).partition("@")
+            found = fetch(dataset, version or pinned or None, tasks or named.get("tasks"))
+        if tasks:
+            have = [task.name for task in found]
+            for absent in [name for name in tasks if name not in have]:
+                raise UsageError(f"{uri} has no task {absent!r}", hint=did_you_mean(absent, have, "") or None)
+            found = [task for task in found if task.name in tasks]
+        if not found:
+            raise UsageError(f"{uri} has no tasks", hint=f"a task is a folder with {INSTRUCTION}")
+        self.name = f"harbor_{safe_name(path.resolve().name if path.is_dir() else place)}"
+        self._dataset = found[:num_examples]
+        self._shared = (verify or named.get("verify")) == "shared"
+        self._scrub = named.get("scrub_git_history", True) if scrub_git_history is None else scrub_git_history
+        self._hints = keep_swebench_multilingual_hints or "multilingual" not in place
+        self._host = {name: Secret(os.environ[name]).reveal() for name in pass_env if name in os.environ}
 
     @classmethod
     def facts(cls) -> EnvironmentFacts:
@@ -202,4 +194,4 @@ async def _rewards(sandbox: Sandbox, task: str, ran: ExecResult) -> dict[str, fl
     raise ScorerError(f"the tests of {task} left no reward (exit code {ran.exit_code}): {tail}")
 
 
-KIND: Final = Kind(build=build)
+KIND: Final = Kind(build=HarborEnvironment)

@@ -45,11 +45,20 @@ _CAUSES: Final = {"openai": Cause.TRANSPORT, "httpx": Cause.TRANSPORT, "docker":
 
 
 class InspectEnvironment(EvalEnvironment):
-    """A task of Inspect. Rows hold the scores of all its scorers; its metrics are computed by Inspect."""
+    """A task of Inspect: ``inspect://PACKAGE/TASK`` or ``inspect://FILE.py@TASK``. Rows hold the scores of all its
+    scorers; its metrics are computed by Inspect.
 
-    def __init__(self, uri: str, args: JsonDict, max_samples: int, num_examples: int | None) -> None:
+    ``args`` are the task's arguments, ``max_samples`` the samples that run at once.
+    """
+
+    def __init__(
+        self, uri: str, num_examples: int | None = None, args: dict[str, Any] | None = None, max_samples: int = 32
+    ) -> None:
+        for package in ("inspect_ai", "openai"):
+            if importlib.util.find_spec(package) is None:
+                raise MissingExtraError(package, extra="inspect")
         self.name = uri
-        self._job: JsonDict = {"task": uri.partition("://")[2], "args": args, "max_samples": max_samples}
+        self._job: JsonDict = {"task": uri.partition("://")[2], "args": args or {}, "max_samples": max_samples}
         self._job |= {"mirror": str(mirror_dir() or ""), "generation": {}}
         listed = self._ask({"do": "list"})
         self._dataset, self._epochs = listed["samples"][:num_examples], listed["epochs"]
@@ -143,17 +152,4 @@ class InspectEnvironment(EvalEnvironment):
         return answer, Scored(verdict, Cause.BUDGET if row["limit"] else None)
 
 
-def build(
-    uri: str, num_examples: int | None = None, args: dict[str, Any] | None = None, max_samples: int = 32
-) -> EvalEnvironment:
-    """Open ``inspect://PACKAGE/TASK`` or ``inspect://FILE.py@TASK``.
-
-    ``args`` are the task's arguments, ``max_samples`` the samples that run at once.
-    """
-    for package in ("inspect_ai", "openai"):
-        if importlib.util.find_spec(package) is None:
-            raise MissingExtraError(package, extra="inspect")
-    return InspectEnvironment(uri, args or {}, max_samples, num_examples)
-
-
-KIND: Final = Kind(build=build)
+KIND: Final = Kind(build=InspectEnvironment)

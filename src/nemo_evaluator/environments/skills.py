@@ -41,43 +41,41 @@ _MATH: Final = frozenset({
 })  # fmt: skip
 
 
-def open_skills(
-    uri: str,
-    num_examples: int | None = None,
-    data_dir: str | None = None,
-    split: str | None = None,
-    eval_type: str | None = None,
-    prompt: str | None = None,
-) -> EvalEnvironment:
-    """The environment of a ``skills://`` URI.
+class SkillsEnvironment(EvalEnvironment):
+    """One split of one benchmark.
 
     ``eval_type`` is ``math``, ``multichoice`` or ``exact_match``, else what the benchmark declares; ``prompt`` is the
     text around a problem, with ``{problem}`` in it.
     """
-    name = uri.partition("://")[2].strip("/")
-    folder = _folder(name, data_dir)
-    # What the benchmark's own file says of it, read and not run.
-    own = folder / "__init__.py"
-    declared = dict(_DECLARED.findall(own.read_text(encoding="utf-8"))) if own.is_file() else {}
-    kind = eval_type or declared.get("METRICS_TYPE") or ("multichoice" if name in _CHOICES else None)
-    kind = kind or ("math" if name in _MATH else None)
-    if kind not in _PROMPTS:
-        said = f"has the evaluation type {kind!r}, which nel does not score" if kind else "declares no evaluation type"
-        raise UsageError(f"skills://{name} {said}", hint=f"set params.eval_type to one of: {', '.join(_PROMPTS)}")
-    file = folder / f"{split or declared.get('EVAL_SPLIT') or 'test'}.jsonl"
-    if not file.is_file():
-        found = ", ".join(sorted(path.stem for path in folder.glob("*.jsonl"))) or "none"
-        hint = f"splits that are there: {found}; write the file with: ns prepare_data {name}"
-        raise UsageError(f"skills://{name}: {file} does not exist", hint=hint)
-    return SkillsEnvironment(name, file, kind, prompt or _PROMPTS[kind], num_examples)
 
-
-class SkillsEnvironment(EvalEnvironment):
-    """One split of one benchmark."""
-
-    def __init__(self, name: str, file: Path, kind: str, prompt: str, num_examples: int | None = None) -> None:
-        self.name, self._benchmark, self._kind, self._prompt = f"skills_{safe_name(name)}", name, kind, prompt
-        self._dataset = open_rows(file)[:num_examples]
+    def __init__(
+        self,
+        uri: str,
+        num_examples: int | None = None,
+        data_dir: str | None = None,
+        split: str | None = None,
+        eval_type: str | None = None,
+        prompt: str | None = None,
+    ) -> None:
+        name = self._benchmark = uri.partition("://")[2].strip("/")
+        self.name = f"skills_{safe_name(name)}"
+        folder = _folder(name, data_dir)
+        # What the benchmark's own file says of it, read and not run.
+        own = folder / "__init__.py"
+        declared = dict(_DECLARED.findall(own.read_text(encoding="utf-8"))) if own.is_file() else {}
+        known = "multichoice" if name in _CHOICES else "math" if name in _MATH else ""
+        self._kind = kind = eval_type or declared.get("METRICS_TYPE") or known
+        if kind not in _PROMPTS:
+            said = (
+                f"has the evaluation type {kind!r}, which nel does not score" if kind else "declares no evaluation type"
+            )
+            raise UsageError(f"skills://{name} {said}", hint=f"set params.eval_type to one of: {', '.join(_PROMPTS)}")
+        file = folder / f"{split or declared.get('EVAL_SPLIT') or 'test'}.jsonl"
+        if not file.is_file():
+            found = ", ".join(sorted(path.stem for path in folder.glob("*.jsonl"))) or "none"
+            hint = f"splits that are there: {found}; write the file with: ns prepare_data {name}"
+            raise UsageError(f"skills://{name}: {file} does not exist", hint=hint)
+        self._prompt, self._dataset = prompt or _PROMPTS[kind], open_rows(file)[:num_examples]
 
     async def seed(self, idx: int) -> SeedResult:
         row = self._dataset[idx]
@@ -122,4 +120,4 @@ def _folder(name: str, data_dir: str | None) -> Path:
     raise UsageError(f"skills://{name} was not found (looked in {looked})", hint=hint)
 
 
-KIND: Final = Kind(build=open_skills)
+KIND: Final = Kind(build=SkillsEnvironment)

@@ -26,16 +26,12 @@ _LONGEST_INDEX: Final = 64
 _TYPES: Final = {"iVBOR": "png", "/9j/": "jpeg", "R0lGO": "gif", "UklGR": "webp"}
 
 
-def open_vlmevalkit(uri: str, *, num_examples: int | None = None) -> EvalEnvironment:
-    """The environment of a ``vlmevalkit://`` URI."""
-    return VlmEvalKitEnvironment(uri.partition("://")[2], num_examples)
-
-
 class VlmEvalKitEnvironment(EvalEnvironment):
     """A table of questions about pictures: multiple choice where there are options, yes/no, or a short answer."""
 
-    def __init__(self, table: str, num_examples: int | None = None) -> None:
-        self.name, self._table = f"vlmevalkit_{safe_name(table)}", table
+    def __init__(self, uri: str, *, num_examples: int | None = None) -> None:
+        table = self._table = uri.partition("://")[2]
+        self.name = f"vlmevalkit_{safe_name(table)}"
         # The name is VLMEvalKit's own.
         folder = Path(os.environ.get("LMUData") or Path.home() / "LMUData")  # noqa: SIM112
         path = folder / f"{table}.tsv"
@@ -102,4 +98,4 @@ def _data_uri(encoded: str) -> str:
     return f"data:image/{kind};base64,{encoded}"
 
 
-KIND: Final = Kind(build=open_vlmevalkit)
+KIND: Final = Kind(build=VlmEvalKitEnvironment)
