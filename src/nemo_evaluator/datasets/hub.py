@@ -25,6 +25,16 @@ from nemo_evaluator.datasets.settings import cache_dir, is_offline
 
 # The branch where the hub keeps parquet copies of datasets that are defined by a script.
 _PARQUET_BRANCH = "refs/convert/parquet"
+# What the libraries say, in small letters (their classes change, their words are steadier), and what that means.
+_KNOWN = {
+    "gated|401|403": ("{repo} is gated", "accept its terms at {page}, then set HF_TOKEN to a token that may read it"),
+    "builderconfig|config name is missing": ("{repo} has no config {config!r}", "add ?config=...; it has: {listed}"),
+    "unknown split|bad split": ("{repo} has no split {split!r}", "it has: {listed}"),
+    "404|doesn't exist|notfound": (
+        "there is no dataset {repo!r} on the hub (or you may not see it)",
+        "check {page}; for a private dataset set HF_TOKEN; a local file needs its path",
+    ),
+}
 
 
 def hub_library() -> Any:
@@ -111,18 +121,6 @@ def _write(target: Path, rows: Iterable[dict[str, Any]]) -> None:
                 if isinstance(value, dict) and isinstance(value.get("bytes"), bytes):
                     row[key] = {"path": value.get("path"), "bytes_base64": base64.b64encode(value["bytes"]).decode()}
             file.write(orjson.dumps(row, default=str, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n")
-
-
-# What the libraries say, in small letters (their classes change, their words are steadier), and what that means.
-_KNOWN = {
-    "gated|401|403": ("{repo} is gated", "accept its terms at {page}, then set HF_TOKEN to a token that may read it"),
-    "builderconfig|config name is missing": ("{repo} has no config {config!r}", "add ?config=...; it has: {listed}"),
-    "unknown split|bad split": ("{repo} has no split {split!r}", "it has: {listed}"),
-    "404|doesn't exist|notfound": (
-        "there is no dataset {repo!r} on the hub (or you may not see it)",
-        "check {page}; for a private dataset set HF_TOKEN; a local file needs its path",
-    ),
-}
 
 
 def explain(ref: DatasetRef, error: Exception) -> UsageError:

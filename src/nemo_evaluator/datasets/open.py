@@ -19,10 +19,7 @@ from nemo_evaluator.datasets.settings import mirror_dir
 
 _log = logging.getLogger(__name__)
 _LOOKS_LIKE_PATH = re.compile(r"^[./~]|\\|\.[A-Za-z0-9]{2,7}(\.gz)?$|/.*/")
-
 _HUB: Final = "nemo_evaluator.datasets.hub"
-
-
 _recorders: list[list[Opened]] = []
 
 

@@ -66,9 +66,8 @@ class SkillsEnvironment(EvalEnvironment):
         known = "multichoice" if name in _CHOICES else "math" if name in _MATH else ""
         self._kind = kind = eval_type or declared.get("METRICS_TYPE") or known
         if kind not in _PROMPTS:
-            said = (
-                f"has the evaluation type {kind!r}, which nel does not score" if kind else "declares no evaluation type"
-            )
+            other = f"has the evaluation type {kind!r}, which nel does not score"
+            said = other if kind else "declares no evaluation type"
             raise UsageError(f"skills://{name} {said}", hint=f"set params.eval_type to one of: {', '.join(_PROMPTS)}")
         file = folder / f"{split or declared.get('EVAL_SPLIT') or 'test'}.jsonl"
         if not file.is_file():

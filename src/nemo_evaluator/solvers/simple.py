@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from nemo_evaluator.solvers.base import SolverContext
 
 ImageDetail = Literal["auto", "low", "high"]
+# As many stop strings as chat endpoints take; the text is cut at the others here.
+_STOPS: Final = 4
 
 
 class SimpleSolverConfig(SolverBase):
@@ -108,10 +110,6 @@ def _with_images(messages: list[Message], images: list[Any], detail: str) -> lis
                 return messages
             return [*messages[:at], messages[at] | {"content": parts + content}, *messages[at + 1 :]]
     return [*messages, {"role": "user", "content": parts}]
-
-
-# As many stop strings as chat endpoints take; the text is cut at the others here.
-_STOPS: Final = 4
 
 
 async def send_all(client: Client, requests: Sequence[PromptRequest], generation: JsonDict | None) -> SolveResult:

@@ -16,6 +16,9 @@ __all__ = ["ATIF_VERSION", "TrajectoryBuilder", "single_turn"]
 ATIF_VERSION: Final = "ATIF-v1.6"
 AGENT_NAME: Final = "nemo-evaluator"
 _TAIL: Final = 256
+_SOURCES: Final = {"system": "system", "developer": "system", "assistant": "agent", "user": "user", "tool": "system"}
+_SUFFIXES: Final = frozenset({"jpg", "jpeg", "png", "gif", "webp"})
+_METRICS: Final = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
 
 
 def single_turn(prompt: str, content: str, answer: JsonDict) -> list[JsonDict]:
@@ -140,9 +143,6 @@ def _called(call: ToolCallInfo) -> JsonDict:
     return {"tool_call_id": call.id, "function_name": call.name, "arguments": call.arguments}
 
 
-_SOURCES: Final = {"system": "system", "developer": "system", "assistant": "agent", "user": "user", "tool": "system"}
-
-
 def content_of(content: Any) -> str | list[JsonDict]:
     """An OpenAI message content as an ATIF message: text stays text, parts become text and image parts."""
     if isinstance(content, list):
@@ -167,12 +167,6 @@ def _part(part: Any) -> JsonDict:
     media = url[5:].partition(";")[0] or "image/png"
     digest = hashlib.blake2b(url.encode(), digest_size=8).hexdigest()
     return {"type": "image", "source": {"media_type": media, "path": f"inline:{digest}"}}
-
-
-_SUFFIXES: Final = frozenset({"jpg", "jpeg", "png", "gif", "webp"})
-
-
-_METRICS: Final = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
 
 
 def _token_metrics(response: ModelResponse) -> JsonDict:

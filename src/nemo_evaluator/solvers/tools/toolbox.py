@@ -81,20 +81,15 @@ class Toolbox:
             hint = did_you_mean(given, self.routes, also=f"Available tools: {', '.join(self.routes)}.")
             said = f"There is no tool named {given!r}. {hint[0].upper()}{hint[1:]}"
             result = ToolResult(said, is_error=True)
-        elif (broken := malformed(call.arguments, tool.parameters)) is not None:
-            result = ToolResult(broken, is_error=True)
+        elif set(call.arguments) == {"raw"} and "raw" not in (tool.parameters.get("properties") or {}):
+            # Arguments that were no JSON object are kept so.
+            said = f"The arguments are not a valid JSON object: {truncate(str(call.arguments['raw']), 500)}"
+            result = ToolResult(said, is_error=True)
         else:
             result = await session.call(tool.name, call.arguments, self.timeout)
         text, source = truncate(result.content, self.limit), session.name if session else ""
         took = round((time.perf_counter() - started) * 1000, 2)
         return Outcome(call.id, call.name, source, text, result.is_error, took)
-
-
-def malformed(arguments: JsonDict, schema: JsonDict) -> str | None:
-    """What is wrong with arguments that were no JSON object (those are kept as ``{"raw": text}``)."""
-    if set(arguments) != {"raw"} or "raw" in (schema.get("properties") or {}):
-        return None
-    return f"The arguments are not a valid JSON object: {truncate(str(arguments['raw']), 500)}"
 
 
 def truncate(text: str, limit: int) -> str:
