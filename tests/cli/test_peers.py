@@ -7,7 +7,7 @@ import sys
 import click
 import pytest
 
-from nemo_evaluator.cli._errors import better_command, better_option
+from nemo_evaluator.cli._errors import better_command, same_word
 from nemo_evaluator.cli.eval_run import run
 from nemo_evaluator.cli.main import main, nel
 
@@ -47,4 +47,4 @@ def test_what_is_suggested_exists() -> None:
         assert word not in known
     options = {name for parameter in run.params for name in parameter.opts}
     for word in ("--tasks", "--model_args", "--epochs", "--max-samples", "--num-concurrent", "--log-dir", "--samples"):
-        assert better_option(word) in options
+        assert same_word("options", word) in options

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from nel_support import Told
 
 from nemo_evaluator.cli.config import config as command
 from nemo_evaluator.config import load_config
@@ -235,7 +236,7 @@ def check(path: Path, *overrides: str) -> tuple[int, list[dict[str, str]]]:
     arguments = ["check", str(path), "--file-only", "--json"]
     for override in overrides:
         arguments += ["-O", override]
-    result = CliRunner().invoke(command, arguments)
+    result = CliRunner().invoke(Told(command), arguments)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, json.loads(result.stdout).get("problems", [])
 
@@ -406,7 +407,9 @@ def test_a_secret_of_the_wrong_type_is_not_repeated(write) -> None:
 def test_no_secret_is_repeated(write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEL_TEST_KEY", "sk-verysecret")
     text = BASE.replace("model: some/model", "api_key: ${NEL_TEST_KEY}\n    max_concurrent: ${NEL_TEST_KEY}")
-    result = CliRunner().invoke(command, ["check", str(write(config=text)), "-O", "services.judge.api_key=[sk-other]"])
+    result = CliRunner().invoke(
+        Told(command), ["check", str(write(config=text)), "-O", "services.judge.api_key=[sk-other]"]
+    )
     assert result.exit_code == 1
     assert "verysecret" not in result.output
     assert "sk-other" not in result.output

@@ -12,6 +12,7 @@ import yaml
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from nel_support import Told
 
 from nemo_evaluator.cli.config import config as command
 from nemo_evaluator.config import EvalConfig, load_config
@@ -101,7 +102,7 @@ def check(tmp_path: Path):
             "--json",
             *(word for override in overrides for word in ("-O", override)),
         ]
-        result = runner.invoke(command, arguments)
+        result = runner.invoke(Told(command), arguments)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         said = json.loads(result.stdout)

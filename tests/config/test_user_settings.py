@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from nel_support import Told
 
 from nemo_evaluator.cli.config import config as command
 from nemo_evaluator.config import load_config, settings_path
@@ -21,7 +22,7 @@ benchmarks:
 
 
 def nel(*arguments: str) -> Result:
-    return CliRunner().invoke(command, arguments)
+    return CliRunner().invoke(Told(command), arguments)
 
 
 def test_kept_values_are_defaults_of_every_run(write) -> None:

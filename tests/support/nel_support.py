@@ -10,8 +10,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
+from nemo_evaluator.cli._errors import tell
+from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.services.process import port_is_busy
 from nemo_evaluator.testing import ScriptedServer
 
@@ -141,3 +144,17 @@ def sums(tmp_path: Path) -> Sums:
         return "sums.py"
 
     return write
+
+
+class Told(click.Command):
+    """A command whose errors are told as ``nel`` tells them."""
+
+    def __init__(self, command: click.Command) -> None:
+        super().__init__(command.name)
+        self._command = command
+
+    def main(self, *args: Any, **more: Any) -> Any:
+        try:
+            return self._command.main(*args, **more)
+        except NelError as error:
+            sys.exit(tell(error))

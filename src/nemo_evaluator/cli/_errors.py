@@ -17,7 +17,7 @@ from nemo_evaluator.core.wording import counted
 def tell(error: NelError | OSError | click.ClickException) -> int:
     """Show an error that ends a command; returns the exit code."""
     if isinstance(error, click.ClickException):
-        meant = better_option(error.option_name) if isinstance(error, click.NoSuchOption) else None
+        meant = same_word("options", error.option_name) if isinstance(error, click.NoSuchOption) else None
         if isinstance(error, click.NoSuchOption) and meant is not None:
             error = click.UsageError(f"No such option {error.option_name!r}. Did you mean {meant!r}?", ctx=error.ctx)
         error.show()
@@ -29,18 +29,14 @@ def tell(error: NelError | OSError | click.ClickException) -> int:
 
 def render_error(error: NelError) -> str:
     """The text of an error, several lines when it holds several problems."""
-    if isinstance(error, ConfigError) and error.problems:
-        return scrub(_config_error(error))
-    return scrub(f"error: {error.message}" + (f"\n  hint: {error.hint}" if error.hint else ""))
-
-
-def _config_error(error: ConfigError) -> str:
+    if not isinstance(error, ConfigError) or not error.problems:
+        return scrub(f"error: {error.message}" + (f"\n  hint: {error.hint}" if error.hint else ""))
     where = f" in {error.source}" if error.source else ""
     lines = [f"error: {counted(len(error.problems), 'problem')}{where}"]
     for problem in error.problems:
         lines += ["", f"  {problem_place(problem, error.source)}: {problem.message}"]
         lines += [f"    hint: {problem.hint}"] if problem.hint else []
-    return "\n".join(lines)
+    return scrub("\n".join(lines))
 
 
 def problem_place(problem: Problem, source: str | None = None) -> str:
@@ -62,15 +58,10 @@ def better_command(group: str, word: str, known: Sequence[str]) -> str | None:
     close = nearest(word, list(known))
     if close is None and group.endswith(" eval"):
         return f"nel eval run --bench {word}"
-    return f"{group} {close}" if close is not None else _same("commands", word)
+    return f"{group} {close}" if close is not None else same_word("commands", word)
 
 
-def better_option(name: str) -> str | None:
-    """The option that does what ``name`` does elsewhere."""
-    return _same("options", name)
-
-
-def _same(kind: str, word: str) -> str | None:
+def same_word(kind: str, word: str) -> str | None:
     """What we call what other tools call ``word``."""
     peers = yaml.safe_load(Path(__file__).with_name("peers.yaml").read_text(encoding="utf-8"))[kind]
     plain = word.replace("_", "-").lower()

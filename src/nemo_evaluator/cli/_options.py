@@ -6,15 +6,17 @@ Rooms are loaded by name: commands must not load them only to be listed.
 import glob
 import importlib
 import os
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem
 
-from nemo_evaluator.core.terminal import coloured, harmless
+from nemo_evaluator.core.terminal import coloured, harmless, table, terminal_width
 
 option = partial(click.option, show_default=True)
+JSON = option("--json", "as_json", is_flag=True, help="Output JSON.")
 PATH, FILE = click.Path(path_type=Path), click.Path(dir_okay=False)
 
 
@@ -49,6 +51,11 @@ def config_files(ctx: click.Context, parameter: click.Parameter, incomplete: str
     names = [one.name + "/" if one.is_dir() else one.name for one in found]
     fitting = [name for name in names if name.endswith(("/", ".yaml", ".yml"))]
     return [CompletionItem(f"{incomplete.removesuffix(start)}{name}") for name in fitting]
+
+
+def show_table(rows: Sequence[Sequence[str]], narrow: Sequence[int] = (), more: Iterable[str] = ()) -> None:
+    """Print rows as columns, those that ``narrow`` names giving way to the terminal's width; and ``more`` lines."""
+    click.echo(harmless("\n".join([*table(rows, terminal_width(), narrow), *more])))
 
 
 def echo_verdict(text: str) -> None:

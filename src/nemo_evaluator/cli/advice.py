@@ -8,9 +8,9 @@ import click
 from nemo_evaluator.assistant.checkpoint import find_checkpoint, read_checkpoint
 from nemo_evaluator.assistant.recipes import find_recipe, recipes, render
 from nemo_evaluator.assistant.serving import advise, apply_advice
-from nemo_evaluator.cli._options import option
+from nemo_evaluator.cli._options import option, show_table
 from nemo_evaluator.core.files import dumps, write_atomic
-from nemo_evaluator.core.terminal import harmless, table, terminal_width
+from nemo_evaluator.core.terminal import harmless
 
 
 @click.command()
@@ -26,7 +26,7 @@ def recipe(name: str | None, as_json: bool) -> None:
     if not name:
         rows = [(one.name, str(one.repeats), one.damage, ", ".join(one.needs) or "-", one.title) for one in chosen]
         head = ("RECIPE", "REPEATS", "SHOWS QUANTIZATION DAMAGE", "NEEDS", "WHAT")
-        click.echo("\n".join(table([head, *rows], terminal_width(), narrow=(3, 4))))
+        show_table([head, *rows], narrow=(3, 4))
         return
     click.echo(render("recipe.txt.j2", **asdict(chosen[0])))
 

@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from nemo_evaluator.adapters.cache_store import clear_store, prune_store, store_stats
-from nemo_evaluator.cli._options import PATH, option
+from nemo_evaluator.cli._options import JSON, PATH, option
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import cache_folder
 from nemo_evaluator.core.wording import counted
@@ -18,8 +18,12 @@ from nemo_evaluator.core.wording import counted
 _AGES: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _SIZES: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
-_DIR = option("--dir", "folder", type=PATH, help="The store; default: your cache folder.")
-_JSON = option("--json", "as_json", is_flag=True, help="Output JSON.")
+
+def _folder(context: click.Context, parameter: click.Parameter, given: Path | None) -> Path:
+    return given.expanduser() if given is not None else cache_folder()
+
+
+_DIR = option("--dir", "folder", type=PATH, callback=_folder, help="The store; default: your cache folder.")
 
 
 @click.group()
@@ -29,10 +33,10 @@ def cache() -> None:
 
 @cache.command()
 @_DIR
-@_JSON
-def stats(folder: Path | None, as_json: bool) -> None:
+@JSON
+def stats(folder: Path, as_json: bool) -> None:
     """Show what the cache holds."""
-    found = store_stats(_folder(folder))
+    found = store_stats(folder)
     if as_json:
         click.echo(json.dumps(asdict(found) | {"path": str(found.path)}, indent=2))
         return
@@ -48,34 +52,29 @@ def stats(folder: Path | None, as_json: bool) -> None:
 @_DIR
 @option("--older-than", metavar="AGE", help="Remove answers older than this: 12h, 30d, 4w.")
 @option("--max-size", metavar="SIZE", help="Then remove the oldest until the answers fit: 500m, 2g.")
-@_JSON
-def prune(folder: Path | None, older_than: str | None, max_size: str | None, as_json: bool) -> None:
+@JSON
+def prune(folder: Path, older_than: str | None, max_size: str | None, as_json: bool) -> None:
     """Remove old answers."""
     if older_than is None and max_size is None:
         raise UsageError("nothing to prune by", hint="give --older-than 30d, --max-size 2g, or both")
     age = _amount(older_than, _AGES, "an age such as 12h or 30d") if older_than else None
     size = _amount(max_size, _SIZES, "a size such as 500m or 2g") if max_size else None
-    _removed(prune_store(_folder(folder), older_than=age, max_bytes=None if size is None else int(size)), as_json)
+    _removed(prune_store(folder, older_than=age, max_bytes=None if size is None else int(size)), as_json)
 
 
 @cache.command()
 @_DIR
 @option("-y", "--yes", is_flag=True, help="Do not ask.")
-@_JSON
-def clear(folder: Path | None, yes: bool, as_json: bool) -> None:
+@JSON
+def clear(folder: Path, yes: bool, as_json: bool) -> None:
     """Remove every answer."""
-    where = _folder(folder)
     if not yes:
-        click.confirm(f"remove all answers in {where}?", abort=True)
-    _removed(clear_store(where), as_json)
+        click.confirm(f"remove all answers in {folder}?", abort=True)
+    _removed(clear_store(folder), as_json)
 
 
 def _removed(number: int, as_json: bool) -> None:
     click.echo(json.dumps({"removed": number}) if as_json else f"removed {counted(number, 'answer')}")
-
-
-def _folder(given: Path | None) -> Path:
-    return given.expanduser() if given is not None else cache_folder()
 
 
 def _amount(text: str, units: dict[str, int], wanted: str) -> float:

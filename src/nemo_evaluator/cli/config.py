@@ -5,20 +5,20 @@ import importlib
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 import yaml
 
-from nemo_evaluator.cli._errors import problem_place, tell
-from nemo_evaluator.cli._options import FILE, PATH, config_files, option
+from nemo_evaluator.cli._errors import problem_place
+from nemo_evaluator.cli._options import FILE, PATH, config_files, option, say
 from nemo_evaluator.config import LoadedConfig, config_schema, load_config, load_settings
 from nemo_evaluator.config._document import Document
 from nemo_evaluator.config.env_file import use_env_file
 from nemo_evaluator.config.overrides import parse_value
 from nemo_evaluator.config.schema import reference_markdown
 from nemo_evaluator.config.user_settings import check_settings, save_settings, setting_names, settings_path
-from nemo_evaluator.core.errors import ConfigError, NelError, UsageError
+from nemo_evaluator.core.errors import ConfigError, UsageError
 from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.wording import counted
@@ -60,17 +60,18 @@ def check(
         if not file_only:
             asyncio.run(look.preflight(loaded, pinging=ping))
     except ConfigError as error:
-        shown = ConfigError(error.problems, source=error.source or file)
+        source = error.source or file
         if not as_json:
-            _fail(shown)
-        click.echo(scrub(json.dumps(_failure(shown), indent=2)))
+            raise ConfigError(error.problems, source=source) from error
+        problems = [{**asdict(one), "place": problem_place(one, source)} for one in error.problems]
+        click.echo(scrub(json.dumps({"ok": False, "source": source, "problems": problems}, indent=2)))
         context.exit(error.exit_code)
     asked = importlib.import_module("nemo_evaluator.suite.site_checks").pinged(loaded.config) if ping else None
     if as_json:
         click.echo(json.dumps(_success(loaded, file) | ({"answered": asked} if ping else {}), indent=2))
         return
     for warning in loaded.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}")
     click.echo(f"ok: {file}")
     for line in _summary(loaded):
         click.echo(f"  {line}")
@@ -110,7 +111,7 @@ def get(key: str) -> None:
     for part in _known(key).split("."):
         value = value.get(part) if isinstance(value, dict) else None
     if value is None:
-        _fail(UsageError(f"{key} is not set", hint=f"set it with: nel config set {key} VALUE"))
+        raise UsageError(f"{key} is not set", hint=f"set it with: nel config set {key} VALUE")
     click.echo(value if isinstance(value, str) else json.dumps(value))
 
 
@@ -122,10 +123,7 @@ def set_(key: str, value: str) -> None:
     group, name = _known(key, whole=True).split(".")
     settings = _settings()
     changed = {**settings, group: {**settings.get(group, {}), name: parse_value(value, key)}}
-    try:
-        save_settings(check_settings(Document(changed)))
-    except ConfigError as error:
-        _fail(error)
+    save_settings(check_settings(Document(changed)))
     click.echo(f"{key} = {value}")
 
 
@@ -136,7 +134,7 @@ def unset(key: str) -> None:
     group, name = _known(key, whole=True).split(".")
     settings = _settings()
     if name not in settings.get(group, {}):
-        _fail(UsageError(f"{key} is not set", hint="see: nel config show"))
+        raise UsageError(f"{key} is not set", hint="see: nel config show")
     rest = {other: value for other, value in settings[group].items() if other != name}
     kept = {other: value for other, value in settings.items() if other != group}
     save_settings({**kept, group: rest} if rest else kept)
@@ -144,10 +142,7 @@ def unset(key: str) -> None:
 
 
 def _settings() -> dict[str, Any]:
-    try:
-        return load_settings(lambda text: click.echo(f"warning: {text}", err=True))
-    except ConfigError as error:
-        _fail(error)
+    return load_settings(lambda text: say(f"warning: {text}"))
 
 
 def _known(key: str, *, whole: bool = False) -> str:
@@ -155,11 +150,7 @@ def _known(key: str, *, whole: bool = False) -> str:
     groups = [] if whole else sorted({name.split(".")[0] for name in names})
     if key in names or key in groups:
         return key
-    _fail(UsageError(f"unknown key {key!r}", hint=did_you_mean(key, names)))
-
-
-def _fail(error: NelError) -> NoReturn:
-    raise click.exceptions.Exit(tell(error))
+    raise UsageError(f"unknown key {key!r}", hint=did_you_mean(key, names))
 
 
 def _summary(loaded: LoadedConfig) -> list[str]:
@@ -170,11 +161,6 @@ def _summary(loaded: LoadedConfig) -> list[str]:
         size = counted(benchmark.max_problems, "problem") if benchmark.max_problems else "all problems"
         lines.append(f"benchmark {benchmark.key}: {size} x {benchmark.repeats}, solver {benchmark.solver.type}")
     return lines
-
-
-def _failure(error: ConfigError) -> dict[str, Any]:
-    problems = [{**asdict(problem), "place": problem_place(problem, error.source)} for problem in error.problems]
-    return {"ok": False, "source": error.source, "problems": problems}
 
 
 def _success(loaded: LoadedConfig, file: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from nemo_evaluator.cli._options import PATH, option
+from nemo_evaluator.cli._options import JSON, PATH, option
 from nemo_evaluator.core.errors import EXIT_FAILED, UsageError
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.datasets import Opened, recording
@@ -14,8 +14,6 @@ from nemo_evaluator.datasets.lock import forget, read_lock
 from nemo_evaluator.datasets.mirror import Mirror, fill
 from nemo_evaluator.datasets.settings import lock_file
 from nemo_evaluator.environments.registry import environment_class, get_environment
-
-_JSON = option("--json", "as_json", is_flag=True, help="Output JSON.")
 
 
 @click.group()
@@ -26,7 +24,7 @@ def data() -> None:
 @data.command("mirror")
 @click.argument("benchmarks", nargs=-1, required=True)
 @option("--to", "folder", type=PATH, required=True, help="Folder of the mirror.")
-@_JSON
+@JSON
 def mirror(benchmarks: tuple[str, ...], folder: Path, as_json: bool) -> None:
     """Fetch what BENCHMARKS need and keep it in a folder.
 
@@ -63,7 +61,7 @@ def _datasets_of(name: str) -> list[Opened]:
 
 @data.command("verify")
 @click.argument("folder", type=PATH)
-@_JSON
+@JSON
 @click.pass_context
 def verify(ctx: click.Context, folder: Path, as_json: bool) -> None:
     """Check every file of a mirror against its index: there, whole, and with as many rows as it says.
@@ -82,7 +80,7 @@ def verify(ctx: click.Context, folder: Path, as_json: bool) -> None:
 
 
 @data.command("lock")
-@_JSON
+@JSON
 def lock(as_json: bool) -> None:
     """Print the lock in force: the revision and content that each dataset had when it was first used."""
     entries = read_lock()
@@ -96,7 +94,7 @@ def lock(as_json: bool) -> None:
 
 @data.command("update")
 @click.argument("datasets", nargs=-1, required=True)
-@_JSON
+@JSON
 def update(datasets: tuple[str, ...], as_json: bool) -> None:
     """Drop DATASETS (keys of `nel data lock`, or the start of one) from the lock: the next use takes the newest."""
     starts = tuple(wanted.removeprefix("hf://") for wanted in datasets)

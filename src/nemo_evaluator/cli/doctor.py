@@ -73,7 +73,9 @@ def examine() -> Iterator[Finding]:
         yield asyncio.run(_sandbox(word))
     yield _command("gpu", ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], "no NVIDIA driver found")
     yield _command("slurm", ["sinfo", "--version"], "no SLURM commands found")
-    yield _disk()
+    free = shutil.disk_usage(Path.cwd()).free
+    fix = "free some, or write elsewhere: -o FOLDER" if free < _SCARCE else ""
+    yield Finding("disk", free >= _SCARCE, f"{free / 1024**3:.1f} GB free in this folder", fix)
     for name in _PROXIES:
         if value := os.environ.get(name) or os.environ.get(name.lower()):
             yield Finding(f"proxy {name}", None, re.sub(r"//[^@/]*@", "//***@", value))
@@ -127,12 +129,6 @@ def _command(about: str, words: list[str], absent: str) -> Finding:
     if done.returncode:
         return Finding(about, None, f"{words[0]} fails: {done.stderr.strip().partition(chr(10))[0]}")
     return Finding(about, True, ", ".join(done.stdout.split("\n")).strip(", "))
-
-
-def _disk() -> Finding:
-    free = shutil.disk_usage(Path.cwd()).free
-    fix = "free some, or write elsewhere: -o FOLDER" if free < _SCARCE else ""
-    return Finding("disk", free >= _SCARCE, f"{free / 1024**3:.1f} GB free in this folder", fix)
 
 
 def _datasets() -> Finding:

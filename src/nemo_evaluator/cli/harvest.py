@@ -11,9 +11,8 @@ import click
 
 from nemo_evaluator.assistant.harvest import Harvested
 from nemo_evaluator.assistant.harvest import harvest as harvest_run
-from nemo_evaluator.cli._options import option, run_ids
+from nemo_evaluator.cli._options import option, run_ids, show_table
 from nemo_evaluator.core.files import dumps
-from nemo_evaluator.core.terminal import harmless, table, terminal_width
 from nemo_evaluator.store.runs import find_run
 
 _COLUMNS = ("status", "benchmark", "metric", "score", "standard_error", "scale", "percent", "n", "repeats")
@@ -36,9 +35,6 @@ def harvest(run: str, form: str) -> None:
         writer.writerows(map(asdict, lines))
     else:
         columns = (*_COLUMNS, *(["corrected"] if any(one.corrected is not None for one in lines) else []))
-        rows = [tuple(_shown(getattr(one, name)) for name in columns) for one in lines]
-        click.echo(harmless("\n".join(table([columns, *rows], terminal_width(), narrow=(1, 2)))))
-
-
-def _shown(value: object) -> str:
-    return "-" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
+        told = [[getattr(one, name) for name in columns] for one in lines]
+        rows = [["-" if v is None else f"{v:.4f}" if isinstance(v, float) else str(v) for v in row] for row in told]
+        show_table([columns, *rows], narrow=(1, 2))

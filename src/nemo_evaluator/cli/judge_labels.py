@@ -18,7 +18,6 @@ from nemo_evaluator.runs.calibration import read_draw
 from nemo_evaluator.runs.find import find_runs
 from nemo_evaluator.runs.label_file import read_label_file
 from nemo_evaluator.runs.labels import Label, Verdict, append_label, read_labels
-from nemo_evaluator.runs.row import Row
 from nemo_evaluator.store.runs import find_run
 
 
@@ -109,7 +108,10 @@ def label(run: str, who: str, benchmark: str | None) -> None:
     click.echo(f"{counted(len(draw.rows) - len(todo), 'row')} labelled, {len(todo):,} to go")
     at = 0
     while at < len(todo):
-        click.echo(harmless(_shown(texts[todo[at]], at + 1, len(todo))))
+        row = texts[todo[at]]
+        expected = f"\n--- reference\n{row.expected}" if row.expected not in (None, "") else ""
+        shown = f"--- prompt\n{row.prompt}\n--- answer\n{row.response}{expected}"
+        click.echo(harmless(f"\n=== {at + 1} of {len(todo)}\n{shown}\n"))
         said = _asked(low, high)
         if said == "q":
             break
@@ -140,11 +142,6 @@ def _asked(low: float, high: float) -> str:
         except ValueError:
             pass
         click.echo(f"{said!r} is none of these")
-
-
-def _shown(row: Row, number: int, of: int) -> str:
-    expected = f"\n--- reference\n{row.expected}" if row.expected not in (None, "") else ""
-    return f"\n=== {number} of {of}\n--- prompt\n{row.prompt}\n--- answer\n{row.response}{expected}\n"
 
 
 @click.command("calibrate")

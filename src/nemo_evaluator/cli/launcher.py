@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from nemo_evaluator.cli._options import PATH, option, run_ids
+from nemo_evaluator.cli._options import PATH, option, run_ids, show_table
 from nemo_evaluator.config import SNAPSHOT
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
@@ -38,8 +38,7 @@ def status(ids: tuple[str, ...], as_json: bool) -> None:
     head = ("JOB ID", "STATUS", "SAMPLES", "EXECUTOR", "TASK")
     lines = [(job.job_id, job.status, f"{job.done}/{job.total or '?'}", job.run.executor, job.task) for job in jobs]
     # A path is not cut: it is there to be copied.
-    places = dict.fromkeys(f"Location: {job.run.output_dir}" for job in jobs)
-    click.echo(harmless("\n".join([*table([head, *lines], terminal_width(), narrow=(4,)), *places])))
+    show_table([head, *lines], narrow=(4,), more=dict.fromkeys(f"Location: {job.run.output_dir}" for job in jobs))
 
 
 def _state(job: Job) -> JsonDict:
@@ -184,8 +183,10 @@ def runs(limit: int | None, executor: str | None, since: str | None) -> None:
         for run in found[:limit]
         for jobs in [run.details.get("benchmarks") or [one.name for one in overview(run)]]
     ]
-    head = ("INVOCATION", "STARTED", "JOBS", "EXECUTOR", "BENCHMARKS")
-    click.echo(harmless("\n".join(table([head, *rows], terminal_width()))) if rows else "No runs.")
+    if not rows:
+        click.echo("No runs.")
+        return
+    show_table([("INVOCATION", "STARTED", "JOBS", "EXECUTOR", "BENCHMARKS"), *rows])
 
 
 def _facts(one: Task) -> JsonDict:

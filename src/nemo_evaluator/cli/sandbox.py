@@ -5,9 +5,8 @@ from dataclasses import asdict
 
 import click
 
-from nemo_evaluator.cli._options import option
+from nemo_evaluator.cli._options import option, show_table
 from nemo_evaluator.core.files import dumps
-from nemo_evaluator.core.terminal import table, terminal_width
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.sandbox.inventory import find_sandboxes, remove_sandboxes, sweep
 
@@ -29,8 +28,10 @@ def list_sandboxes(as_json: bool) -> None:
         return
     states = {True: "orphan", False: "in use"}
     rows = [(one.kind, one.name, one.run_id, one.owner, f"{one.age_s:.0f} s", states[one.orphan]) for one in found]
-    head = ("KIND", "NAME", "RUN", "OWNER", "AGE", "STATE")
-    click.echo("\n".join(table([head, *rows], terminal_width(), narrow=(1,))) if rows else "no sandboxes")
+    if not rows:
+        click.echo("no sandboxes")
+        return
+    show_table([("KIND", "NAME", "RUN", "OWNER", "AGE", "STATE"), *rows], narrow=(1,))
 
 
 @sandbox.command("gc")

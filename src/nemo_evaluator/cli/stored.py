@@ -44,7 +44,11 @@ def merge(
     Reports and exports of the shards' config are done for the whole. Exits with 3 when a merged benchmark is INVALID
     (shards are missing, or too few rows are scored), with 2 when a strict export failed.
     """
-    root = Path(folder or output_dir or (_root_of(run_id) if run_id else "eval_results"))
+    root = Path(folder or output_dir or "eval_results")
+    if run_id and not folder and not output_dir:
+        # A run id may name a shard: the folder above it is meant.
+        named = Path(find_run(run_id).output_dir)
+        root = named.parent if named.name.startswith("shard_") else named
     merged = merge_run(root, repeats=repeats, say=say)
     bundles = [one.bundle for one in merged.benchmarks if one.bundle is not None]
     if as_json:
@@ -53,12 +57,6 @@ def merge(
         for bundle in bundles:
             _tell(bundle)
     ctx.exit(merged.exit_code)
-
-
-def _root_of(run_id: str) -> Path:
-    """The folder above the shard that a run id names."""
-    folder = Path(find_run(run_id).output_dir)
-    return folder.parent if folder.name.startswith("shard_") else folder
 
 
 def _tell(bundle: JsonDict) -> None:

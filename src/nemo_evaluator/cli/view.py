@@ -57,7 +57,8 @@ def view(paths: tuple[Path, ...], port: int | None, no_open: bool, export: Path 
         click.echo(f"{counted(export_runs(library, export), 'run')} written to {export}; to look at it:")
         click.echo(f"  {shlex.join(['python3', '-m', 'http.server', '--bind', _HOST, '--directory', str(export)])}")
     else:
-        uvloop.run(_serve(library, port, opens=not no_open and _has_desktop()))
+        desktop = sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+        uvloop.run(_serve(library, port, opens=not no_open and bool(desktop)))
 
 
 async def _serve(library: Library, port: int | None, *, opens: bool) -> None:
@@ -82,7 +83,3 @@ async def _serve(library: Library, port: int | None, *, opens: bool) -> None:
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     await ended.wait()
     await server.stop()
-
-
-def _has_desktop() -> bool:
-    return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
