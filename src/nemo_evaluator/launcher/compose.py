@@ -35,8 +35,12 @@ def compose_launcher(file: Path, overrides: Sequence[str] = (), *, raw: bool = F
     of_tasks = [one for one in overrides if _TASK_OVERRIDE.fullmatch(one)]
     with _variables():
         try:
-            others = [one for one in overrides if one not in of_tasks]
-            config = OmegaConf.create(_raw(file)) if raw else _hydra(file, others)
+            if raw:
+                config = OmegaConf.create(_raw(file))
+            else:
+                others = [one for one in overrides if one not in of_tasks]
+                with initialize_config_dir(version_base="1.3", config_dir=str(file.resolve().parent)):
+                    config = compose(file.stem, overrides=[f"hydra.searchpath=['file://{GROUPS}']", *others])
             for override in of_tasks:
                 _override_task(config, override)
             _refuse_missing(as_dict(OmegaConf.to_container(config, resolve=False)), file)
@@ -44,11 +48,6 @@ def compose_launcher(file: Path, overrides: Sequence[str] = (), *, raw: bool = F
         except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
             raise ConfigError([_problem(error)], source=str(file)) from error
     return as_dict(_with_references(resolved))
-
-
-def _hydra(file: Path, overrides: list[str]) -> DictConfig:
-    with initialize_config_dir(version_base="1.3", config_dir=str(file.resolve().parent)):
-        return compose(file.stem, overrides=[f"hydra.searchpath=['file://{GROUPS}']", *overrides])
 
 
 def _raw(file: Path) -> JsonDict:
@@ -72,17 +71,16 @@ def _variables() -> Iterator[None]:
             raise KeyError(f"the environment variable {name} is not set")
         return os.environ.get(name, *default)
 
+    def select_not_null(key: str, default: Any = None, *, _root_: DictConfig) -> Any:
+        found = OmegaConf.select(_root_, key)
+        return default if found is None else found
+
     OmegaConf.register_new_resolver("oc.env", variable, replace=True)
-    OmegaConf.register_new_resolver("select_not_null", _select_not_null, replace=True)
+    OmegaConf.register_new_resolver("select_not_null", select_not_null, replace=True)
     try:
         yield
     finally:
         OmegaConf.clear_resolvers()
-
-
-def _select_not_null(key: str, default: Any = None, *, _root_: DictConfig) -> Any:
-    found = OmegaConf.select(_root_, key)
-    return default if found is None else found
 
 
 def _with_references(value: Any) -> Any:

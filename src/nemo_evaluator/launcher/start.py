@@ -7,6 +7,7 @@ from typing import Final
 
 import yaml
 
+from nemo_evaluator.config._yaml import parse_document
 from nemo_evaluator.core.errors import ConfigError, UsageError
 from nemo_evaluator.core.files import write_atomic
 from nemo_evaluator.core.text import valid_text
@@ -23,25 +24,13 @@ def converted_text(translated: Translated, source: str) -> str:
     origins = {path.replace("[", ".").replace("]", ""): field for path, field in translated.origins.items()}
     body = yaml.safe_dump(translated.config, sort_keys=False, allow_unicode=True, width=_WIDTH)
     lines = body.splitlines()
-    for path, line in _lines_of(yaml.compose(body), ""):
-        if (field := origins.get(path)) is not None and "#" not in lines[line]:
+    for path, mark in parse_document(body, source).marks.items():
+        field, line = origins.get(".".join(map(str, path))), (mark.line or 1) - 1
+        if field is not None and "#" not in lines[line]:
             lines[line] += f"  # {field}"
     head = [f"# Converted from {source}. Run it with: nel eval run FILE"]
     head += [f"# {one.field}: {one.detail}" for one in translated.of("warned")]
     return valid_text("\n".join([*head, *lines]) + "\n")
-
-
-def _lines_of(node: yaml.Node | None, path: str) -> list[tuple[str, int]]:
-    """The dotted paths of a document, with the line of each."""
-    found: list[tuple[str, int]] = []
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            below = f"{path}.{key.value}" if path else str(key.value)
-            found += [(below, key.start_mark.line), *_lines_of(value, below)]
-    elif isinstance(node, yaml.SequenceNode):
-        for number, value in enumerate(node.value):
-            found += _lines_of(value, f"{path}.{number}")
-    return found
 
 
 def start_translated(

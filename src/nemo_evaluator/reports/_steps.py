@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from nemo_evaluator.core.files import dumps, replacing
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.reports._fields import FIELDS
 from nemo_evaluator.reports._wire import Tally, WireCalls, cause_of, succeeded
+from nemo_evaluator.reports._words import FIELDS
 from nemo_evaluator.runs.row_file import read_trajectories
 from nemo_evaluator.store.layout import TaskPaths
 
@@ -37,7 +37,7 @@ def agent_steps(row: JsonDict) -> list[JsonDict]:
 class Presence:
     """How often each field of a set is there, and how often it is there and empty."""
 
-    fields: tuple[str, ...]
+    fields: list[str]
     total: int = 0
     absent: Counter[str] = field(default_factory=Counter)
     empty: Counter[str] = field(default_factory=Counter)

@@ -10,7 +10,7 @@ import orjson
 
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.reports._fields import FIELDS
+from nemo_evaluator.reports._words import FIELDS
 
 Key: TypeAlias = tuple[int, int]
 _EXAMPLES: Final = 5

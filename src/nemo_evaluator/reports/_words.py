@@ -1,4 +1,4 @@
-"""Numbers, tables and sentences as people read them."""
+"""Numbers, tables and sentences as people read them; and which fields files have, in their order."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ NONE = "–"
 _ROUNDING = 1e-3
 _LEAST_NAME = 12
 _WORDS: Final[dict[str, dict[str, str]]] = orjson.loads(Path(__file__).with_name("verdicts.json").read_bytes())
+# Columns of the CSV, keys of the JSON, what a trajectory should hold.
+FIELDS: Final[dict[str, list[str]]] = orjson.loads(Path(__file__).with_name("fields.json").read_bytes())
 STATUSES: Final = _WORDS["statuses"]
 VERDICTS: Final = _WORDS["verdicts"]
 DECISIONS: Final = _WORDS["decisions"]

@@ -8,7 +8,7 @@ from typing import Final
 import orjson
 
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.reports._fields import FIELDS
+from nemo_evaluator.reports._words import FIELDS
 from nemo_evaluator.reports.model import BenchmarkReport, EvalReport
 from nemo_evaluator.runs.bundle import INVALID
 from nemo_evaluator.runs.scores import Score

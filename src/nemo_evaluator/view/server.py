@@ -16,8 +16,9 @@ import orjson
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nemo_evaluator.core.errors import NelError
@@ -95,10 +96,11 @@ class Viewer:
             "row": lambda request: pages.row_page(self._folder(request), *_step(request)),
             "labels": lambda request: list(map(asdict, read_labels(self._folder(request).path).values())),
         }
-        routes = [Route(f"/api/{name}", self._answering(answer)) for name, answer in answers.items()]
+        routes: list[BaseRoute] = [Route(f"/api/{name}", self._answering(answer)) for name, answer in answers.items()]
         more = {"text": self._text, "search": self._search, "export": self._export, "compare": self._compare}
         routes += [Route(f"/api/{name}", respond) for name, respond in (more | {"live": self._live}).items()]
-        routes += [Route("/api/label", self._label, methods=["POST"]), Route("/{path:path}", _static)]
+        routes += [Route("/api/label", self._label, methods=["POST"]), Route("/report.css", _style)]
+        routes.append(Mount("/", StaticFiles(directory=STATIC, html=True)))
         refusals = {NelError: _refused, orjson.JSONDecodeError: _refused}
         return Guard(Starlette(routes=routes, exception_handlers=refusals), token)
 
@@ -179,15 +181,8 @@ async def _refused(request: Request, error: Exception) -> Response:
     return _json({"error": getattr(error, "message", str(error)), "hint": getattr(error, "hint", None)}, 400)
 
 
-async def _static(request: Request) -> Response:
-    """A page's file: only names that are there, so that no path leads elsewhere."""
-    name = request.path_params["path"] or PAGE
-    if name == "report.css":
-        return Response(style_sheet(), media_type="text/css")
-    files = {path.relative_to(STATIC).as_posix(): path for path in STATIC.rglob("*") if path.is_file()}
-    if name not in files:
-        raise HTTPException(404)
-    return FileResponse(files[name])
+async def _style(request: Request) -> Response:
+    return Response(style_sheet(), media_type="text/css")
 
 
 def _json(value: Any, status: int = 200) -> Response:
