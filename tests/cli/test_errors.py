@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from nel_support import Told
+
 from nemo_evaluator.cli._errors import render_error
+from nemo_evaluator.cli.main import nel
 from nemo_evaluator.core.errors import ConfigError, MissingExtraError, Problem, UsageError
 from nemo_evaluator.core.secrets import Secret
 
@@ -32,3 +39,17 @@ def test_several_problems() -> None:
 def test_secrets_do_not_show() -> None:
     Secret("sk-shown-never")
     assert "sk-shown-never" not in render_error(UsageError("the key sk-shown-never is wrong"))
+
+
+@pytest.mark.parametrize("words", [("noise",), ("judge", "attack"), ("proxy",), ("eval", "run")])
+def test_all_of_a_broken_config_is_told(words: tuple[str, ...], tmp_path: Path) -> None:
+    file = tmp_path / "broken.yaml"
+    file.write_text(
+        "services: {model: {type: api, url: 'http://127.0.0.1:9/v1', model: m}}\n"
+        "benchmarks: [{name: gsm8kk, solver: {type: simple, service: model}}]\n"
+        "output: {dri: x}\n"
+    )
+    told = CliRunner().invoke(Told(nel), [*words, str(file)])
+    assert told.exit_code == 1
+    assert "output.dri" in told.stderr
+    assert "gsm8kk" in told.stderr

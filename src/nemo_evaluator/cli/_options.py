@@ -9,10 +9,12 @@ import os
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
+from nemo_evaluator.core.errors import ConfigError
 from nemo_evaluator.core.terminal import coloured, harmless, table, terminal_width
 
 option = partial(click.option, show_default=True)
@@ -56,6 +58,15 @@ def config_files(ctx: click.Context, parameter: click.Parameter, incomplete: str
 def show_table(rows: Sequence[Sequence[str]], narrow: Sequence[int] = (), more: Iterable[str] = ()) -> None:
     """Print rows as columns, those that ``narrow`` names giving way to the terminal's width; and ``more`` lines."""
     click.echo(harmless("\n".join([*table(rows, terminal_width(), narrow), *more])))
+
+
+def load_whole(file: Path | str, overrides: Sequence[str], *, file_only: bool = False, **more: Any) -> Any:
+    """The config of a file. Of a broken one all is told at once: also what the rest of it would be refused for."""
+    try:
+        return importlib.import_module("nemo_evaluator.config").load_config(file, overrides, **more)
+    except ConfigError as error:
+        look: Any = importlib.import_module("nemo_evaluator.suite.preflight")
+        raise look.whole_error(error, look.check_file if file_only else None) from None
 
 
 def echo_verdict(text: str) -> None:

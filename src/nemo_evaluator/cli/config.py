@@ -11,8 +11,8 @@ import click
 import yaml
 
 from nemo_evaluator.cli._errors import problem_place
-from nemo_evaluator.cli._options import FILE, PATH, config_files, option, say
-from nemo_evaluator.config import LoadedConfig, config_schema, load_config, load_settings
+from nemo_evaluator.cli._options import FILE, PATH, config_files, load_whole, option, say
+from nemo_evaluator.config import LoadedConfig, config_schema, load_settings
 from nemo_evaluator.config._document import Document
 from nemo_evaluator.config.env_file import use_env_file
 from nemo_evaluator.config.overrides import parse_value
@@ -49,12 +49,9 @@ def check(
     """Report all problems in FILE, or that there are none."""
     try:
         use_env_file(Path(file).parent, env_file)
+        loaded: LoadedConfig = load_whole(file, overrides, file_only=file_only)
         # By name: the other subcommands need no benchmark, scorer or exporter.
         look: Any = importlib.import_module("nemo_evaluator.suite.preflight")
-        try:
-            loaded = load_config(file, overrides)
-        except ConfigError as error:
-            raise look.whole_error(error, look.check_file if file_only else None) from None
         if file_only and (problems := look.check_file(loaded)):
             raise ConfigError(problems)
         if not file_only:

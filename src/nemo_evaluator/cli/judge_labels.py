@@ -8,11 +8,11 @@ import click
 from nemo_evaluator.cli._options import option, run_ids
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.terminal import harmless
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.calibrate.judged_rows import Method, draw_like, draw_rows, expected_widths, read_judged
 from nemo_evaluator.decisions.calibrate.report import CalibrationReport, calibrate, carry, check_draw
-from nemo_evaluator.reports.texts import calibrations_text
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.calibration import read_draw
 from nemo_evaluator.runs.find import find_runs
@@ -177,7 +177,8 @@ def calibrate_runs(
     if as_json:
         click.echo(dumps(documents[0] if len(documents) == 1 else documents))
     else:
-        click.echo(calibrations_text(found), nl=False)
+        # By name: drawing and labelling need no templates.
+        click.echo(load_object("nemo_evaluator.reports.texts:calibrations_text")(found), nl=False)
 
 
 def _one(

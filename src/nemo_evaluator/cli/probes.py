@@ -8,8 +8,8 @@ from typing import TypeVar
 import click
 
 from nemo_evaluator.adapters.in_process import open_client
-from nemo_evaluator.cli._options import config_files, option, say
-from nemo_evaluator.config import load_config
+from nemo_evaluator.cli._options import config_files, load_whole, option, say
+from nemo_evaluator.config import LoadedConfig
 from nemo_evaluator.core.errors import ConfigError, UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.secrets import Secret
@@ -42,7 +42,7 @@ def noise(
 
     The share of answers and verdicts that change is kept beside the run (noise.json), and `nel compare` tells it.
     """
-    loaded = load_config(config, list(override), output_dir=output_dir)
+    loaded: LoadedConfig = load_whole(config, override, output_dir=output_dir)
     if wrong := check_file(loaded):
         raise ConfigError(wrong)
     found = asyncio.run(measure_noise(loaded.config, problems, concurrency, say=say))
@@ -88,7 +88,7 @@ def attack(
     if (config is None) == (judge_url is None or judge_id is None):
         raise UsageError("nothing to attack, or too much", hint="give a config, or --judge-url and --judge-id")
     if config is not None:
-        loaded = load_config(config, list(override))
+        loaded: LoadedConfig = load_whole(config, override, file_only=True)
         found = asyncio.run(attack_config(loaded.config, problems=problems, say=say))
     else:
         found = [asyncio.run(_alone(str(judge_url), str(judge_id), problems))]

@@ -16,8 +16,8 @@ import uvloop
 from nemo_evaluator.adapters import Proxy, TrafficLog
 from nemo_evaluator.adapters.http_server import check_host
 from nemo_evaluator.adapters.proxy import check_session
-from nemo_evaluator.cli._options import config_files, option
-from nemo_evaluator.config import EvalConfig, compose_config, load_config, load_mapping
+from nemo_evaluator.cli._options import config_files, load_whole, option
+from nemo_evaluator.config import EvalConfig, LoadedConfig, compose_config, load_mapping
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.secrets import Secret, scrub
@@ -55,7 +55,8 @@ def proxy(file: Path, overrides: tuple[str, ...], name: str | None, host: str, *
 
 def _load(file: Path, overrides: tuple[str, ...]) -> EvalConfig:
     if "benchmarks" in compose_config(file):
-        return load_config(file, overrides).config
+        whole: LoadedConfig = load_whole(file, overrides, file_only=True)
+        return whole.config
     # Services alone are enough here; the schema wants a benchmark, so it gets one that asks nobody.
     nobody = {"name": "quickstart", "solver": {"type": "oracle"}}
     return load_mapping({**compose_config(file), "benchmarks": [nobody]}, overrides).config
