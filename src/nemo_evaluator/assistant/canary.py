@@ -15,7 +15,7 @@ from nemo_evaluator.core.errors import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_OK, 
 from nemo_evaluator.core.files import files_under
 from nemo_evaluator.core.json_coerce import as_count, as_dict
 from nemo_evaluator.core.terminal import one_line
-from nemo_evaluator.decisions.check.findings import Finding, Level, RunCheck
+from nemo_evaluator.decisions.check.findings import Level, RunCheck
 from nemo_evaluator.decisions.check.runs import CheckLimits, check_path
 from nemo_evaluator.engine.progress import clock
 from nemo_evaluator.executors.request import RunRequest, load_request
@@ -182,18 +182,17 @@ def _overrides(loaded: LoadedConfig) -> Iterator[str]:
 def _causes(check: RunCheck) -> Iterator[Cause]:
     # The causes of failed rows are notes of the check: they say more than the share of failed rows.
     failed = [one for one in check.findings if one.check == "failures"]
-    for one in check.findings:
-        if one.level is not Level.NOTE:
-            words = [one.message, *(note.message for note in failed if one.check == "coverage")]
-            yield Cause(check.benchmark, "; ".join(words), _fix(one, failed))
-
-
-def _fix(one: Finding, failed: list[Finding]) -> str:
     fixes: dict[str, str] = read_data("fixes.yaml")
-    text = " ".join([one.message, *(note.message for note in failed)]).lower()
-    causes = [note.message.partition(":")[0] for note in failed if one.check in ("coverage", "finished")]
-    asked = [*causes, one.check, "auth" if re.search(r"\b40[13]\b|unauthorized", text) else "", one.failure_class or ""]
-    return next((fixes[word] for word in asked if word in fixes), "see the rows: nel show RUN --failed")
+    for one in check.findings:
+        if one.level is Level.NOTE:
+            continue
+        words = [one.message, *(note.message for note in failed if one.check == "coverage")]
+        text = " ".join([one.message, *(note.message for note in failed)]).lower()
+        auth = "auth" if re.search(r"\b40[13]\b|unauthorized", text) else ""
+        causes = [note.message.partition(":")[0] for note in failed if one.check in ("coverage", "finished")]
+        asked = [*causes, one.check, auth, one.failure_class or ""]
+        fix = next((fixes[word] for word in asked if word in fixes), "see the rows: nel show RUN --failed")
+        yield Cause(check.benchmark, "; ".join(words), fix)
 
 
 def _log_lines(folder: Path) -> Iterator[str]:

@@ -32,12 +32,9 @@ class Quantization:
     @property
     def bytes_per_weight(self) -> float:
         """Of all layers on average."""
-        names = self.layers or {self.algorithm or "": 1}
-        sizes = {
-            name: next((size for part, size in _known("bytes_per_weight").items() if part in name), 2.0)
-            for name in names
-        }
-        return sum(sizes[name] * count for name, count in names.items()) / sum(names.values())
+        names, known = self.layers or {self.algorithm or "": 1}, _known("bytes_per_weight").items()
+        sizes = [next((size for part, size in known if part in name), 2.0) * count for name, count in names.items()]
+        return sum(sizes) / sum(names.values())
 
     @property
     def facts(self) -> set[str]:

@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -62,7 +61,8 @@ class Advice:
 def advise(checkpoint: Checkpoint, gpus: int = 1, gpu_memory: float = 80.0) -> Advice:
     """Everything at once."""
     sizes = parallel_sizes(checkpoint, gpus, gpu_memory)
-    family = _family(checkpoint)
+    named = " ".join((checkpoint.name, checkpoint.model_type, *checkpoint.architectures)).lower()
+    family: dict[str, Any] = next((one for one in read_data("models.yaml") if re.search(one["match"], named)), {})
     facts = _facts(checkpoint, gpus)
     serving = {runtime: _serving(runtime, checkpoint, family, facts) for runtime in RUNTIMES}
     left_out = {
@@ -127,19 +127,16 @@ def apply_advice(text: str, advice: Advice, model: str) -> tuple[str, list[str]]
 
 def _merged(given: list[str], wanted: list[str]) -> list[str]:
     """The arguments with those that are wanted set; others stay, and an argument is there once."""
-    groups = {group[0]: group for group in (*_groups(given), *_groups(wanted))}
+    groups: dict[str, list[str]] = {}
+    for words in (given, wanted):
+        name = ""
+        for word in words:
+            if word.startswith("--") or not name:
+                name, *value = word.split("=", 1) if word.startswith("--") else [word]
+                groups[name] = [name, *value]
+            else:
+                groups[name].append(word)
     return [word for group in groups.values() for word in group]
-
-
-def _groups(words: list[str]) -> Iterator[list[str]]:
-    group: list[str] = []
-    for word in words:
-        if word.startswith("--") and group:
-            yield group
-            group = []
-        group = [*group, *word.split("=", 1)] if word.startswith("--") else [*group, word]
-    if group:
-        yield group
 
 
 def _powers(most: int) -> list[int]:
@@ -151,11 +148,6 @@ def _divides(checkpoint: Checkpoint, size: int) -> bool:
     block = checkpoint.quantization.block
     whole = not (block and checkpoint.intermediate) or checkpoint.intermediate % (size * block) == 0
     return size == 1 or (whole and (checkpoint.heads is None or checkpoint.heads % size == 0))
-
-
-def _family(checkpoint: Checkpoint) -> dict[str, Any]:
-    text = " ".join((checkpoint.name, checkpoint.model_type, *checkpoint.architectures)).lower()
-    return next((one for one in read_data("models.yaml") if re.search(one["match"], text)), {})
 
 
 def _facts(checkpoint: Checkpoint, gpus: int) -> set[str]:

@@ -1,6 +1,7 @@
 """``nel check``: is a finished run fit to be used?"""
 
 import sys
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -9,9 +10,9 @@ from nemo_evaluator.cli._options import PATH, echo_verdict, option
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.terminal import terminal_width
-from nemo_evaluator.decisions.check.findings import FailureClass, RunStatus
+from nemo_evaluator.decisions.check.findings import FailureClass, RunCheck, RunStatus
 from nemo_evaluator.decisions.check.runs import CheckLimits, check_path
-from nemo_evaluator.reports.check import checks_text
+from nemo_evaluator.reports import _words as words
 from nemo_evaluator.store.sums import MEND, damaged_files
 
 _LIMITS = CheckLimits()
@@ -52,6 +53,21 @@ def check(run: Path, as_json: bool, strict: bool, **limits: float) -> None:
     if as_json:
         click.echo(dumps({"status": str(worst), "benchmarks": [one.to_dict() for one in checks]}))
     else:
-        echo_verdict(checks_text(checks, width=terminal_width()))
+        counts = Counter(one.status for one in checks)
+        said = ", ".join(f"{counts[status]} {status}" for status in RunStatus if counts[status])
+        total = f"{len(checks)} benchmarks: {said}\n" if len(checks) > 1 else ""
+        echo_verdict("".join(map(_text, checks)) + total)
     if strict or worst is RunStatus.INVALID:
         sys.exit(worst.exit_code)
+
+
+def _text(one: RunCheck) -> str:
+    """What was found in a run, as plain text."""
+    found = f" ({one.failure_class})" if one.failure_class not in (None, FailureClass.UNKNOWN) else ""
+    count, width = words.counted(one.problems, "problem"), terminal_width()
+    count += f" in {one.rows:,} rows" if one.rows != one.problems else ""
+    lines = words.wrapped(f"{one.status}  {one.benchmark}{found}: {count}, {one.run_id or one.path}", "", width=width)
+    for finding in one.findings:
+        said = f"{finding.check}: {finding.message}".replace("\n", " ")
+        lines += words.wrapped(said, mark=f"{finding.level:<8}  ", width=width)
+    return words.printable("\n".join(lines)) + "\n"

@@ -1,6 +1,7 @@
 """``nel init`` and ``nel skills``: a config from a few answers, and the skills for coding agents."""
 
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -26,28 +27,21 @@ from nemo_evaluator.core.errors import UsageError
 def answer_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The flags of the five questions, in both spellings, and what else a config may be given."""
 
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        command = option("--output", "-o", help="A file (*.yaml) or a folder [default: this folder].")(command)
-        command = option("--model", help="PROVIDER/MODEL of an endpoint, or the model that is served.")(command)
-        command = option(
-            "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any value of the config; repeatable."
-        )(command)
-        command = click.argument("more", nargs=-1, metavar="[BENCHMARK]...")(command)
-        for name, short in reversed({"execution": "e", "deployment": "d", "export": "x", "model_type": "m"}.items()):
-            words = list(questions()[name].words)
-            names = dict.fromkeys((f"--{name.replace('_', '-')}", f"--{name}", f"-{short}"))
-            command = option(
-                *names,
-                name,
-                required=required and name != "export",
-                metavar=f"[{'|'.join(words)}]",
-                help=questions()[name].ask,
-            )(command)
-        many = questions()["benchmarks"]
-        about = f"{', '.join([*many.words, *many.hidden])}, or names of recipes (`nel recipe`)."
-        return option("--benchmarks", "-b", multiple=True, required=required, metavar="A B ...", help=about)(command)
-
-    return add
+    many = questions()["benchmarks"]
+    about = f"{', '.join([*many.words, *many.hidden])}, or names of recipes (`nel recipe`)."
+    options = [option("--benchmarks", "-b", multiple=True, required=required, metavar="A B ...", help=about)]
+    for name, short in {"execution": "e", "deployment": "d", "export": "x", "model_type": "m"}.items():
+        one, must = questions()[name], required and name != "export"
+        names = dict.fromkeys((f"--{name.replace('_', '-')}", f"--{name}", f"-{short}"))
+        options.append(option(*names, name, required=must, metavar=f"[{'|'.join(one.words)}]", help=one.ask))
+    value = "Any value of the config; repeatable."
+    options += [
+        click.argument("more", nargs=-1, metavar="[BENCHMARK]..."),
+        option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=value),
+        option("--model", help="PROVIDER/MODEL of an endpoint, or the model that is served."),
+        option("--output", "-o", help="A file (*.yaml) or a folder [default: this folder]."),
+    ]
+    return lambda command: reduce(lambda made, add: add(made), reversed(options), command)
 
 
 def given_answers(given: dict[str, Any]) -> dict[str, Any]:

@@ -236,9 +236,9 @@ class Adapter(Scope):
     def _cache_dir(self, field: str, value: Any) -> None:
         if self.fields.get("use_caching", True):
             self.cache = {"mode": "write", "dir": str(value)}
-        self.say(
-            field, "translated" if self.cache else "warned", "proxy.cache.dir" if self.cache else "use_caching is off"
-        )
+            self.say(field, "translated", "proxy.cache.dir")
+        else:
+            self.say(field, "warned", "use_caching is off")
 
     def _logging(self) -> None:
         """One stage logs requests, responses and failures; the launcher logs two of each where no number is given."""

@@ -1,6 +1,7 @@
 """The launcher's task names (``data/tasks.yaml``): harness, endpoint, and the benchmark that takes their place."""
 
 import fnmatch
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -81,18 +82,12 @@ def _fitting(harness: str, short: str) -> list[Task]:
         return exact
     fitting: dict[str, Task] = {}
     for one in mine:
-        if one.name != "*" or harness:
-            matched = fnmatch.fnmatchcase(short, one.name) and not set(one.name).isdisjoint("*?")
-            if matched and one.harness not in fitting:
-                fitting[one.harness] = _member(one, short)
+        star = re.search(r"[*?]", one.name) if one.name != "*" or harness else None
+        if star and fnmatch.fnmatchcase(short, one.name) and one.harness not in fitting:
+            part = short[star.start() :]
+            params = {key: [part if item == "*" else item for item in value] for key, value in one.params.items()}
+            fitting[one.harness] = replace(one, name=short, params=params)
     return list(fitting.values())
-
-
-def _member(family: Task, name: str) -> Task:
-    start = min(family.name.find(sign) for sign in "*?" if sign in family.name)
-    part = name[start:]
-    params = {key: [part if item == "*" else item for item in value] for key, value in family.params.items()}
-    return replace(family, name=name, params=params)
 
 
 def _task(harness: str, name: str, row: JsonDict) -> Task:

@@ -83,10 +83,8 @@ def read_details(results: Path) -> RowDetails | None:
             continue
         row = Row(line)
         rows += 1
-        if (took := row.latency_ms or 0.0) > 0:
-            latency.append(took)
-        if (count := row.tokens if row.completion_tokens is None else row.completion_tokens) and count > 0:
-            tokens.append(count)
+        latency.append(row.latency_ms or 0.0)
+        tokens.append((row.tokens if row.completion_tokens is None else row.completion_tokens) or 0)
         kind = _kind(row)
         outcomes[kind or "unscored"] += 1
         if kind == "failed":
@@ -96,7 +94,8 @@ def read_details(results: Path) -> RowDetails | None:
             examples[kind].append(_example(kind, row))
     shown = _with_calls([example for kind in examples.values() for example in kind], TaskPaths(results.parent))
     known = dict(outcomes), dict(causes.most_common()), binary
-    return RowDetails(rows, _histogram(latency), _histogram(tokens), shown, unreadable, *known)
+    times, lengths = (histogram(np.asarray(values)) for values in (latency, tokens))
+    return RowDetails(rows, times, lengths, shown, unreadable, *known)
 
 
 def _kind(row: Row) -> str | None:
@@ -162,11 +161,11 @@ def _cut(value: Any) -> str:
     return f"{text[:half]}\n[… {len(text) - _TEXT_LIMIT} characters left out …]\n{text[-half:]}"
 
 
-def _histogram(values: array[float]) -> Histogram | None:
-    if not values:
+def histogram(values: np.ndarray) -> Histogram | None:
+    """How the values above 0 are spread; the last percent has one bin, so that an outlier does not flatten the rest."""
+    numbers = values[values > 0]
+    if not len(numbers):
         return None
-    numbers = np.frombuffer(values, dtype=np.float64)
-    # The last percent gets one bin of its own, so that an outlier does not flatten the rest.
     low, high, top = float(numbers.min()), float(np.percentile(numbers, 99)), float(numbers.max())
     if high <= low:
         return Histogram((low, top if top > low else low + 1.0), (len(numbers),))

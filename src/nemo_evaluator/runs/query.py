@@ -260,20 +260,3 @@ def outcomes(columns: Columns) -> tuple[dict[str, int], bool]:
     return {name: n for name, n in zip(kinds, counts, strict=True) if n}, bool(
         np.all(np.isnan(reward) | (reward == 0) | (reward == 1))
     )
-
-
-def distribution(
-    columns: Columns, column: Literal["latency_ms", "tokens"], bins: int = 24
-) -> tuple[list[float], list[int]] | None:
-    """Edges and counts of a column above 0, the last percent in a bin of its own; None where there is nothing."""
-    values = columns[column][columns[column] > 0]
-    if not len(values):
-        return None
-    low, top = float(values.min()), float(values.max())
-    place = max(0, -(-99 * len(values) // 100) - 1)
-    high = float(np.partition(values, place)[place])
-    if high <= low:
-        return [low, top if top > low else low + 1.0], [len(values)]
-    counts, edges = np.histogram(values[values <= high], bins, (low, high))
-    beyond = np.count_nonzero(values > high)
-    return [*edges.tolist(), *([top] if beyond else [])], [*counts.tolist(), *([int(beyond)] if beyond else [])]

@@ -13,11 +13,11 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.reports.html import figures_html, figures_of
 from nemo_evaluator.reports.model import BenchmarkReport
-from nemo_evaluator.reports.row_details import Histogram, RowDetails
+from nemo_evaluator.reports.row_details import RowDetails, histogram
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.folder import BenchmarkFolder
 from nemo_evaluator.runs.labels import Label, read_labels
-from nemo_evaluator.runs.query import Place, RowFilter, distribution, outcomes, places, tally
+from nemo_evaluator.runs.query import Place, RowFilter, outcomes, places, tally
 from nemo_evaluator.runs.row import Row
 from nemo_evaluator.runs.row_file import answer_of, trajectories_of
 from nemo_evaluator.runs.unfinished import find_unfinished
@@ -75,10 +75,9 @@ def figures(folder: BenchmarkFolder) -> str:
     bundle, _ = _bundle(folder)
     with folder.reading() as (columns, _):
         seen, binary = outcomes(columns)
-        spread = [distribution(columns, name) for name in ("latency_ms", "tokens")]
+        latency, tokens = (histogram(columns[name]) for name in ("latency_ms", "tokens"))
         causes = {name: number for name, number, _ in tally(columns, "cause")}
         groups = {name: {"n": n, "mean_reward": mean} for name, n, mean in tally(columns, "category")}
-    latency, tokens = (Histogram(tuple(one[0]), tuple(one[1])) if one else None for one in spread)
     details = RowDetails(sum(seen.values()), latency, tokens, outcomes=seen, causes=causes, binary=binary)
     document = bundle.document if bundle else {"benchmark": {"categories": groups}}
     report = BenchmarkReport(bundle.path if bundle else folder.path / "unfinished", document, details)
