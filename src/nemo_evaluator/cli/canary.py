@@ -1,7 +1,5 @@
 """``nel canary``: a few problems of each benchmark, with a verdict."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import asdict
 

@@ -1,7 +1,5 @@
 """``nel harvest``: the canonical scores of a run."""
 
-from __future__ import annotations
-
 import csv
 import sys
 from dataclasses import asdict, fields

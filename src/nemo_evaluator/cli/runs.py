@@ -96,9 +96,8 @@ def runs(offline: bool, as_json: bool) -> None:
     for said in lost.values():
         click.echo(harmless(f"unknown: {said}"), err=True)
     if as_json:
-        facts = [asdict(one.run) | {"state": one.state, "age_seconds": one.age} for one in listed]
-        lines = [{"benchmarks": [asdict(line) for line in one.benchmarks]} for one in listed]
-        click.echo(dumps([run | also for run, also in zip(facts, lines, strict=True)]))
+        more = [{"state": one.state, "age_seconds": one.age, "benchmarks": one.benchmarks} for one in listed]
+        click.echo(dumps([asdict(one.run) | also for one, also in zip(listed, more, strict=True)]))
         return
     if not listed:
         click.echo("No tracked runs.")

@@ -1,7 +1,5 @@
 """``nel view``: runs in a browser."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import secrets

@@ -1,7 +1,5 @@
 """What only results.jsonl can tell: how latency and length are spread, and a few rows worth a look."""
 
-from __future__ import annotations
-
 from array import array
 from collections import Counter
 from collections.abc import Iterator

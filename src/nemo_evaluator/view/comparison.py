@@ -1,8 +1,6 @@
 """Runs side by side: the verdict, flips and categories of ``nel compare``, worked out in a process of their own. A
 comparison holds the columns of every row; apart, the server stays small whatever is compared."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Which runs are shown, and what changes while they write. Pages name them by keys, never by paths."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Rows as the table shows them: which, in which order, how many; the search through their texts, and rows as files."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The page of a run, with plots drawn by the code of reports, and of a row, whose long texts come in parts."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """The server of the viewer: pages and data under a token that is part of every URL, on loopback names alone."""
 
-from __future__ import annotations
-
 import asyncio
 import getpass
 import hmac

@@ -1,7 +1,5 @@
 """``nel view --export``: runs as a folder that any web server shows, or as one html file; without nel."""
 
-from __future__ import annotations
-
 import re
 import secrets
 import shutil
