@@ -43,14 +43,8 @@ def power(
     context: click.Context, /, run: Path | None, candidate: Path | None, drop: float, as_json: bool, **flags: Any
 ) -> None:
     """Plan a comparison from a finished RUN, from two runs, or from --score alone."""
-    question = Question(
-        drop=drop,
-        power=flags["chance"],
-        confidence=flags["confidence"],
-        correlation=flags["correlation"],
-        benchmarks=flags["benchmarks"],
-        repeats=tuple(sorted(set(flags["repeats"]))),
-    )
+    told = {name: flags[name] for name in ("confidence", "correlation", "benchmarks")}
+    question = Question(drop=drop, power=flags["chance"], repeats=tuple(sorted(set(flags["repeats"]))), **told)
     _refuse_idle(context, run, candidate)
     if flags["budget_usd"] and not flags["labels_cost"]:
         raise UsageError("--budget-usd is for planning labels", hint="give --labels-cost, or leave it out")

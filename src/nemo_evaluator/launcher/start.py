@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -56,14 +57,9 @@ def start_translated(
     write_atomic(file, text)
     output_dir = f"{translated.config['output']['dir'].rstrip('/')}/{run_id}"
     slurm = translated.config.get("cluster", {}).get("type") == "slurm"
-    request = RunRequest(
-        str(file),
-        output_dir=output_dir,
-        run_id=run_id,
-        background=not wait and not slurm,
-        submit=not wait and slurm,
-        command=command,
-    )
+    request = RunRequest(str(file), output_dir=output_dir, run_id=run_id, command=command)
+    if not wait:
+        request = replace(request, background=not slurm, submit=slurm)
     code = _started(request, translated, source)
     if code == 0 and not wait:
         lines = [f"Config: {file}", f"Job submission successful | Invocation ID: {invocation}"]

@@ -111,17 +111,11 @@ def category_cells(entry: JsonDict) -> list[str]:
 
 
 def shifts(report: RegressionReport, width: int | None) -> list[str]:
-    rows = [
-        [
-            shift.name.replace("_", " "),
-            words.quantity(shift.baseline, shift.unit),
-            "→",
-            words.quantity(shift.candidate, shift.unit),
-            words.change(shift),
-        ]
-        for shift in report.shifts
-        if shift.baseline or shift.candidate
-    ]
+    rows = []
+    for shift in report.shifts:
+        if shift.baseline or shift.candidate:
+            before, after = (words.quantity(value, shift.unit) for value in (shift.baseline, shift.candidate))
+            rows.append([shift.name.replace("_", " "), before, "→", after, words.change(shift)])
     return words.columns(rows, width=width)
 
 

@@ -62,14 +62,10 @@ def set_html(found: ComparisonSet) -> str:
         text = words.with_bounds(seen, sign=True)
         marks.append(Mark(name_of(found, entry), seen.value, seen.lower, seen.upper, text, verdict))
     page = template("compare.html.j2").render(
-        found=found,
+        {"found": found, "first": first, "w": words, "settling": settling, "listed": LISTED},
         title=titled(found),
         sections=[_section(f"c{at}", entry) for at, entry in enumerate(found.entries)],
         differences=rows_figure(title, marks, limit=-first.better * first.threshold),
-        first=first,
-        w=words,
-        settling=settling,
-        listed=LISTED,
         meanings=explained(VERDICTS),
     )
     # Without characters that turn the reading direction round or hide what stands beside them.

@@ -105,16 +105,10 @@ def _outcomes(bench: BenchmarkReport) -> Figure:
 
 
 def _groups(title: str, groups: Sequence[Group], repeats: int) -> Figure:
-    marks = [
-        Mark(
-            group.name,
-            group.mean_reward,
-            group.ci_lower,
-            group.ci_upper,
-            f"{words.plain(group.mean_reward)} · n = {words.size(group, repeats)}",
-        )
-        for group in sorted(groups, key=lambda group: group.mean_reward)
-    ]
+    marks = []
+    for group in sorted(groups, key=lambda group: group.mean_reward):
+        text = f"{words.plain(group.mean_reward)} · n = {words.size(group, repeats)}"
+        marks.append(Mark(group.name, group.mean_reward, group.ci_lower, group.ci_upper, text))
     return rows_figure(f"{title}, the lowest first", marks, bars=True)
 
 

@@ -24,6 +24,7 @@ MOST: Final = 500
 _LONG: Final = 1 << 20
 _PEEK: Final = 160
 _TEXTS: Final = ("status", "cause", "category", "finish_reason")
+_KNOWN: Final = ("reward", "cause", "category", "finish_reason", "tokens", "latency_ms", "cost_usd")
 _NUMBERS: Final = tuple(f"{end}_{name}" for end in ("min", "max") for name in ("reward", "tokens", "latency_ms"))
 # How many bytes a search reads before it says how far it is.
 _STRIDE: Final = 16 << 20
@@ -127,13 +128,7 @@ def listed(place: Place, row: Row | None, labels: Mapping[tuple[int, int], Label
     return {
         "problem_idx": place.key[0],
         "repeat": place.key[1],
-        "reward": place.reward,
-        "cause": place.cause,
-        "category": place.category,
-        "finish_reason": place.finish_reason,
-        "tokens": place.tokens,
-        "latency_ms": place.latency_ms,
-        "cost_usd": place.cost_usd,
+        **{name: getattr(place, name) for name in _KNOWN},
         **{name: bool(place.flags & flag) for name, flag in FLAGS.items()},
         "label": label.label if label else "",
         "prompt": _peek(row.prompt) if row else f"(long row, {place.length / 2**20:,.1f} MB)",

@@ -30,6 +30,7 @@ PART: Final = 1 << 18
 # A journal up to this size is searched for an answer that the index does not point to.
 _SEARCHED: Final = 1 << 29
 _ASKED: Final = ("messages", "prompt", "model", "content", "reasoning_content", "time_to_first_token_ms", "queue_ms")
+_SUMMED: Final = ("model", "invalid", "truncated_share", "unparsed_share", "samples", "repeats", "config")
 _STATE: Final = ("status", "cause", "error", "reward", "label", "truncated", "unparsed", "refused")
 _FACTS: Final = (*_STATE, "tokens", "attempts")
 _KEPT: Final = (*_ASKED, "reasoning_tokens", "cached_tokens", "from_cache", "error", "at", "attempts")
@@ -51,18 +52,12 @@ def summary(folder: BenchmarkFolder, *, running: bool) -> JsonDict:
     return {
         "name": folder.name,
         "title": bundle.name,
-        "model": bundle.model,
+        **{name: getattr(bundle, name) for name in _SUMMED},
         "missing": missing,
-        "invalid": bundle.invalid,
         "notes": [*(() if bundle.invalid else bundle.reasons), *bundle.notes, *filter(None, [bundle.stop_reason])],
         "scores": [asdict(score) for score in bundle.scores],
         "failures": [asdict(line) for line in (*bundle.failures, *bundle.flaws)],
-        "truncated_share": bundle.truncated_share,
-        "unparsed_share": bundle.unparsed_share,
-        "samples": bundle.samples,
-        "repeats": bundle.repeats,
         "runtime": asdict(bundle.runtime),
-        "config": bundle.config,
         "version": bundle.sdk_version,
         "drawn": TaskPaths(folder.path).label_draw.is_file(),
     }
