@@ -12,7 +12,7 @@ import pytest
 from nel_support import Nel, api, rows
 
 from nemo_evaluator.benchmarks._pinchbench_tasks import REF, SOURCE
-from nemo_evaluator.benchmarks.pinchbench import Graded, grade, parse_judge, transcript
+from nemo_evaluator.benchmarks.pinchbench import grade, parse_judge, transcript
 from nemo_evaluator.core.errors import JudgeError, ScorerError, SeedError, UsageError
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.types import SeedResult
@@ -233,7 +233,7 @@ async def test_a_file_of_the_agent_that_is_run_cannot_forge_the_verdict(tmp_path
         f"import subprocess, sys\ndef grade(transcript, place):\n    subprocess.run([sys.executable, {str(thief)!r}])\n"
     )
     graded = await grade(code, [], cast(Sandbox, Here()))
-    assert graded == Graded({}, "what was graded ended the grading (exit code -9)")
+    assert graded == ({}, "what was graded ended the grading (exit code -9)")
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ async def test_a_file_of_the_agent_that_is_run_cannot_forge_the_verdict(tmp_path
 async def test_a_grading_that_is_ended_is_worth_nothing(line: str, raised: str | None) -> None:
     code = f"import os, sys\ndef grade(transcript, place):\n    {line}\n"
     if raised is not None:
-        assert await grade(code, [], cast(Sandbox, Here())) == Graded({}, raised)
+        assert await grade(code, [], cast(Sandbox, Here())) == ({}, raised)
         return
     for broken in (code, "import no_such_library\n"):
         with pytest.raises(ScorerError, match=r"(?s)did not grade.*no_such_library"):

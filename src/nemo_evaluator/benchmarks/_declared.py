@@ -30,7 +30,8 @@ def builtin(name: str, **code: Any) -> Callable[[F], F]:
     ``BenchmarkInfo`` are told to people; so are ``params``, whose defaults are code, and ``scoring``, which says how a
     scorer without a docstring judges."""
     said = {key: value for key, value in declared(name).items() if key != "own"}
-    about: JsonDict = {key: _fixed(said.pop(key)) for key in _ABOUT if key in said}
+    about = {key: said.pop(key) for key in _ABOUT if key in said}
+    about = {key: tuple(value) if isinstance(value, list) else value for key, value in about.items()}
     about["published"] = Published(**about["published"])
     scoring = said.pop("scoring", None)
     register = benchmark(name, **said, **code, info=BenchmarkInfo(**about))
@@ -40,7 +41,3 @@ def builtin(name: str, **code: Any) -> Callable[[F], F]:
         return register(function)
 
     return decorate
-
-
-def _fixed(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value

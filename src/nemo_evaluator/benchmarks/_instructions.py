@@ -1,6 +1,6 @@
 """Following instructions: run the checkers of a row, strictly and with harmless wrapping forgiven."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 from nemo_evaluator.benchmarks._rows import kept
 from nemo_evaluator.core.errors import UsageError
@@ -31,22 +31,16 @@ def check_all(sample: ScorerInput, checks: Mapping[str, Check]) -> Score:
     if unknown:
         raise UsageError(f"no checker for the instruction {unknown[0]!r}")
     response = strip_reasoning(sample.response)
-    if not response.strip():
-        followed = loose = [False] * len(ids)
-    else:
-        followed = [checks[name](response, args) for name, args in zip(ids, arguments, strict=True)]
-        loose = [
-            right or any(checks[name](form, args) for form in _forms(response))
-            for name, args, right in zip(ids, arguments, followed, strict=True)
-        ]
-    return {
-        "correct": all(followed),
-        "loose": all(loose),
-        "followed": followed,
-        "followed_loose": loose,
-        "extracted": response.strip()[:200] or None,
-        **({} if response.strip() else {"unparsed": True}),
-    }
+    said, lines = response.strip(), response.split("\n")
+    cuts = [text.strip() for text in (response, *("\n".join(part) for part in (lines[1:], lines[:-1], lines[1:-1])))]
+    forms = [form for text in cuts if text for form in (text, text.replace("*", ""))]
+    followed = [bool(said) and checks[name](response, args) for name, args in zip(ids, arguments, strict=True)]
+    loose = [
+        right or any(checks[name](form, args) for form in forms)
+        for name, args, right in zip(ids, arguments, followed, strict=True)
+    ]
+    score: Score = {"correct": all(followed), "loose": all(loose), "followed": followed, "followed_loose": loose}
+    return {**score, "extracted": said[:200]} if said else {**score, "extracted": None, "unparsed": True}
 
 
 def summary(details: object) -> dict[str, float]:
@@ -62,12 +56,3 @@ def summary(details: object) -> dict[str, float]:
         "instruction_strict": sum(strict) / len(strict),
         "instruction_loose": sum(loose) / len(loose),
     }
-
-
-def _forms(response: str) -> Iterator[str]:
-    lines = response.split("\n")
-    for text in (response, "\n".join(lines[1:]), "\n".join(lines[:-1]), "\n".join(lines[1:-1])):
-        text = text.strip()
-        if text:
-            yield text
-            yield text.replace("*", "")

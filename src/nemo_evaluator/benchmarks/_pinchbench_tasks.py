@@ -100,13 +100,12 @@ def _task(name: str, text: str, files: Mapping[str, bytes]) -> JsonDict:
     code = _FENCE.search(sections.get("Automated Checks", ""))
     row: JsonDict = {"id": Path(name).stem, "category": "general", "grading_type": "automated", "timeout_seconds": 120}
     row |= about | {"file": name, "grading_code": code[1] if code else None}
-    row["workspace_files"] = [_whole(file, files) for file in about.get("workspace_files") or ()]
+    held = [(file, files.get(f"assets/{file.get('source')}")) for file in about.get("workspace_files") or ()]
+    row["workspace_files"] = [
+        file if content is None else file | {"bytes_base64": base64.b64encode(content).decode()}
+        for file, content in held
+    ]
     return row | {column: sections.get(title, "") for column, title in _SECTIONS.items()}
-
-
-def _whole(file: JsonDict, files: Mapping[str, bytes]) -> JsonDict:
-    content = files.get(f"assets/{file.get('source')}")
-    return file if content is None else file | {"bytes_base64": base64.b64encode(content).decode()}
 
 
 def _words(value: Any) -> Iterator[str]:

@@ -126,9 +126,13 @@ def best_match(said: str, accepted: Iterable[str], normal: Callable[[str], str])
 
 def drop_match(said: str, accepted: Sequence[Sequence[str]], question: str = "") -> tuple[bool, float]:
     """Exact match and F1 of an answer, read as one span and as a list, with the accepted answer that fits best."""
-    readings = _readings(said, question)
-    wanted = [form for spans in accepted for form in _forms(spans)]
-    if _is_scaled(said, question):
+    plain = _NUMBER_SIGNS.sub("", said)
+    number = _without_unit(plain, question)
+    readings = [*_forms([plain.replace("\n", " ")], plain), *([[number]] if number else [])]
+    wanted = [form for spans in accepted for form in (_forms(spans, spans[0]) if len(spans) == 1 else [spans])]
+    scale = _SCALES.search(said)
+    # 1080 thousand is not 1080, unless thousands were asked for.
+    if scale is not None and scale[0].strip().lower().rstrip("s") not in question.lower():
         wanted = [spans for spans in wanted if not _is_number(spans[0])]
     pairs = [drop_scores(mine, theirs) for mine in readings for theirs in wanted if theirs[0].strip()]
     return max(pairs, default=(False, 0.0))
@@ -143,20 +147,10 @@ def drop_scores(said: Sequence[str], wanted: Sequence[str]) -> tuple[bool, float
     return exact, round(total / max(len(bags), len(wanted_bags)), 2)
 
 
-def _forms(spans: Sequence[str]) -> list[Sequence[str]]:
-    """An accepted answer as it stands and, where one text lists several spans, as those."""
-    parts = span_list(spans[0]) if len(spans) == 1 else []
+def _forms(spans: Sequence[str], text: str) -> list[Sequence[str]]:
+    """An answer as it stands and, where its text lists several spans, as those."""
+    parts = span_list(text)
     return [spans, parts] if 1 < len(parts) <= _MOST_SPANS else [spans]
-
-
-def _readings(said: str, question: str) -> list[list[str]]:
-    plain = _NUMBER_SIGNS.sub("", said)
-    readings = [[plain.replace("\n", " ")]]
-    parts = span_list(plain)
-    if 1 < len(parts) <= _MOST_SPANS:
-        readings.append(parts)
-    number = _without_unit(plain, question)
-    return [*readings, [number]] if number else readings
 
 
 def _without_unit(said: str, question: str) -> str | None:
@@ -172,12 +166,6 @@ def _without_unit(said: str, question: str) -> str | None:
         return None
     asked = {word.strip(string.punctuation).rstrip("s") for word in question.lower().split()}
     return number if all(word.strip(string.punctuation).rstrip("s") in asked for word in tail.lower().split()) else None
-
-
-def _is_scaled(said: str, question: str) -> bool:
-    """1080 thousand is not 1080, unless thousands were asked for."""
-    scale = _SCALES.search(said)
-    return scale is not None and scale[0].strip().lower().rstrip("s") not in question.lower()
 
 
 def _drop_normal(span: str) -> str:

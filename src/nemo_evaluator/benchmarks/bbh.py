@@ -8,8 +8,7 @@ from nemo_evaluator.benchmarks._rows import LETTERS, chained, kept, labelled
 from nemo_evaluator.benchmarks._words import one_of
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets import Rows, open_rows
-from nemo_evaluator.environments.custom import ScorerInput, scorer
-from nemo_evaluator.scoring import Score, exact_match, found, multichoice_regex, numeric_match, readable
+from nemo_evaluator.scoring import Score, ScorerInput, exact_match, found, multichoice_regex, numeric_match, readable
 from nemo_evaluator.scoring.text import claimed_texts
 
 TASKS: Final = tuple(declared("bbh")["own"]["tasks"])
@@ -40,7 +39,6 @@ def prepare(row: JsonDict) -> JsonDict:
 
 
 @builtin("bbh", dataset=dataset, prepare_row=prepare, params={"tasks": list(TASKS)})
-@scorer
 def bbh(sample: ScorerInput) -> Score:
     """Judge by the form of the target."""
     target, task = str(sample.target), sample.metadata["category"]

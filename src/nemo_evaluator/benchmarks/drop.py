@@ -6,8 +6,7 @@ from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.benchmarks._rows import kept
 from nemo_evaluator.benchmarks._spans import committed, drop_match
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import ScorerInput, scorer
-from nemo_evaluator.scoring import Score, found
+from nemo_evaluator.scoring import Score, ScorerInput, found
 
 
 def prepare(row: JsonDict) -> JsonDict:
@@ -63,7 +62,6 @@ def summary(details: Iterable[JsonDict]) -> dict[str, float]:
 
 
 @builtin("drop", prepare_row=prepare, fewshot_format=example, summary=summary)
-@scorer
 def drop(sample: ScorerInput) -> Score:
     """The F1 of the paper between the answer that the response commits to and the accepted one that fits best: numbers
     must be equal, several spans count in any order. Text around the answer is not read."""

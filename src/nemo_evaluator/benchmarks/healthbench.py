@@ -7,8 +7,7 @@ from nemo_evaluator.benchmarks._judged import answer_to_grade, canary_of, equipp
 from nemo_evaluator.benchmarks._rows import kept
 from nemo_evaluator.core.errors import JudgeError
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
-from nemo_evaluator.environments.custom import ScorerInput, scorer
-from nemo_evaluator.scoring import FENCE_NOTE, Score, judge_reply, needs_judge
+from nemo_evaluator.scoring import FENCE_NOTE, Score, ScorerInput, judge_reply, needs_judge
 
 _OWN = declared("healthbench")["own"]
 _SOURCE = {"source": "byob", "benchmark": "healthbench"}
@@ -65,7 +64,6 @@ def summary(details: Iterable[JsonDict]) -> dict[str, float]:
     parse_judge=parse_judge,
     summary=summary,
 )
-@scorer
 def healthbench(sample: ScorerInput) -> Score:
     """Left to the judge; without one nothing is measured."""
     return needs_judge(sample)

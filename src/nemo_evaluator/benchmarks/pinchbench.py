@@ -3,7 +3,6 @@
 import json
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,9 +12,8 @@ from nemo_evaluator.benchmarks._pinchbench_tasks import REF, SOURCE, files_of, l
 from nemo_evaluator.core.errors import JudgeError, SandboxError, ScorerError, SeedError
 from nemo_evaluator.core.json_coerce import as_dict, as_number
 from nemo_evaluator.core.types import JsonDict, Message, SandboxSpec, SeedResult
-from nemo_evaluator.environments.custom import ScorerInput, scorer
 from nemo_evaluator.sandbox import Sandbox, workspace
-from nemo_evaluator.scoring import FENCE_NOTE, Score, fenced, judge_reply
+from nemo_evaluator.scoring import FENCE_NOTE, Score, ScorerInput, fenced, judge_reply
 
 _OWN: Final = declared("pinchbench")["own"]
 _WORKDIR: Final = "/workspace"
@@ -102,16 +100,9 @@ def _event(role: str, content: list[JsonDict]) -> JsonDict:
     return {"type": "message", "message": {"role": role, "content": content}}
 
 
-@dataclass(frozen=True)
-class Graded:
-    """What a task's own code says, by criterion; or what it raised over the workspace, which is worth nothing."""
-
-    scores: dict[str, float]
-    raised: str = ""
-
-
-async def grade(code: str, events: list[JsonDict], sandbox: Sandbox) -> Graded:
-    """Grade a workspace by a task's own code. Raises ScorerError when it could not run or says nothing."""
+async def grade(code: str, events: list[JsonDict], sandbox: Sandbox) -> tuple[dict[str, float], str]:
+    """Grade a workspace by a task's own code: what it says, by criterion; or nothing, and what it raised over the
+    workspace. Raises ScorerError when it could not run or says nothing."""
     place, mark = f"/tmp/nel-grade-{uuid.uuid4().hex}", uuid.uuid4().hex  # noqa: S108 - inside the sandbox
     for name, text in (("run.py", _RUNNER), ("grade.py", code), ("transcript.json", json.dumps(events))):
         await sandbox.upload(text.encode(), f"{place}/{name}")
@@ -122,10 +113,10 @@ async def grade(code: str, events: list[JsonDict], sandbox: Sandbox) -> Graded:
         raise SandboxError("the sandbox has no python3, which this task is graded with", hint=hint)
     if done.timed_out or done.out_of_memory:
         # As a program that is graded: pipes and devices in the place of files must not be worth more than a zero.
-        return Graded({}, f"the grading did not end in {_SECONDS:g} s" if done.timed_out else "out of memory")
+        return {}, f"the grading did not end in {_SECONDS:g} s" if done.timed_out else "out of memory"
     found = done.stdout.rpartition(mark)[2] if mark in done.stdout else ""
     if not found and done.stderr.startswith(_BEGUN):
-        return Graded({}, f"what was graded ended the grading (exit code {done.exit_code})")
+        return {}, f"what was graded ended the grading (exit code {done.exit_code})"
     try:
         told = as_dict(json.loads(found))
     except ValueError as error:
@@ -133,12 +124,12 @@ async def grade(code: str, events: list[JsonDict], sandbox: Sandbox) -> Graded:
     if told.get("lacks"):
         raise ScorerError(f"the task's own code did not grade: {told['lacks']}")
     if told.get("raised"):
-        return Graded({}, str(told["raised"]))
+        return {}, str(told["raised"])
     scores = {str(name): as_number(value) for name, value in as_dict(told.get("scores")).items()}
     values = {name: float(value) for name, value in scores.items() if value is not None}
     if not scores or len(values) < len(scores):
         raise ScorerError(f"the task's own code graded with something else than numbers: {found[:300]}")
-    return Graded(values)
+    return values, ""
 
 
 def judge_prompt(seed: SeedResult, response: str, found: JsonDict | None = None) -> list[Message]:
@@ -195,7 +186,6 @@ def rows(dataset: str | None, source_url: str, source_ref: str) -> Any:
     judge_prompt=equipped(judge_prompt, canary_of(_OWN["canary"]), {"total": {"type": "number"}}),
     parse_judge=parse_judge,
 )
-@scorer
 async def pinchbench(sample: ScorerInput) -> Score:
     """The mean of a task's own criteria, a judge's total by its rubric, or both, weighed as the task says."""
     about, sandbox = sample.metadata, sample.sandbox
@@ -205,8 +195,8 @@ async def pinchbench(sample: ScorerInput) -> Score:
     score: Score = {"extracted": sample.response[:200], "grading_type": about["grading_type"], "workspace": left}
     if about["grading_type"] == "llm_judge":
         return {**score, "correct": 0.0, "needs_judge": True}
-    graded = await grade(about["grading_code"], transcript(sample.trajectory, sample.response), sandbox)
-    mean = sum(graded.scores.values()) / max(1, len(graded.scores))
-    score |= {"correct": mean, **{f"criterion_{name}": value for name, value in graded.scores.items()}}
-    score |= {"grading_raised": graded.raised} if graded.raised else {}
+    scores, raised = await grade(about["grading_code"], transcript(sample.trajectory, sample.response), sandbox)
+    mean = sum(scores.values()) / max(1, len(scores))
+    score |= {"correct": mean, **{f"criterion_{name}": value for name, value in scores.items()}}
+    score |= {"grading_raised": raised} if raised else {}
     return {**score, "automated": mean, "needs_judge": True} if about["grading_type"] == "hybrid" else score

@@ -4,12 +4,10 @@ from pathlib import Path
 
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.benchmarks._words import one_of
-from nemo_evaluator.environments.custom import ScorerInput, scorer
-from nemo_evaluator.scoring import Score, fuzzy_match, multichoice_regex, numeric_match
+from nemo_evaluator.scoring import Score, ScorerInput, fuzzy_match, multichoice_regex, numeric_match
 
 
 @builtin("quickstart", dataset=Path(__file__).parent / "data" / "quickstart.jsonl")
-@scorer
 def quickstart(sample: ScorerInput) -> Score:
     """Compare as the category asks: a number, a letter, or a word."""
     category = sample.metadata["category"]

@@ -7,8 +7,7 @@ from nemo_evaluator.benchmarks._declared import builtin, declared
 from nemo_evaluator.benchmarks._judged import fallback, grade_hooks
 from nemo_evaluator.benchmarks._rows import kept
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import ScorerInput, scorer
-from nemo_evaluator.scoring import FENCE_NOTE, Canary, Score, fuzzy_match
+from nemo_evaluator.scoring import FENCE_NOTE, Canary, Score, ScorerInput, fuzzy_match
 
 _GRADES = declared("simpleqa")["own"]["judge"]
 
@@ -44,7 +43,6 @@ judge_prompt, parse_judge = grade_hooks(
 
 
 @builtin("simpleqa", prepare_row=prepare, judge_prompt=judge_prompt, parse_judge=parse_judge, summary=summary)
-@scorer
 def simpleqa(sample: ScorerInput) -> Score:
     """Left to the judge; without one, does the response state the answer?"""
     return fallback(fuzzy_match(sample), sample, "normalised match")

@@ -8,8 +8,7 @@ from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.benchmarks._rows import kept
 from nemo_evaluator.benchmarks._spans import best_match, committed, squad_normal
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import ScorerInput, scorer
-from nemo_evaluator.scoring import Score, found, strip_reasoning
+from nemo_evaluator.scoring import Score, ScorerInput, found, strip_reasoning
 from nemo_evaluator.scoring.text import claimed_texts
 
 NO_ANSWER: Final = "unanswerable"
@@ -40,7 +39,6 @@ def summary(details: Iterable[JsonDict]) -> dict[str, float]:
 
 
 @builtin("squad_v2", prepare_row=prepare, summary=summary)
-@scorer
 def squad_v2(sample: ScorerInput) -> Score:
     """Is the span that the response commits to one of the accepted ones, case, articles and punctuation aside?
     Where the passage gives no answer, only saying so is right."""

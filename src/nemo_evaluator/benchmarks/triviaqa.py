@@ -4,8 +4,7 @@ from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.benchmarks._rows import kept
 from nemo_evaluator.benchmarks._spans import best_match, committed, trivia_normal
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import ScorerInput, scorer
-from nemo_evaluator.scoring import Score, found
+from nemo_evaluator.scoring import Score, ScorerInput, found
 
 
 def prepare(row: JsonDict) -> JsonDict:
@@ -17,7 +16,6 @@ def prepare(row: JsonDict) -> JsonDict:
 
 
 @builtin("triviaqa", prepare_row=prepare)
-@scorer
 def triviaqa(sample: ScorerInput) -> Score:
     """Is the answer that the response commits to an accepted spelling, case, articles and punctuation aside?"""
     said = committed(sample.response, sample.question)

@@ -6,8 +6,7 @@ from nemo_evaluator.benchmarks._declared import builtin, declared
 from nemo_evaluator.benchmarks._judged import canary_of, fallback, grade_hooks
 from nemo_evaluator.benchmarks._rows import LETTERS, kept, lettered
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import ScorerInput, scorer
-from nemo_evaluator.scoring import FENCE_NOTE, Score, multichoice_regex, token_f1
+from nemo_evaluator.scoring import FENCE_NOTE, Score, ScorerInput, multichoice_regex, token_f1
 
 _OWN = declared("truthfulqa_generation")["own"]
 
@@ -47,7 +46,6 @@ judge_prompt, parse_judge = grade_hooks(
 
 
 @builtin("truthfulqa_generation", prepare_row=prepare_text, judge_prompt=judge_prompt, parse_judge=parse_judge)
-@scorer
 def truthfulqa_generation(sample: ScorerInput) -> Score:
     """Left to the judge; without one, is the response nearer to a true answer than to every false one?"""
     true = max(token_f1(sample.response, answer) for answer in sample.metadata["true_answers"])

@@ -6,15 +6,14 @@ from typing import Final
 import orjson
 
 from nemo_evaluator.benchmarks._declared import builtin, declared
-from nemo_evaluator.benchmarks._rows import chained
+from nemo_evaluator.benchmarks._rows import chained, kept
 from nemo_evaluator.benchmarks.bfcl.calls import Call, parse_calls
 from nemo_evaluator.benchmarks.bfcl.check import mismatch
 from nemo_evaluator.benchmarks.bfcl.literals import LANGUAGES
 from nemo_evaluator.core.errors import SeedError
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
 from nemo_evaluator.datasets import MappedRows, Rows, open_rows
-from nemo_evaluator.environments.custom import ScorerInput, scorer
-from nemo_evaluator.scoring import Score, strip_reasoning
+from nemo_evaluator.scoring import Score, ScorerInput, strip_reasoning
 
 BASE: Final = (
     "https://raw.githubusercontent.com/ShishirPatil/gorilla/main/berkeley-function-call-leaderboard/bfcl_eval/data"
@@ -57,20 +56,12 @@ def seed(row: JsonDict, idx: int) -> SeedResult:
         prompt=asked[-1]["content"],
         expected_answer=orjson.dumps(row["ground_truth"]).decode(),
         messages=[{"role": "system", "content": system}, *asked],
-        metadata={
-            "source": "byob",
-            "benchmark": "bfcl",
-            "id": row["id"],
-            "category": row["category"],
-            "function": row["function"],
-            "ground_truth": row["ground_truth"],
-        },
+        metadata={"source": "byob", "benchmark": "bfcl", **kept(row, "id", "category", "function", "ground_truth")},
         shown=frozenset({"function", "ground_truth"}),
     )
 
 
 @builtin("bfcl", dataset=dataset, seed_fn=seed, params={"categories": list(CATEGORIES)})
-@scorer
 def bfcl(sample: ScorerInput) -> Score:
     """Are the calls of the response the accepted ones? Irrelevance: is nothing called? Relevance: is anything?"""
     response = strip_reasoning(sample.response)

@@ -45,7 +45,10 @@ def parse_calls(response: str, functions: list[JsonDict]) -> list[Call] | None:
     if tagged:
         found = [_from_json(body) for body in tagged]
         return [call for calls in found if calls for call in calls] or None
-    candidates = [*reversed(_FENCE.findall(text)), text, *_bracketed(text)]
+    # Blocks, the whole, a list inside prose, then single lines, the last first.
+    listed = [text[text.find("[") : text.rfind("]") + 1]] if 0 <= text.find("[") < text.rfind("]") else []
+    lines = [line for line in reversed(text.splitlines()[-_MOST_LINES:]) if line.strip()]
+    candidates = [*reversed(_FENCE.findall(text)), text, *listed, *lines]
     for candidate in candidates:
         for read in (_from_json, _from_python):
             calls = read(candidate.strip())
@@ -64,15 +67,6 @@ def _tagged(text: str) -> Iterator[str]:
         while at >= 0 and (end := lower.find(f"</{tag}>", at)) >= 0:
             yield text[at + len(tag) + 2 : end].strip()
             at = lower.find(f"<{tag}>", end)
-
-
-def _bracketed(text: str) -> list[str]:
-    """Lists inside prose, then single lines, the last first."""
-    found = []
-    start = text.find("[")
-    if start >= 0 and text.rfind("]") > start:
-        found.append(text[start : text.rfind("]") + 1])
-    return [*found, *(line for line in reversed(text.splitlines()[-_MOST_LINES:]) if line.strip())]
 
 
 def _from_json(text: str) -> list[Call] | None:
