@@ -183,7 +183,7 @@ async def test_workers_share_a_budget_to_the_last_call(limit: dict[str, float], 
     pool, ours = PaidWorkers(tmp_path, limit, 1), Budget("b", **limit)  # type: ignore[arg-type]
     done = await evaluate(Evaluation(Sums(40), Scripted(), tmp_path / "a", budgets=(ours,)), pool)
     assert done.halt.kind is HaltKind.BUDGET and isinstance(done.halt.error, BoundaryError)
-    assert ours.spent_requests == sum(len(solver.asked) for solver in pool.solvers) == 10
+    assert ours.spent()["requests"] == sum(len(solver.asked) for solver in pool.solvers) == 10
     assert len(records(tmp_path / "a", "outcome")) == 10
 
 
@@ -193,4 +193,4 @@ async def test_a_worker_is_told_what_others_have_spent(tmp_path: Path) -> None:
     done = await evaluate(Evaluation(Sums(40), Scripted(), tmp_path / "a", budgets=(ours,)), pool)
     assert done.halt.kind is HaltKind.BUDGET
     # Each worker alone would have spent 600.
-    assert ours.spent_requests < 1400
+    assert ours.spent()["requests"] < 1400

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from nemo_evaluator.adapters.convert.responses import chat_of_response
 from nemo_evaluator.core.json_coerce import as_list
 from nemo_evaluator.core.types import JsonDict, Message
+from nemo_evaluator.models.responses import chat_of_response
 from nemo_evaluator.models.types import ModelRequest
 
 

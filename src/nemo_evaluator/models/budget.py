@@ -3,14 +3,15 @@
 import asyncio
 from collections import deque
 from time import monotonic
-from typing import Final
+from typing import Final, TypeAlias
 
 from nemo_evaluator.core.errors import EXIT_BUDGET, BoundaryError, BudgetError
 from nemo_evaluator.core.failures import Cause
-from nemo_evaluator.core.values import dataclass
 from nemo_evaluator.core.wording import counted
 
 _RECENT: Final = 64
+# What one call may cost, in USD and tokens; it is one request, too.
+Cost: TypeAlias = tuple[float, float]
 
 
 class BudgetExhausted(BoundaryError):
@@ -21,14 +22,6 @@ class BudgetExhausted(BoundaryError):
 
     cause = Cause.CANCELLED
     exit_code = EXIT_BUDGET
-
-
-@dataclass(slots=True)
-class Reservation:
-    """What one call under way may cost."""
-
-    usd: float
-    tokens: float
 
 
 class Budget:
@@ -49,67 +42,57 @@ class Budget:
         minutes: float | None = None,
         step: bool = False,
     ) -> None:
-        self.name = name
+        self.name, self.step = name, step
         self.usd, self.tokens, self.requests, self.minutes = usd, tokens, requests, minutes
-        self.spent_usd = 0.0
-        self.spent_tokens = 0
-        self.spent_requests = 0
-        self.step = step
+        # The limit of each kind that has one, and how it is told.
+        limits: list[tuple[str, float | None, str]] = [
+            ("requests", requests, counted(requests or 0, "request")),
+            ("usd", usd, f"{usd or 0.0:g} USD"),
+            ("tokens", tokens, counted(tokens or 0, "token")),
+        ]
+        self._limits = {kind: (most, told) for kind, most, told in limits if most is not None}
+        self._spent: dict[str, float] = {"usd": 0.0, "tokens": 0, "requests": 0}
+        self._held: dict[str, float] = {"usd": 0.0, "tokens": 0.0, "requests": 0}
+        self._seen: dict[str, deque[float]] = {kind: deque(maxlen=_RECENT) for kind in ("usd", "tokens")}
         self._started = monotonic()
-        self._held_usd = self._held_tokens = 0.0
-        self._held = 0
-        self._usd_seen: deque[float] = deque(maxlen=_RECENT)
-        self._tokens_seen: deque[int] = deque(maxlen=_RECENT)
         self._waiters: deque[asyncio.Future[None]] = deque()
-        self._ended: str | None = None
-
-    @property
-    def ended(self) -> str | None:
-        """The limit that was reached, in words; None while there is something left."""
-        return self._ended
+        # The limit that was reached, in words; None while there is something left.
+        self.ended: str | None = None
 
     def resume(self, *, usd: float = 0.0, tokens: int = 0, requests: int = 0, seconds: float = 0.0) -> None:
         """Count what an earlier part of the same run has spent."""
-        self.spent_usd += usd
-        self.spent_tokens += tokens
-        self.spent_requests += requests
+        self._add(self._spent, (usd, tokens), requests)
         self._started -= seconds
 
-    async def reserve(self, guess: tuple[float, float] | None = None) -> Reservation:
+    async def reserve(self, guess: Cost | None = None) -> Cost:
         """Set aside what a call may cost, waiting for others to settle if need be; raises when nothing is left.
 
-        ``guess`` is that cost in USD and tokens, where the caller knows better than the calls before.
+        ``guess`` is that cost, where the caller knows better than the calls before.
         """
         while True:
             limit = self.reached()
             if limit is not None:
                 raise self.end(limit)
-            usd, tokens = guess or self._guess()
-            short = self._short(usd, tokens, known=guess is not None)
+            # The dearest of the recent calls: the end should not come by surprise.
+            cost = guess or (max(self._seen["usd"], default=0.0), max(self._seen["tokens"], default=0.0))
+            short = self._short(cost, known=guess is not None)
             if short is None:
-                self._held += 1
-                self._held_usd += usd
-                self._held_tokens += tokens
-                return Reservation(usd, tokens)
-            if self._held == 0:
+                self._add(self._held, cost, 1)
+                return cost
+            if not self._held["requests"]:
                 raise self.end(short)
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             await waiter
 
-    def settle(self, held: Reservation, *, usd: float = 0.0, tokens: int = 0, requests: int = 0) -> None:
+    def settle(self, held: Cost, *, usd: float = 0.0, tokens: int = 0, requests: int = 0) -> None:
         """Replace a reservation by what the call really cost."""
-        self._held -= 1
-        self._held_usd -= held.usd
-        self._held_tokens -= held.tokens
-        self.spent_requests += requests
+        self._add(self._held, (-held[0], -held[1]), -1)
         # Whatever a server reports, a call never gives anything back.
-        self.spent_usd += max(usd, 0.0)
-        self.spent_tokens += max(tokens, 0)
-        if usd > 0:
-            self._usd_seen.append(usd)
-        if tokens > 0:
-            self._tokens_seen.append(tokens)
+        self._add(self._spent, (max(usd, 0.0), max(tokens, 0)), requests)
+        for kind, cost in (("usd", usd), ("tokens", tokens)):
+            if cost > 0:
+                self._seen[kind].append(cost)
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
@@ -117,50 +100,34 @@ class Budget:
 
     def spent(self) -> dict[str, float]:
         """What was spent so far."""
-        return {
-            "usd": self.spent_usd,
-            "tokens": self.spent_tokens,
-            "requests": self.spent_requests,
-            "minutes": (monotonic() - self._started) / 60.0,
-        }
-
-    def _guess(self) -> tuple[float, float]:
-        # The dearest of the recent calls: the end should not come by surprise.
-        usd = max(self._usd_seen, default=0.0) if self.usd is not None else 0.0
-        tokens = max(self._tokens_seen, default=0) if self.tokens is not None else 0
-        return usd, float(tokens)
+        return {**self._spent, "minutes": (monotonic() - self._started) / 60.0}
 
     def reached(self) -> str | None:
         """The limit that was reached, in words."""
         if self.minutes is not None and monotonic() - self._started >= 60.0 * self.minutes:
             return f"{self.minutes:g} minutes"
-        if self.usd is not None and self.spent_usd >= self.usd:
-            return f"{self.usd:g} USD"
-        if self.tokens is not None and self.spent_tokens >= self.tokens:
-            return counted(self.tokens, "token")
-        if self.requests is not None and self.spent_requests >= self.requests:
-            return counted(self.requests, "request")
+        return next((told for kind, (most, told) in self._limits.items() if self._spent[kind] >= most), None)
+
+    def _short(self, cost: Cost, *, known: bool) -> str | None:
+        """The limit that one more call might break, given those under way; before a cost is known, one is enough."""
+        each = {"requests": 1, "usd": cost[0], "tokens": cost[1]}
+        for kind, (most, told) in self._limits.items():
+            if kind == "requests" or known or self._seen[kind]:
+                if self._spent[kind] + self._held[kind] + each[kind] > most:
+                    return told
+            elif self._held["requests"]:
+                return told
         return None
 
-    def _short(self, usd: float, tokens: float, *, known: bool) -> str | None:
-        """The limit that one more call might break, given those under way."""
-        if self.requests is not None and self.spent_requests + self._held + 1 > self.requests:
-            return counted(self.requests, "request")
-        if self.usd is not None:
-            known_usd = known or bool(self._usd_seen)
-            if (not known_usd and self._held > 0) or (known_usd and self.spent_usd + self._held_usd + usd > self.usd):
-                return f"{self.usd:g} USD"
-        if self.tokens is not None:
-            known_tokens = known or bool(self._tokens_seen)
-            if (not known_tokens and self._held > 0) or (
-                known_tokens and self.spent_tokens + self._held_tokens + tokens > self.tokens
-            ):
-                return counted(self.tokens, "token")
-        return None
+    @staticmethod
+    def _add(account: dict[str, float], cost: Cost, requests: int) -> None:
+        account["usd"] += cost[0]
+        account["tokens"] += cost[1]
+        account["requests"] += requests
 
     def end(self, limit: str) -> BoundaryError:
         """What is raised when a limit was reached."""
-        self._ended = limit
+        self.ended = limit
         if self.step:
             return BudgetError(f"{self.name}: budget of {limit} is used up")
         hint = "raise the budget and run again with --resume: nothing is asked twice"

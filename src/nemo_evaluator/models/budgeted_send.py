@@ -7,7 +7,7 @@ from typing import Final
 from nemo_evaluator.core.errors import BoundaryError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.models.budget import Budget, BudgetExhausted, Reservation
+from nemo_evaluator.models.budget import Budget, BudgetExhausted, Cost
 from nemo_evaluator.models.cost import price_of, tokens_cost
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.sse import EventParser
@@ -48,17 +48,17 @@ async def spend(request: ModelRequest, send: Send, endpoint: Endpoint, share: fl
     return reply
 
 
-_Held = list[tuple[Budget, Reservation]]
+_Held = list[tuple[Budget, Cost]]
 
 
-def _guess(request: ModelRequest, endpoint: Endpoint, share: float) -> tuple[float, float]:
+def _guess(request: ModelRequest, endpoint: Endpoint, share: float) -> Cost:
     body, price = request.body, price_of(endpoint)
     prompt = len(dumps(body)) // _BYTES_PER_TOKEN
     answer = int(body.get("max_tokens") or body.get("max_completion_tokens") or _ANSWER_TOKENS)
     return share * (tokens_cost(price, prompt, answer) or 0.0 if price is not None else 0.0), float(prompt + answer)
 
 
-async def _reserve(budgets: tuple[Budget, ...], endpoint: Endpoint, guess: tuple[float, float] | None = None) -> _Held:
+async def _reserve(budgets: tuple[Budget, ...], endpoint: Endpoint, guess: Cost | None = None) -> _Held:
     held: _Held = []
     try:
         for budget in budgets:
@@ -76,8 +76,8 @@ async def _reserve(budgets: tuple[Budget, ...], endpoint: Endpoint, guess: tuple
 
 
 def _settle(held: _Held, *, usd: float = 0.0, tokens: int = 0, requests: int = 0) -> None:
-    for budget, reservation in held:
-        budget.settle(reservation, usd=usd, tokens=tokens, requests=requests)
+    for budget, cost in held:
+        budget.settle(cost, usd=usd, tokens=tokens, requests=requests)
 
 
 def _settle_reply(reply: ModelReply, held: _Held, endpoint: Endpoint, request: ModelRequest) -> None:

@@ -43,6 +43,11 @@ def answered(body: JsonDict, model: str, **said: Any) -> ModelResponse:
     )
 
 
+def call_of(call_id: Any, name: Any, arguments: Any) -> JsonDict:
+    """A tool call as chat completions write it."""
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
 def parse_tool_call(call: JsonDict) -> ToolCallInfo:
     """One tool call; arguments that are no JSON object are kept as ``{"raw": text}``."""
     function = call.get("function") or {}

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from nemo_evaluator.core.json_coerce import as_word
-from nemo_evaluator.core.types import JsonDict, Message, ModelResponse, ToolCallInfo
-from nemo_evaluator.models.chat import answered, parse_arguments
+from nemo_evaluator.core.json_coerce import as_list, as_word
+from nemo_evaluator.core.types import JsonDict, Message, ModelResponse
+from nemo_evaluator.models.chat import answered, call_of, parse_tool_call
 from nemo_evaluator.models.completions import text_of
 
 _RENAMED: Final = {"max_tokens": "max_output_tokens", "max_completion_tokens": "max_output_tokens"}
@@ -77,28 +77,48 @@ def _format(value: JsonDict) -> JsonDict:
     return {"type": "json_schema", **schema} if isinstance(schema, dict) else value
 
 
-def parse_response(body: JsonDict, model: str) -> ModelResponse:
-    """An answer of the Responses API: text of its messages, reasoning apart, function calls parsed."""
+def chat_of_response(body: JsonDict) -> JsonDict:
+    """An answer of the Responses API as a chat answer: text of its messages, reasoning apart, function calls."""
     texts: list[str] = []
     reasoning: list[str] = []
-    calls: list[ToolCallInfo] = []
-    for item in body["output"]:
+    calls: list[JsonDict] = []
+    for item in (one for one in as_list(body.get("output")) if isinstance(one, dict)):
         kind = item.get("type")
+        parts = [part for part in item.get("content") or item.get("summary") or () if isinstance(part, dict)]
         if kind == "message":
-            texts.extend(part.get("text") or part.get("refusal") or "" for part in item.get("content") or ())
+            texts += [part.get("text") or part.get("refusal") or "" for part in parts]
         elif kind == "reasoning":
-            parts = item.get("content") or item.get("summary") or ()
-            reasoning.extend(part.get("text") or "" for part in parts)
+            reasoning += [part.get("text") or "" for part in parts]
         elif kind == "function_call":
-            call_id = str(item.get("call_id") or item.get("id") or "")
-            calls.append(ToolCallInfo(call_id, str(item.get("name", "")), parse_arguments(item.get("arguments"))))
+            calls.append(call_of(item.get("call_id") or item.get("id"), item.get("name"), item.get("arguments")))
+    message: JsonDict = {"role": "assistant", "content": "".join(texts)}
+    if any(reasoning):
+        message["reasoning_content"] = "\n".join(reasoning)
+    if calls:
+        message["tool_calls"] = calls
+    usage = body.get("usage") or {}
+    given, made = usage.get("input_tokens") or 0, usage.get("output_tokens") or 0
+    return {
+        "id": body.get("id"),
+        "object": "chat.completion",
+        "created": int(body.get("created_at") or 0),
+        "model": body.get("model"),
+        "choices": [{"index": 0, "message": message, "finish_reason": finish_reason(body, bool(calls))}],
+        "usage": {"prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made},
+    }
+
+
+def parse_response(body: JsonDict, model: str) -> ModelResponse:
+    """An answer of the Responses API: text of its messages, reasoning apart, function calls parsed."""
+    choice = chat_of_response(body)["choices"][0]
+    message = choice["message"]
     return answered(
         body,
         model,
-        content="".join(texts),
-        finish_reason=finish_reason(body, bool(calls)),
-        reasoning_content="\n".join(reasoning) or None,
-        tool_calls=calls,
+        content=message["content"],
+        finish_reason=choice["finish_reason"],
+        reasoning_content=message.get("reasoning_content"),
+        tool_calls=[parse_tool_call(call) for call in message.get("tool_calls", ())],
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from nemo_evaluator.adapters._streams import DONE, encode_event
 from nemo_evaluator.core.json_coerce import as_dict
@@ -102,7 +102,3 @@ def thought_of(message: JsonDict) -> str:
 
 def error_in(chunk: JsonDict) -> JsonDict:
     return as_dict(chunk["error"]) or {"message": str(chunk["error"])}
-
-
-def call_of(call_id: Any, name: Any, arguments: Any) -> JsonDict:
-    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}

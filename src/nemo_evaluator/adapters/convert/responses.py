@@ -7,10 +7,11 @@ from typing import Any, Final
 import orjson
 
 from nemo_evaluator.adapters._streams import encode_event
-from nemo_evaluator.adapters.convert.base import Speech, Translator, call_of, error_in, first_choice, thought_of
-from nemo_evaluator.core.json_coerce import as_dict, as_list
+from nemo_evaluator.adapters.convert.base import Speech, Translator, error_in, first_choice, thought_of
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict, Message
-from nemo_evaluator.models.responses import finish_reason, to_responses
+from nemo_evaluator.models.chat import call_of
+from nemo_evaluator.models.responses import chat_of_response, to_responses
 
 _OWN: Final = frozenset(
     {"input", "instructions", "tools", "tool_choice", "text", "reasoning", "max_output_tokens", "store", "include"}
@@ -136,34 +137,6 @@ def _from_chat(body: JsonDict) -> JsonDict:
         function = call.get("function") or {}
         output.append(_call_item(call.get("id"), function.get("name"), function.get("arguments") or ""))
     return _response(body, output, choice.get("finish_reason"), body.get("usage"))
-
-
-def chat_of_response(body: JsonDict) -> JsonDict:
-    """An answer of the Responses API as a chat answer."""
-    message: JsonDict = {"role": "assistant", "content": ""}
-    calls: list[JsonDict] = []
-    for item in (one for one in as_list(body.get("output")) if isinstance(one, dict)):
-        kind = item.get("type")
-        parts = item.get("content") or item.get("summary") or ()
-        text = "".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))
-        if kind == "message":
-            message["content"] += text
-        elif kind == "reasoning" and text:
-            message["reasoning_content"] = message.get("reasoning_content", "") + text
-        elif kind == "function_call":
-            calls.append(call_of(item.get("call_id"), item.get("name"), item.get("arguments")))
-    if calls:
-        message["tool_calls"] = calls
-    usage = body.get("usage") or {}
-    given, made = usage.get("input_tokens") or 0, usage.get("output_tokens") or 0
-    return {
-        "id": body.get("id"),
-        "object": "chat.completion",
-        "created": int(body.get("created_at") or 0),
-        "model": body.get("model"),
-        "choices": [{"index": 0, "message": message, "finish_reason": finish_reason(body, bool(calls))}],
-        "usage": {"prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made},
-    }
 
 
 def _add_item(messages: list[Message], item: JsonDict) -> None:
