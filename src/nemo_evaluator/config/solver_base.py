@@ -2,11 +2,15 @@
 
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
+from pydantic import Field
+
 from nemo_evaluator.config.fields import Model
 from nemo_evaluator.config.groups import SOLVERS
 from nemo_evaluator.config.kinds import KindOf
 
-TimeoutStrategy = Literal["override", "task", "max"]
+TimeoutStrategy = Annotated[
+    Literal["override", "task", "max"], Field(description="Whose limit counts: ours, the task's, or the larger.")
+]
 
 
 class SolverBase(Model):

@@ -106,9 +106,7 @@ def _read_index(path: Path, changed: int) -> tuple[MirrorEntry, ...]:
 
 def write_index(folder: Path, entries: list[MirrorEntry]) -> None:
     """Write the index of a mirror folder."""
-    listed: list[dict[str, Any]] = [
-        {key: value for key, value in asdict(entry).items() if value is not None} for entry in entries
-    ]
+    listed = [{key: value for key, value in asdict(entry).items() if value is not None} for entry in entries]
     text = yaml.safe_dump({"version": 1, "datasets": listed}, sort_keys=False, allow_unicode=True)
     write_atomic(folder / INDEX, text)
 

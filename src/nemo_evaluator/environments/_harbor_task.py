@@ -70,10 +70,6 @@ class HarborTask:
     def verifier_seconds(self) -> float:
         return _number(self.table("verifier").get("timeout_sec")) or _VERIFIER_SECONDS
 
-    @property
-    def shares_sandbox(self) -> bool:
-        return self.table("verifier").get("environment_mode") == "shared"
-
     @cached_property
     def dockerfile(self) -> list[tuple[str, str]]:
         """The instructions of ``environment/Dockerfile``: words and arguments."""

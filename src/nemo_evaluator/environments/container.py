@@ -20,16 +20,7 @@ from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.secrets import scrub
-from nemo_evaluator.core.types import (
-    Failed,
-    JsonDict,
-    Outcome,
-    SandboxSpec,
-    Scored,
-    SeedResult,
-    SolveResult,
-    VerifyResult,
-)
+from nemo_evaluator.core.types import Failed, JsonDict, SandboxSpec, Scored, SeedResult, SolveResult, VerifyResult
 from nemo_evaluator.environments.base import BatchJob, BatchRow, EnvironmentFacts, EvalEnvironment, WholeRun
 from nemo_evaluator.sandbox.base import ExecResult, Sandbox
 
@@ -133,7 +124,7 @@ def _row(row: JsonDict, number: int) -> BatchRow:
     taken = {*_PROMPTS, *_ANSWERS, *_EXPECTED, *_EXTRACTED, "problem_idx", "repeat"}
     rest = {key: value for key, value in row.items() if key not in taken and isinstance(value, (str, int, float))}
     reward = next((row[key] for key in _REWARDS if isinstance(row.get(key), (bool, int, float))), None)
-    outcome: Outcome = Failed(Failure(Cause.SCORER, f"the harness gave no reward for its row {number}"))
+    outcome: Scored | Failed = Failed(Failure(Cause.SCORER, f"the harness gave no reward for its row {number}"))
     if reward is not None:
         outcome = Scored(VerifyResult(float(reward), extracted, {"method": "container", **rest}))
     seed, answer = SeedResult(prompt or "", expected or ""), SolveResult(response or "")

@@ -105,7 +105,7 @@ class HarborEnvironment(EvalEnvironment):
         if not self._hints:
             prompt = prompt.partition("\n## Hints")[0].rstrip()
         spec = task.spec(self._host)
-        fresh = not (self._shared or task.shares_sandbox)
+        shared = self._shared or task.table("verifier").get("environment_mode") == "shared"
         about = task.table("metadata")
         metadata = about | {"source": "harbor", "task_id": task.name, "task_hash": task.content_hash}
         metadata["verifier_timeout_sec"] = task.verifier_seconds
@@ -117,7 +117,7 @@ class HarborEnvironment(EvalEnvironment):
             expected_answer="",
             metadata=metadata,
             sandbox_spec=spec,
-            verify_sandbox_spec=spec if fresh else None,
+            verify_sandbox_spec=None if shared else spec,
             pre_agent_cmd=workspace.scrub_command(task.workdir) if scrub else None,
             capture_cmd=f"{_TRACES} > /output/{_CARRIED}\n{workspace.capture_command(task.workdir)}",
             apply_cmd=workspace.apply_command(task.workdir),

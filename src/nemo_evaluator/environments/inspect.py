@@ -22,16 +22,7 @@ from nemo_evaluator.core.errors import MissingExtraError, ScorerError, SolverErr
 from nemo_evaluator.core.failures import Cause, Failure
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.core.types import (
-    Failed,
-    JsonDict,
-    ModelResponse,
-    Outcome,
-    Scored,
-    SeedResult,
-    SolveResult,
-    VerifyResult,
-)
+from nemo_evaluator.core.types import Failed, JsonDict, ModelResponse, Scored, SeedResult, SolveResult, VerifyResult
 from nemo_evaluator.datasets.settings import mirror_dir
 from nemo_evaluator.environments.base import BatchJob, BatchRow, EnvironmentFacts, EvalEnvironment
 from nemo_evaluator.models import Client
@@ -136,7 +127,7 @@ class InspectEnvironment(EvalEnvironment):
             raise UsageError(f"Inspect cannot load {self._job['task']!r}: {last}", hint=hint)
         return json.loads(done.stdout)
 
-    def _read(self, row: JsonDict, sample: int | str) -> tuple[SolveResult, Outcome]:
+    def _read(self, row: JsonDict, sample: int | str) -> tuple[SolveResult, Scored | Failed]:
         reply = ModelResponse(row["response"], finish_reason=row["finish_reason"], latency_ms=row["latency_ms"])
         names = ("input_tokens", "output_tokens", "total_tokens")
         reply.prompt_tokens, reply.completion_tokens, reply.total_tokens = (row["usage"][name] for name in names)

@@ -39,9 +39,7 @@ class HarborSolverConfig(SolverBase):
     container_env: EnvMap = Field(default_factory=dict, description="Environment of the agent.")
     run_timeout: Above0 | None = Field(None, description="Seconds for the agent.")
     cmd_timeout: Above0 | None = Field(None, description="Seconds for one command of the agent.")
-    timeout_strategy: TimeoutStrategy = Field(
-        "override", description="Whose limit counts: ours, the task's, or the larger."
-    )
+    timeout_strategy: TimeoutStrategy = "override"
     max_agent_timeout: Above0 | None = Field(None, description="Cap on the agent's time.")
     skill: str | None = Field(None, description="Skill given to the agent.")
     skill_dir: str | None = Field(None, description="Folder of skills.")

@@ -60,9 +60,7 @@ class OpenClawSolverConfig(SolverBase):
     max_concurrent: Positive = Field(4, description="Maximum concurrent runs of one agent and its subagents.")
     idle_timeout_seconds: Above0 = Field(600.0, description="Seconds for one model request of the agent.")
     run_timeout: Above0 | None = Field(None, description="Seconds for the agent.")
-    timeout_strategy: TimeoutStrategy = Field(
-        "task", description="Whose limit counts: ours, the task's, or the larger."
-    )
+    timeout_strategy: TimeoutStrategy = "task"
     max_agent_timeout: Above0 | None = Field(None, description="Cap on the agent's time.")
     web_search_provider: Literal["tavily"] | None = Field(None, description="Web search of the agent.")
     config_path: str | None = Field(None, description="Config file of the agent, used as it is.")

@@ -39,9 +39,7 @@ class OracleSolverConfig(SolverBase):
 
     type: Literal["oracle"] = "oracle"
     run_timeout: Above0 | None = Field(None, description="Seconds for the solution.")
-    timeout_strategy: TimeoutStrategy = Field(
-        "override", description="Whose limit counts: ours, the task's, or the larger."
-    )
+    timeout_strategy: TimeoutStrategy = "override"
     max_agent_timeout: Above0 | None = Field(None, description="Cap on the solution's time.")
 
 
