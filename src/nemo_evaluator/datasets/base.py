@@ -58,10 +58,8 @@ class ListRows(Rows):
         self.source = source
         for number, row in enumerate(self._rows):
             if not isinstance(row, dict):
-                raise UsageError(
-                    f"row {number} of {source or 'the dataset'} is a {type(row).__name__}, not a mapping of columns",
-                    hint="a dataset yields one dict per problem",
-                )
+                said = f"row {number} of {source or 'the dataset'} is a {type(row).__name__}, not a mapping of columns"
+                raise UsageError(said, hint="a dataset yields one dict per problem")
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any, Final, TypeVar
 
 from nemo_evaluator.config.groups import SCHEMES
@@ -141,7 +142,10 @@ def load_benchmark_file(path: str | Path) -> list[str]:
     except NelError:
         raise
     except Exception as error:
-        raise UsageError(_import_message(file, error), hint="fix the file; it is imported as it is") from error
+        lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(file)]
+        line = lines[-1] if lines else getattr(error, "lineno", None)
+        said = f"{file}{f':{line}' if line else ''}: {type(error).__name__}: {error}"
+        raise UsageError(said, hint="fix the file; it is imported as it is") from error
     finally:
         _registering.pop()
     _files[file] = registered
@@ -165,13 +169,3 @@ def _in_file(path: str, wanted: str) -> type[EvalEnvironment]:
         hint = f"name one: {', '.join(f'{path}:{n}' for n in names)}"
         raise UsageError(f"{path} has {len(names)} benchmarks", hint=hint)
     return _files[find_file(path)][key if key in names else names[0]]
-
-
-def _import_message(file: Path, error: Exception) -> str:
-    trace = error.__traceback__
-    line = getattr(error, "lineno", None) if isinstance(error, SyntaxError) else None
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == str(file):
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return f"{file}{f':{line}' if line else ''}: {type(error).__name__}: {error}"

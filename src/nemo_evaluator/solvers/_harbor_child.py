@@ -127,7 +127,7 @@ async def _work(job: Json, line: Line, logs: Path) -> Json:
     environment = SandboxEnvironment(
         environment_dir=Path(job["environment_dir"]),
         environment_name=job["task"],
-        session_id=job["session"],
+        session_id="nel",
         trial_paths=trial,
         task_env_config=EnvironmentConfig(workdir=job["workdir"]),
         enable_environment_dir_upload=False,
@@ -171,7 +171,7 @@ async def _main() -> None:
     listening = asyncio.create_task(line.listen(reader))
     logs = Path(job["logs"])
     logs.mkdir(parents=True, exist_ok=True)
-    sys.path[:0] = job["path"]
+    sys.path.insert(0, str(Path.cwd()))
     line.say(await _work(job, line, logs))
     listening.cancel()
 

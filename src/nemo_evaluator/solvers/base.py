@@ -70,9 +70,6 @@ def bind_solver(solver: Any) -> BoundSolver:
     parameters = inspect.signature(solver.solve).parameters
     declared = getattr(solver, "needs", None)
     needs = frozenset(_KNOWN) & frozenset(parameters if declared is None else declared)
-    settings = (
-        solver.describe()
-        if hasattr(solver, "describe")
-        else {"class": f"{type(solver).__module__}.{type(solver).__qualname__}"}
-    )
+    named = {"class": f"{type(solver).__module__}.{type(solver).__qualname__}"}
+    settings = solver.describe() if hasattr(solver, "describe") else named
     return BoundSolver(solver.solve, needs, settings, getattr(solver, "close", None))

@@ -119,10 +119,8 @@ class HarborSolver:
             "host_env": {"OPENAI_API_KEY": model.api_key.reveal(), "OPENAI_BASE_URL": model.url},
             "instruction": instruction,
             "task": str(task.metadata.get("task_id") or "task"),
-            "session": "nel",
             "workdir": sandbox.spec.workdir,
             "environment_dir": str(task.folder / "environment" if task.folder else Path.cwd()),
-            "path": [str(Path.cwd())],
         }
 
 

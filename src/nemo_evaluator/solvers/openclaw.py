@@ -160,13 +160,8 @@ class OpenClawSolver:
         entry: JsonDict = {"id": model, "name": model, "input": ["text"], "reasoning": config.thinking != "off"}
         if config.context_window is not None:
             entry["contextWindow"] = config.context_window
-        provider: JsonDict = {
-            "api": "openai-completions",
-            "baseUrl": url,
-            "apiKey": "${MODEL_API_KEY}",
-            "models": [entry],
-        }
-        provider["timeoutSeconds"] = math.ceil(config.idle_timeout_seconds)
+        provider: JsonDict = {"api": "openai-completions", "baseUrl": url, "apiKey": "${MODEL_API_KEY}"}
+        provider |= {"models": [entry], "timeoutSeconds": math.ceil(config.idle_timeout_seconds)}
         defaults: JsonDict = {"model": {"primary": f"{_PROVIDER}/{model}"}, "workspace": workdir, "skipBootstrap": True}
         defaults |= {"compaction": {"mode": "safeguard"}, "maxConcurrent": config.max_concurrent}
         settings: JsonDict = {
