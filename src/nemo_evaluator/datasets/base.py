@@ -54,9 +54,10 @@ class ListRows(Rows):
     """Rows that are in memory already."""
 
     def __init__(self, rows: Iterable[Any], source: str = "") -> None:
-        self._rows: list[JsonDict] = list(rows)
+        listed: list[Any] = list(rows)
+        self._rows: list[JsonDict] = listed
         self.source = source
-        for number, row in enumerate(self._rows):
+        for number, row in enumerate(listed):
             if not isinstance(row, dict):
                 said = f"row {number} of {source or 'the dataset'} is a {type(row).__name__}, not a mapping of columns"
                 raise UsageError(said, hint="a dataset yields one dict per problem")
