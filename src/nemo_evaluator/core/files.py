@@ -74,6 +74,15 @@ def read_json(path: Path) -> Any:
     return orjson.loads(path.read_bytes())
 
 
+def stored(path: Path) -> dict[str, Any]:
+    """The document in a file; empty where there is none, or what there is cannot be read."""
+    try:
+        found = read_json(path)
+    except (OSError, orjson.JSONDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def iter_jsonl(path: Path) -> Iterator[Any]:
     """The values of a JSON-lines file, one at a time; a torn last line is left out, any other bad line is an error."""
     with path.open("rb") as file:

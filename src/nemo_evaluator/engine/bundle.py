@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from nemo_evaluator._version import __version__
-from nemo_evaluator.core.files import write_json
+from nemo_evaluator.core.files import stored, write_json
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
@@ -27,7 +27,7 @@ from nemo_evaluator.metrics import (
     summary_scores,
 )
 from nemo_evaluator.runs.bundle import INVALID, VALID, Bundle, calibrated
-from nemo_evaluator.runs.calibration import PLACE, stored
+from nemo_evaluator.runs.calibration import PLACE
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.sums import record_sums
 from nemo_evaluator.store.view_rows import TRUNCATED

@@ -114,16 +114,14 @@ class Verifier:
         if self._metrics:
             await self._measure(verdict, MetricInput(response, seed, sandbox, verdict.scoring_details))
         elif verdict.scoring_details.get("needs_judge"):
-            await self._ask_stand_by(verdict, MetricInput(response, seed, sandbox, verdict.scoring_details))
+            if self._stand_by is None:
+                self._without_judge(verdict)
+                return verdict
+            sample = MetricInput(response, seed, sandbox, verdict.scoring_details)
+            result = await self._one(self._stand_by, sample)
+            verdict.scoring_details = {k: v for k, v in verdict.scoring_details.items() if k != "needs_judge"}
+            _lead_with(result, verdict)
         return verdict
-
-    async def _ask_stand_by(self, verdict: VerifyResult, sample: MetricInput) -> None:
-        if self._stand_by is None:
-            self._without_judge(verdict)
-            return
-        result = await self._one(self._stand_by, sample)
-        verdict.scoring_details = {k: v for k, v in verdict.scoring_details.items() if k != "needs_judge"}
-        _lead_with(result, verdict)
 
     async def _measure(self, verdict: VerifyResult, sample: MetricInput) -> None:
         measured = await asyncio.gather(

@@ -9,10 +9,10 @@ import orjson
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import read_json, write_json
-from nemo_evaluator.core.json_coerce import as_dict, as_number, as_whole
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.core.values import asdict, dataclass
-from nemo_evaluator.runs.scores import Score
+from nemo_evaluator.core.values import asdict, dataclass, replace
+from nemo_evaluator.runs.scores import Score, read_score
 from nemo_evaluator.store.layout import TaskPaths
 
 # Where a bundle has its calibration, among what it says of its benchmark.
@@ -80,29 +80,14 @@ def measured_by(config: JsonDict, scored: int | None) -> JsonDict:
     return tie(as_dict(config.get("fingerprints"))) | {"scored": scored}
 
 
-def stored(path: Path) -> JsonDict:
-    """A document beside a run; empty where there is none, or what there is cannot be read."""
-    try:
-        return as_dict(read_json(path)) if path.is_file() else {}
-    except orjson.JSONDecodeError:
-        return {}
-
-
 def read_calibration(document: JsonDict, bound: JsonDict, headline: str) -> Calibration | None:
     """The calibration of a bundle; None where there is none."""
     found = as_dict(document.get("corrected"))
-    value, was = as_number(found.get("value")), as_dict(document.get("measured_by"))
-    if value is None:
+    score, was = read_score(_PREFIX + headline, found, samples=0), as_dict(document.get("measured_by"))
+    if score is None:
         return None
     changed = [name for name in bound if was.get(name) != bound[name]]
     words = {"scorer": "the judge, its prompt, its rubric or the extraction changed", "scored": "rows were added"}
     stale = "; ".join(dict.fromkeys(words.get(name, "the answers changed") for name in changed))
-    score = Score(
-        name=_PREFIX + headline,
-        value=value,
-        ci_lower=as_number(found.get("ci_lower")),
-        ci_upper=as_number(found.get("ci_upper")),
-        ci_method=str(found.get("ci_method") or "ppi"),
-        n=as_whole(found.get("n")),
-    )
+    score = replace(score, ci_method=score.ci_method or "ppi")
     return Calibration(score, str(document.get("note") or ""), document, stale)

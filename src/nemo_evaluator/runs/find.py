@@ -49,30 +49,19 @@ def _under(root: Path) -> list[Path]:
         return [root]
     if not root.is_dir():
         raise UsageError(f"{root} does not exist", hint="`nel eval runs` lists runs and their folders")
-    newest: dict[tuple[Path, str], Path] = {}
+    newest: dict[tuple[Path, str], tuple[str, Path]] = {}
     for path in files_under(root, "eval-*.json"):
-        if PREVIOUS in path.relative_to(root).parts or not path.is_file():
-            continue
         match = _BUNDLE.fullmatch(path.name)
-        if match:
+        if match is not None and PREVIOUS not in path.relative_to(root).parts and path.is_file():
             key = path.parent, match["name"]
-            newest[key] = max(newest.get(key, path), path, key=_stamp)
-    merged = {_without_shard(folder, root) for folder, _ in newest if not _shard_of(folder, root)}
+            newest[key] = max(newest.get(key, ("", path)), (match["stamp"] or "", path))
+    # Where a folder would be if it were no part of a shard.
+    wholes = {folder: _without_shard(folder, root) for folder, _ in newest}
+    merged = {whole for folder, whole in wholes.items() if whole == folder}
     return sorted(
-        path
-        for (folder, _), path in newest.items()
-        if not _shard_of(folder, root) or _without_shard(folder, root) not in merged
+        path for (folder, _), (_, path) in newest.items() if wholes[folder] == folder or wholes[folder] not in merged
     )
 
 
-def _stamp(path: Path) -> str:
-    match = _BUNDLE.fullmatch(path.name)
-    return (match["stamp"] or "") if match else ""
-
-
-def _shard_of(folder: Path, root: Path) -> bool:
-    return any(SHARD.fullmatch(part) for part in folder.relative_to(root).parts)
-
-
-def _without_shard(folder: Path, root: Path) -> tuple[str, ...]:
-    return tuple(part for part in folder.relative_to(root).parts if not SHARD.fullmatch(part))
+def _without_shard(folder: Path, root: Path) -> Path:
+    return root.joinpath(*(part for part in folder.relative_to(root).parts if not SHARD.fullmatch(part)))

@@ -4,10 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import orjson
-
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import files_under, read_json, safe_name
+from nemo_evaluator.core.files import files_under, safe_name, stored
 from nemo_evaluator.core.json_coerce import as_dict, as_list
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.values import dataclass
@@ -68,10 +66,7 @@ def _merged(task: Path) -> bool:
 
 def read_checkpoint(folder: Path) -> JsonDict:
     """``checkpoint.json`` of an output folder; empty where it is absent or cut off."""
-    try:
-        return as_dict(read_json(folder / "checkpoint.json"))
-    except (OSError, orjson.JSONDecodeError):
-        return {}
+    return stored(folder / "checkpoint.json")
 
 
 def unfinished_answers(task: TaskPaths) -> int:

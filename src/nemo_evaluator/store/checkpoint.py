@@ -5,9 +5,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-import orjson
-
-from nemo_evaluator.core.files import read_json, write_json
+from nemo_evaluator.core.files import stored, write_json
 from nemo_evaluator.core.types import JsonDict
 
 
@@ -18,10 +16,8 @@ class Checkpoint:
         self._path = output_dir / "checkpoint.json"
         self._state: JsonDict = {"completed_benchmarks": {}, "failed_benchmarks": {}}
         if keep:
-            try:
-                self._state |= read_json(self._path)
-            except (OSError, orjson.JSONDecodeError, TypeError):
-                pass  # Nothing is lost: the journals are asked.
+            # Nothing is lost where it cannot be read: the journals are asked.
+            self._state |= stored(self._path)
 
     @property
     def reported_of(self) -> list[str] | None:
