@@ -1,8 +1,7 @@
 """Shards back into one: what one run would have written. The shards themselves are not touched."""
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -46,8 +45,8 @@ def _merge_task(task: TaskPaths, shards: Sequence[ShardResult], aggregate: Aggre
         only=config.get("only"),
     )
     facts = _facts(shards, plan)
-    with folder_lock(task.root), workplace(task.root, prepare=lambda: _set_aside(task)) as room:
-        made = TaskPaths(room)
+    with folder_lock(task.root):
+        made = TaskPaths(_workplace(task))
         columns = _write_rows(made, shards, plan)
         if aggregate is not None and columns.scored:
             facts.extra_scores = aggregate(shards[0].folder, made.results)
@@ -64,6 +63,7 @@ def _merge_task(task: TaskPaths, shards: Sequence[ShardResult], aggregate: Aggre
             else:
                 (task.root / path.name).unlink(missing_ok=True)
         store_bundle(task, bundle, {task.root / path.name: digest for path, digest in columns.digests.items()})
+        shutil.rmtree(made.root)
     return bundle
 
 
@@ -100,33 +100,21 @@ def _write_rows(made: TaskPaths, shards: Sequence[ShardResult], plan: Plan) -> C
         journal.close()
 
 
-def _set_aside(task: TaskPaths) -> None:
-    """A run of its own that lies where the merged one goes is kept under ``previous/``, as a new run would do."""
-    bundle = newest_bundle(task.root)
-    if bundle is None or "n_shards" not in bundle.config:
-        archive_previous(task)
+def _workplace(task: TaskPaths) -> Path:
+    """An empty folder in the benchmark's. A run of its own that lies where the merged one goes is kept first, under
+    ``previous/``, as a new run would do, unless an earlier merge was killed here: then what lies around is its."""
+    room = task.root / ".merging"
+    if not room.exists():
+        bundle = newest_bundle(task.root)
+        if bundle is None or "n_shards" not in bundle.config:
+            archive_previous(task)
+    room.mkdir(parents=True, exist_ok=True)
+    for path in room.iterdir():
+        path.unlink()
+    return room
 
 
 def _lost_scores(shards: Sequence[ShardResult], found: JsonDict) -> list[str]:
     """Scores of the shards that are no sums of rows, and that could not be computed over all of them."""
     names = {name for shard in shards for name in shard.benchmark["scores"]}
     return sorted(name for name in names if name not in found and not name.startswith(_FROM_ROWS))
-
-
-_NAME: Final = ".merging"
-
-
-@contextmanager
-def workplace(target: Path, *, prepare: Callable[[], None]) -> Iterator[Path]:
-    """An empty folder in ``target``, gone afterwards; whoever makes it holds the lock of ``target``.
-
-    ``prepare`` is called before it is made, unless an earlier process was killed here: then what lies around is its.
-    """
-    room = target / _NAME
-    if not room.exists():
-        prepare()
-    room.mkdir(parents=True, exist_ok=True)
-    for path in room.iterdir():
-        path.unlink()
-    yield room
-    shutil.rmtree(room)

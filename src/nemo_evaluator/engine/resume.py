@@ -63,30 +63,23 @@ class Reuse:
         outcome = self._read(self.context.index.outcome(step))
         if answer is not None and answer["fp"] != fingerprint:
             return ASK, self._why_changed(answer)
+        alone, tally = self._stands_alone(step, answer), self.context.tally
         if outcome is None:
-            return (VERIFY, "answered, not yet verified") if self._stands_alone(step, answer) else (ASK, "sandbox lost")
+            return (VERIFY, "answered, not yet verified") if alone else (ASK, "sandbox lost")
         if outcome["status"] == "failed":
-            return self._decide_failed(step, answer, Cause(outcome["failure"]["cause"]))
-        if outcome["fp"][:VERDICT_DIGITS] != self.context.prints.verdict(fingerprint, seed):
+            cause = Cause(outcome["failure"]["cause"])
+            if POLICY[cause].redo is not Redo.NOTHING:
+                return VERIFY if alone else ASK, f"failed before ({cause})"
+            tally.failed[cause] += 1
+        elif outcome["fp"][:VERDICT_DIGITS] != self.context.prints.verdict(fingerprint, seed):
             if answer is None:
                 return ASK, self._why_changed(outcome)
-            return (
-                (VERIFY, "scorer changed")
-                if self._stands_alone(step, answer)
-                else (ASK, "scorer changed, sandbox gone")
-            )
-        self.context.tally.add_scored(outcome["reward"])
-        self.context.tally.reused += 1
-        self.context.ended(step, problem, outcome["reward"], fresh=False)
+            return (VERIFY, "scorer changed") if alone else (ASK, "scorer changed, sandbox gone")
+        else:
+            tally.add_scored(outcome["reward"])
+            self.context.ended(step, problem, outcome["reward"], fresh=False)
+        tally.reused += 1
         return REUSE, "unchanged"
-
-    def _decide_failed(self, step: Step, answer: JsonDict | None, cause: Cause) -> tuple[int, str]:
-        reason = f"failed before ({cause})"
-        if POLICY[cause].redo is Redo.NOTHING:
-            self.context.tally.failed[cause] += 1
-            self.context.tally.reused += 1
-            return REUSE, "unchanged"
-        return (VERIFY, reason) if self._stands_alone(step, answer) else (ASK, reason)
 
     def _stands_alone(self, step: Step, answer: JsonDict | None) -> bool:
         """True when a stored answer can be verified: without the sandbox it came from, or with the work kept of it."""

@@ -181,14 +181,10 @@ class Columns:
 
 
 def _place(row: tuple[Any, ...], words: list[str | None]) -> Place:
-    number, at, length, answer, reward, cause, category, finish, tokens, latency, flags, cost = row
-    said = words[cause], words[category], words[finish]
-    numbers = _known(reward), *said, None if tokens != tokens else int(tokens), _known(latency), flags, _known(cost)
-    return Place(number, at, length, None if answer < 0 else answer, *numbers)
-
-
-def _known(value: float) -> float | None:
-    return None if value != value else value
+    known: Iterator[Any] = (None if value != value else value for value in row)
+    number, at, length, answer, reward, cause, category, finish, tokens, latency, flags, cost = known
+    said = words[cause], words[category], words[finish], None if tokens is None else int(tokens)
+    return Place(number, at, length, None if answer < 0 else answer, reward, *said, latency, flags, cost)
 
 
 def places(
