@@ -27,12 +27,13 @@ class PassingStream(StreamReader):
     def whole(self, reply: ModelReply) -> ModelReply:
         """The reply as it would have been without streaming."""
         self.finish()
+        took = reply.latency_ms + (monotonic() - self._started) * 1000.0
         if self.error is not None:
             error = self.error if isinstance(self.error, dict) else {"message": str(self.error)}
-            return replace(reply, status=502, body={"error": error}, stream=None)
-        whole = replace(reply, body=self.gathered.body(), stream=None)
+            return replace(reply, status=502, body={"error": error}, stream=None, latency_ms=took)
+        whole = replace(reply, body=self.gathered.body(), stream=None, latency_ms=took)
         if self.first_token_at is not None:
-            whole.first_token_ms = (reply.latency_ms or 0.0) + (self.first_token_at - self._started) * 1000.0
+            whole.first_token_ms = reply.latency_ms + (self.first_token_at - self._started) * 1000.0
         if not self.gathered.complete:
             whole.status = 502
         return whole

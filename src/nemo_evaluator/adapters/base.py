@@ -49,6 +49,7 @@ class Interceptor:
 
     def bind(self, endpoint: Endpoint) -> None:
         """Learn which endpoint the stage stands before; called once, before the first request."""
+        self._endpoint = endpoint
 
     async def on_request(self, request: ModelRequest) -> ModelReply | None:
         """See or change a request; a reply returned here is the answer, and nobody is asked."""

@@ -15,7 +15,7 @@ from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict, ModelResponse, ToolCallInfo
 from nemo_evaluator.models.chat import answered, parse_arguments
 from nemo_evaluator.models.cost import cost_of, price_of
-from nemo_evaluator.models.endpoint import Endpoint, Price
+from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.faults import error_of
 from nemo_evaluator.models.types import CallScope, ModelReply, ModelRequest
 from nemo_evaluator.models.usage import together
@@ -92,16 +92,10 @@ class _Ledger(base.Observer):
 
     def __init__(self) -> None:
         self.sessions: dict[str, AgentSession] = {}
-        self._endpoint: Endpoint | None = None
-        self._price: Price | None = None
-
-    def bind(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        self._price = price_of(endpoint)
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
         session = self.sessions.get(request.session or "")
-        if session is None or self._endpoint is None:
+        if session is None:
             return
         session.fault = None if reply.ok else error_of(reply, self._endpoint)
         if reply.ok:
@@ -129,8 +123,9 @@ class _Ledger(base.Observer):
         )
         # Of a long session the texts are kept, not the whole answers.
         response.raw_response = {"id": reply.body.get("id")}
-        if self._price is not None and not reply.from_cache:
-            response.cost_usd = cost_of(response, self._price)
+        price = price_of(self._endpoint)
+        if price is not None and not reply.from_cache:
+            response.cost_usd = cost_of(response, price)
         return response
 
 

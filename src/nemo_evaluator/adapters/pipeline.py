@@ -1,7 +1,6 @@
 """The pipeline: request stages, one that may answer early, the endpoint, and reply stages in reverse."""
 
 from collections.abc import AsyncIterator, Sequence
-from time import monotonic
 from types import TracebackType
 
 from nemo_evaluator.adapters._streams import DONE, PassingStream, encode_event
@@ -73,7 +72,6 @@ class Pipeline:
     async def _tapped(self, request: ModelRequest, reply: ModelReply, stream: Stream) -> AsyncIterator[bytes]:
         """A stream that passes the event stages, and that the observers see once it has passed."""
         reader = PassingStream(request.path)
-        started = monotonic()
         try:
             async for data in stream:
                 events = reader.feed(data)
@@ -87,7 +85,6 @@ class Pipeline:
             await self._tell(request, error)
             raise
         whole = reader.whole(reply)
-        whole.latency_ms = reply.latency_ms + (monotonic() - started) * 1000.0
         for stage in self._observers:
             with _Spared(stage):
                 await stage.on_reply(request, whole)

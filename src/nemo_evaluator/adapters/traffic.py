@@ -33,12 +33,11 @@ class Traffic(base.Observer):
 
     def __init__(self, capture: ModelTrafficConfig) -> None:
         self._capture = capture
-        self._service = ""
         self._price: Price | None = None
         self._numbers = itertools.count(1)
 
     def bind(self, endpoint: Endpoint) -> None:
-        self._service = endpoint.name
+        super().bind(endpoint)
         self._price = price_of(endpoint)
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
@@ -91,7 +90,7 @@ class Traffic(base.Observer):
             "repeat": scope.repeat,
             "session_id": scope.session,
             "adapter_request_id": number,
-            "service": self._service,
+            "service": self._endpoint.name,
             "method": "POST",
             "path": request.path,
             "request_hash": hashlib.sha1(canonical(sent), usedforsecurity=False).hexdigest()[:16],

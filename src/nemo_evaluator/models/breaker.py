@@ -35,12 +35,8 @@ class Breaker:
         self._given_up = False
         self.healthy = False
         self.streak = 0
+        # While it lasts, requests wait for the server to come back.
         self.outage: Outage | None = None
-
-    @property
-    def open(self) -> bool:
-        """Whether requests wait for the server to come back."""
-        return self.outage is not None
 
     def answered(self) -> None:
         """A good answer came."""

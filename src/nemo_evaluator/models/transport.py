@@ -138,7 +138,7 @@ class Transport:
             raise
         if breaker.outage is not None and request.scope is not None and request.scope.health is not None:
             request.scope.health.outage = breaker.outage
-        return breaker.open
+        return breaker.outage is not None
 
     def _encoded(self, body: JsonDict) -> bytes:
         try:

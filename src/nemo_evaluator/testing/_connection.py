@@ -6,6 +6,7 @@ import socket
 import struct
 from collections import Counter, deque
 from collections.abc import Collection, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, cast
 
 import httptools
@@ -26,30 +27,26 @@ _POSTS: Final = ("/chat/completions", "/completions", "/embeddings", "/responses
 _SILENT: Final = frozenset({Fault.STALL, Fault.RESET, Fault.CLOSE, Fault.BAD_HTTP})
 
 
+@dataclass(eq=False, repr=False)
 class Desk:
     """What a scripted server knows and counts: the script, the rules of access, the requests so far."""
 
-    def __init__(
-        self,
-        script: Script,
-        answers: Mapping[str, str] | None,
-        weather: Weather | None,
-        api_key: str | None,
-        models: Collection[str],
-        record: int,
-    ) -> None:
-        self.book = Playbook(script, answers)
-        self.weather = weather or Weather()
-        self.api_key = api_key
-        self.models = frozenset(models)
-        self.requests: deque[Seen] = deque(maxlen=record)
-        self.recording = record > 0
+    script: Script = "ok"
+    _: KW_ONLY
+    answers: Mapping[str, str] | None = None
+    weather: Weather = field(default_factory=Weather)
+    api_key: str | None = None
+    models: Collection[str] = ()
+    record: int = 10_000
+    host: str = "127.0.0.1"
+    port: int = 0
+
+    def __post_init__(self) -> None:
+        self.book = Playbook(self.script, self.answers)
+        self.requests: deque[Seen] = deque(maxlen=self.record)
         self.counts: Counter[str] = Counter()
         self.statuses: Counter[str] = Counter()
-        self.count = 0
-        self.in_flight = 0
-        self.max_in_flight = 0
-        self.cancelled = 0
+        self.count = self.in_flight = self.max_in_flight = self.cancelled = 0
         self.connections: set[Connection] = set()
         self.loop: asyncio.AbstractEventLoop
 
@@ -146,9 +143,9 @@ class Connection(asyncio.Protocol):
             server.count += 1
             server.in_flight += 1
             server.max_in_flight = max(server.max_in_flight, server.in_flight)
-            if server.recording or server.api_key or server.book.constant is None:
+            if server.record or server.api_key or server.book.constant is None:
                 self._seen.headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in head}
-            if server.recording:
+            if server.record:
                 server.note(self._seen)
             self._begin(self._seen)
 
@@ -210,7 +207,7 @@ class Connection(asyncio.Protocol):
         if seen.path.endswith("/embeddings") and say.status < 400 and say.body is None:
             payload = orjson.dumps(embeddings_of(seen.body))
         else:
-            constant = say is self._server.book.constant and not self._server.recording
+            constant = say is self._server.book.constant and not self._server.record
             model = "scripted" if constant else str(seen.body.get("model", "scripted"))
             payload = orjson.dumps(answer_body(seen.path, say, model, len(seen.raw)))
         length, cut = len(payload), fault is Fault.TRUNCATED_BODY

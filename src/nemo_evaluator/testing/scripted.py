@@ -2,14 +2,12 @@
 
 import asyncio
 import threading
-from collections.abc import Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Self
 
 import uvloop
 
 from nemo_evaluator.testing._connection import Connection, Desk
-from nemo_evaluator.testing.script import Script, Weather
 
 
 class Threaded(AbstractAsyncContextManager[Any]):
@@ -58,21 +56,7 @@ class ScriptedServer(Desk, Threaded):
     many were left by their client.
     """
 
-    def __init__(
-        self,
-        script: Script = "ok",
-        *,
-        answers: Mapping[str, str] | None = None,
-        weather: Weather | None = None,
-        api_key: str | None = None,
-        models: Collection[str] = (),
-        record: int = 10_000,
-        host: str = "127.0.0.1",
-        port: int = 0,
-    ) -> None:
-        super().__init__(script, answers, weather, api_key, models, record)
-        self._host, self._port = host, port
-        self._server: asyncio.Server | None = None
+    _server: asyncio.Server | None = None
 
     @property
     def url(self) -> str:
@@ -82,13 +66,13 @@ class ScriptedServer(Desk, Threaded):
     @property
     def root(self) -> str:
         """The URL of the server itself."""
-        return f"http://{self._host}:{self._port}"
+        return f"http://{self.host}:{self.port}"
 
     async def start(self) -> Self:
         """Listen, on the running loop."""
         self.loop = asyncio.get_running_loop()
-        self._server = await self.loop.create_server(lambda: Connection(self), self._host, self._port, backlog=4096)
-        self._port = self._server.sockets[0].getsockname()[1]
+        self._server = await self.loop.create_server(lambda: Connection(self), self.host, self.port, backlog=4096)
+        self.port = self._server.sockets[0].getsockname()[1]
         return self
 
     async def stop(self) -> None:

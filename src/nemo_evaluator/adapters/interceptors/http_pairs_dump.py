@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from nemo_evaluator.adapters import base
+from nemo_evaluator.adapters.traffic import TrafficLog
 from nemo_evaluator.config.fields import Count
 from nemo_evaluator.core.errors import BoundaryError
-from nemo_evaluator.core.files import dumps, scrub_json, write_atomic
+from nemo_evaluator.core.files import dumps, write_atomic
 from nemo_evaluator.core.secrets import MASK
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
@@ -24,15 +25,16 @@ class Interceptor(base.Observer):
     with them."""
 
     place = base.Place.DUMP
-    _size = _seen = _kept = _left_out = 0
+    _seen = 0
     dump_path: str
     first_n: Count = 50
     max_bytes: int = 100_000_000
 
     def __post_init__(self) -> None:
         self._path = Path(self.dump_path)
-        self._part = self._path.with_name(f"{self._path.name}.part")
-        self._part.unlink(missing_ok=True)
+        part = self._path.with_name(f"{self._path.name}.part")
+        part.unlink(missing_ok=True)
+        self._log = TrafficLog(part, max_bytes=self.max_bytes)
         self._statuses: Counter[str] = Counter()
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
@@ -53,13 +55,14 @@ class Interceptor(base.Observer):
         self._keep(request, request.body, {"status": None, "error": error.message})
 
     def stats(self) -> JsonDict:
-        return {"kept": self._kept, "left_out": self._left_out, "statuses": dict(self._statuses)}
+        return {"kept": self._log.written, "left_out": self._log.left_out, "statuses": dict(self._statuses)}
 
     async def close(self) -> None:
-        lines = self._part.read_bytes().splitlines() if self._part.is_file() else []
-        head = dumps({"metrics": dict(self._statuses), "left_out": self._left_out})[:-1]
+        self._log.close()
+        lines = self._log.path.read_bytes().splitlines() if self._log.written else []
+        head = dumps({"metrics": dict(self._statuses), "left_out": self._log.left_out})[:-1]
         write_atomic(self._path, head + b',"pairs":[' + b",\n".join(lines) + b"]}\n")
-        self._part.unlink(missing_ok=True)
+        self._log.path.unlink(missing_ok=True)
 
     def _keep(self, request: ModelRequest, body: JsonDict, response: JsonDict) -> None:
         pair: dict[str, Any] = {
@@ -69,15 +72,7 @@ class Interceptor(base.Observer):
         }
         if request.session:
             pair["session_id"] = request.session
-        line = scrub_json(dumps(pair))
-        if self._size + len(line) > self.max_bytes:
-            self._left_out += 1
-            return
-        self._size += len(line)
-        self._kept += 1
-        self._part.parent.mkdir(parents=True, exist_ok=True)
-        with self._part.open("ab") as file:
-            file.write(line + b"\n")
+        self._log.write(pair)
 
 
 def _masked(headers: Mapping[str, str]) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """``raise_client_errors``: a 4xx other than 408 and 429 is an error at once, with its own status and words."""
 
 from nemo_evaluator.adapters import base
-from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.faults import error_of
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
@@ -11,12 +10,6 @@ class Interceptor(base.Interceptor):
 
     place = base.Place.REPLY
 
-    _endpoint: Endpoint | None = None
-
-    def bind(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
         if 400 <= reply.status < 500 and reply.status not in (408, 429):
-            assert self._endpoint is not None
             raise error_of(reply, self._endpoint)
