@@ -4,8 +4,7 @@ import asyncio
 import json
 import re
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 import click
 import yaml
@@ -14,14 +13,13 @@ from nemo_evaluator.cli._options import benchmarks_and_runs, option
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.terminal import harmless
-from nemo_evaluator.core.types import JsonDict, Message, ModelResponse, SeedResult
+from nemo_evaluator.core.types import JsonDict, SeedResult
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.environments.registry import get_environment
-from nemo_evaluator.models import Client
 from nemo_evaluator.runs.folder import open_run
 from nemo_evaluator.runs.query import RowFilter
 from nemo_evaluator.runs.row import Row
-from nemo_evaluator.solvers.simple import SimpleSolver
+from nemo_evaluator.solvers.simple import messages_for
 from nemo_evaluator.store.runs import find_run
 
 _SHOWN = 120
@@ -50,19 +48,6 @@ def _row_text(benchmark: str, row: Row) -> str:
     scored = {"answer": row.response, "extracted": row.extracted, "expected": row.expected}
     parts = {"prompt": row.prompt} | ({"error": row.error} if row.failed else scored)
     return "\n".join([head, *(f"\n--- {name}\n{text}" for name, text in parts.items()), ""])
-
-
-class _Listener:
-    """Stands where the model's client stands and keeps what the simple solver sends."""
-
-    endpoint = SimpleNamespace(protocol="chat_completions")
-
-    def __init__(self) -> None:
-        self.messages: list[Message] = []
-
-    async def chat(self, messages: list[Message], **_: Any) -> ModelResponse:
-        self.messages = messages
-        return ModelResponse(content="")
 
 
 @click.command("show")
@@ -123,11 +108,10 @@ async def _problem(name: str, index: int, fewshot: int | None, params: JsonDict,
             raise UsageError(f"{name} has {counted(size, 'problem')}", hint=hint)
         await environment.prepare()
         seed: SeedResult = await environment.seed(index)
-        listener = _Listener()
-        await SimpleSolver(cast(Client, listener), system_prompt).solve(seed)
     finally:
         await environment.close()
-    found: JsonDict = {"benchmark": environment.name, "index": index, "size": size, "messages": listener.messages}
+    found: JsonDict = {"benchmark": environment.name, "index": index, "size": size}
+    found["messages"] = messages_for(seed, system_prompt)
     return found | {"expected_answer": seed.expected_answer, "metadata": seed.stored_metadata()}
 
 
