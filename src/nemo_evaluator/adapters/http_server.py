@@ -3,6 +3,7 @@
 import asyncio
 import ipaddress
 import os
+import signal
 import socket
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager
@@ -26,6 +27,14 @@ HEADERS_BOUND: Final = 15.0
 BODY_BOUND: Final = 60.0
 READING_BOUND: Final = 120.0
 _LARGEST_HEADERS: Final = 256 * 1024
+
+
+def ended() -> asyncio.Event:
+    """What is set when this process is asked to end: by Ctrl-C, or by a signal."""
+    event = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, event.set)
+    return event
 
 
 class HttpServer:

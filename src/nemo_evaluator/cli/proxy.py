@@ -1,9 +1,7 @@
 """``nel proxy``: the interceptor proxy of one service, alone."""
 
-import asyncio
 import json
 import os
-import signal
 import tempfile
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -14,7 +12,7 @@ import click
 import uvloop
 
 from nemo_evaluator.adapters import Proxy, TrafficLog
-from nemo_evaluator.adapters.http_server import check_host
+from nemo_evaluator.adapters.http_server import check_host, ended
 from nemo_evaluator.adapters.proxy import check_session
 from nemo_evaluator.cli._options import config_files, load_whole, option
 from nemo_evaluator.config import EvalConfig, LoadedConfig, compose_config, load_mapping
@@ -83,9 +81,7 @@ async def _serve(
     traffic: Path | None,
     as_json: bool,
 ) -> None:
-    ended, token = asyncio.Event(), os.environ.get(TOKEN)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    asked_to_end, token = ended(), os.environ.get(TOKEN)
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nel-proxy-"))
         where = (await stack.enter_async_context(start_services(config.only([name]), Path(folder))))[name]
@@ -100,7 +96,7 @@ async def _serve(
         server = Proxy(endpoint, host=host, port=port, token=key, scope=scope, sessions_only=bool(sessions))
         await stack.enter_async_context(server)
         _announce(server, name, {one: server.session(replace(scope, session=one)) for one in sessions}, as_json)
-        await ended.wait()
+        await asked_to_end.wait()
 
 
 def _announce(server: Proxy, service: str, sessions: dict[str, str], as_json: bool) -> None:

@@ -1,10 +1,8 @@
 """``nel serve``: a benchmark as a Gym server."""
 
-import asyncio
 import json
 import os
 import secrets
-import signal
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,7 @@ from typing import Any
 import click
 import uvloop
 
-from nemo_evaluator.adapters.http_server import HttpServer, check_host
+from nemo_evaluator.adapters.http_server import HttpServer, check_host, ended
 from nemo_evaluator.cli._options import option
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import load_object
@@ -68,9 +66,7 @@ async def _run(
         protocol = "gym" if gym_compat else "evaluator"
         app = ServedBenchmark(environment, size, token=token, protocol=protocol, sandboxes=sandboxes)
         server = HttpServer(app, host, port)
-        ended = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, ended.set)
+        asked_to_end = ended()
         await server.start()
         stack.push_async_callback(server.stop)
         shown: JsonDict = {"benchmark": environment.name, "size": size, "url": server.root}
@@ -81,4 +77,4 @@ async def _run(
             if token is not None:
                 click.echo(f"token  {f'as in {TOKEN}' if chosen else token.reveal()}")
             click.echo("stop with Ctrl-C")
-        await ended.wait()
+        await asked_to_end.wait()

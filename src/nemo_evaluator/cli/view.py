@@ -1,10 +1,8 @@
 """``nel view``: runs in a browser."""
 
-import asyncio
 import os
 import secrets
 import shlex
-import signal
 import sys
 import webbrowser
 from pathlib import Path
@@ -12,7 +10,7 @@ from pathlib import Path
 import click
 import uvloop
 
-from nemo_evaluator.adapters.http_server import HttpServer
+from nemo_evaluator.adapters.http_server import HttpServer, ended
 from nemo_evaluator.cli._options import PATH, option
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.wording import counted
@@ -76,8 +74,5 @@ async def _serve(library: Library, port: int | None, *, opens: bool) -> None:
     sys.stdout.flush()
     if opens:
         webbrowser.open(url)
-    ended = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, ended.set)
-    await ended.wait()
+    await ended().wait()
     await server.stop()

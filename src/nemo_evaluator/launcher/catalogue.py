@@ -5,17 +5,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path
 from typing import Any, Final
-
-import yaml
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.registry import builtin_modules
+from nemo_evaluator.launcher.table import read_data
 
-_FILE: Final = Path(__file__).parent / "data" / "tasks.yaml"
+_FILE: Final = "tasks.yaml"
 _NEEDS: Final = ("judge", "sandbox", "gated", "logprobs")
 
 
@@ -47,14 +45,14 @@ class Task:
 @cache
 def catalogue() -> tuple[Task, ...]:
     """All tasks that are listed; families under the name that has a ``*``."""
-    harnesses = _file()["harnesses"].items()
+    harnesses = read_data(_FILE)["harnesses"].items()
     return tuple(_task(harness, name, row) for harness, own in harnesses for name, row in own["tasks"].items())
 
 
 def find_task(name: str, container: str | None = None) -> Task:
     """The task of a name, with or without its harness. Raises UsageError with suggestions. A task that is not listed
     runs in the container that is named; a benchmark or URI of ours is itself."""
-    name = _file()["aliases"].get(name, name)
+    name = read_data(_FILE)["aliases"].get(name, name)
     harness, dot, short = name.rpartition(".")
     found = _fitting(harness, short)
     if "://" in name or (not dot and not container and not found and name in builtin_modules()):
@@ -62,12 +60,12 @@ def find_task(name: str, container: str | None = None) -> Task:
     if container:
         one = found[0] if found else Task(short, harness, "chat", container, listed=False)
         return replace(one, image=container)
-    names = _file()["ambiguous"].get(name) or [one.full_name for one in found]
+    names = read_data(_FILE)["ambiguous"].get(name) or [one.full_name for one in found]
     if len(names) > 1:
         raise UsageError(f"the task name {name!r} is ambiguous", hint=f"write one of: {', '.join(names)}")
     if found:
         return found[0]
-    if harness in _file()["harnesses"]:
+    if harness in read_data(_FILE)["harnesses"]:
         return replace(_task(harness, short, {}), listed=False)
     known = [word for one in catalogue() for word in (one.full_name, one.name)]
     hint = did_you_mean(name, dict.fromkeys(known), "`nel ls tasks` lists them")
@@ -91,7 +89,7 @@ def _fitting(harness: str, short: str) -> list[Task]:
 
 
 def _task(harness: str, name: str, row: JsonDict) -> Task:
-    file, own = _file(), _file()["harnesses"][harness]
+    file, own = read_data(_FILE), read_data(_FILE)["harnesses"][harness]
     return Task(
         name=name,
         harness=harness,
@@ -102,9 +100,3 @@ def _task(harness: str, name: str, row: JsonDict) -> Task:
         defaults={**own.get("defaults", {}), **row.get("defaults", {})},
         needs=tuple(need for need in _NEEDS if row.get(need)),
     )
-
-
-@cache
-def _file() -> JsonDict:
-    found: JsonDict = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
-    return found

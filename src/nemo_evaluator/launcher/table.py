@@ -15,7 +15,7 @@ from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.types import JsonDict
 
 Outcome = Literal["translated", "warned", "refused"]
-_FILE: Final = Path(__file__).parent / "data" / "fields.yaml"
+_DATA: Final = Path(__file__).parent / "data"
 _BARE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
 # Of single values; rows of the table name them (``via``).
 _FORMS: Final[dict[str, Callable[[Any], Any]]] = {
@@ -69,9 +69,14 @@ class Rule:
 
 
 @cache
-def table() -> Mapping[str, Any]:
-    found: JsonDict = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+def read_data(name: str) -> Mapping[str, Any]:
+    """A data file of this room."""
+    found: JsonDict = yaml.safe_load((_DATA / name).read_text(encoding="utf-8"))
     return found
+
+
+def table() -> Mapping[str, Any]:
+    return read_data("fields.yaml")
 
 
 @cache
